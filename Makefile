@@ -1,0 +1,42 @@
+# make demo   set everything up, measure this machine for a minute and a half, write a report
+# make test   everything that CI runs
+PYTHON ?= python3
+VENV   := .venv
+NF     := $(VENV)/bin/nearfield
+NATIVE := $(shell find src -type f) CMakeLists.txt
+
+.PHONY: demo test bench lint clean
+demo: $(VENV)/.installed
+	$(NF) probe --quick --out demo-profile --overwrite
+	$(NF) report demo-profile
+
+test: $(VENV)/.test
+	$(VENV)/bin/python -m pytest
+
+bench: $(VENV)/.installed
+	@for b in bench/*.py; do echo "== $$b"; $(VENV)/bin/python $$b || exit 1; done
+
+lint: $(VENV)/.lint
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+	$(VENV)/bin/clang-format --dry-run --Werror $$(git ls-files 'src/*.[ch]pp' 'tests/*.cpp')
+	$(VENV)/bin/python tests/lint_dependencies.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV) || { echo "error: '$(PYTHON) -m venv' failed; install Python 3.10+ with venv (Debian: apt install python3-venv)"; exit 1; }
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(NATIVE)
+	@$(VENV)/bin/python -c "import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path('include') + '/Python.h'))" || { echo "error: Python's headers are missing; install them (Debian: apt install python3-dev)"; exit 1; }
+	@command -v $${CXX:-c++} >/dev/null || { echo "error: no C++ compiler; install one (Debian: apt install g++) or set CXX"; exit 1; }
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.installed
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout 'selenium>=4.20'
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check ruff clang-format
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build demo-profile

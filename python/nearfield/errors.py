@@ -1,0 +1,36 @@
+"""The one error tree. A command ends in one place: `cli.main` prints `message` and `remedy`."""
+
+
+class NearfieldError(Exception):
+    """Something the user can act on: what went wrong, and what to do about it."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+class UsageError(NearfieldError):
+    """An argument or a hand-written file is wrong."""
+
+    exit_code = 2
+
+
+class MpiError(NearfieldError):
+    """No usable MPI, or it could not be built for or started."""
+
+    exit_code = 3
+
+
+class ProfileError(NearfieldError):
+    """A profile is corrupt, foreign, newer than this program, or cannot be written."""
+
+    exit_code = 4
+
+
+class MeasurementError(NearfieldError):
+    """A measurement failed: a rank died, a sanity check failed, a rank is on the wrong core."""
+
+    exit_code = 5

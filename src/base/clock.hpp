@@ -1,0 +1,54 @@
+// The engine's clock: the CPU's own counter where user code may read it. Ordered: nothing before the read is
+// still under way, nothing after it has begun. Assumes a constant rate, the same on all cores of a node
+// (`nearfield doctor` checks), and says nothing about other nodes.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace nearfield {
+
+using Ticks = std::uint64_t;
+
+inline Ticks now() {
+#if defined(__x86_64__)
+  unsigned core;
+  const Ticks ticks = __rdtscp(&core);
+  _mm_lfence();
+  return ticks;
+#elif defined(__aarch64__)
+  Ticks ticks;
+  asm volatile("isb; mrs %0, cntvct_el0; isb" : "=r"(ticks)::"memory");
+  return ticks;
+#else
+#error "nearfield's engine knows the clocks of x86-64 and AArch64; add this architecture's here"
+#endif
+}
+
+inline void cpu_pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  asm volatile("yield");
+#endif
+}
+
+/// Ticks a nanosecond, measured against CLOCK_MONOTONIC_RAW over `seconds`.
+inline double measure_ticks_per_ns(double seconds) {
+  const auto wall_ns = [] {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+    return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
+  };
+  const double wall0 = wall_ns();
+  const Ticks ticks0 = now();
+  while (wall_ns() - wall0 < seconds * 1e9) cpu_pause();
+  const Ticks ticks1 = now();
+  return static_cast<double>(ticks1 - ticks0) / (wall_ns() - wall0);
+}
+
+}  // namespace nearfield

@@ -1,0 +1,41 @@
+// Small text tools: nearest valid name for error messages, and a writer for one JSON object a line.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nearfield {
+
+/// The candidate closest to `name` by edit distance; empty if there are no candidates.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+/// Builds one JSON object. Keys are written in the order of the calls; NaN and infinity become null.
+class JsonObject {
+ public:
+  JsonObject& add(std::string_view key, std::string_view text);
+  JsonObject& add(std::string_view key, const char* text) { return add(key, std::string_view(text)); }
+  JsonObject& add(std::string_view key, std::int64_t number);
+  JsonObject& add(std::string_view key, int number) { return add(key, static_cast<std::int64_t>(number)); }
+  JsonObject& add(std::string_view key, double number);
+  JsonObject& add(std::string_view key, bool truth);
+  JsonObject& add(std::string_view key, std::span<const double> numbers);
+  JsonObject& add(std::string_view key, std::span<const std::string> texts);
+  /// `json` is already JSON.
+  JsonObject& add_raw(std::string_view key, std::string_view json);
+  std::string str() const { return text_ + "}"; }
+
+ private:
+  void key(std::string_view name);
+  std::string text_ = "{";
+};
+
+/// `text` as a JSON string, quotes included.
+std::string json_string(std::string_view text);
+
+/// `[a, b, ...]` from parts that are already JSON.
+std::string json_array(std::span<const std::string> parts);
+
+}  // namespace nearfield
