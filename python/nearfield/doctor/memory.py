@@ -1,0 +1,118 @@
+"""Memory: huge pages of each kind, really tried; /dev/shm, which carries messages; locked memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+from nearfield.doctor import kernel
+from nearfield.doctor.check import Check, chosen, read
+
+THP = Path("/sys/kernel/mm/transparent_hugepage")
+MIB = 1 << 20
+ENOUGH_SHM_BYTES = 256 * MIB
+ENOUGH_LOCKED_BYTES = 64 * MIB
+
+
+def huge_page_bytes() -> int:
+    """What one huge page of the page table holds here: 2 MiB on x86."""
+    return int(read(THP / "hpage_pmd_size") or 2 * MIB)
+
+
+def private_huge_pages() -> Check:
+    """Does private memory get a huge page when it asks for one?"""
+    name, setting = "huge pages, private", chosen(THP / "enabled") or "absent"
+    size = huge_page_bytes()
+    with kernel.mapping(size, shared=False) as address:
+        with suppress(OSError):  # a kernel without them refuses; what it then maps decides
+            kernel.advise(address, size, kernel.MADV_HUGEPAGE)
+        kernel.touch(address, size)
+        got = kernel.huge_bytes_mapped(address) > 0
+    found = f"enabled {setting}: on request {'yes' if got else 'no'}"
+    if got:
+        return Check(name, "ok", found, "pages: private-huge is measured")
+    remedy = "As root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled."
+    return Check(name, "missing", found, "pages: private-huge is null; only small pages are measured", remedy)
+
+
+def shared_huge_pages() -> Check:
+    """Can memory shared between ranks lie in huge pages: asked for beforehand, or collapsed afterwards?"""
+    name, setting = "huge pages, shared", chosen(THP / "shmem_enabled") or "absent"
+    asked, collapsed = _shared_gets_huge(kernel.MADV_HUGEPAGE), _shared_gets_huge(kernel.MADV_COLLAPSE)
+    found = (
+        f"shmem_enabled {setting}: on request {asked}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
+    )
+    if "yes" in (asked, collapsed):
+        return Check(name, "ok", found, "pages: window-huge is measured")
+    remedy = (
+        "Linux 6.1 or newer has MADV_COLLAPSE, which needs no root. "
+        "Before: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled as root."
+    )
+    return Check(name, "missing", found, "pages: window-huge is null; shared windows use small pages", remedy)
+
+
+def _shared_gets_huge(advice: int) -> str:
+    """ "yes", or "no" with the reason; a request comes before the first touch, a collapse after it."""
+    size = huge_page_bytes()
+    with kernel.mapping(size, shared=True) as address:
+        try:
+            if advice == kernel.MADV_COLLAPSE:
+                kernel.touch(address, size)
+            kernel.advise(address, size, advice)
+            kernel.touch(address, size)
+        except OSError as error:
+            return f"no ({error.strerror})"
+        return "yes" if kernel.huge_bytes_mapped(address) >= size else "no"
+
+
+def hugetlb_pages() -> Check:
+    """Has the administrator set huge pages aside?"""
+    name, pools = "huge pages, reserved", []
+    for pool in sorted(Path("/sys/kernel/mm/hugepages").glob("hugepages-*")):
+        size_kib = int(re.sub(r"\D", "", pool.name))
+        pools.append(
+            (size_kib, int(read(pool / "free_hugepages") or 0), int(read(pool / "nr_hugepages") or 0))
+        )
+    if not pools:
+        return Check(name, "ok", "the kernel has no hugetlb", "nothing here needs them")
+    kept = [f"{free} of {total} pages of {size // 1024} MiB free" for size, free, total in pools if total]
+    found = ", ".join(kept) or "none reserved"
+    return Check(name, "ok", found, "nothing here needs them; an MPI that is told to can use them")
+
+
+def dev_shm() -> Check:
+    """Is there room for the memory that ranks share?"""
+    name, path = "/dev/shm", "/dev/shm"
+    mount = next((m for m in reversed(_mounts()) if m[1] == path), None)  # the last one lies on top
+    if not os.access(path, os.W_OK):
+        found = f"{path} is {'not writable' if Path(path).exists() else 'absent'}"
+        return Check(
+            name, "missing", found, "MPI falls back to slow paths, or does not start", "Mount a tmpfs there."
+        )
+    space = os.statvfs(path)
+    free, size = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
+    options = f"{mount[2]}, {mount[3]}" if mount else "not a mount of its own"
+    found = f"{free // MIB} of {size // MIB} MiB free ({options})"
+    if free >= ENOUGH_SHM_BYTES:
+        return Check(name, "ok", found, "room for the memory that ranks share")
+    remedy = "Remove what killed runs left there; in a container: --shm-size=1g."
+    return Check(name, "warn", found, "large messages or many ranks may fail with a bus error", remedy)
+
+
+def _mounts() -> list[list[str]]:
+    return [line.split() for line in (read("/proc/self/mounts") or "").splitlines()]
+
+
+def locked_memory() -> Check:
+    """May a rank lock enough memory for a network adapter to reach it?"""
+    name, limit = "locked memory", resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    found = "unlimited" if limit == resource.RLIM_INFINITY else f"at most {limit // 1024} KiB"
+    if limit == resource.RLIM_INFINITY or limit >= ENOUGH_LOCKED_BYTES:
+        return Check(name, "ok", found, "RDMA networks can register buffers")
+    if not any(Path("/sys/class/infiniband").glob("*")):
+        return Check(name, "ok", f"{found}; no RDMA adapter", "no limit on messages inside this node")
+    return Check(name, "warn", found, "an RDMA network may fail or fall back to TCP", "ulimit -l unlimited.")

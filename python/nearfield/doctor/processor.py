@@ -1,0 +1,157 @@
+"""Cores: how many may be used, who else uses them, how fast they run, and which clock times them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from nearfield.doctor.check import Check, read
+from nearfield.topology import Topology, ranges
+
+CPU = Path("/sys/devices/system/cpu")
+BUSY_SHARE = 0.2
+STEAL_SHARE = 0.02
+SAMPLE_SECONDS = 0.3
+
+
+def cores() -> Check:
+    """Is there a core for every rank that is to be measured?"""
+    name, topology = "cores", Topology.live()
+    online = os.sysconf("SC_NPROCESSORS_ONLN")
+    found = f"{len(topology.cores)} with {len(topology.pus)} of {online} PUs allowed ({ranges(topology.pus)})"
+    if len(topology.pus) < 2:
+        remedy = "Allow this process at least two PUs: taskset, cgroup cpuset, or the job's --cpus-per-task."
+        return Check(name, "missing", found, "there is no pair of cores to measure", remedy, blocks=True)
+    found += f"; distances {', '.join(topology.distances())}"
+    if len(topology.cores) < 4:
+        means = f"at most {len(topology.cores)} ranks; the load scenario needs 4 cores and is skipped"
+        return Check(name, "warn", found, means, "Use a machine, or a job, with at least 4 cores for it.")
+    return Check(name, "ok", found, f"up to {len(topology.cores)} ranks, each on a core of its own")
+
+
+def cpu_quota() -> Check:
+    """Does a cgroup take the processor away after some time in every period?"""
+    name, quota = "CPU quota", min(_cgroup_quotas(), default=None)
+    allowed = len(os.sched_getaffinity(0))
+    if quota is None:
+        return Check(name, "ok", "none", "ranks are not throttled")
+    found = f"{quota:g} processors' time for {allowed} allowed"
+    if quota >= allowed:
+        return Check(name, "ok", found, "ranks are not throttled")
+    means = f"more than {int(quota)} polling ranks are stopped for milliseconds at a time"
+    remedy = "Raise the limit: --cpus in Docker, resources.limits.cpu in Kubernetes."
+    return Check(name, "warn", found, means, remedy)
+
+
+def _cgroup_quotas() -> list[float]:
+    """The quotas, in processors, of our cgroup and of those above it, for cgroup 2 and 1."""
+    quotas = []
+    for line in (read("/proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        mount = Path("/sys/fs/cgroup/cpu" if controllers else "/sys/fs/cgroup")
+        group = mount / path.lstrip("/")
+        folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(mount)]
+        quotas += [quota for folder in folders if (quota := _quota(folder)) is not None]
+    return quotas
+
+
+def _quota(folder: Path) -> float | None:
+    both = (read(folder / "cpu.max") or "").split()
+    if not both:
+        both = [read(folder / "cpu.cfs_quota_us") or "max", read(folder / "cpu.cfs_period_us") or "100000"]
+    return None if both[0] in ("max", "-1") else int(both[0]) / int(both[1])
+
+
+def smt() -> Check:
+    """Do cores have several PUs that slow each other down?"""
+    active, control = read(CPU / "smt/active"), read(CPU / "smt/control")
+    if active == "1":
+        return Check("SMT", "ok", "on", "same-core is a distance; elsewhere a rank has a core to itself")
+    return Check("SMT", "ok", f"off ({control or 'unknown to the kernel'})", "there is no same-core distance")
+
+
+def frequency() -> Check:
+    """Is the frequency of the cores held where it is?"""
+    name, policies = "frequency", sorted(CPU.glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    governors = sorted({read(path) or "unreadable" for path in policies})
+    if not governors:
+        means = "changes of frequency can be neither seen nor ruled out; unstable records say so"
+        remedy = "In a virtual machine: fix the frequency on the host."
+        return Check(name, "missing", "the kernel shows no cpufreq here", means, remedy)
+    found = f"governor {', '.join(governors)}; boost {_boost()}"
+    if governors == ["performance"]:
+        return Check(name, "ok", found, "cores stay at their highest frequency under load")
+    means = "the first repetitions may run at a lower frequency; warm-up hides most of it"
+    return Check(name, "warn", found, means, "As root: cpupower frequency-set -g performance.")
+
+
+def _boost() -> str:
+    if (turbo_off := read(CPU / "intel_pstate/no_turbo")) is not None:
+        return "off" if turbo_off == "1" else "on"
+    return {"0": "off", "1": "on"}.get(read(CPU / "cpufreq/boost") or "", "unknown")
+
+
+def load() -> Check:
+    """Is anybody else using the cores right now?"""
+    shares = _shares(SAMPLE_SECONDS)
+    allowed = os.sched_getaffinity(0) & shares.keys()
+    busy = [cpu for cpu in allowed if shares[cpu][0] > BUSY_SHARE]
+    steal = max((shares[cpu][1] for cpu in allowed), default=0.0)
+    found = f"load average {os.getloadavg()[0]:.2f}; busy PUs: {ranges(busy) or 'none'}; steal {steal:.0%}"
+    if not busy and steal <= STEAL_SHARE:
+        return Check("load", "ok", found, "nobody disturbs a measurement at this moment")
+    means = "intervals widen and records become unstable"
+    return Check("load", "warn", found, means, "Stop what else runs, or come back when it is quiet.")
+
+
+def _shares(seconds: float) -> dict[int, tuple[float, float]]:
+    """Which part of the next seconds every PU is busy, and which part the host of a virtual machine takes."""
+    before = _ticks()
+    time.sleep(seconds)
+    shares = {}
+    for cpu, after in _ticks().items():
+        busy, idle, steal = (b - a for a, b in zip(before.get(cpu, after), after, strict=True))
+        total = max(1, busy + idle + steal)
+        shares[cpu] = (busy / total, steal / total)
+    return shares
+
+
+def _ticks() -> dict[int, tuple[int, int, int]]:
+    """Clock ticks of every PU since boot: busy, idle, taken by the host of this virtual machine."""
+    ticks = {}
+    for line in (read("/proc/stat") or "").splitlines():
+        if line.startswith("cpu") and line[3].isdigit():
+            cpu, *fields = line[3:].split()
+            user, nice, system, idle, iowait, irq, softirq, steal = map(int, fields[:8])
+            ticks[int(cpu)] = (user + nice + system + irq + softirq, idle + iowait, steal)
+    return ticks
+
+
+def numa_balancing() -> Check:
+    """Does the kernel move pages between NUMA nodes behind our back?"""
+    name, nodes = "NUMA balancing", len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
+    setting = read("/proc/sys/kernel/numa_balancing")
+    if nodes < 2 or setting in (None, "0"):
+        found = f"balancing {'off' if setting in (None, '0') else 'on'}, NUMA nodes: {nodes}"
+        return Check(name, "ok", found, "pages stay where they were first touched")
+    means = "pages are unmapped and moved while being measured"
+    return Check(
+        name, "warn", f"{nodes} NUMA nodes, balancing on", means, "As root: sysctl kernel.numa_balancing=0."
+    )
+
+
+def clock() -> Check:
+    """Can time be read without a system call from a clock that does not change its speed?"""
+    source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource") or "unknown"
+    flags = next(
+        (ln for ln in (read("/proc/cpuinfo") or "").splitlines() if ln.startswith("flags")), ""
+    ).split()
+    invariant = {"constant_tsc", "nonstop_tsc"} <= set(flags)
+    found = f"clock source {source}" + (f"; {'invariant' if invariant else 'varying'} TSC" if flags else "")
+    if invariant or source == "arch_sys_counter" or (not flags and source != "unknown"):
+        return Check("clock", "ok", found, "times are read in user mode from a clock of constant speed")
+    means = "the clock may change its speed or cost a system call; every profile says what it costs"
+    return Check("clock", "warn", found, means, "In a virtual machine: let it have the invariant TSC.")

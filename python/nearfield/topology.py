@@ -1,0 +1,194 @@
+"""The machine's cores and what they share, through hwloc: live, from XML, or from a synthetic string."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from nearfield import _native
+from nearfield.errors import UsageError
+
+# Nearest first. Two PUs are at the first of these whose object covers both (src/topology/distance.hpp).
+DISTANCES: tuple[str, ...] = _native.DISTANCES
+
+SYNTHETIC_EXAMPLE = "package:2 l3:4 core:8 pu:2"
+_SYNTHETIC_TYPES = (
+    "package", "socket", "die", "group", "numanode", "l5cache", "l4cache", "l3cache", "l2cache", "l1cache",
+    "l1dcache", "l1icache", "l2icache", "l3icache", "core", "pu",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One cache: `line_bytes` is 0 and `ways` None when the source does not say."""
+
+    level: int
+    kind: str  # "data", "unified" or "instruction"
+    size_bytes: int
+    line_bytes: int
+    ways: int | None
+    pus: tuple[int, ...]
+
+
+class Topology:
+    """One node, cut down to the PUs that may be used; every PU number is the operating system's.
+
+    Made by `live`, `from_xml` or `from_synthetic`, which raise UsageError; never changes afterwards.
+    """
+
+    def __init__(self, native: _native.Topology, source: str) -> None:
+        self._native = native
+        self.source = source
+
+    @classmethod
+    def live(cls) -> Topology:
+        """This machine, without the PUs that the cgroup or the affinity mask of this process forbids."""
+        try:
+            return cls(_native.Topology.live(), "this machine")
+        except _native.TopologyError as error:
+            raise UsageError(
+                str(error),
+                "Unset HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT; "
+                "to look at another machine use --xml or --synthetic.",
+            ) from error
+
+    @classmethod
+    def from_xml(cls, path: str | Path) -> Topology:
+        """The machine in a file that hwloc's `lstopo FILE.xml` wrote, or in a profile's `topology.xml`."""
+        try:
+            text = Path(path).read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise UsageError(
+                f"{path}: {error.strerror}", "Give a file that 'lstopo FILE.xml' wrote."
+            ) from error
+        try:
+            return cls(_native.Topology.from_xml(str(path)), str(path))
+        except _native.TopologyError as error:
+            raise UsageError(
+                f"{path}: {_xml_cause(text)}",
+                "Capture the machine anew there: lstopo FILE.xml",
+            ) from error
+
+    @classmethod
+    def from_synthetic(cls, description: str) -> Topology:
+        """A machine that need not exist, in hwloc's words: TYPE:COUNT, outermost first, counts per parent."""
+        try:
+            return cls(_native.Topology.from_synthetic(description), description)
+        except _native.TopologyError as error:
+            raise UsageError(
+                f"synthetic topology '{description}': {_synthetic_cause(description)}",
+                "Write TYPE:COUNT from the outside in, counts per parent, PUs last; "
+                f"for example '{SYNTHETIC_EXAMPLE}'.",
+            ) from error
+
+    @cached_property
+    def pus(self) -> list[int]:
+        """Ascending; not always contiguous."""
+        return list(self._native.pus)
+
+    @cached_property
+    def cores(self) -> list[tuple[int, ...]]:
+        """The PUs of each core, cores in the order of the tree."""
+        return [tuple(pus) for pus in self._native.cores]
+
+    @cached_property
+    def caches(self) -> list[Cache]:
+        """By level, then kind, then first PU."""
+        return [
+            Cache(c.level, c.kind, c.size_bytes, c.line_bytes, c.ways, tuple(c.pus))
+            for c in self._native.caches
+        ]
+
+    @cached_property
+    def numa_nodes(self) -> list[tuple[int, ...]]:
+        """The PUs near each NUMA node; several nodes may serve the same PUs (HBM beside DDR)."""
+        return [tuple(pus) for pus in self._native.numa_nodes]
+
+    @cached_property
+    def packages(self) -> list[tuple[int, ...]]:
+        return [tuple(pus) for pus in self._native.packages]
+
+    @property
+    def cpu_model(self) -> str:
+        """Empty when the source does not say."""
+        return self._native.cpu_model
+
+    def xml(self) -> str:
+        """hwloc 2 XML of exactly this, which `from_xml` reads again."""
+        return self._native.xml
+
+    def distance(self, pu_a: int, pu_b: int) -> str:
+        """The nearest class of DISTANCES that covers both. UsageError for an unknown PU or one PU twice."""
+        try:
+            return self._native.distance(pu_a, pu_b)
+        except _native.TopologyError as error:
+            raise UsageError(str(error), f"Take two different PUs of: {ranges(self.pus)}.") from error
+
+    def distances(self) -> list[str]:
+        """The classes that some pair has, nearest first."""
+        return self._native.distances()
+
+    def representatives(self) -> dict[str, tuple[int, int]]:
+        """One pair for each class: the first of `pairs`, so PU 0's core is the sender wherever it can be."""
+        return self._native.representatives()
+
+    def pairs(self, distance: str) -> list[tuple[int, int]]:
+        """All pairs at this distance, ascending. Each core is represented by its lowest PU, except in
+        same-core, which lists every pair of PUs within each core."""
+        if distance not in DISTANCES:
+            raise UsageError(f"there is no distance '{distance}'", f"Distances are: {', '.join(DISTANCES)}.")
+        return self._native.pairs(distance)
+
+    def tree(self) -> dict[str, Any]:
+        """Nested dicts {type, name, os_index, attrs, children}; memory before the objects it serves."""
+        return self._native.tree()
+
+
+def ranges(pus: list[int] | tuple[int, ...]) -> str:
+    """PUs as taskset reads them: 0-3,8, and 0-30:2 for every second one when there are at least five."""
+    words, rest = [], sorted(pus)
+    while rest:
+        step = rest[1] - rest[0] if len(rest) > 1 else 1
+        run = next((i for i in range(1, len(rest)) if rest[i] - rest[i - 1] != step), len(rest))
+        if step > 1 and run < 5:
+            run = 1
+        first, last = rest[0], rest[run - 1]
+        words.append(f"{first}" if run == 1 else f"{first}-{last}" + (f":{step}" if step > 1 else ""))
+        rest = rest[run:]
+    return ",".join(words)
+
+
+def _xml_cause(text: str) -> str:
+    """Why hwloc refused a file; it says only "Invalid argument"."""
+    if not text.strip():
+        return "the file is empty"
+    if "<topology" not in text:
+        return "this is not an hwloc topology: there is no <topology> element"
+    if "</topology>" not in text:
+        return "the file is cut off: </topology> is missing"
+    version = re.search(r'<topology[^>]*version="(\d+)', text)
+    if version and int(version.group(1)) > 2:
+        return f"the file is of hwloc {version.group(1)}, which this hwloc 2 cannot read"
+    return "hwloc cannot read this topology; the file is damaged"
+
+
+def _synthetic_cause(description: str) -> str:
+    """The first thing that is wrong with a synthetic string; hwloc says only "Invalid argument"."""
+    # Attributes in parentheses and attached memory in brackets may hold anything.
+    levels = re.sub(r"\([^)]*\)|\[[^]]*\]", "", description).split()
+    if not levels:
+        return "the description is empty"
+    for level in levels:
+        name, _, count = level.rpartition(":")
+        if not count.isdigit() or int(count) == 0:
+            return f"'{level}' has no count; it should be like '{name or level}:2'"
+        if name and not any(known.startswith(name.lower()) for known in _SYNTHETIC_TYPES):
+            near = difflib.get_close_matches(name.lower(), _SYNTHETIC_TYPES, n=1)
+            return f"hwloc has no type '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
+    if levels[-1].rpartition(":")[0].lower() not in ("pu", ""):
+        return f"the last level must be 'pu:COUNT', not '{levels[-1]}'"
+    return "the levels are in an order, or have attributes, that hwloc does not accept"

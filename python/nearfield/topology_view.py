@@ -1,0 +1,167 @@
+"""Draws a topology for a terminal: its tree, and who is how far from whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from nearfield.topology import DISTANCES, Topology, ranges
+from nearfield.units import format_bytes
+
+# One character and one colour for each distance, nearest first; told apart without colour as well.
+SYMBOLS = dict(zip(DISTANCES, "C23NP.", strict=True))
+STYLES = dict(zip(DISTANCES, ("bold cyan", "bold green", "green", "yellow", "magenta", "dim"), strict=True))
+FOLD_ABOVE_CORES = 32
+FOLD_RUNS_OF = 3
+MATRIX_WIDTH = 72
+Row = tuple[int, ...]
+
+
+def render(topology: Topology) -> RenderableType:
+    """All of it: the tree, the distance matrix and the distances with the pair that represents each."""
+    if len(topology.pus) < 2:
+        return Group(draw_tree(topology), "", "One PU may be used here: there is no pair, hence no distance.")
+    return Group(draw_tree(topology), "", draw_matrix(topology), "", draw_distances(topology))
+
+
+def draw_tree(topology: Topology) -> Tree:
+    """Objects with one child share its line; above 32 cores, of more than 3 equal neighbours one is drawn."""
+    root = topology.tree()
+    tree = Tree(Text(f"{topology.source}: {_count(topology)}", style="bold"), guide_style="dim")
+    _grow(tree, root["children"], fold=len(topology.cores) > FOLD_ABOVE_CORES)
+    return tree
+
+
+def _count(topology: Topology) -> str:
+    parts = [(len(topology.packages), "package"), (len(topology.numa_nodes), "NUMA node")]
+    parts += [(len(topology.cores), "core"), (len(topology.pus), "PU")]
+    return ", ".join(f"{n} {word}{'s' if n > 1 else ''}" for n, word in parts if n)
+
+
+def _grow(tree: Tree, siblings: list[dict[str, Any]], *, fold: bool) -> None:
+    for run in _runs_of_equals(siblings):
+        alike = len(run) - 1 if fold and len(run) > FOLD_RUNS_OF else 0
+        for node in run[: len(run) - alike]:
+            line, rest = _line(node)
+            _grow(tree.add(line), rest, fold=fold)
+        if alike:
+            pus = ranges([pu for node in run[1:] for pu in _pus(node)])
+            tree.add(Text(f"… {alike} more like it: PU {pus}", style="dim"))
+
+
+def _line(node: dict[str, Any]) -> tuple[Text, list[dict[str, Any]]]:
+    """The text of a node and of every only child below it, and the children that still have to be drawn."""
+    words = [_label(node)]
+    while len(node["children"]) == 1:
+        node = node["children"][0]
+        words.append(_label(node))
+    children = node["children"]
+    if children and all(child["type"] == "PU" for child in children):
+        words.append("PU " + ranges([child["os_index"] for child in children]))
+        children = []
+    return Text(" · ".join(words)), children
+
+
+def _label(node: dict[str, Any]) -> str:
+    index = "" if node["os_index"] is None else f" {node['os_index']}"
+    size = ""
+    if "size_bytes" in node["attrs"]:
+        size = f" {format_bytes(node['attrs']['size_bytes'])}"
+    elif "memory_bytes" in node["attrs"]:
+        size = f" {format_bytes(node['attrs']['memory_bytes'], digits=3)}"
+    name = f" ({' '.join(node['name'].split())})" if node["name"] else ""
+    return f"{node['type']}{index}{size}{name}"
+
+
+def _shape(node: dict[str, Any]) -> tuple[Any, ...]:
+    """Equal for two objects that differ in their numbers only."""
+    return (node["type"], node["name"], *node["attrs"].items(), *map(_shape, node["children"]))
+
+
+def _runs_of_equals(siblings: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    runs: list[list[dict[str, Any]]] = []
+    for node in siblings:
+        if runs and _shape(runs[-1][0]) == _shape(node):
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+    return runs
+
+
+def _pus(node: dict[str, Any]) -> list[int]:
+    if node["type"] == "PU":
+        return [node["os_index"]]
+    return [pu for child in node["children"] for pu in _pus(child)]
+
+
+def matrix_rows(topology: Topology) -> list[Row]:
+    """What one row of the matrix stands for, as PUs: a PU; above 32 PUs a core; above 32 cores a block of
+    cores that have the same distances to all others."""
+    if len(topology.pus) <= FOLD_ABOVE_CORES:
+        return [(pu,) for core in topology.cores for pu in core]
+    if len(topology.cores) <= FOLD_ABOVE_CORES:
+        return topology.cores
+    return _blocks(topology)
+
+
+def _blocks(topology: Topology) -> list[Row]:
+    """Sharing nests, so cores are interchangeable when each is among the other's nearest."""
+    rank = {name: i for i, name in enumerate(DISTANCES)}
+    cores = {core[0]: core for core in topology.cores}
+    rows = {a: {b: rank[topology.distance(a, b)] for b in cores if b != a} for a in cores}
+    nearest = {a: min(row.values()) for a, row in rows.items()}
+    blocks, seen = [], set()
+    for a, row in rows.items():
+        if a in seen:
+            continue
+        members = [a] + [b for b in row if row[b] == nearest[a] == nearest[b]]
+        seen.update(members)
+        blocks.append(tuple(pu for member in members for pu in cores[member]))
+    return blocks
+
+
+def draw_matrix(topology: Topology) -> Text:
+    """Rows and columns in the order of the tree; the diagonal says what holds inside a row's own PUs."""
+    rows = matrix_rows(topology)
+    core_of = {pu: core for core in topology.cores for pu in core}
+    cells = [[_cell(topology, core_of, a, b) for b in rows] for a in rows]
+    labels = [ranges(row) for row in rows]
+    width = max(map(len, labels))
+    column = max(len(str(row[0])) for row in rows) + 1
+    if column * len(rows) > MATRIX_WIDTH:
+        column = 1  # no room for numbers above the columns; they are those of the rows
+    text = Text(f"{'PU':>{width}} ", style="default")
+    if column > 1:
+        text.append("".join(f"{row[0]:>{column}}" for row in rows))
+    for label, line in zip(labels, cells, strict=True):
+        text.append(f"\n{label:>{width}} ")
+        for distance in line:
+            text.append(SYMBOLS.get(distance, "\\").rjust(column), style=STYLES.get(distance, "dim"))
+    return text
+
+
+def _cell(
+    topology: Topology, core_of: dict[int, tuple[int, ...]], a: tuple[int, ...], b: tuple[int, ...]
+) -> str:
+    """The distance between two rows; inside one row that of its first two cores, or PUs, if it has two."""
+    if a != b:
+        return topology.distance(a[0], b[0])
+    others = [pu for pu in a if pu not in core_of[a[0]]] or list(a[1:])
+    return topology.distance(a[0], others[0]) if others else ""
+
+
+def draw_distances(topology: Topology) -> Table:
+    """The legend of the matrix, and the pair that stands for each distance when something is measured."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    table.add_column("distance")
+    table.add_column("pairs", justify="right")
+    table.add_column("represented by")
+    for distance, (a, b) in topology.representatives().items():
+        symbol = Text(SYMBOLS[distance], style=STYLES[distance])
+        table.add_row(symbol, distance, str(len(topology.pairs(distance))), f"PU {a} and PU {b}")
+    return table

@@ -1,0 +1,129 @@
+"""Numbers with units, for people: sizes in binary units, times with three digits. Pure functions; no
+locale."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+from nearfield.errors import UsageError
+
+_BINARY = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
+_TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+_RATES = (("GB/s", 1.0), ("MB/s", 1e-3))  # in bytes per nanosecond, which is GB/s
+_SUFFIXES = {"": 1, "b": 1} | {
+    suffix: 1 << shift
+    for shift, letter in ((10, "k"), (20, "m"), (30, "g"))
+    for suffix in (letter, letter + "ib")
+}
+
+
+def format_bytes(size_bytes: float, digits: int | None = None) -> str:
+    """'4 KiB'. Never rounds: 4097 stays '4097 B', because a byte more can be another protocol. With `digits`,
+    rounds to that many significant digits: for capacities, not for message sizes."""
+    for name, factor in _BINARY:
+        scaled = size_bytes / factor
+        if abs(scaled) >= 1 and (digits is not None or (scaled * 100).is_integer()):
+            text = f"{scaled:.2f}" if digits is None else _plain(scaled, digits)
+            return f"{_trimmed(text)} {name}"
+    return f"{size_bytes:g} B"
+
+
+def parse_bytes(text: str) -> int:
+    """4096, '4096', '4K', '4KiB' and '1.5 MiB' in bytes. UsageError for anything else: '4KB' is 4000 to
+    some."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
+    if match is None:
+        raise UsageError(f"'{text}' is not a size", "Write sizes as 4096, 4KiB or 1.5MiB.")
+    number, suffix = match.group(1), match.group(2).lower()
+    if suffix not in _SUFFIXES:
+        ambiguous = suffix in ("kb", "mb", "gb")
+        cause = (
+            "may mean powers of 1000 or of 1024" if ambiguous else f"has the unknown unit '{match.group(2)}'"
+        )
+        raise UsageError(f"the size '{text}' {cause}", "Write sizes as 4096, 4KiB or 1.5MiB.")
+    size_bytes = float(number) * _SUFFIXES[suffix]
+    if not size_bytes.is_integer():
+        raise UsageError(
+            f"the size '{text}' is not a whole number of bytes", "Write sizes as 4096, 4KiB or 1.5MiB."
+        )
+    return int(size_bytes)
+
+
+def format_ns(time_ns: float) -> str:
+    """'1.23 us': three significant digits, in the unit that leaves one to three of them before the point."""
+    return _scaled(time_ns, _TIMES)
+
+
+def format_rate(bytes_per_ns: float) -> str:
+    """'12.3 GB/s' (powers of 1000, as memory bandwidths are given)."""
+    return _scaled(bytes_per_ns, _RATES)
+
+
+def format_count(count: float) -> str:
+    """'12'; a mean over repetitions may be fractional: '0.33'."""
+    return f"{count:.0f}" if float(count).is_integer() else f"{count:.3g}"
+
+
+# The units a record may have, and how a person reads them.
+UNITS: dict[str, Callable[[float], str]] = {
+    "ns": format_ns,
+    "bytes": lambda value: format_bytes(value, digits=3),
+    "count": format_count,
+    "share": lambda value: f"{value * 100:.3g} %",
+}
+
+
+def format_value(value: float, unit: str, half_width: float | None = None) -> str:
+    """'1.23 us', or '1.23 us ±0.02' with half an interval in the same unit. KeyError if the unit is not in
+    UNITS."""
+    text = UNITS[unit](value)
+    if not half_width:
+        return text
+    name = text.rpartition(" ")[2]
+    factor = dict((*_TIMES, *_BINARY, ("%", 0.01))).get(name, 1.0)
+    return f"{text} ±{_short(half_width / factor)}"
+
+
+def format_ratio(ratio: float) -> str:
+    """'x0.97', three significant digits; 'x1' for exactly 1."""
+    return "x1" if ratio == 1 else f"x{_plain(ratio, 3)}"
+
+
+def parse_share(text: str) -> float:
+    """'5%' and '0.05' as 0.05. UsageError unless it is within [0, 1]."""
+    try:
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise UsageError(f"'{text}' is not a share between 0 % and 100 %", "Write 5% or 0.05.")
+    return share
+
+
+def _scaled(value: float, scales: tuple[tuple[str, float], ...]) -> str:
+    """The largest unit in which the value, as it will be printed, is at least 1; the last one otherwise."""
+    rounded = float(f"{value:.3g}")
+    name, factor = next((scale for scale in scales if abs(rounded) >= scale[1] * (1 - 1e-9)), scales[-1])
+    return f"{_plain(value / factor, 3)} {name}"
+
+
+def _plain(value: float, digits: int) -> str:
+    """`digits` significant digits, trailing zeros kept ('1.20'), never an exponent; whole digits are never
+    cut."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    rounded = float(f"{value:.{digits}g}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:.{min(decimals, 12)}f}"
+
+
+def _trimmed(decimal: str) -> str:
+    """'1.5' for '1.50', '32' for '32.0', '100' for '100'."""
+    return decimal.rstrip("0").rstrip(".") if "." in decimal else decimal
+
+
+def _short(value: float) -> str:
+    """One significant digit below 10 ('0.02'), whole numbers above."""
+    return f"{value:.0f}" if value >= 9.5 or not math.isfinite(value) else _plain(value, 1)

@@ -1,0 +1,12 @@
+// nearfield._native: what Python needs from C++ without MPI. Glue and nothing else; one bind_* function per box.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+void bind_topology(nb::module_& module);
+void bind_statistics(nb::module_& module);
+
+NB_MODULE(_native, module) {
+  bind_topology(module);
+  bind_statistics(module);
+}

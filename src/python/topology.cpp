@@ -1,0 +1,98 @@
+// nearfield._native.Topology: the plain data of topology.hpp with its distances, distances as their names.
+#include "topology/topology.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <string>
+
+#include "topology/distance.hpp"
+
+namespace nb = nanobind;
+namespace topo = nearfield::topology;
+
+namespace {
+
+struct Bound {
+  topo::Topology topology;
+  topo::DistanceTable table{topology};
+};
+
+std::string name_of(topo::Distance distance) {
+  return std::string(topo::distance_names[static_cast<std::size_t>(distance)]);
+}
+
+topo::Distance distance_named(const std::string& name) {
+  const auto found = std::find(topo::distance_names.begin(), topo::distance_names.end(), name);
+  if (found == topo::distance_names.end()) throw topo::Error("there is no distance '" + name + "'");
+  return static_cast<topo::Distance>(found - topo::distance_names.begin());
+}
+
+nb::dict tree_as_dict(const topo::Node& node) {
+  nb::dict attributes;
+  for (const auto& [key, value] : node.attributes)
+    attributes[key.c_str()] = std::visit([](const auto& v) { return nb::cast(v); }, value);
+  nb::list children;
+  for (const topo::Node& child : node.children) children.append(tree_as_dict(child));
+  nb::dict dict;
+  dict["type"] = node.type;
+  dict["name"] = node.name;
+  dict["os_index"] = node.os_index;
+  dict["attrs"] = attributes;
+  dict["children"] = children;
+  return dict;
+}
+
+nb::dict representatives(const Bound& self) {
+  nb::dict dict;
+  for (const auto& [distance, pair] : self.table.representatives()) dict[name_of(distance).c_str()] = nb::cast(pair);
+  return dict;
+}
+
+std::vector<std::string> existing(const Bound& self) {
+  std::vector<std::string> names;
+  for (topo::Distance distance : self.table.existing()) names.push_back(name_of(distance));
+  return names;
+}
+
+void bind_cache(nb::module_& module) {
+  nb::class_<topo::Cache>(module, "Cache")
+      .def_ro("level", &topo::Cache::level)
+      .def_ro("kind", &topo::Cache::kind)
+      .def_ro("size_bytes", &topo::Cache::size_bytes)
+      .def_ro("line_bytes", &topo::Cache::line_bytes)
+      .def_ro("ways", &topo::Cache::ways)
+      .def_ro("pus", &topo::Cache::pus);
+}
+
+}  // namespace
+
+void bind_topology(nb::module_& module) {
+  nb::exception<topo::Error>(module, "TopologyError");
+  bind_cache(module);
+
+  std::vector<std::string> names(topo::distance_names.begin(), topo::distance_names.end());
+  module.attr("DISTANCES") = nb::tuple(nb::cast(names));
+
+  nb::class_<Bound>(module, "Topology")
+      .def_static("live", [] { return Bound{topo::load_live()}; })
+      .def_static("from_xml", [](const std::string& path) { return Bound{topo::load_xml(path)}; })
+      .def_static("from_synthetic", [](const std::string& text) { return Bound{topo::load_synthetic(text)}; })
+      .def_prop_ro("pus", [](const Bound& self) { return self.topology.pus; })
+      .def_prop_ro("cores", [](const Bound& self) { return self.topology.cores; })
+      .def_prop_ro("caches", [](const Bound& self) { return self.topology.caches; })
+      .def_prop_ro("numa_nodes", [](const Bound& self) { return self.topology.numa_nodes; })
+      .def_prop_ro("packages", [](const Bound& self) { return self.topology.packages; })
+      .def_prop_ro("cpu_model", [](const Bound& self) { return self.topology.cpu_model; })
+      .def_prop_ro("xml", [](const Bound& self) { return self.topology.xml; })
+      .def("tree", [](const Bound& self) { return tree_as_dict(self.topology.tree); })
+      .def("distance", [](const Bound& self, int a, int b) { return name_of(self.table.between(a, b)); })
+      .def("distances", &existing)
+      .def("pairs",
+           [](const Bound& self, const std::string& name) { return self.table.pairs(distance_named(name)); })
+      .def("representatives", &representatives);
+}

@@ -1,0 +1,98 @@
+#include "topology/distance.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace nearfield::topology {
+namespace {
+
+std::vector<PuSet> caches_of_level(const Topology& topology, int level) {
+  std::vector<PuSet> sets;
+  for (const Cache& cache : topology.caches)
+    if (cache.level == level && cache.kind != "instruction") sets.push_back(cache.pus);
+  return sets;
+}
+
+// The parts of a NUMA node that lie in different packages are different neighbourhoods.
+std::vector<PuSet> split_by_package(const std::vector<PuSet>& nodes, const std::vector<PuSet>& packages) {
+  if (packages.empty()) return nodes;
+  std::vector<PuSet> parts;
+  for (const PuSet& node : nodes) {
+    for (const PuSet& package : packages) {
+      PuSet part;
+      std::set_intersection(node.begin(), node.end(), package.begin(), package.end(), std::back_inserter(part));
+      if (!part.empty()) parts.push_back(std::move(part));
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
+DistanceTable::DistanceTable(const Topology& topology) : cores_(topology.cores) {
+  Domains nothing;
+  nothing.fill(no_domain);
+  for (int pu : topology.pus) domains_.emplace(pu, nothing);
+  assign(Distance::same_core, topology.cores);
+  assign(Distance::shared_l2, caches_of_level(topology, 2));
+  assign(Distance::shared_l3, caches_of_level(topology, 3));
+  assign(Distance::same_numa, split_by_package(topology.numa_nodes, topology.packages));
+  assign(Distance::same_package, topology.packages);
+  std::sort(cores_.begin(), cores_.end());
+  for (const PuSet& core : cores_) first_pus_.push_back(core.front());
+}
+
+// Smallest last, so that it is the one that stays; equal ones (HBM beside DDR) cover the same PUs, so either will do.
+void DistanceTable::assign(Distance level, const std::vector<PuSet>& objects) {
+  std::vector<PuSet> by_size = objects;
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [](const PuSet& a, const PuSet& b) { return a.size() > b.size(); });
+  for (std::size_t i = 0; i < by_size.size(); ++i)
+    for (int pu : by_size[i]) domains_.at(pu)[static_cast<std::size_t>(level)] = static_cast<int>(i);
+}
+
+Distance DistanceTable::between(int pu_a, int pu_b) const {
+  const auto a = domains_.find(pu_a);
+  const auto b = domains_.find(pu_b);
+  if (a == domains_.end() || b == domains_.end())
+    throw Error("PU " + std::to_string(a == domains_.end() ? pu_a : pu_b) + " is not one that may be used here");
+  if (pu_a == pu_b) throw Error("PU " + std::to_string(pu_a) + " has no distance to itself");
+  for (std::size_t level = 0; level < a->second.size(); ++level)
+    if (a->second[level] != no_domain && a->second[level] == b->second[level]) return static_cast<Distance>(level);
+  return Distance::same_node;
+}
+
+std::map<Distance, Pair> DistanceTable::representatives() const {
+  std::map<Distance, Pair> first;
+  for (std::size_t i = 0; i < first_pus_.size(); ++i)
+    for (std::size_t j = i + 1; j < first_pus_.size(); ++j)
+      first.try_emplace(between(first_pus_[i], first_pus_[j]), first_pus_[i], first_pus_[j]);
+  if (const auto siblings = pairs_within_cores(); !siblings.empty())
+    first.emplace(Distance::same_core, siblings.front());
+  return first;
+}
+
+std::vector<Distance> DistanceTable::existing() const {
+  std::vector<Distance> classes;
+  for (const auto& [distance, pair] : representatives()) classes.push_back(distance);
+  return classes;
+}
+
+std::vector<Pair> DistanceTable::pairs(Distance distance) const {
+  if (distance == Distance::same_core) return pairs_within_cores();
+  std::vector<Pair> found;
+  for (std::size_t i = 0; i < first_pus_.size(); ++i)
+    for (std::size_t j = i + 1; j < first_pus_.size(); ++j)
+      if (between(first_pus_[i], first_pus_[j]) == distance) found.emplace_back(first_pus_[i], first_pus_[j]);
+  return found;
+}
+
+std::vector<Pair> DistanceTable::pairs_within_cores() const {
+  std::vector<Pair> found;
+  for (const PuSet& core : cores_)
+    for (std::size_t i = 0; i < core.size(); ++i)
+      for (std::size_t j = i + 1; j < core.size(); ++j) found.emplace_back(core[i], core[j]);
+  return found;
+}
+
+}  // namespace nearfield::topology

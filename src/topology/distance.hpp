@@ -1,0 +1,60 @@
+// The distance of two PUs: the nearest class of shared hardware that covers both. Pure arithmetic on a Topology, so
+// it is the same for a live machine, a file and a synthetic one. Leaves out how fast a distance is: that is measured.
+//
+// Two rules beyond "the first object that covers both":
+// - A PU's NUMA node is the smallest that covers it, so HBM or CXL memory near every core makes no pair nearer.
+// - same-numa holds only inside a package: with NUMA switched off in the firmware one node spans the packages, and a
+//   pair across the link between them is same-node.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "topology/topology.hpp"
+
+namespace nearfield::topology {
+
+enum class Distance { same_core, shared_l2, shared_l3, same_numa, same_package, same_node };
+
+// Nearest first; the index is the enumerator's value.
+inline constexpr std::array<std::string_view, 6> distance_names{"same-core", "shared-l2",    "shared-l3",
+                                                                "same-numa", "same-package", "same-node"};
+
+using Pair = std::pair<int, int>;
+
+class DistanceTable {
+ public:
+  explicit DistanceTable(const Topology& topology);
+
+  // Throws Error when a PU is not in the topology or both are the same.
+  Distance between(int pu_a, int pu_b) const;
+
+  // The classes that at least one pair has, nearest first.
+  std::vector<Distance> existing() const;
+
+  // Pairs (a, b) with a < b, ascending. One PU stands for its core, the one with the lowest number, so that SMT does
+  // not multiply pairs; same-core alone lists all pairs of PUs within each core.
+  std::vector<Pair> pairs(Distance distance) const;
+
+  // The first of pairs(d) for every existing d. Thus all classes that PU 0's core takes part in have the same
+  // sender, and an SMT sibling appears in same-core alone.
+  std::map<Distance, Pair> representatives() const;
+
+ private:
+  static constexpr int no_domain = -1;
+  // For same_core ... same_package: which object of that class covers a PU.
+  using Domains = std::array<int, 5>;
+
+  void assign(Distance level, const std::vector<PuSet>& objects);
+  std::vector<Pair> pairs_within_cores() const;
+
+  std::unordered_map<int, Domains> domains_;
+  std::vector<PuSet> cores_;
+  std::vector<int> first_pus_;  // of every core, ascending
+};
+
+}  // namespace nearfield::topology

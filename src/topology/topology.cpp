@@ -1,0 +1,199 @@
+#include "topology/topology.hpp"
+
+#include <hwloc.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <tuple>
+
+namespace nearfield::topology {
+namespace {
+
+struct Destroy {
+  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
+};
+using Handle = std::unique_ptr<hwloc_topology, Destroy>;
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(what + ": " + std::strerror(errno));
+}
+
+Handle initialise() {
+  hwloc_topology_t topology = nullptr;
+  if (hwloc_topology_init(&topology) != 0) fail("hwloc_topology_init");
+  Handle handle(topology);
+  // hwloc leaves these out unless asked; I/O stays out.
+  hwloc_topology_set_icache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_type_filter(topology, HWLOC_OBJ_MEMCACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  return handle;
+}
+
+PuSet pus_of(hwloc_const_bitmap_t set) {
+  PuSet pus;
+  for (int pu = hwloc_bitmap_first(set); pu >= 0; pu = hwloc_bitmap_next(set, pu)) pus.push_back(pu);
+  return pus;
+}
+
+std::vector<PuSet> pu_sets(hwloc_topology_t topology, hwloc_obj_type_t type) {
+  std::vector<PuSet> sets;
+  for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr;) {
+    if (PuSet pus = pus_of(object->cpuset); !pus.empty()) sets.push_back(std::move(pus));
+  }
+  return sets;
+}
+
+std::vector<PuSet> core_sets(hwloc_topology_t topology) {
+  std::vector<PuSet> cores;
+  for (hwloc_obj_t pu = nullptr; (pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, pu)) != nullptr;) {
+    const hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, pu);
+    const PuSet pus = core != nullptr ? pus_of(core->cpuset) : PuSet{static_cast<int>(pu->os_index)};
+    if (cores.empty() || cores.back() != pus) cores.push_back(pus);
+  }
+  return cores;
+}
+
+std::string kind_of(hwloc_obj_cache_type_t type) {
+  if (type == HWLOC_OBJ_CACHE_UNIFIED) return "unified";
+  return type == HWLOC_OBJ_CACHE_DATA ? "data" : "instruction";
+}
+
+// hwloc says 0 for "unknown" and -1 for "fully associative", which is as many ways as there are lines.
+std::optional<int> ways_of(const hwloc_obj_attr_u::hwloc_cache_attr_s& cache) {
+  if (cache.associativity > 0) return cache.associativity;
+  if (cache.associativity == 0 || cache.linesize == 0) return std::nullopt;
+  return static_cast<int>(cache.size / cache.linesize);
+}
+
+Cache describe_cache(const hwloc_obj& object) {
+  const auto& cache = object.attr->cache;
+  return {static_cast<int>(cache.depth), kind_of(cache.type),  static_cast<std::int64_t>(cache.size),
+          static_cast<int>(cache.linesize), ways_of(cache), pus_of(object.cpuset)};
+}
+
+// A memory-side cache belongs to a NUMA node, not to cores, and is in the tree alone. Before hwloc 2.1 it was an L3.
+bool serves_cores(const hwloc_obj& cache) {
+  const bool memory_side = cache.subtype != nullptr && std::string_view(cache.subtype) == "MemorySideCache";
+  return !memory_side && !hwloc_bitmap_iszero(cache.cpuset);
+}
+
+std::vector<Cache> cache_list(hwloc_topology_t topology) {
+  std::vector<Cache> caches;
+  for (int depth = 0; depth < hwloc_topology_get_depth(topology); ++depth) {
+    if (!hwloc_obj_type_is_cache(hwloc_get_depth_type(topology, depth))) continue;
+    for (unsigned i = 0; i < hwloc_get_nbobjs_by_depth(topology, depth); ++i) {
+      const hwloc_obj_t object = hwloc_get_obj_by_depth(topology, depth, i);
+      if (serves_cores(*object)) caches.push_back(describe_cache(*object));
+    }
+  }
+  std::sort(caches.begin(), caches.end(), [](const Cache& a, const Cache& b) {
+    return std::tie(a.level, a.kind, a.pus) < std::tie(b.level, b.kind, b.pus);
+  });
+  return caches;
+}
+
+std::string cpu_model(hwloc_topology_t topology) {
+  for (hwloc_obj_t object : {hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0), hwloc_get_root_obj(topology)}) {
+    const char* model = object != nullptr ? hwloc_obj_get_info_by_name(object, "CPUModel") : nullptr;
+    if (model != nullptr) return model;
+  }
+  return {};
+}
+
+std::string type_name(const hwloc_obj& object) {
+  char text[64];
+  hwloc_obj_type_snprintf(text, sizeof text, const_cast<hwloc_obj*>(&object), 0);
+  return text;
+}
+
+std::string person_name(const hwloc_obj& object) {
+  const char* model = hwloc_obj_get_info_by_name(const_cast<hwloc_obj*>(&object), "CPUModel");
+  if (object.type == HWLOC_OBJ_PACKAGE && model != nullptr) return model;
+  if (object.subtype != nullptr) return object.subtype;
+  return object.name != nullptr ? object.name : "";
+}
+
+void describe_attributes(const hwloc_obj& object, Node& node) {
+  if (hwloc_obj_type_is_cache(object.type) || object.type == HWLOC_OBJ_MEMCACHE) {
+    const auto& cache = object.attr->cache;
+    node.attributes.emplace_back("size_bytes", static_cast<std::int64_t>(cache.size));
+    if (cache.linesize > 0) node.attributes.emplace_back("line_bytes", static_cast<std::int64_t>(cache.linesize));
+    if (const auto ways = ways_of(cache)) node.attributes.emplace_back("ways", static_cast<std::int64_t>(*ways));
+  } else if (object.type == HWLOC_OBJ_NUMANODE) {
+    const auto bytes = static_cast<std::int64_t>(object.attr->numanode.local_memory);
+    if (bytes > 0) node.attributes.emplace_back("memory_bytes", bytes);
+  }
+}
+
+Node describe_tree(const hwloc_obj& object) {
+  Node node{type_name(object), person_name(object), std::nullopt, {}, {}};
+  if (object.os_index != HWLOC_UNKNOWN_INDEX && !hwloc_obj_type_is_cache(object.type))
+    node.os_index = static_cast<int>(object.os_index);
+  describe_attributes(object, node);
+  for (auto* child = object.memory_first_child; child != nullptr; child = child->next_sibling)
+    node.children.push_back(describe_tree(*child));
+  for (auto* child = object.first_child; child != nullptr; child = child->next_sibling)
+    node.children.push_back(describe_tree(*child));
+  return node;
+}
+
+std::string export_xml(hwloc_topology_t topology) {
+  char* buffer = nullptr;
+  int length = 0;
+  if (hwloc_topology_export_xmlbuffer(topology, &buffer, &length, 0) != 0) fail("hwloc cannot export XML");
+  std::string text(buffer, std::strlen(buffer));  // hwloc counts the final zero
+  hwloc_free_xmlbuffer(topology, buffer);
+  return text;
+}
+
+Topology describe(hwloc_topology_t topology) {
+  const hwloc_obj_t root = hwloc_get_root_obj(topology);
+  return {pus_of(root->cpuset),
+          core_sets(topology),
+          cache_list(topology),
+          pu_sets(topology, HWLOC_OBJ_NUMANODE),
+          pu_sets(topology, HWLOC_OBJ_PACKAGE),
+          cpu_model(topology),
+          export_xml(topology),
+          describe_tree(*root)};
+}
+
+// hwloc leaves out what the cgroup forbids by itself, but not what the affinity mask (taskset, srun) forbids.
+void restrict_to_affinity(hwloc_topology_t topology) {
+  const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> mask(hwloc_bitmap_alloc(), hwloc_bitmap_free);
+  if (hwloc_get_cpubind(topology, mask.get(), HWLOC_CPUBIND_PROCESS) != 0) fail("hwloc_get_cpubind");
+  if (hwloc_topology_restrict(topology, mask.get(), HWLOC_RESTRICT_FLAG_REMOVE_CPULESS) != 0)
+    fail("hwloc_topology_restrict to the affinity mask of this process");
+}
+
+}  // namespace
+
+Topology load_live() {
+  const Handle handle = initialise();
+  if (hwloc_topology_load(handle.get()) != 0) fail("hwloc cannot read the topology of this machine");
+  // HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT make hwloc tell of another machine without a word.
+  if (!hwloc_topology_is_thissystem(handle.get()))
+    throw Error("an HWLOC_* environment variable makes hwloc describe another machine than this one");
+  restrict_to_affinity(handle.get());
+  return describe(handle.get());
+}
+
+Topology load_xml(const std::string& path) {
+  const Handle handle = initialise();
+  if (hwloc_topology_set_xml(handle.get(), path.c_str()) != 0) fail("hwloc cannot read " + path);
+  if (hwloc_topology_load(handle.get()) != 0) fail("hwloc cannot build a topology from " + path);
+  return describe(handle.get());
+}
+
+Topology load_synthetic(const std::string& description) {
+  const Handle handle = initialise();
+  if (hwloc_topology_set_synthetic(handle.get(), description.c_str()) != 0)
+    fail("hwloc cannot read the synthetic description '" + description + "'");
+  if (hwloc_topology_load(handle.get()) != 0)
+    fail("hwloc cannot build a topology from '" + description + "'");
+  return describe(handle.get());
+}
+
+}  // namespace nearfield::topology

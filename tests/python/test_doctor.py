@@ -1,0 +1,190 @@
+"""Does the doctor try things for real, say why when they fail, and never end in a traceback?
+
+What a check finds depends on the machine; these tests assert what must hold on every Linux.
+"""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from nearfield.cli.doctor import command, draw, summary
+from nearfield.doctor import CHECKS, Check, copying, counters, examine, host, kernel, memory, processor
+from nearfield.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def checks() -> dict[str, Check]:
+    """One real examination of this machine, by the name of the function."""
+    return dict(zip((check.__name__ for check in CHECKS), examine(), strict=True))
+
+
+@pytest.mark.parametrize("name", [check.__name__ for check in CHECKS])
+def test_every_check_says_what_it_found_and_what_to_do(name, checks):
+    """Is there always a finding and its meaning, and a remedy exactly when something is wrong?"""
+    check = checks[name]
+    assert check.status in ("ok", "warn", "missing")
+    assert check.found and check.means
+    assert bool(check.remedy) == (check.status != "ok"), check
+    assert not (check.blocks and check.status == "ok")
+
+
+def test_names_are_unique(checks):
+    """Can a script pick a check by its name?"""
+    assert len({check.name for check in checks.values()}) == len(CHECKS)
+
+
+def test_a_check_that_fails_does_not_end_the_examination():
+    """Does an unreadable kernel file become a finding with its reason?"""
+
+    def broken_kernel_file() -> Check:
+        raise PermissionError(13, "Permission denied", "/proc/secret")
+
+    def bad_environment() -> Check:
+        raise UsageError("hwloc describes another machine", "Unset it.")
+
+    def fine() -> Check:
+        return Check("fine", "ok", "all", "nothing to do")
+
+    first, second, third = examine((broken_kernel_file, bad_environment, fine))
+    assert (first.name, first.status) == ("broken kernel file", "missing")
+    assert "/proc/secret" in first.found
+    assert (second.found, second.remedy) == ("hwloc describes another machine", "Unset it.")
+    assert third.status == "ok"
+
+
+def test_software_events_count_faults(checks):
+    """Do touched pages appear in the counter that the check trusts?"""
+    if checks["software_events"].status != "ok":
+        pytest.skip(checks["software_events"].found)
+    if "perf_event too" not in checks["software_events"].found:
+        pytest.skip("perf_event_open is not permitted here")
+    size = 64 * os.sysconf("SC_PAGESIZE")
+    with (
+        kernel.perf_event(kernel.SOFTWARE, kernel.PAGE_FAULTS) as fd,
+        kernel.mapping(size, shared=False) as address,
+    ):
+        before = kernel.perf_count(fd)
+        kernel.touch(address, size)
+        assert 1 <= kernel.perf_count(fd) - before <= 64 + 8, (
+            "at most one fault a page, and a few of Python's"
+        )
+
+
+def test_an_unknown_counter_is_refused_with_a_reason():
+    """Does a hardware event that nobody has come back as cause and remedy?"""
+    cause, remedy = counters._refusal(config=0xFFFF)
+    assert cause and remedy
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_mapping_is_aligned_and_real(shared):
+    """Is the memory that huge pages are tried on aligned to them, writable, and gone afterwards?"""
+    size = memory.huge_page_bytes()
+    with kernel.mapping(size, shared=shared) as address:
+        assert address % size == 0
+        kernel.touch(address, size)
+        assert kernel.huge_bytes_mapped(address) in (0, size)
+    assert kernel.huge_bytes_mapped(address) == 0
+
+
+def test_advice_to_unmapped_memory_is_an_error_with_errno():
+    """Do failing system calls arrive as OSError?"""
+    with pytest.raises(OSError, match="Cannot allocate|Invalid"):
+        kernel.advise(0, memory.huge_page_bytes(), kernel.MADV_HUGEPAGE)
+
+
+def test_shared_huge_pages_name_the_kernel(checks):
+    """Is the kernel version there, on which MADV_COLLAPSE depends?"""
+    assert os.uname().release in checks["shared_huge_pages"].found
+
+
+def test_a_failing_read_of_another_process_has_a_reason():
+    """Does process_vm_readv from an address that is not mapped say so?"""
+    with copying._holder(permit=True) as (pid, _):
+        assert copying.read_refused(pid, 0) in (
+            "Bad address",
+            "Operation not permitted",
+            "Function not implemented",
+        )
+
+
+def test_single_copy_agrees_with_trying_it(checks):
+    """Is ok said only when a sibling could really be read?"""
+    refused = copying.sibling_refused(permit=False)
+    assert (checks["single_copy"].status == "ok") == (refused == "")
+
+
+@pytest.mark.parametrize(
+    ("files", "quota"),
+    [
+        ({"cpu.max": "150000 100000"}, 1.5),
+        ({"cpu.max": "max 100000"}, None),
+        ({"cpu.cfs_quota_us": "400000", "cpu.cfs_period_us": "100000"}, 4.0),
+        ({"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}, None),
+        ({}, None),
+    ],
+)
+def test_quotas_of_both_cgroup_versions(files, quota, tmp_path):
+    """Are processors computed from quota and period, and no limit told from a limit?"""
+    for name, text in files.items():
+        (tmp_path / name).write_text(text + "\n")
+    assert processor._quota(tmp_path) == quota
+
+
+def test_shares_of_time_are_shares():
+    """Is busy time within [0, 1] for every PU that we may use?"""
+    shares = processor._shares(0.05)
+    assert os.sched_getaffinity(0) <= shares.keys()
+    assert all(0 <= busy <= 1 and 0 <= steal <= 1 for busy, steal in shares.values())
+
+
+def test_compilers_are_tried(tmp_path):
+    """Is a compiler that is absent, or too old for C++20, refused with its own first complaint?"""
+    assert host.compile_refused("no-such-compiler") == "not found"
+    old = tmp_path / "old-c++"
+    old.write_text("#!/bin/sh\necho \"cc1plus: error: unrecognized option '-std=c++20'\" >&2\nexit 1\n")
+    old.chmod(0o755)
+    assert "-std=c++20" in host.compile_refused(str(old))
+
+
+def test_one_pu_makes_measuring_impossible():
+    """Does a process that may use one PU only end with 1 and say which check is to blame?"""
+    script = (
+        "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
+        "from nearfield.doctor import examine, processor; from nearfield.cli.doctor import summary\n"
+        "checks = examine((processor.cores,)); assert checks[0].blocks; print(summary(checks))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "Nothing can be measured" in run.stdout and "cores" in run.stdout
+
+
+def test_the_table_shows_brackets():
+    """Do findings such as "[madvise]" survive the markup of the table?"""
+    out = io.StringIO()
+    Console(file=out, width=100).print(draw([Check("pages", "ok", "always [madvise] never", "nothing")]))
+    assert "[madvise]" in out.getvalue()
+
+
+def test_the_summary_names_the_limits():
+    """Does the last line say whether to go on, and what will be missing?"""
+    fine, limited = Check("a", "ok", "x", "y"), Check("counters", "missing", "x", "y", "z")
+    assert "Measuring is possible" in summary([fine, limited]) and "counters" in summary([fine, limited])
+    assert "1 of 2" in summary([fine, limited])
+
+
+def test_json_and_exit_code_agree():
+    """Can a script decide by the exit code alone?"""
+    app = typer.Typer()
+    app.command()(command)
+    result = CliRunner().invoke(app, ["--json"])
+    data = json.loads(result.stdout)
+    assert [check["name"] for check in data["checks"]]
+    assert result.exit_code == (0 if data["possible"] else 1)

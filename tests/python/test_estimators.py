@@ -1,0 +1,65 @@
+"""Are the estimators right, and would their tests notice if they were not?"""
+
+import os
+import shutil
+import subprocess
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import tomlkit
+
+from nearfield import _native
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "base" / "statistics.cpp"
+BUGS = tomlkit.parse((ROOT / "tests" / "injected_bugs" / "statistics.toml").read_text()).unwrap()["bug"]
+
+
+def build_and_run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Compiles the C++ tests with this text as statistics.cpp and runs them."""
+    folder.mkdir(parents=True)
+    (folder / "statistics.cpp").write_text(source)
+    compiler = os.environ.get("CXX") or shutil.which("c++") or "g++"
+    samples = ROOT / "tests" / "cpp" / "samples"
+    command = [compiler, "-std=c++20", "-O0", f"-I{ROOT / 'src'}", f"-I{ROOT / 'tests' / 'cpp'}"]
+    command += [f'-DSAMPLES="{samples}"', "-o", str(folder / "test"), str(folder / "statistics.cpp")]
+    subprocess.run([*command, str(ROOT / "tests" / "cpp" / "test_statistics.cpp")], check=True, cwd=folder)
+    return subprocess.run([folder / "test"], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_estimators_pass_their_tests(tmp_path):
+    """Do the estimators give what recorded samples, hand calculation and laws demand?"""
+    result = build_and_run(SOURCE.read_text(), tmp_path / "right")
+    assert result.returncode == 0, result.stdout
+
+
+def test_every_injected_bug_is_caught(tmp_path):
+    """Would the C++ tests notice a mistake in an estimator? (A test that cannot fail proves nothing.)"""
+    right = SOURCE.read_text()
+
+    def survives(numbered: tuple[int, dict]) -> str | None:
+        number, bug = numbered
+        assert right.count(bug["old"]) == 1, f"'{bug['name']}' no longer fits statistics.cpp"
+        try:
+            result = build_and_run(right.replace(bug["old"], bug["new"]), tmp_path / str(number))
+        except subprocess.TimeoutExpired:
+            return None
+        return bug["name"] if result.returncode == 0 else None
+
+    with ThreadPoolExecutor(2) as pool:
+        survivors = [name for name in pool.map(survives, enumerate(BUGS)) if name]
+    assert not survivors
+
+
+def test_python_sees_the_same_estimators():
+    """Does the extension module pass samples and results through unchanged?"""
+    samples = [float(i) for i in range(1, 21)]
+    estimate = _native.median_estimate(samples)
+    assert (estimate.value, estimate.low, estimate.high, estimate.n) == (10.5, 6.0, 15.0, 20)
+    assert _native.paired_ratio([1.0, 2.0], [2.0, 4.0]).value == 2.0
+    with pytest.raises(ValueError, match="not a number"):
+        _native.median_estimate([1.0, float("nan")])
+
+
