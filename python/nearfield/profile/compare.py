@@ -1,0 +1,272 @@
+"""Two profiles side by side: ratios B/A with intervals, verdicts, agreement. Pure functions; no I/O.
+
+The two were measured at different times, so this is the one comparison in nearfield that is not paired: the
+intervals know nothing of what differed between the runs as a whole (clock frequency, page placement, other
+load). That is what the threshold is for: a change below it is called the same however narrow the intervals
+are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from nearfield.profile.records import identity
+from nearfield.profile.schema import Run
+
+DEFAULT_THRESHOLD = 0.05
+
+Verdict = Literal["faster", "slower", "changed", "same", "unstable"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval; low <= value <= high."""
+
+    value: float
+    low: float
+    high: float
+
+
+def ratio_of(a: Estimate, b: Estimate) -> Estimate | None:
+    """B/A with its interval: on the log scale the half-widths of both are added in quadrature, each end with
+    the ends that move the ratio that way (the MOVER method of Zou and Donner, 2008, for a difference of
+    logarithms). If both intervals hold with 95 % and the two are independent, so does this one, nearly.
+
+    None if exactly one value is 0; two zeros are the ratio 1. Values are not negative.
+    """
+    if a.value == b.value == 0:
+        return Estimate(1.0, 1.0, 1.0)
+    if a.value <= 0 or b.value <= 0:
+        return None
+    down = math.hypot(_log_ratio(b.value, b.low), _log_ratio(a.high, a.value))
+    up = math.hypot(_log_ratio(b.high, b.value), _log_ratio(a.value, a.low))
+    ratio = b.value / a.value
+    return Estimate(ratio, ratio * math.exp(-down), ratio * math.exp(up) if up < 700 else math.inf)
+
+
+def is_near(ratio: float, threshold: float) -> bool:
+    """True if the larger of the two values is less than `threshold` (0.05 = 5 %) above the smaller one.
+    Symmetric: a ratio and its inverse are near alike."""
+    return ratio > 0 and abs(math.log(ratio)) < math.log1p(threshold)
+
+
+def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float) -> Verdict:
+    """`stable`: both records are. Only times are faster or slower; a count that is not the same has
+    changed."""
+    if not stable:
+        return "unstable"
+    if ratio is not None and (ratio.low <= 1 <= ratio.high or is_near(ratio.value, threshold)):
+        return "same"
+    if ratio is None or unit != "ns":
+        return "changed"
+    return "faster" if ratio.value < 1 else "slower"
+
+
+def agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD) -> bool:
+    """True if the intervals overlap or the values are within `threshold` of each other."""
+    overlap = a.low <= b.high and b.low <= a.high
+    return overlap or (a.value > 0 and b.value > 0 and is_near(b.value / a.value, threshold))
+
+
+def geometric_mean(ratios: Iterable[float]) -> float | None:
+    """None of nothing."""
+    logs = [math.log(ratio) for ratio in ratios]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
+
+def _log_ratio(larger: float, smaller: float) -> float:
+    """log(larger / smaller) >= 0; infinity when the smaller is not positive."""
+    return math.log(larger / smaller) if smaller > 0 else math.inf
+
+
+# ---- records
+
+
+@dataclass(frozen=True)
+class Change:
+    """One record that both profiles have; a value is None if that profile has null for it."""
+
+    key: dict[str, Any]
+    unit: str
+    a: Estimate | None
+    b: Estimate | None
+    ratio: Estimate | None
+    verdict: Verdict | None  # None: there is no value on one side; `note` says why
+    diagnostic: bool  # not a metric of the scenario itself: never in a summary or in the agreement
+    note: str | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    changes: list[Change]
+    only_a: pl.DataFrame
+    only_b: pl.DataFrame
+
+
+def compare(a: pl.DataFrame, b: pl.DataFrame, runs: tuple[Run, Run], threshold: float) -> Comparison:
+    """Joins the records of two profiles on everything that identifies them except the source, and except the
+    pair where each distance is represented by one: PU numbers mean nothing on another machine."""
+    a, b = _same_columns(a, b)
+    dropped = ("source", "pair") if _one_pair_each(a, b) else ("source",)
+    keys = [name for name in [*identity(a), "unit"] if name not in dropped]
+    both = a.join(b, on=keys, how="inner", suffix="_b", nulls_equal=True, maintain_order="left")
+    declared = declared_metrics(*runs)
+    changes = [_change(row, keys, declared, threshold) for row in both.iter_rows(named=True)]
+    only = [
+        x.join(y, on=keys, how="anti", nulls_equal=True, maintain_order="left") for x, y in ((a, b), (b, a))
+    ]
+    return Comparison(changes, *only)
+
+
+def declared_metrics(*runs: Run) -> set[tuple[str, str]]:
+    """(scenario, metric) of what the scenarios say they measure; empty if the runs do not say."""
+    return {(s.name, m.name) for run in runs for s in run.scenario for m in s.metrics}
+
+
+def summarise(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
+    """scenario -> how many of each verdict, how many have no value, and the geometric mean of the ratios of
+    its stable times. Without diagnostics."""
+    groups: dict[str, list[Change]] = {}
+    for change in changes:
+        if not change.diagnostic:
+            groups.setdefault(change.key["scenario"], []).append(change)
+    return {scenario: _summary(group) for scenario, group in groups.items()}
+
+
+def agreement(changes: Iterable[Change]) -> dict[str, Any]:
+    """Of the times that are stable in both, the share that agrees. Counts would only flatter it; diagnostics
+    are not promised to repeat."""
+    times = [c for c in changes if c.unit == "ns" and not c.diagnostic and c.a and c.b]
+    stable = [c for c in times if c.verdict != "unstable"]
+    agreeing = sum(agree(c.a, c.b) for c in stable if c.a and c.b)
+    return {
+        "share": agreeing / len(stable) if stable else None,
+        "agreeing": agreeing,
+        "stable": len(stable),
+        "unstable": len(times) - len(stable),
+    }
+
+
+def largest(changes: Iterable[Change]) -> list[Change]:
+    """The changes that a verdict stands for, largest first; those without a ratio (from or to 0) before
+    all."""
+    decided = [c for c in changes if c.verdict in ("faster", "slower", "changed") and not c.diagnostic]
+    return sorted(decided, key=lambda c: -abs(math.log(c.ratio.value)) if c.ratio else -math.inf)
+
+
+def _summary(group: list[Change]) -> dict[str, Any]:
+    counts = {
+        word: sum(c.verdict == word for c in group)
+        for word in ("faster", "slower", "changed", "same", "unstable")
+    }
+    times = [c.ratio.value for c in group if c.ratio and c.unit == "ns" and c.verdict != "unstable"]
+    missing = sum(c.verdict is None for c in group)
+    return {"records": len(group), **counts, "missing": missing, "geometric_mean": geometric_mean(times)}
+
+
+def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Both with the columns of both. A parameter that is a number in one and a word in the other becomes a
+    word."""
+    types = {**b.schema, **a.schema}
+    for name in set(a.columns) & set(b.columns):
+        if a[name].dtype != b[name].dtype:
+            types[name] = pl.String()
+
+    def widened(frame: pl.DataFrame) -> pl.DataFrame:
+        have = frame.columns
+        return frame.select(
+            (pl.col(name) if name in have else pl.lit(None)).cast(dtype).alias(name)
+            for name, dtype in types.items()
+        )
+
+    return widened(a), widened(b)
+
+
+def _one_pair_each(*tables: pl.DataFrame) -> bool:
+    """True if no profile has two pairs at one distance in one scenario."""
+    per_place = (
+        t.drop_nulls("pair").group_by("scenario", "distance").agg(pl.col("pair").n_unique()) for t in tables
+    )
+    return all((pairs["pair"] <= 1).all() for pairs in per_place)
+
+
+def _change(
+    row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float
+) -> Change:
+    a, b = _estimate(row, ""), _estimate(row, "_b")
+    ratio = ratio_of(a, b) if a and b else None
+    stable = row["stable"] and row["stable_b"]
+    return Change(
+        key={name: row[name] for name in keys if name != "unit" and row[name] is not None},
+        unit=row["unit"],
+        a=a,
+        b=b,
+        ratio=ratio,
+        verdict=verdict_of(ratio, stable, row["unit"], threshold) if a and b else None,
+        diagnostic=bool(declared) and (row["scenario"], row["metric"]) not in declared,
+        note=_notes(row),
+    )
+
+
+def _estimate(row: Mapping[str, Any], suffix: str) -> Estimate | None:
+    value, low, high = (row[name + suffix] for name in ("value", "low", "high"))
+    if value is None:
+        return None
+    return Estimate(value, value if low is None else low, value if high is None else high)
+
+
+def _notes(row: Mapping[str, Any]) -> str | None:
+    notes = [f"{name}: {row[column]}" for name, column in (("A", "note"), ("B", "note_b")) if row[column]]
+    return "; ".join(notes) or None
+
+
+# ---- axes
+
+
+@dataclass(frozen=True)
+class LoneAxis:
+    """Values of a column that only one profile has in a scenario (or a scenario that only one has)."""
+
+    profile: Literal["A", "B"]
+    scenario: str
+    column: str
+    values: list[Any]
+
+
+def lone_axes(a: pl.DataFrame, b: pl.DataFrame) -> list[LoneAxis]:
+    """What one profile measured and the other did not, axis by axis. Pairs are not an axis: see `compare`."""
+    scenarios = list(dict.fromkeys([*a["scenario"], *b["scenario"]]))
+    return [
+        axis
+        for scenario in scenarios
+        for axis in _lone_in(
+            scenario, a.filter(pl.col("scenario") == scenario), b.filter(pl.col("scenario") == scenario)
+        )
+    ]
+
+
+def _lone_in(scenario: str, a: pl.DataFrame, b: pl.DataFrame) -> Iterable[LoneAxis]:
+    if a.is_empty() or b.is_empty():
+        yield LoneAxis("A" if b.is_empty() else "B", scenario, "scenario", [scenario])
+        return
+    columns = [
+        name for name in identity(_same_columns(a, b)[0]) if name not in ("scenario", "source", "pair")
+    ]
+    for column in columns:
+        has_a, has_b = _values(a, column), _values(b, column)
+        if lone := [value for value in has_a if value not in has_b]:
+            yield LoneAxis("A", scenario, column, lone)
+        if lone := [value for value in has_b if value not in has_a]:
+            yield LoneAxis("B", scenario, column, lone)
+
+
+def _values(records: pl.DataFrame, column: str) -> list[Any]:
+    if column not in records.columns:
+        return []
+    values = records[column].drop_nulls().unique(maintain_order=True).to_list()
+    return sorted(values) if values and isinstance(values[0], int) else values

@@ -1,0 +1,140 @@
+"""Records of one scenario and metric, laid out as tables for a person. Pure: records in, grids of records
+out.
+
+Rows are the parameters that are numbers (sizes), columns one parameter that is a word (state, method), and
+there is one grid for each distance, pair, side and source.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from nearfield.profile.records import PLACE, parameters
+
+# Which parameter becomes the columns where several could; any other word comes after these.
+COLUMNS_FIRST = ("state", "method", "kind", "memory", "operation")
+MOST_COLUMNS = 8
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`cells[row, column]` is the record there; cells that were not measured are absent."""
+
+    scenario: str
+    metric: str
+    fixed: dict[str, Any]  # place and parameters that all its records share
+    row_names: list[str]
+    rows: list[tuple[Any, ...]]
+    column_name: str | None
+    columns: list[Any]
+    cells: dict[tuple[tuple[Any, ...], Any], Record]
+    left_out: int = 0  # records that `overview` did not take
+
+
+def grids(records: pl.DataFrame) -> list[Grid]:
+    """One grid for each place in records that are of one scenario and one metric, in the order of the
+    records."""
+    places = [name for name in (*PLACE, "source") if records[name].n_unique() > 1]
+    if not places:
+        return [_grid(records)] if records.height else []
+    return [_grid(group) for group in records.partition_by(places, maintain_order=True)]
+
+
+def overview(records: pl.DataFrame, most_rows: int = 12) -> Grid | None:
+    """One small grid that stands for all: the first place, the longest numeric axis, every other parameter
+    that is neither that nor the columns at its most frequent value. None if there are no records."""
+    if records.is_empty():
+        return None
+    total = records.height
+    for name in (*PLACE, "source"):
+        records = _at(records, name, records[name][0])
+    column = _column_name(records)
+    rest = [name for name in parameters(records) if name != column]
+    numbers = [name for name in rest if records[name].dtype == pl.Int64]
+    longest = max(numbers, key=lambda name: records[name].n_unique(), default=None)
+    for name in rest:
+        if name != longest:
+            records = _at(records, name, _most_frequent(records[name]))
+    return _thinned(_grid(records), most_rows, total)
+
+
+def headline_metric(records: pl.DataFrame) -> str:
+    """The metric to show when nobody says which: the first time of the operation as a whole, else the
+    first."""
+    whole = records.filter((pl.col("unit") == "ns") & pl.col("side").is_null())
+    return str((whole if whole.height else records)["metric"][0])
+
+
+def _at(records: pl.DataFrame, name: str, value: Any) -> pl.DataFrame:
+    return records.filter(pl.col(name).is_null() if value is None else pl.col(name) == value)
+
+
+def _most_frequent(values: Iterable[Any]) -> Any:
+    """The first of them if several are."""
+    return Counter(values).most_common(1)[0][0]
+
+
+def _grid(records: pl.DataFrame) -> Grid:
+    column = _column_name(records)
+    varying = [name for name in parameters(records) if records[name].n_unique() > 1 and name != column]
+    constant = [
+        name for name in (*PLACE, *parameters(records)) if records[name].n_unique() == 1 and name != column
+    ]
+    rows = sorted({tuple(row) for row in records.select(varying).iter_rows()}, key=_row_order)
+    cells = {
+        (tuple(record[name] for name in varying), record[column] if column else None): record
+        for record in records.iter_rows(named=True)
+    }
+    return Grid(
+        scenario=records["scenario"][0],
+        metric=records["metric"][0],
+        fixed={name: records[name][0] for name in constant if records[name][0] is not None},
+        row_names=varying,
+        rows=rows if varying else [()],
+        column_name=column,
+        columns=_column_values(records, column) if column else [None],
+        cells=cells,
+    )
+
+
+def _column_name(records: pl.DataFrame) -> str | None:
+    """The parameter that becomes the columns: a word with few values, or the last of several numbers if it
+    has few."""
+    varying = [name for name in parameters(records) if 1 < records[name].n_unique() <= MOST_COLUMNS]
+    words = [name for name in varying if records[name].dtype == pl.String]
+    named = [name for name in COLUMNS_FIRST if name in words]
+    if named or words:
+        return (named or words)[0]
+    numbers = [name for name in varying if name != "size_bytes"]
+    several = sum(records[name].n_unique() > 1 for name in parameters(records)) > 1
+    return numbers[-1] if numbers and several else None
+
+
+def _column_values(records: pl.DataFrame, column: str) -> list[Any]:
+    values = records[column].unique(maintain_order=True).to_list()
+    return sorted(values, key=lambda v: (v is None, v)) if records[column].dtype == pl.Int64 else values
+
+
+def _row_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers by size, words by name, null first, column by column."""
+    return tuple(
+        (value is not None, isinstance(value, str), value if value is not None else 0) for value in row
+    )
+
+
+def _thinned(grid: Grid, most_rows: int, total: int) -> Grid:
+    """At most that many rows, evenly spread, the first and the last among them."""
+    rows = grid.rows
+    if len(rows) > most_rows:
+        step = (len(rows) - 1) / (most_rows - 1)
+        rows = [rows[round(i * step)] for i in range(most_rows)]
+    kept = set(rows)
+    cells = {place: record for place, record in grid.cells.items() if place[0] in kept}
+    return Grid(**{**vars(grid), "rows": rows, "cells": cells, "left_out": total - len(cells)})

@@ -1,0 +1,187 @@
+"""Records: one row per measured number. Which columns they have, what must hold for each row, and how to pick
+rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from nearfield.errors import ProfileError, UsageError
+from nearfield.profile.words import suggestion
+from nearfield.units import UNITS
+
+# name -> (type, what it says). Their order is the order in the file.
+CORE: dict[str, tuple[type[pl.DataType], str]] = {
+    "scenario": (pl.String, "what was measured"),
+    "metric": (pl.String, "which of the scenario's numbers"),
+    "unit": (pl.String, f"of value, low and high: {', '.join(UNITS)}"),
+    "value": (pl.Float64, "median over the repetitions; null: this machine cannot give it, see note"),
+    "low": (pl.Float64, "lower end of the 95 % interval of the median"),
+    "high": (pl.Float64, "upper end of it"),
+    "n": (pl.Int64, "repetitions"),
+    "stable": (pl.Boolean, "the interval is narrow enough; no decision uses a record that is not stable"),
+    "note": (pl.String, "why null, or why not stable"),
+    "source": (pl.String, "live (measured) or sim (simulated)"),
+    "distance": (pl.String, "class of the pair; null: all ranks took part"),
+    "pair": (pl.String, "PU of sender and receiver, '0-1', with hosts across nodes: 'a:0-b:0'"),
+    "side": (pl.String, "sender or receiver; null: the operation as a whole"),
+}
+# Found out with the record, so it does not identify one. Always the last column.
+VERDICT = "verdict"
+VERDICT_SUMMARY = (
+    "did the buffers have their state: verified, refuted or unverifiable; null: no state was asked for"
+)
+
+WORDS: dict[str, tuple[str, ...]] = {
+    "unit": tuple(UNITS),
+    "source": ("live", "sim"),
+    "side": ("sender", "receiver"),
+    VERDICT: ("verified", "refuted", "unverifiable"),
+}
+REQUIRED = ("scenario", "metric", "unit", "n", "stable", "source")
+PLACE = ("distance", "pair", "side")
+
+
+def parameters(records: pl.DataFrame) -> list[str]:
+    """The parameter columns that apply to at least one of these records, in the order of the columns."""
+    return [name for name in _parameter_columns(records) if records[name].null_count() < records.height]
+
+
+def identity(records: pl.DataFrame) -> list[str]:
+    """The columns that together name a record: no two records of a profile have the same values in all of
+    them."""
+    return ["scenario", "metric", "source", *PLACE, *_parameter_columns(records)]
+
+
+def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Checked records from dicts of column -> value; what a dict lacks is null. Parameters are int or str.
+    ProfileError as `check`."""
+    rows = list(rows)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    types = {name: _type_of(name, rows) for name in [*CORE, *(n for n in names if n not in CORE)]}
+    for row in rows:
+        _check_types(row, types)
+    frame = pl.DataFrame([[row.get(name) for name in types] for row in rows], schema=types, orient="row")
+    return check(frame)
+
+
+def check(records: pl.DataFrame) -> pl.DataFrame:
+    """The same records with their columns in order and the verdict column added if it lacks.
+    ProfileError that names the column, or the first record, that is wrong."""
+    _check_columns(records)
+    if VERDICT not in records.columns:
+        records = records.with_columns(pl.lit(None, pl.String).alias(VERDICT))
+    records = records.select(*CORE, *_parameter_columns(records), VERDICT)
+    for problem, wrong in _rules(records):
+        bad = records.filter(wrong)
+        if bad.height:
+            raise ProfileError(f"{describe(bad.row(0, named=True))}: {problem}{_others(bad.height)}")
+    _check_unique(records)
+    return records
+
+
+def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
+    """The records whose columns have these values: where(r, scenario="pingpong", state=["invalid",
+    "modified"]). A list means any of its values, None means null. UsageError for a column that does not
+    exist."""
+    for name, value in wanted.items():
+        if name not in records.columns:
+            raise UsageError(f"records have no column '{name}'", _sentence(suggestion(name, records.columns)))
+        values = list(value) if isinstance(value, (list, tuple, set)) else [value]
+        wanted_rows = pl.col(name).is_in([v for v in values if v is not None])
+        if None in values:
+            wanted_rows = wanted_rows.fill_null(False) | pl.col(name).is_null()
+        try:
+            records = records.filter(wanted_rows)
+        except pl.exceptions.PolarsError as error:
+            raise UsageError(f"column '{name}' holds {records[name].dtype}, not {value!r}") from error
+    return records
+
+
+def describe(record: Mapping[str, Any]) -> str:
+    """'pingpong send (shared-l3, sender, size_bytes=8, state=invalid)': a record for an error message."""
+    place = [str(record[name]) for name in PLACE if record.get(name) is not None]
+    rest = [
+        f"{name}={value}"
+        for name, value in record.items()
+        if name not in CORE and name != VERDICT and value is not None
+    ]
+    return f"{record['scenario']} {record['metric']}" + (
+        f" ({', '.join(place + rest)})" if place + rest else ""
+    )
+
+
+def _parameter_columns(records: pl.DataFrame) -> list[str]:
+    return [name for name in records.columns if name not in CORE and name != VERDICT]
+
+
+def _type_of(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
+    """A core column's own type; a parameter's is that of its first value."""
+    if name in CORE:
+        return CORE[name][0]
+    first = next((row[name] for row in rows if row.get(name) is not None), "")
+    return pl.Int64 if isinstance(first, int) and not isinstance(first, bool) else pl.String
+
+
+def _check_types(row: Mapping[str, Any], types: Mapping[str, type[pl.DataType]]) -> None:
+    """polars would turn 2.5 into 2 and 5 into "5"."""
+    for name, value in row.items():
+        expected = _PYTHON_TYPES[types[name]]
+        if value is not None and (
+            not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)
+        ):
+            known = {"scenario": "?", "metric": "?", **row}
+            raise ProfileError(f"{describe(known)}: {name} = {value!r} is not {types[name].__name__}")
+
+
+_PYTHON_TYPES = {pl.String: (str,), pl.Int64: (int,), pl.Float64: (float, int), pl.Boolean: (bool,)}
+
+
+def _check_columns(records: pl.DataFrame) -> None:
+    for name, (dtype, _) in CORE.items():
+        if name not in records.columns:
+            raise ProfileError(f"records have no column '{name}'")
+        if records[name].dtype != dtype:
+            raise ProfileError(f"column '{name}' is {records[name].dtype} and must be {dtype.__name__}")
+    for name in _parameter_columns(records):
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            raise ProfileError(f"'{name}' is no name for a column: it must be in snake_case")
+        if records[name].dtype not in (pl.Int64, pl.String):
+            raise ProfileError(f"column '{name}' is {records[name].dtype}; a parameter is Int64 or String")
+
+
+def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
+    """What must not be, each with the expression that finds it."""
+    for name in REQUIRED:
+        yield f"{name} is null", pl.col(name).is_null()
+    for name, words in WORDS.items():
+        if records[name].dtype == pl.String:
+            unknown = pl.col(name).is_not_null() & ~pl.col(name).is_in(list(words))
+            yield f"{name} is none of {', '.join(words)}", unknown
+    value, low, high = pl.col("value"), pl.col("low"), pl.col("high")
+    for name in ("value", "low", "high"):
+        yield f"{name} is not finite", ~pl.col(name).is_finite()
+    yield "only one end of the interval is there", low.is_null() != high.is_null()
+    yield "the interval does not contain the value", (value < low) | (value > high)
+    yield "n is negative", pl.col("n") < 0
+    yield "there is a value but no repetition (n = 0)", value.is_not_null() & (pl.col("n") == 0)
+    yield "the value is null and no note says why", value.is_null() & (pl.col("note").fill_null("") == "")
+    yield "the value is null and there is an interval", value.is_null() & low.is_not_null()
+    yield "the value is null and called stable", value.is_null() & pl.col("stable")
+
+
+def _check_unique(records: pl.DataFrame) -> None:
+    twice = records.filter(records.select(identity(records)).is_duplicated())
+    if twice.height:
+        raise ProfileError(f"{describe(twice.row(0, named=True))}: this record is there more than once")
+
+
+def _others(found: int) -> str:
+    return f" (and {found - 1} more like it)" if found > 1 else ""
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")

@@ -1,0 +1,104 @@
+"""The tables of docs/profile.md, made from the schema, so that they cannot disagree with it.
+
+python -m nearfield.profile.reference docs/profile.md    rewrites the tables between the markers of that file
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from nearfield.errors import UsageError
+from nearfield.profile.records import CORE, REQUIRED, VERDICT, VERDICT_SUMMARY
+from nearfield.profile.schema import Machine, Run, Table
+
+_MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def rewrite(text: str) -> str:
+    """`text` with a fresh table between each '<!-- generated: NAME -->' and '<!-- end -->'. UsageError for
+    another NAME than those of `TABLES`."""
+
+    def fresh(match: re.Match[str]) -> str:
+        if match.group(2) not in TABLES:
+            raise UsageError(f"there is no table '{match.group(2)}'", f"There are {', '.join(TABLES)}.")
+        return f"{match.group(1)}{TABLES[match.group(2)]()}{match.group(3)}"
+
+    return _MARKED.sub(fresh, text)
+
+
+def column_table() -> str:
+    rows = [(name, dtype.__name__, _null(name), summary) for name, (dtype, summary) in CORE.items()]
+    rows.append(("(parameters)", "Int64 or String", "yes", "one column each; null where it does not apply"))
+    rows.append((VERDICT, "String", "yes", VERDICT_SUMMARY))
+    return _markdown(("column", "type", "may be null", "what it says"), rows)
+
+
+def key_table(model: type[Table]) -> str:
+    return _markdown(("key", "type", "required", "what it says"), _keys(model, ""))
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "records.parquet": column_table,
+    "machine.toml": lambda: key_table(Machine),
+    "run.toml": lambda: key_table(Run),
+}
+
+
+def _keys(model: type[BaseModel], prefix: str) -> list[tuple[str, str, str, str]]:
+    """Depth first, in the order of the schema."""
+    rows = []
+    for name, info in model.model_fields.items():
+        inner = _inner_table(info)
+        repeated = get_origin(info.annotation) is list and inner is not None
+        key = f"{prefix}{name}" + ("[]" if repeated else "")
+        rows.append((key, _type_name(info), "yes" if info.is_required() else "no", info.description or ""))
+        if inner is not None:
+            rows += _keys(inner, f"{key}.")
+    return rows
+
+
+def _inner_table(info: FieldInfo) -> type[BaseModel] | None:
+    candidates = [info.annotation, *get_args(info.annotation)]
+    return next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
+
+
+def _type_name(info: FieldInfo) -> str:
+    if _inner_table(info) is not None:
+        return "tables" if get_origin(info.annotation) is list else "table"
+    return _plain_name(info.annotation)
+
+
+def _plain_name(annotation: Any) -> str:
+    """int, float, string, boolean, time, one of some words, or a list or table of these."""
+    origin, arguments = get_origin(annotation), [a for a in get_args(annotation) if a is not type(None)]
+    if origin is Literal:
+        return " or ".join(str(a) if isinstance(a, int) else f'"{a}"' for a in arguments)
+    if origin is list:
+        return f"list of {_plain_name(arguments[0])}"
+    if origin is dict:
+        return f"table of {_plain_name(arguments[1])}"
+    if arguments:
+        return _plain_name(arguments[0])
+    name = str(annotation.__name__)
+    return {"str": "string", "bool": "boolean", "AwareDatetime": "time"}.get(name, name)
+
+
+def _null(name: str) -> str:
+    return "no" if name in REQUIRED else "yes"
+
+
+def _markdown(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *((f"`{row[0]}`", *row[1:]) for row in rows)]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(rewrite(page.read_text()))

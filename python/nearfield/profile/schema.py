@@ -1,0 +1,213 @@
+"""What machine.toml and run.toml hold. Each attribute is a key of the file, units in its name;
+docs/profile.md's tables are made from here (profile/reference.py). A key whose value is not known is absent,
+and None here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+)
+
+SCHEMA_VERSION = 1
+
+Bytes = NonNegativeInt
+
+
+def _key(description: str, **constraints: Any) -> Any:
+    """A key that must be there."""
+    return Field(description=description, **constraints)
+
+
+def _optional(description: str) -> Any:
+    """A key that is absent when its value is not known."""
+    return Field(default=None, description=description)
+
+
+def _list(description: str) -> Any:
+    """A list or table that may be empty and is then absent from the file."""
+    return Field(default_factory=list, description=description)
+
+
+class Table(BaseModel):
+    """One TOML table: unknown keys are errors, and so are values of another type ("4" is not 4)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True)
+
+
+# ---- machine.toml
+
+
+class Cache(Table):
+    """All caches of one level, kind and size."""
+
+    level: PositiveInt = _key("1 is nearest to the core")
+    kind: Literal["data", "unified", "instruction"] = _key("what it holds")
+    size_bytes: PositiveInt = _key("capacity of one of them")
+    ways: PositiveInt | None = _optional("associativity")
+    line_bytes: PositiveInt | None = _optional("line length")
+    shared_by: PositiveInt = _key("PUs that share one of them")
+    count: PositiveInt = _key("how many the machine has")
+
+
+class Memory(Table):
+    total_bytes: Bytes = _key("of all NUMA nodes")
+    numa_nodes: PositiveInt = _key("how many")
+
+
+class Pages(Table):
+    base_bytes: PositiveInt = _key("size of an ordinary page")
+    huge_bytes: PositiveInt | None = _optional("size of the huge page that transparent huge pages use")
+    transparent: str | None = _optional("transparent huge pages of private memory: always, madvise or never")
+    shmem: str | None = _optional(
+        "the same for shared memory: always, within_size, advise, never, deny or force"
+    )
+    hugetlb_free: NonNegativeInt | None = _optional("huge pages set aside and free")
+
+
+class MachineClock(Table):
+    tsc_ghz: NonNegativeFloat | None = _optional("rate of the time stamp counter")
+
+
+class Machine(Table):
+    """The hardware: what it has, not what was measured on it."""
+
+    schema_version: Literal[1] = _key("version of this format")
+    name: str = _key("what people call this machine; the host name if nobody said")
+    cpu_model: str = _key("as the processor names itself")
+    cores: PositiveInt = _key("physical cores that may be used")
+    pus: PositiveInt = _key("hardware threads that may be used")
+    line_bytes: PositiveInt = _key("cache line that cores exchange")
+    cache: list[Cache] = _list("one table per kind of cache, nearest first")
+    memory: Memory = _key("main memory")
+    pages: Pages = _key("page sizes and what the kernel does with them")
+    clock: MachineClock = Field(default_factory=MachineClock, description="the processor's own clock")
+
+    @property
+    def data_caches(self) -> list[Cache]:
+        """Caches that data passes through, nearest first."""
+        return sorted((c for c in self.cache if c.kind != "instruction"), key=lambda c: c.level)
+
+    @property
+    def llc_bytes(self) -> int | None:
+        """Capacity of one last-level cache; None if the machine has no known cache."""
+        return self.data_caches[-1].size_bytes if self.data_caches else None
+
+
+# ---- run.toml
+
+
+class Mpi(Table):
+    name: str = _key("the installation, as `nearfield mpi` lists it")
+    family: Literal["openmpi", "mpich", "intel"] = _key("whose MPI")
+    version: str = _key("its version")
+    library: str = _key("MPI_Get_library_version")
+    transport: str | None = _optional("what carries messages inside a node")
+    transport_reason: str | None = _optional("why the transport is not known")
+    launcher: str = _key("program that started the ranks")
+    variables: dict[str, int] = Field(
+        default_factory=dict, description="the MPI's own thresholds: control variables read through MPI_T"
+    )
+
+
+class Host(Table):
+    name: str = _key("host name")
+    kernel: str = _key("operating system and its version")
+    cpus: list[NonNegativeInt] = _list("PUs that the run was allowed to use")
+    governor: str | None = _optional("frequency governor")
+    load_1m: NonNegativeFloat | None = _optional("load average when the run began")
+    virtual: str | None = _optional("the hypervisor or container it ran in; absent on bare metal")
+
+
+class RunClock(Table):
+    resolution_ns: NonNegativeFloat | None = _optional("smallest step of the clock")
+    overhead_ns: NonNegativeFloat | None = _optional("cost of reading it once; contained in every time")
+    ticks_per_ns: NonNegativeFloat | None = _optional("its rate")
+
+
+class Launch(Table):
+    """One start of the engine."""
+
+    ranks: PositiveInt = _key("MPI processes")
+    cpus: list[int] = _list("PU of each rank; -1: not bound")
+    hosts: list[str] = _list("host of each rank; absent if all ran here")
+    scenarios: list[str] = _list("what it was to measure")
+    distance: str | None = _optional("distance of its pair")
+    seconds: NonNegativeFloat = _key("how long it took")
+    state: Literal["complete", "stopped", "failed", "pending"] = _key(
+        "complete, stopped (by Ctrl-C or the time budget), failed, or pending (not begun)"
+    )
+    reason: str | None = _optional("why it failed or was stopped")
+
+
+class Switch(Table):
+    """A message size at which time or protocol changes."""
+
+    pair: str | None = _optional("the pair that showed it")
+    distance: str | None = _optional("its distance")
+    bytes: Bytes = _key("the largest message before the change")
+    kind: Literal["eager-limit", "unattended-limit", "single-copy", "step"] = _key(
+        "what changes beyond it: Send waits for the receive; Send waits until the receiver is inside MPI; "
+        "the kernel copies; step: only the time is seen to"
+    )
+    name: str | None = _optional("the control variable that sets it")
+    value: int | None = _optional("that variable's value")
+    evidence: str | None = _optional("how it was found")
+
+
+class Skipped(Table):
+    scenario: str = _key("what was not measured")
+    reason: str = _key("why")
+    distance: str | None = _optional("where, if only there")
+
+
+class ParameterInfo(Table):
+    name: str = _key("a column of the records")
+    summary: str = Field(default="", description="what it says")
+
+
+class MetricInfo(Table):
+    name: str = _key("a value of the records' column metric")
+    unit: str = _key("of its values")
+    summary: str = Field(default="", description="what it says")
+
+
+class Scenario(Table):
+    """A scenario as the engine described it."""
+
+    name: str = _key("a value of the records' column scenario")
+    summary: str = _key("what it measures")
+    parameters: list[ParameterInfo] = _list("what its cases differ in")
+    metrics: list[MetricInfo] = _list(
+        "what it measures in each case; other metrics of its records are diagnostics"
+    )
+
+
+class Run(Table):
+    """How the records came to be."""
+
+    schema_version: Literal[1] = _key("version of this format")
+    nearfield: str = _key("version of nearfield that measured")
+    created: Annotated[AwareDatetime, Field(strict=False)] = _key("when the run began, with its time zone")
+    tier: Literal["quick", "default", "full"] = _key("how thorough")
+    command: str = _key("the command line")
+    seconds: NonNegativeFloat = _key("how long it took, all sittings together")
+    complete: bool = _key("false: interrupted; `nearfield probe --resume` completes it")
+    records_sha256: str | None = _optional("checksum of records.parquet; written by `save`")
+    mpi: Mpi = _key("the MPI measured")
+    host: Host = _key("where the run was started")
+    clock: RunClock = Field(default_factory=RunClock, description="the clock that took the times")
+    launch: list[Launch] = _list("one table per start of the engine")
+    switch: list[Switch] = _list("one table per protocol switch found")
+    skipped: list[Skipped] = _list("one table per scenario that could not be measured")
+    counters: dict[str, str] = Field(
+        default_factory=dict, description='counter -> "available", or why it is not'
+    )
+    scenario: list[Scenario] = _list("one table per scenario")

@@ -1,0 +1,286 @@
+"""A profile on disk: a folder that is either whole or not there.
+
+`save` writes a new folder beside the old one and swaps them by renaming, so that a full disk, a crash or
+Ctrl-C leaves the old profile as it was. Leaves out: two programs that save to the same place at once (the
+last one wins).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import inspect
+import io
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from nearfield.errors import ProfileError, UsageError
+from nearfield.profile.records import check
+from nearfield.profile.schema import SCHEMA_VERSION, Machine, Run
+from nearfield.profile.toml import dump_toml, parse_toml
+from nearfield.units import format_bytes
+
+MACHINE, TOPOLOGY, RECORDS, RUN = "machine.toml", "topology.xml", "records.parquet", "run.toml"
+FILES = (MACHINE, TOPOLOGY, RECORDS, RUN)
+DEFAULT_NAME = "nearfield-profile"
+_METADATA_KEY = "nearfield_schema_version"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Profile:
+    """What is known of one machine and one MPI. `records` is described in docs/profile.md."""
+
+    path: Path
+    machine: Machine
+    run: Run
+    records: pl.DataFrame
+    topology_xml: str
+
+    def __repr__(self) -> str:
+        state = "" if self.run.complete else ", incomplete"
+        return (
+            f"Profile('{self.path}': {self.machine.name}, {self.run.mpi.name}, "
+            f"{self.records.height} records, {self.run.tier}{state})"
+        )
+
+
+def load(path: str | Path) -> Profile:
+    """Reads and checks a profile. ProfileError says what is wrong with which file, and what to do about
+    it."""
+    folder = Path(path)
+    try:
+        _require_profile(folder)
+    except OSError as error:
+        raise ProfileError(f"cannot read '{folder}': {error.strerror}") from error
+    machine = parse_toml(Machine, _read(folder / MACHINE), folder / MACHINE)
+    run = parse_toml(Run, _read(folder / RUN), folder / RUN)
+    records = _parse_records(_read(folder / RECORDS), folder / RECORDS, run.records_sha256)
+    topology_xml = _read(folder / TOPOLOGY).decode("utf-8", errors="replace")
+    if "<topology" not in topology_xml:
+        raise ProfileError(f"{folder / TOPOLOGY}: this is not a topology that hwloc wrote", _ANEW)
+    return Profile(folder, machine, run, records, topology_xml)
+
+
+def save(
+    path: str | Path,
+    *,
+    machine: Machine,
+    topology_xml: str,
+    run: Run,
+    records: pl.DataFrame,
+    overwrite: bool = False,
+) -> Profile:
+    """Writes a profile whole or not at all, and returns it as `load` would.
+
+    `overwrite` replaces the four files of a profile that is there; other files in its folder stay.
+    ProfileError when something else is there, a record is wrong (records.check), or the folder cannot be
+    written; the old one is then as it was.
+    """
+    folder = ensure_writable(path, overwrite=overwrite)
+    records = check(records)
+    table = _format_records(records)
+    run = run.model_copy(update={"records_sha256": hashlib.sha256(table).hexdigest()})
+    contents = {
+        MACHINE: dump_toml(machine, "The machine that this profile was measured on."),
+        TOPOLOGY: topology_xml.encode(),
+        RECORDS: table,
+        RUN: dump_toml(run, "How the records of this profile came to be."),
+    }
+    with _explained(folder), _sibling(folder, "new") as new:
+        for name, content in contents.items():
+            _write(new / name, content)
+        if folder.exists():
+            _carry_over(folder, new)
+        _swap_in(new, folder)
+    return Profile(Path(path), machine, run, records, topology_xml)
+
+
+def ensure_writable(path: str | Path, *, overwrite: bool = False) -> Path:
+    """The folder behind `path` (symbolic links resolved) if `save` could write there now; ProfileError
+    otherwise. For callers that measure for minutes before they save. Creates missing parent folders and
+    nothing else."""
+    folder = Path(path).resolve()
+    with _explained(folder):
+        _require_free(folder, path, overwrite)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _sibling(folder, "new") as new:
+            _write(new / MACHINE, bytes(4096))
+    return folder
+
+
+def find_profile(path: str | Path | None = None) -> Path:
+    """`path` if given; otherwise ./nearfield-profile, otherwise the only profile in the current folder.
+    UsageError when there is none or several."""
+    if path is not None:
+        return Path(path)
+    if Path(DEFAULT_NAME).is_dir():
+        return Path(DEFAULT_NAME)
+    found = sorted(p.parent for p in Path().glob(f"*/{RECORDS}") if (p.parent / RUN).exists())
+    if not found:
+        raise UsageError(
+            "there is no profile in this folder", "Measure one: nearfield probe --quick. Or name one."
+        )
+    if len(found) > 1:
+        raise UsageError(
+            f"there are several profiles here: {', '.join(map(str, found))}", "Name one of them."
+        )
+    return found[0]
+
+
+# ---- reading
+
+_ANEW = "Measure it anew with 'nearfield probe', or restore the folder from a copy."
+
+
+def _require_profile(folder: Path) -> None:
+    if not folder.exists():
+        raise ProfileError(f"there is no profile '{folder}'", f"Measure one: nearfield probe --out {folder}.")
+    if not folder.is_dir():
+        raise ProfileError(
+            f"'{folder}' is a file, and a profile is a folder", "Give the folder that holds run.toml."
+        )
+    missing = [name for name in FILES if not (folder / name).exists()]
+    if len(missing) == len(FILES):
+        raise ProfileError(
+            f"'{folder}' is not a profile: it has no {', '.join(FILES)}", "Give a profile's folder."
+        )
+    if missing:
+        raise ProfileError(f"the profile '{folder}' is not whole: {', '.join(missing)} is missing", _ANEW)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ProfileError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _parse_records(table: bytes, path: Path, sha256: str | None) -> pl.DataFrame:
+    """Damage is looked for before the table is decoded: a flipped bit may decode to other numbers."""
+    if not (table.startswith(b"PAR1") and table.endswith(b"PAR1")):
+        cause = (
+            "is empty"
+            if not table
+            else "is cut off"
+            if table.startswith(b"PAR1")
+            else "is not a Parquet file"
+        )
+        raise ProfileError(f"{path} {cause}", _ANEW)
+    if sha256 is not None and hashlib.sha256(table).hexdigest() != sha256:
+        raise ProfileError(
+            f"{path} is damaged or from another run: its checksum is not the one in {RUN}", _ANEW
+        )
+    try:
+        return check(pl.read_parquet(io.BytesIO(table)))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise ProfileError(f"{path} is damaged: {str(error).splitlines()[0]}", _ANEW) from error
+    except ProfileError as error:
+        raise ProfileError(f"{path}: {error.message}", error.remedy or _ANEW) from error
+
+
+# ---- writing
+
+
+def _require_free(folder: Path, path: str | Path, overwrite: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ProfileError(f"'{path}' is a file, and a profile is a folder", "Give another name.")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not any((folder / name).exists() for name in (MACHINE, RECORDS, RUN)):
+        raise ProfileError(
+            f"'{path}' holds something that is not a profile", "Give a name that does not exist yet."
+        )
+    if not overwrite:
+        raise ProfileError(f"there is a profile in '{path}' already", "Give another name, or --overwrite it.")
+
+
+def _format_records(records: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    options: dict[str, Any] = {}
+    # For programs that read the table alone; polars has written metadata since 1.25.
+    if "metadata" in inspect.signature(records.write_parquet).parameters:
+        options["metadata"] = {_METADATA_KEY: str(SCHEMA_VERSION)}
+    records.write_parquet(buffer, **options)
+    return buffer.getvalue()
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _sibling(folder: Path, role: str) -> Iterator[Path]:
+    """A new folder beside `folder`, on the same file system; removed at the end if it is still there."""
+    sibling = folder.parent / f".{folder.name}.{role}-{uuid.uuid4().hex[:8]}"
+    sibling.mkdir()
+    try:
+        yield sibling
+    finally:
+        shutil.rmtree(sibling, ignore_errors=True)
+
+
+def _carry_over(old: Path, new: Path) -> None:
+    """Whatever else lies in the old folder, as hard links: no copy, and no moment at which it is nowhere."""
+    for entry in old.iterdir():
+        if entry.name in FILES:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(entry, new / entry.name, symlinks=True, copy_function=_link)
+        else:
+            _link(entry, new / entry.name)
+
+
+def _link(source: str | Path, target: str | Path) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _swap_in(new: Path, folder: Path) -> None:
+    """Two renames; if the second fails (or Ctrl-C comes between them) the first is undone."""
+    if not folder.exists():
+        new.rename(folder)
+        return
+    old = new.with_name(new.name.replace(".new-", ".old-"))
+    folder.rename(old)
+    try:
+        new.rename(folder)
+    except BaseException:
+        old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """An OSError of the block as a ProfileError that names the folder and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise ProfileError(
+                f"cannot write the profile {folder}: {os.strerror(error.errno).lower()} ({_free(folder)})",
+                "Make room there, or give another place with --out.",
+            ) from error
+        cause = error.strerror or str(error)
+        raise ProfileError(
+            f"cannot write the profile {folder}: {cause}", "Give a place where you may write with --out."
+        ) from error
+
+
+def _free(folder: Path) -> str:
+    """How much room the nearest existing folder's file system has."""
+    place = next(p for p in (folder, *folder.parents) if p.is_dir())
+    return f"{format_bytes(shutil.disk_usage(place).free, digits=3)} free in {place}"

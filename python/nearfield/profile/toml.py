@@ -1,0 +1,93 @@
+"""TOML files with a pydantic model: every error names the file and the key, and an unknown key the nearest
+valid one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import tomlkit
+from pydantic import BaseModel, ValidationError
+from tomlkit.exceptions import ParseError
+
+from nearfield.errors import ProfileError
+from nearfield.profile.schema import SCHEMA_VERSION, Table
+from nearfield.profile.words import suggestion
+
+Model = TypeVar("Model", bound=Table)
+
+
+def dump_toml(model: Table, comment: str) -> bytes:
+    """The model as TOML under a comment; keys without a value, and empty lists and tables, are left out."""
+    text = tomlkit.dumps(_without_empty(model.model_dump()))
+    return f"# {comment} Format: docs/profile.md of nearfield.\n{text}".encode()
+
+
+def parse_toml(model: type[Model], content: bytes, path: Path) -> Model:
+    """ProfileError that names `path` and the line or key."""
+    try:
+        values = tomlkit.parse(content.decode()).unwrap()
+    except UnicodeDecodeError as error:
+        raise ProfileError(f"{path} is damaged: byte {error.start} is not UTF-8 text", _REMEDY) from error
+    except ParseError as error:
+        raise ProfileError(f"{path}: {error}", _REMEDY) from error
+    _check_version(values.get("schema_version"), path)
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ProfileError(f"{path}: {explain(error, model)}", _REMEDY) from error
+
+
+_REMEDY = "Mend that line if the file was edited by hand; otherwise measure anew with 'nearfield probe'."
+
+
+def explain(error: ValidationError, model: type[Table]) -> str:
+    """The first thing that is wrong, in one line; a misspelt key rather than the key that is missing for
+    it."""
+    errors = error.errors()
+    first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+    *outer, name = first["loc"]
+    key = _dotted(first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"unknown key '{key}': {suggestion(str(name), _table_at(model, outer).model_fields)}"
+    if first["type"] == "missing":
+        return f"the key '{key}' is missing"
+    return f"{key} = {first['input']!r}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+
+
+def _check_version(version: Any, path: Path) -> None:
+    if not isinstance(version, int):
+        raise ProfileError(
+            f"{path} has no schema_version: nearfield did not write it",
+            "Give a folder that 'nearfield probe' wrote.",
+        )
+    if version > SCHEMA_VERSION:
+        raise ProfileError(
+            f"{path} was written by a newer nearfield: format {version}, and this one reads {SCHEMA_VERSION}",
+            "Upgrade: pip install --upgrade nearfield.",
+        )
+
+
+def _dotted(location: tuple[int | str, ...]) -> str:
+    """('cache', 1, 'level') as cache[1].level, counted from 0 as in the API."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _table_at(model: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
+    """The model of the table at a location of an error."""
+    for part in location:
+        if isinstance(part, str):
+            annotation = model.model_fields[part].annotation
+            candidates = [annotation, *get_args(annotation)]
+            model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
+    return model
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict):
+        pairs = ((key, _without_empty(inner)) for key, inner in value.items())
+        return {key: inner for key, inner in pairs if inner not in (None, {}, [])}
+    return [_without_empty(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,16 @@
+"""Errors about a name that does not exist say which one was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def suggestion(name: str, valid: Iterable[str]) -> str:
+    """ "did you mean 'state'?" when a valid name is near, otherwise all of them."""
+    names = list(valid)
+    beginning = [valid_name for valid_name in names if name and valid_name.startswith(name.lower())]
+    near = beginning or difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.65)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return f"valid: {', '.join(names)}" if names else "there is none at all"
