@@ -1,0 +1,72 @@
+#include "probe/buffer.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace nearfield::probe {
+
+Buffer::Buffer(std::size_t bytes) : size_(bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  data_ = static_cast<std::byte*>(memory);
+  fill_pattern({data_, size_}, 1);
+}
+
+Buffer::~Buffer() {
+  if (data_) munmap(data_, size_);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+namespace {
+
+std::uint64_t pattern_word(unsigned seed, std::size_t i) {
+  return (i + 1) * 0x9e3779b97f4a7c15ull + seed * 0xd1b54a32d192ed03ull;
+}
+
+}  // namespace
+
+void fill_pattern(std::span<std::byte> memory, unsigned seed) {
+  const std::size_t words = memory.size() / 8;
+  for (std::size_t i = 0; i < words; ++i) {
+    const std::uint64_t word = pattern_word(seed, i);
+    std::memcpy(memory.data() + 8 * i, &word, 8);
+  }
+  const std::uint64_t last = pattern_word(seed, words);
+  if (memory.size() % 8) std::memcpy(memory.data() + 8 * words, &last, memory.size() % 8);
+}
+
+std::string pattern_problem(std::span<const std::byte> memory, unsigned seed) {
+  for (std::size_t i = 0; 8 * i < memory.size(); ++i) {
+    const std::uint64_t word = pattern_word(seed, i);
+    if (std::memcmp(memory.data() + 8 * i, &word, std::min<std::size_t>(8, memory.size() - 8 * i)) != 0)
+      return "the data that arrived is wrong at byte " + std::to_string(8 * i) + " of " +
+             std::to_string(memory.size());
+  }
+  return "";
+}
+
+std::uint64_t traverse(std::span<const std::byte> memory) {
+  std::uint64_t sums[4] = {};
+  std::size_t i = 0;
+  for (; i + 32 <= memory.size(); i += 32) {
+    std::uint64_t words[4];
+    std::memcpy(words, memory.data() + i, sizeof words);
+    for (int w = 0; w < 4; ++w) sums[w] += words[w];
+  }
+  for (; i < memory.size(); ++i) sums[0] += std::to_integer<std::uint64_t>(memory[i]);
+  return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
+}  // namespace nearfield::probe

@@ -1,0 +1,46 @@
+// What every scenario may use: who takes part, the machine's facts, the start line, what is known of the MPI.
+#pragma once
+
+#include <mpi.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "probe/cache_state.hpp"
+#include "probe/plan.hpp"
+#include "probe/start_line.hpp"
+
+namespace nearfield::probe {
+
+/// A message size at which this MPI changes its protocol, found by behaviour (protocol.hpp).
+struct Switch {
+  /// "eager-limit": beyond it Send waits for the receive; "unattended-limit": beyond it Send waits until the receiver
+  /// is inside MPI; "single-copy": beyond it the kernel copies (or no longer does).
+  const char* kind;
+  std::int64_t size_bytes;  ///< the largest size before the change
+};
+
+struct Context {
+  Context(const Plan& plan_, MPI_Comm world_, MPI_Comm timed_) : plan(plan_), world(world_), timed(timed_) {}
+
+  const Plan& plan;
+  MPI_Comm world;  ///< every rank of the launch; the engine's own messages
+  MPI_Comm timed;  ///< the ranks that are timed; MPI_COMM_NULL on background ranks
+  int world_rank = 0, world_size = 1;
+  int rank = 0, size = 1;  ///< in `timed`
+  double ticks_per_ns = 1.0;
+  double resolution_ticks = 0.0;  ///< the clock's step
+  StartLine* start_line = nullptr;
+  Latencies latencies;
+  std::vector<Switch> switches;
+
+  bool sender() const { return rank == 0; }
+  int peer() const { return 1 - rank; }
+  std::size_t line_bytes() const { return static_cast<std::size_t>(plan.line_bytes); }
+};
+
+/// A body's value for "not measured on this rank".
+inline double not_here() { return std::nan(""); }
+
+}  // namespace nearfield::probe

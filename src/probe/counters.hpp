@@ -1,0 +1,34 @@
+// Event counters around a body, through perf_event: hardware events where the machine has them, software events
+// (page faults, context switches) everywhere. What is missing says why.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nearfield::probe {
+
+class Counters {
+ public:
+  Counters();
+  ~Counters();
+  Counters(const Counters&) = delete;
+  Counters& operator=(const Counters&) = delete;
+
+  struct Event {
+    std::string name;
+    std::string missing;  ///< why it cannot be counted; empty if it can
+    int fd = -1;
+  };
+  const std::vector<Event>& events() const { return events_; }
+
+  void start();
+  /// Counts since start(), in the order of events(); -1 for missing ones.
+  std::vector<std::int64_t> stop();
+
+ private:
+  std::vector<Event> events_;
+  std::vector<std::int64_t> at_start_;
+};
+
+}  // namespace nearfield::probe

@@ -1,0 +1,27 @@
+// The engine's output: one JSON object a line, appended to a file by rank 0 as soon as it is known, so that
+// what was measured before a crash is not lost.
+#pragma once
+
+#include <string>
+
+#include "base/text.hpp"
+
+namespace nearfield::probe {
+
+class Emitter {
+ public:
+  /// An empty path: writes nothing (ranks other than 0). Throws Failure("output").
+  explicit Emitter(const std::string& path);
+  ~Emitter();
+  Emitter(const Emitter&) = delete;
+  Emitter& operator=(const Emitter&) = delete;
+
+  /// Throws Failure("output") when it cannot be written whole (disk full, quota).
+  void line(const JsonObject& object);
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+};
+
+}  // namespace nearfield::probe

@@ -1,0 +1,398 @@
+#include "probe/engine.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <random>
+
+#include "base/statistics.hpp"
+#include "probe/counters.hpp"
+#include "probe/failure.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+using Seconds = double;
+
+enum class Task : int { measure, count_events, sample_state, end };
+
+struct Command {
+  Task task;
+  int index;        // of the case
+  int repetitions;
+};
+
+constexpr Seconds visit_s = 2e-3;  // a visit of one case lasts about this long
+constexpr int longest_visit = 64;
+
+// One case's measurements on this rank.
+struct CaseData {
+  std::vector<std::vector<double>> samples;  // [metric], in ticks or counts
+  std::vector<double> starts;                // when this rank left the start line, ticks
+  std::vector<std::int64_t> events;          // summed over counted repetitions
+  int counted = 0;
+  Sampled sampled;    // lines of the stated buffers
+  std::string state;  // that they should be in
+  Seconds spent = 0;              // measuring it; rank 0's
+  Seconds sanity = 0;             // the first check of it took
+  bool done = false;
+};
+
+class Run {
+ public:
+  Run(Context& ctx, const Spec& spec, Emitter& emit)
+      : ctx_(ctx), spec_(spec), emit_(emit), scenario_(spec.make(ctx)), cases_(scenario_->cases()) {
+    data_.resize(cases_.size());
+    for (auto& data : data_) data.samples.resize(spec.metrics.size());
+  }
+
+  void run(Seconds budget) {
+    check_sanity(1);
+    if (ctx_.world_rank == 0)
+      lead(budget);
+    else
+      follow();
+    check_sanity(2);
+    report();
+  }
+
+ private:
+  Context& ctx_;
+  const Spec& spec_;
+  Emitter& emit_;
+  std::unique_ptr<Scenario> scenario_;
+  std::vector<Parameters> cases_;
+  std::vector<CaseData> data_;
+  Counters counters_;
+  bool has_states_ = false;
+  bool cut_ = false;  // rank 0: ended before its time
+
+  bool timed() const { return ctx_.timed != MPI_COMM_NULL; }
+  Seconds seconds(Ticks ticks) const { return static_cast<double>(ticks) / ctx_.ticks_per_ns * 1e-9; }
+
+  // ---- rank 0 decides
+  void lead(Seconds budget) {
+    const Ticks begin = now();
+    const auto elapsed = [&] { return seconds(now() - begin); };
+    std::vector<int> order(cases_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::mt19937 random(20121105);
+    Seconds reported = -1;
+    for (bool active = !order.empty(); active && !cut_;) {
+      active = false;
+      std::shuffle(order.begin(), order.end(), random);
+      for (const int index : order) {
+        const bool out_of_time = elapsed() > budget;
+        if (!wants_visit(index, budget, out_of_time)) continue;
+        cut_ = stop_asked(ctx_);
+        if (cut_) break;
+        active = true;
+        order_visit(index);
+        if (elapsed() - reported > 0.2) {
+          reported = elapsed();
+          progress(std::min(1.0, reported / budget));
+        }
+      }
+    }
+    for (std::size_t i = 0; i < cases_.size(); ++i) {
+      if (data_[i].samples[0].empty()) continue;  // stopped before its turn
+      if (!ctx_.plan.oversubscribed && !cut_) {
+        const bool slow = data_[i].spent > 0.01 * static_cast<double>(data_[i].samples[0].size());
+        if (has_states_) command({Task::sample_state, static_cast<int>(i), slow ? 1 : 8});
+        command({Task::count_events, static_cast<int>(i), slow ? 1 : 3});
+      }
+    }
+    command({Task::end, 0, 0});
+  }
+
+  // A case is visited until it is precise; slow cases only while they have had less than their share of the time.
+  bool wants_visit(int index, Seconds budget, bool out_of_time) {
+    CaseData& data = data_[static_cast<std::size_t>(index)];
+    if (data.done) return false;
+    const auto n = static_cast<std::int64_t>(data.samples[0].size());
+    if (n < ctx_.plan.min_samples) return !out_of_time || n < 6;
+    if (out_of_time) return false;
+    const Seconds fair = budget / static_cast<double>(cases_.size());
+    if (data.spent > 4 * fair) return false;
+    return true;
+  }
+
+  void order_visit(int index) {
+    CaseData& data = data_[static_cast<std::size_t>(index)];
+    const auto n = data.samples[0].size();
+    const Seconds each = n == 0 ? visit_s : data.spent / static_cast<double>(n);
+    const int repetitions = n == 0 ? 1 : std::clamp(static_cast<int>(visit_s / each), 1, longest_visit);
+    const Ticks begin = now();
+    command({Task::measure, index, repetitions});
+    data.spent += seconds(now() - begin);
+    const auto& primary = deciding_samples(data);
+    if (static_cast<std::int64_t>(primary.size()) >= std::max<std::int64_t>(ctx_.plan.min_samples, 21))
+      data.done = is_stable(median_estimate(primary, ctx_.resolution_ticks), ctx_.plan.tolerance);
+  }
+
+  // Those of the last time that this rank measures: the whole operation rather than a part of it.
+  const std::vector<double>& deciding_samples(const CaseData& data) const {
+    for (std::size_t m = spec_.metrics.size(); m-- > 0;)
+      if (spec_.metrics[m].unit == "ns" && !std::isnan(data.samples[m].back())) return data.samples[m];
+    return data.samples[0];
+  }
+
+  void progress(double share) {
+    emit_.line(JsonObject().add("type", "progress").add("scenario", spec_.name).add("share", share));
+  }
+
+  void command(Command what) {
+    MPI_Bcast(&what, sizeof what, MPI_BYTE, 0, ctx_.world);
+    if (what.task != Task::end) obey(what);
+  }
+
+  // ---- everybody obeys
+  void follow() {
+    for (;;) {
+      Command what;
+      MPI_Bcast(&what, sizeof what, MPI_BYTE, 0, ctx_.world);
+      if (what.task == Task::end) return;
+      obey(what);
+    }
+  }
+
+  void obey(const Command& what) {
+    scenario_->select(static_cast<std::size_t>(what.index));
+    if (!timed()) return scenario_->background();
+    scenario_->begin_visit();
+    CaseData& data = data_[static_cast<std::size_t>(what.index)];
+    for (int i = 0; i < what.repetitions; ++i) {
+      if (what.task == Task::measure) measure(data);
+      if (what.task == Task::count_events) count_events(data);
+      if (what.task == Task::sample_state) sample_states(data);
+    }
+    scenario_->end_visit();
+  }
+
+  void measure(CaseData& data) {
+    double values[8];
+    scenario_->prepare();
+    data.starts.push_back(static_cast<double>(ctx_.start_line->wait()));
+    scenario_->body({values, spec_.metrics.size()});
+    for (std::size_t m = 0; m < spec_.metrics.size(); ++m) data.samples[m].push_back(values[m]);
+  }
+
+  void count_events(CaseData& data) {
+    double values[8];
+    scenario_->prepare();
+    ctx_.start_line->wait();
+    counters_.start();
+    scenario_->body({values, spec_.metrics.size()});
+    const auto counts = counters_.stop();
+    data.events.resize(counts.size());
+    for (std::size_t i = 0; i < counts.size(); ++i) data.events[i] += counts[i];
+    ++data.counted;
+  }
+
+  void sample_states(CaseData& data) {
+    scenario_->prepare();
+    ctx_.start_line->wait();
+    for (const auto& buffer : scenario_->stated()) {
+      data.state = buffer.state;
+      data.sampled += sample_lines(buffer.memory, buffer.state, ctx_.line_bytes(), ctx_.latencies);
+    }
+  }
+
+  // ---- sanity
+  // At the end only cases that take little time are checked again.
+  void check_sanity(unsigned seed) {
+    constexpr Seconds slow = 0.01;
+    for (std::size_t i = 0; i < cases_.size(); ++i) {
+      int skip = data_[i].sanity > slow;
+      MPI_Bcast(&skip, 1, MPI_INT, 0, ctx_.world);
+      if (skip) continue;
+      const Ticks begin = now();
+      scenario_->select(i);
+      has_states_ = has_states_ || !scenario_->stated().empty();
+      std::string problem;
+      if (timed()) {
+        scenario_->begin_visit();
+        double values[8];
+        scenario_->fill(seed);
+        ctx_.start_line->wait();
+        scenario_->body({values, spec_.metrics.size()});
+        auto arrived = scenario_->arrived();
+        if (ctx_.plan.corrupt && !arrived.empty()) arrived[arrived.size() / 2] ^= std::byte{0x40};
+        problem = scenario_->problem(seed);
+        scenario_->end_visit();
+      } else {
+        scenario_->background();
+      }
+      int failed = problem.empty() ? ctx_.world_size : ctx_.world_rank;
+      MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MIN, ctx_.world);
+      if (failed < ctx_.world_size) sanity_failed(i, failed, problem);
+      data_[i].sanity = seconds(now() - begin);
+    }
+  }
+
+  // The failing rank's words reach rank 0, which is the one that can write them down.
+  void sanity_failed(std::size_t index, int failed_rank, std::string problem) {
+    problem.resize(200, ' ');
+    MPI_Bcast(problem.data(), 200, MPI_CHAR, failed_rank, ctx_.world);
+    problem.erase(problem.find_last_not_of(' ') + 1);
+    throw Failure("sanity", spec_.name + " " + describe(cases_[index]) + ": rank " + std::to_string(failed_rank) +
+                                ": " + problem);
+  }
+
+  static std::string describe(const Parameters& parameters) {
+    std::string text;
+    for (const auto& [name, value] : parameters) {
+      text += (text.empty() ? "" : " ") + name + "=";
+      text += std::holds_alternative<std::string>(value) ? std::get<std::string>(value)
+                                                         : std::to_string(std::get<std::int64_t>(value));
+    }
+    return text;
+  }
+
+  // ---- output
+  void report() {
+    for (std::size_t i = 0; i < cases_.size(); ++i) {
+      int measured = static_cast<int>(data_[i].samples[0].size());
+      MPI_Bcast(&measured, 1, MPI_INT, 0, ctx_.world);
+      if (measured == 0 || !timed()) continue;
+      for (std::size_t m = 0; m < spec_.metrics.size(); ++m) report_metric(i, m);
+      report_skew(i);
+      report_verdicts(i);
+      report_events(i);
+    }
+    report_missing();
+    emit_.line(JsonObject().add("type", "scenario_end").add("scenario", spec_.name).add("cut", cut_));
+  }
+
+  JsonObject header(const char* type, const std::string& metric, const std::string& unit,
+                    const Parameters& parameters) const {
+    JsonObject values;
+    for (const auto& [name, value] : parameters) {
+      if (const auto* text = std::get_if<std::string>(&value))
+        values.add(name, *text);
+      else
+        values.add(name, std::get<std::int64_t>(value));
+    }
+    JsonObject line;
+    line.add("type", type).add("scenario", spec_.name).add("metric", metric).add("unit", unit);
+    return line.add_raw("parameters", values.str());
+  }
+
+  JsonObject sample_line(std::size_t index, const std::string& metric, const std::string& unit) const {
+    return header("samples", metric, unit, cases_[index]);
+  }
+
+  std::vector<double> in_unit(std::vector<double> samples, const std::string& unit) const {
+    if (unit == "ns")
+      for (double& value : samples) value /= ctx_.ticks_per_ns;
+    return samples;
+  }
+
+  void report_metric(std::size_t index, std::size_t m) {
+    const Metric& metric = spec_.metrics[m];
+    auto mine = in_unit(data_[index].samples[m], metric.unit);
+    const int n = static_cast<int>(mine.size());
+    if (metric.combine == Combine::slowest) {
+      MPI_Reduce(ctx_.rank == 0 ? MPI_IN_PLACE : mine.data(), mine.data(), n, MPI_DOUBLE, MPI_MAX, 0, ctx_.timed);
+    }
+    emit_samples(index, metric, "", mine);
+    if (metric.combine == Combine::sides) emit_samples(index, metric, "receiver", of_receiver(mine));
+  }
+
+  std::vector<double> of_receiver(std::vector<double> mine) const {
+    const int n = static_cast<int>(mine.size());
+    if (ctx_.rank == 1) MPI_Send(mine.data(), n, MPI_DOUBLE, 0, 1, ctx_.timed);
+    if (ctx_.rank == 0) MPI_Recv(mine.data(), n, MPI_DOUBLE, 1, 1, ctx_.timed, MPI_STATUS_IGNORE);
+    return mine;
+  }
+
+  void emit_samples(std::size_t index, const Metric& metric, std::string side, const std::vector<double>& samples) {
+    if (side.empty() && metric.combine == Combine::sides) side = "sender";
+    if (std::all_of(samples.begin(), samples.end(), [](double v) { return std::isnan(v); })) return;
+    JsonObject line = sample_line(index, metric.name, metric.unit);
+    if (!side.empty()) line.add("side", side);
+    emit_.line(line.add("samples", std::span<const double>(samples)));
+  }
+
+  // How far apart the ranks left the start line, repetition by repetition.
+  void report_skew(std::size_t index) {
+    if (ctx_.size < 2 || !ctx_.start_line->shared_memory()) return;
+    auto starts = data_[index].starts;
+    for (double& start : starts) start -= ctx_.start_line->clock_offset();
+    auto last = starts;
+    const int n = static_cast<int>(starts.size());
+    MPI_Reduce(starts.data(), last.data(), n, MPI_DOUBLE, MPI_MAX, 0, ctx_.timed);
+    auto first = starts;
+    MPI_Reduce(starts.data(), first.data(), n, MPI_DOUBLE, MPI_MIN, 0, ctx_.timed);
+    for (std::size_t i = 0; i < last.size(); ++i) last[i] -= first[i];
+    const Metric skew{"start_skew", "ns", Combine::root, ""};
+    emit_samples(index, skew, "", in_unit(last, "ns"));
+  }
+
+  // Each rank judges with its own calibration; rank 0 writes both sides down.
+  void report_verdicts(std::size_t index) {
+    const CaseData& data = data_[index];
+    if (data.state.empty()) return;
+    const Sampled& found = data.sampled;
+    const double lines = std::max(found.lines, 1.0), flushed = found.flushed > 0 ? found.flushed : std::nan("");
+    struct {
+      char verdict[16];
+      double cached, dirty, latency_ns;
+    } mine{"", found.cached / lines, found.dirty / flushed, found.latency_ticks / lines / ctx_.ticks_per_ns};
+    std::snprintf(mine.verdict, sizeof mine.verdict, "%s", judge(found, data.state, ctx_.latencies));
+    std::vector<decltype(mine)> all(static_cast<std::size_t>(ctx_.size));
+    MPI_Gather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, 0, ctx_.timed);
+    if (ctx_.rank != 0) return;
+    for (std::size_t r = 0; r < std::min<std::size_t>(all.size(), 2); ++r) {
+      JsonObject line = header("state", "verdict", "", cases_[index]);
+      line.add("side", r == 0 ? "sender" : "receiver").add("verdict", all[r].verdict);
+      emit_.line(line.add("cached", all[r].cached).add("dirty", all[r].dirty).add("latency_ns", all[r].latency_ns));
+    }
+  }
+
+  void report_events(std::size_t index) {
+    const CaseData& data = data_[index];
+    if (data.counted == 0 || ctx_.rank != 0) return;
+    for (std::size_t e = 0; e < data.events.size(); ++e) {
+      const auto& event = counters_.events()[e];
+      if (!event.missing.empty()) continue;
+      const double each = static_cast<double>(data.events[e]) / data.counted;
+      emit_.line(sample_line(index, event.name, "count").add("side", "sender").add("samples", std::span(&each, 1)));
+    }
+  }
+
+  void report_missing() {
+    for (const auto& event : counters_.events())
+      if (!event.missing.empty()) emit_missing(event.name, "count", {}, event.missing);
+    for (const auto& missing : scenario_->missing()) {
+      const auto same_name = [&](const Metric& metric) { return metric.name == missing.metric; };
+      const auto metric = std::find_if(spec_.metrics.begin(), spec_.metrics.end(), same_name);
+      emit_missing(missing.metric, metric->unit, missing.parameters, missing.reason);
+    }
+  }
+
+  void emit_missing(const std::string& metric, const std::string& unit, const Parameters& parameters,
+                    const std::string& reason) {
+    JsonObject line = header("missing", metric, unit, parameters);
+    emit_.line(line.add("reason", reason));
+  }
+};
+
+}  // namespace
+
+bool stop_asked(const Context& ctx) {
+  struct stat unused;
+  return !ctx.plan.stop_file.empty() && stat(ctx.plan.stop_file.c_str(), &unused) == 0;
+}
+
+void run_scenario(Context& ctx, const Spec& spec, double budget_s, Emitter& emit) {
+  try {
+    Run(ctx, spec, emit).run(budget_s);
+  } catch (const Unavailable& reason) {
+    emit.line(JsonObject().add("type", "skipped").add("scenario", spec.name).add("reason", reason.what()));
+  }
+}
+
+}  // namespace nearfield::probe

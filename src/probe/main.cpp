@@ -1,0 +1,224 @@
+// nearfield-probe: the measuring engine. Started by an MPI launcher, told what to do by a plan file, binds itself,
+// measures and appends what it found to the plan's output. There is no Python in the measuring process.
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "base/statistics.hpp"
+#include "probe/binding.hpp"
+#include "probe/context.hpp"
+#include "probe/emit.hpp"
+#include "probe/engine.hpp"
+#include "probe/failure.hpp"
+#include "probe/mpi_variables.hpp"
+#include "probe/protocol.hpp"
+#include "probe/scenario.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+constexpr int exit_failure = 5;
+
+const char* ranks_name(Ranks ranks) {
+  switch (ranks) {
+    case Ranks::pair: return "pair";
+    case Ranks::all: return "all";
+    case Ranks::pair_and_background: return "pair-and-background";
+  }
+  return "";
+}
+
+JsonObject described(const Spec& spec) {
+  std::vector<std::string> parameters, metrics;
+  for (const auto& p : spec.parameters)
+    parameters.push_back(JsonObject().add("name", p.name).add("summary", p.summary).str());
+  for (const auto& m : spec.metrics)
+    metrics.push_back(JsonObject().add("name", m.name).add("unit", m.unit).add("summary", m.summary).str());
+  JsonObject object;
+  object.add("name", spec.name).add("summary", spec.summary).add("ranks", ranks_name(spec.ranks));
+  return object.add("weight", spec.weight)
+      .add_raw("parameters", json_array(parameters))
+      .add_raw("metrics", json_array(metrics));
+}
+
+// For `nearfield probe --list`: needs no launcher and does not start MPI.
+int describe() {
+  std::vector<std::string> specs;
+  for (const Spec* spec : all_scenarios()) specs.push_back(described(*spec).str());
+  std::printf("%s\n", json_array(specs).c_str());
+  return EXIT_SUCCESS;
+}
+
+// For `nearfield mpi`: moves a short and a long message so that the MPI's verbose output tells what carries them.
+int transport_probe() {
+  MPI_Init(nullptr, nullptr);
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  std::vector<char> memory(1 << 20);
+  for (const int count : {1, 1 << 20})
+    if (size == 2)
+      MPI_Sendrecv_replace(memory.data(), count, MPI_CHAR, 1 - rank, 0, 1 - rank, 0, MPI_COMM_WORLD,
+                           MPI_STATUS_IGNORE);
+  MPI_Finalize();
+  return EXIT_SUCCESS;
+}
+
+struct Clock {
+  double ticks_per_ns, overhead_ns, resolution_ns;
+};
+
+// The counter may run at GHz and still advance in steps of many ticks. The step is the smallest gap between
+// differences of successive reads, not counting gaps of a tick or two, which are rounding, and interrupted reads.
+Clock examine_clock() {
+  const double ticks_per_ns = measure_ticks_per_ns(0.02);
+  std::vector<double> reads;
+  for (int i = 0; i < 10000; ++i) {
+    const Ticks first = now();
+    reads.push_back(static_cast<double>(now() - first));
+  }
+  const double overhead = quantile(reads, 0.5);
+  std::sort(reads.begin(), reads.end());
+  reads.resize(reads.size() * 95 / 100);
+  double step = overhead;
+  for (std::size_t i = 1; i < reads.size(); ++i)
+    if (reads[i] - reads[i - 1] > 2) step = std::min(step, reads[i] - reads[i - 1]);
+  return {ticks_per_ns, overhead / ticks_per_ns, step / ticks_per_ns};
+}
+
+Placement placement_of(const Plan& plan, int rank) {
+  if (rank < 0 || rank >= static_cast<int>(plan.ranks.size())) return {};
+  return plan.ranks[static_cast<std::size_t>(rank)];
+}
+
+void emit_header(const Context& ctx, const Clock& clock, Emitter& emit) {
+  char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(library, &length);
+  JsonObject variables;
+  for (const auto& [name, value] : mpi_thresholds()) variables.add(name, value);
+  JsonObject line;
+  line.add("type", "launch").add("ranks", ctx.world_size).add("library", library);
+  line.add("ticks_per_ns", clock.ticks_per_ns).add("clock_overhead_ns", clock.overhead_ns);
+  line.add("clock_resolution_ns", clock.resolution_ns);
+  const StartLine& start = *ctx.start_line;
+  line.add("common_clock", start.shared_memory()).add("flag_ns", start.flag_ticks() / ctx.ticks_per_ns);
+  std::vector<double> levels = ctx.latencies.levels;
+  for (double& level : levels) level /= ctx.ticks_per_ns;
+  line.add("level_latency_ns", std::span<const double>(levels));
+  line.add("memory_latency_ns", ctx.latencies.memory / ctx.ticks_per_ns);
+  line.add("cached_limit_ns", ctx.latencies.cached_limit / ctx.ticks_per_ns);
+  line.add("dirty_limit_ns", ctx.latencies.dirty_limit / ctx.ticks_per_ns);
+  emit.line(line.add_raw("variables", variables.str()));
+}
+
+void emit_switches(const Context& ctx, Emitter& emit) {
+  for (const auto& change : ctx.switches)
+    emit.line(JsonObject().add("type", "switch").add("kind", change.kind).add("size_bytes", change.size_bytes));
+}
+
+// The pair of a launch with background ranks is its first two.
+MPI_Comm timed_comm(const Plan& plan, int world_rank) {
+  const bool background =
+      find_scenario(plan.scenarios.at(0).name).ranks == Ranks::pair_and_background && world_rank >= 2;
+  MPI_Comm timed;
+  MPI_Comm_split(MPI_COMM_WORLD, background ? MPI_UNDEFINED : 0, world_rank, &timed);
+  return timed;
+}
+
+void require_ranks(const Spec& spec, int ranks) {
+  const bool enough = spec.ranks == Ranks::all ? ranks >= 2 : spec.ranks == Ranks::pair ? ranks == 2 : ranks >= 4;
+  if (!enough)
+    throw Failure("plan", spec.name + " cannot run on " + std::to_string(ranks) + " ranks (" +
+                              ranks_name(spec.ranks) + ")");
+}
+
+void measure(const Plan& plan, int world_rank, Emitter& emit) {
+  Context ctx(plan, MPI_COMM_WORLD, timed_comm(plan, world_rank));
+  ctx.world_rank = world_rank;
+  MPI_Comm_size(MPI_COMM_WORLD, &ctx.world_size);
+  if (static_cast<int>(plan.ranks.size()) != ctx.world_size)
+    throw Failure("plan", "the plan places " + std::to_string(plan.ranks.size()) + " ranks but " +
+                              std::to_string(ctx.world_size) + " were started");
+  const Clock clock = examine_clock();
+  ctx.ticks_per_ns = clock.ticks_per_ns;
+  ctx.resolution_ticks = clock.resolution_ns * clock.ticks_per_ns;
+  std::unique_ptr<StartLine> start_line;
+  if (ctx.timed != MPI_COMM_NULL) {
+    MPI_Comm_rank(ctx.timed, &ctx.rank);
+    MPI_Comm_size(ctx.timed, &ctx.size);
+    start_line = std::make_unique<StartLine>(ctx.timed, plan.oversubscribed, ctx.ticks_per_ns);
+    ctx.start_line = start_line.get();
+    ctx.latencies = calibrate(plan.cache_bytes, ctx.line_bytes());
+    if (ctx.size == 2) ctx.switches = find_switches(ctx);
+  }
+  if (world_rank == 0) {
+    emit_header(ctx, clock, emit);
+    emit_switches(ctx, emit);
+  }
+  bool stopped = false;
+  for (const auto& request : plan.scenarios) {
+    stopped = stop_asked(ctx);
+    MPI_Bcast(&stopped, 1, MPI_CXX_BOOL, 0, ctx.world);
+    if (stopped) break;
+    const Spec& spec = find_scenario(request.name);
+    require_ranks(spec, ctx.world_size);
+    run_scenario(ctx, spec, request.budget_s, emit);
+    verify_binding(world_rank, placement_of(plan, world_rank));
+  }
+  emit.line(JsonObject().add("type", stopped || stop_asked(ctx) ? "stopped" : "end"));
+  start_line.reset();
+  if (ctx.timed != MPI_COMM_NULL) MPI_Comm_free(&ctx.timed);
+}
+
+[[noreturn]] void give_up(const std::string& kind, const std::string& what, Emitter* emit, bool in_mpi) {
+  std::fprintf(stderr, "nearfield-probe: %s: %s\n", kind.c_str(), what.c_str());
+  try {
+    if (emit) emit->line(JsonObject().add("type", "error").add("kind", kind).add("message", what));
+  } catch (const Failure&) {  // the output is what failed; stderr has said so
+  }
+  if (in_mpi) MPI_Abort(MPI_COMM_WORLD, exit_failure);
+  std::exit(exit_failure);
+}
+
+int run(const char* plan_path) {
+  bool in_mpi = false;
+  std::unique_ptr<Emitter> emit;
+  try {
+    const Plan plan = read_plan(plan_path);
+    bind_to(placement_of(plan, rank_from_environment()));
+    MPI_Init(nullptr, nullptr);
+    in_mpi = true;
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    emit = std::make_unique<Emitter>(rank == 0 ? plan.output : "");
+    const Placement placement = placement_of(plan, rank);
+    bind_to(placement);
+    verify_binding(rank, placement);
+    if (plan.scenarios.empty()) throw Failure("plan", "no scenario asked for");
+    measure(plan, rank, *emit);
+  } catch (const Failure& failure) {
+    give_up(failure.kind, failure.what(), emit.get(), in_mpi);
+  } catch (const std::exception& error) {
+    give_up("engine", error.what(), emit.get(), in_mpi);
+  }
+  MPI_Finalize();
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace nearfield::probe
+
+int main(int argc, char** argv) {
+  using namespace nearfield::probe;
+  if (argc == 2 && std::strcmp(argv[1], "--describe") == 0) return describe();
+  if (argc == 2 && std::strcmp(argv[1], "--transport-probe") == 0) return transport_probe();
+  if (argc == 2) return run(argv[1]);
+  std::fprintf(stderr, "usage: nearfield-probe PLAN | --describe | --transport-probe  (started by `nearfield probe`)\n");
+  return 2;
+}

@@ -1,0 +1,106 @@
+#include "probe/plan.hpp"
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "probe/failure.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+template <class T>
+T parse(const std::string& text) {
+  std::istringstream in(text);
+  T value;
+  if (!(in >> value) || !(in >> std::ws).eof()) throw std::invalid_argument("'" + text + "' is no number");
+  return value;
+}
+
+std::vector<std::int64_t> parse_list(const std::string& text) {
+  std::vector<std::int64_t> values;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) values.push_back(parse<std::int64_t>(word));
+  return values;
+}
+
+// "CPU [HOST]"
+Placement parse_placement(const std::string& text) {
+  std::istringstream in(text);
+  Placement placement;
+  if (!(in >> placement.cpu)) throw std::invalid_argument("expected 'CPU [HOST]'");
+  in >> placement.host;
+  return placement;
+}
+
+// "NAME SECONDS"
+ScenarioRequest parse_request(const std::string& text) {
+  std::istringstream in(text);
+  ScenarioRequest request;
+  if (!(in >> request.name >> request.budget_s)) throw std::invalid_argument("expected 'NAME SECONDS'");
+  return request;
+}
+
+using Setter = std::function<void(Plan&, const std::string&)>;
+
+const std::map<std::string, Setter>& setters() {
+  static const std::map<std::string, Setter> table = {
+      {"output", [](Plan& p, const std::string& v) { p.output = v; }},
+      {"stop_file", [](Plan& p, const std::string& v) { p.stop_file = v; }},
+      {"tier", [](Plan& p, const std::string& v) { p.tier = v; }},
+      {"tolerance", [](Plan& p, const std::string& v) { p.tolerance = parse<double>(v); }},
+      {"min_samples", [](Plan& p, const std::string& v) { p.min_samples = parse<std::int64_t>(v); }},
+      {"line_bytes", [](Plan& p, const std::string& v) { p.line_bytes = parse<std::int64_t>(v); }},
+      {"cache_bytes", [](Plan& p, const std::string& v) { p.cache_bytes = parse_list(v); }},
+      {"sizes", [](Plan& p, const std::string& v) { p.sizes = parse_list(v); }},
+      {"rank", [](Plan& p, const std::string& v) { p.ranks.push_back(parse_placement(v)); }},
+      {"scenario", [](Plan& p, const std::string& v) { p.scenarios.push_back(parse_request(v)); }},
+      {"oversubscribed", [](Plan& p, const std::string& v) { p.oversubscribed = parse<int>(v) != 0; }},
+      {"corrupt", [](Plan& p, const std::string& v) { p.corrupt = parse<int>(v) != 0; }},
+  };
+  return table;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+void set_line(Plan& plan, const std::string& line) {
+  const auto equals = line.find('=');
+  if (equals == std::string::npos) throw std::invalid_argument("expected 'key = value'");
+  const std::string key = trimmed(line.substr(0, equals));
+  const auto setter = setters().find(key);
+  if (setter == setters().end()) {
+    std::vector<std::string> keys;
+    for (const auto& [name, unused] : setters()) keys.push_back(name);
+    throw std::invalid_argument("unknown key '" + key + "'; did you mean '" + nearest_name(key, keys) + "'?");
+  }
+  setter->second(plan, trimmed(line.substr(equals + 1)));
+}
+
+}  // namespace
+
+Plan read_plan(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) throw Failure("plan", "cannot read the plan " + path);
+  Plan plan;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (trimmed(line).empty()) continue;
+    try {
+      set_line(plan, line);
+    } catch (const std::invalid_argument& error) {
+      throw Failure("plan", path + ":" + std::to_string(number) + ": " + error.what());
+    }
+  }
+  if (plan.cache_bytes.empty() || plan.ranks.empty() || plan.output.empty())
+    throw Failure("plan", path + ": cache_bytes, rank and output are required");
+  return plan;
+}
+
+}  // namespace nearfield::probe

@@ -1,0 +1,25 @@
+// Finds out by behaviour which protocol carries a message of a given size, whatever the MPI's documentation says.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "probe/context.hpp"
+
+namespace nearfield::probe {
+
+struct Behaviour {
+  bool waits_for_receive = false;   ///< Send returned only after the receive was posted: rendezvous
+  bool waits_for_progress = false;  ///< Send returned only after the receiver entered MPI, for whatever call
+  double single_copies = 0.0;       ///< kernel copies per message, both ends together
+};
+
+/// Sends messages from rank 0 to rank 1 of ctx.timed, the receive posted late on purpose: three while the receiver
+/// is inside MPI meanwhile, three while it is not; the majority counts. Collective over ctx.timed; the same answer on both ranks. Buffers hold `size_bytes`.
+Behaviour observe(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive);
+
+/// The sizes at which behaviour changes between 1 B and 8 MiB, to the byte, smallest first. Collective over ctx.timed.
+std::vector<Switch> find_switches(Context& ctx);
+
+}  // namespace nearfield::probe

@@ -1,0 +1,124 @@
+// Bcast, Allreduce, Allgather and Alltoall over size, on every rank of the launch: the baseline for S2.4.
+// A repetition is over when the slowest rank is. size_bytes is what one rank contributes to one other.
+#include <algorithm>
+
+#include "probe/buffer.hpp"
+#include "probe/context.hpp"
+#include "probe/scenario.hpp"
+#include "probe/sizes.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+class Collective final : public Scenario {
+ public:
+  explicit Collective(Context& ctx) : ctx_(ctx), sizes_(size_ladder(ctx, 8, std::max<std::int64_t>(1 << 20, ctx.plan.llc_bytes() / 8))) {
+    for (auto& size : sizes_) size = std::max<std::int64_t>(8, size / 8 * 8);
+    sizes_.erase(std::unique(sizes_.begin(), sizes_.end()), sizes_.end());
+    const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()) * ctx.size);
+    send_ = Buffer(largest);
+    receive_ = Buffer(largest);
+  }
+
+  std::vector<Parameters> cases() override {
+    std::vector<Parameters> list;
+    for (const auto size : sizes_)
+      for (const char* operation : operations)
+        list.push_back({{"operation", operation}, {"size_bytes", size}, {"ranks", std::int64_t{ctx_.size}}});
+    return list;
+  }
+
+  void select(std::size_t index) override {
+    bytes_ = static_cast<std::size_t>(sizes_[index / std::size(operations)]);
+    operation_ = static_cast<Operation>(index % std::size(operations));
+  }
+
+  void body(std::span<double> values) override {
+    const int count = static_cast<int>(bytes_);
+    const Ticks start = now();
+    switch (operation_) {
+      case Operation::bcast:
+        MPI_Bcast(ctx_.rank == 0 ? send_.data() : receive_.data(), count, MPI_BYTE, 0, ctx_.timed);
+        break;
+      case Operation::allreduce:
+        MPI_Allreduce(send_.data(), receive_.data(), count / 8, MPI_UINT64_T, MPI_SUM, ctx_.timed);
+        break;
+      case Operation::allgather:
+        MPI_Allgather(send_.data(), count, MPI_BYTE, receive_.data(), count, MPI_BYTE, ctx_.timed);
+        break;
+      case Operation::alltoall:
+        MPI_Alltoall(send_.data(), count, MPI_BYTE, receive_.data(), count, MPI_BYTE, ctx_.timed);
+    }
+    values[0] = static_cast<double>(now() - start);
+  }
+
+  // Block b of rank r holds the pattern of seed + r (alltoall: + 64 b), so that every block says whose it is.
+  void fill(unsigned seed) override {
+    const auto rank = static_cast<unsigned>(ctx_.rank);
+    for (unsigned b = 0; b < blocks(); ++b)
+      fill_pattern(block(send_, b), seed + rank + (operation_ == Operation::alltoall ? 64 * b : 0));
+    fill_pattern(receive_.first(blocks() * bytes_), seed + 4096);
+  }
+
+  std::string problem(unsigned seed) override {
+    const auto rank = static_cast<unsigned>(ctx_.rank), size = static_cast<unsigned>(ctx_.size);
+    if (operation_ == Operation::bcast) return rank == 0 ? "" : pattern_problem(block(receive_, 0), seed);
+    if (operation_ == Operation::allreduce) return sum_problem(seed);
+    for (unsigned b = 0; b < size; ++b) {
+      const unsigned theirs = seed + b + (operation_ == Operation::alltoall ? 64 * rank : 0);
+      const std::string wrong = pattern_problem(block(receive_, b), theirs);
+      if (!wrong.empty()) return "block of rank " + std::to_string(b) + ": " + wrong;
+    }
+    return "";
+  }
+
+  std::span<std::byte> arrived() override {
+    if (operation_ == Operation::bcast && ctx_.rank == 0) return {};
+    return block(receive_, 0);
+  }
+
+ private:
+  enum class Operation { bcast, allreduce, allgather, alltoall };
+  static constexpr const char* operations[] = {"bcast", "allreduce", "allgather", "alltoall"};
+
+  std::size_t blocks() const {
+    return operation_ == Operation::allgather || operation_ == Operation::alltoall
+               ? static_cast<std::size_t>(ctx_.size)
+               : 1;
+  }
+  std::span<std::byte> block(const Buffer& buffer, std::size_t b) const { return {buffer.data() + b * bytes_, bytes_}; }
+
+  std::string sum_problem(unsigned seed) {
+    const auto* got = reinterpret_cast<const std::uint64_t*>(receive_.data());
+    const auto* term = reinterpret_cast<const std::uint64_t*>(send_.data());
+    std::vector<std::uint64_t> sum(bytes_ / 8, 0);
+    for (int r = 0; r < ctx_.size; ++r) {
+      fill_pattern(block(send_, 0), seed + static_cast<unsigned>(r));
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += term[i];
+    }
+    return std::equal(sum.begin(), sum.end(), got) ? "" : "the sum is wrong";
+  }
+
+  Context& ctx_;
+  std::vector<std::int64_t> sizes_;
+  Buffer send_, receive_;
+  std::size_t bytes_ = 0;
+  Operation operation_ = Operation::bcast;
+};
+
+}  // namespace
+
+extern const Spec collective_spec;
+const Spec collective_spec{
+    "collective",
+    "Bcast, Allreduce, Allgather and Alltoall over all ranks",
+    Ranks::all,
+    3.0,
+    {{"operation", "bcast, allreduce, allgather or alltoall"},
+     {"size_bytes", "what one rank contributes (to each other rank)"},
+     {"ranks", "how many take part"}},
+    {{"time", "ns", Combine::slowest, "until the slowest rank returned"}},
+    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Collective>(ctx); },
+};
+
+}  // namespace nearfield::probe

@@ -1,0 +1,193 @@
+// What the hardware allows between these two cores, without any MPI: how long a flag takes, how fast one core
+// reads or copies what the other just wrote. No message can be faster than a flag plus one copy.
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "probe/buffer.hpp"
+#include "probe/cache_state.hpp"
+#include "probe/context.hpp"
+#include "probe/failure.hpp"
+#include "probe/scenario.hpp"
+#include "probe/sizes.hpp"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace nearfield::probe {
+namespace {
+
+// memcpy with stores that bypass the caches; plain memcpy where the architecture has none we know.
+void copy_non_temporal(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__SSE2__)
+  std::size_t i = 0;
+  for (; i + 64 <= bytes; i += 64)
+    for (std::size_t j = i; j < i + 64; j += 16)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + j), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + j)));
+  _mm_sfence();
+  std::memcpy(to + i, from + i, bytes - i);
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+// Rank 1 writes, rank 0 measures. Flags and data are in one shared window; copies end in private memory.
+class Floor final : public Scenario {
+ public:
+  explicit Floor(Context& ctx) : ctx_(ctx), sizes_(size_ladder(ctx, 64, 4 * ctx.plan.llc_bytes())) {
+    if (!ctx.start_line->shared_memory())
+      throw Unavailable("the two ranks are on different nodes and share no memory");
+    const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()));
+    void* base = nullptr;
+    const auto wanted = static_cast<MPI_Aint>(ctx.rank == 0 ? largest + 3 * page : 0);
+    MPI_Win_allocate_shared(wanted, 1, MPI_INFO_NULL, ctx.timed, &base, &window_);
+    MPI_Aint bytes = 0;
+    int unit = 0;
+    MPI_Win_shared_query(window_, 0, &bytes, &unit, &base);
+    const auto aligned = (reinterpret_cast<std::uintptr_t>(base) + page - 1) / page * page;
+    flags_ = reinterpret_cast<std::atomic<std::uint64_t>*>(aligned);
+    shared_ = reinterpret_cast<std::byte*>(aligned + page);
+    if (ctx.rank == 1) fill_pattern({shared_, largest}, 1);
+    if (ctx.rank == 0) {
+      flags_[0].store(0);
+      flags_[peer_flag].store(0);
+    }
+    own_ = Buffer(largest);
+    target_ = Buffer(largest);
+    MPI_Barrier(ctx.timed);
+  }
+
+  ~Floor() override {
+    if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
+  }
+
+  std::vector<Parameters> cases() override {
+    cases_.push_back({Kind::flag, 8});
+    for (const auto size : sizes_)
+      for (int kind = 1; kind < static_cast<int>(std::size(names)); ++kind)
+        cases_.push_back({static_cast<Kind>(kind), size});
+    std::vector<Parameters> list;
+    for (const auto& c : cases_) list.push_back({{"kind", names[static_cast<int>(c.kind)]}, {"size_bytes", c.size}});
+    return list;
+  }
+
+  void select(std::size_t index) override {
+    kind_ = cases_[index].kind;
+    bytes_ = static_cast<std::size_t>(cases_[index].size);
+  }
+
+  void prepare() override {
+    if (ctx_.rank == 0) {
+      make_modified(target_.first(bytes_), ctx_.line_bytes());
+      make_modified(own_.first(bytes_), ctx_.line_bytes());
+    } else if (remote()) {
+      make_modified({shared_, bytes_}, ctx_.line_bytes());
+    }
+  }
+
+  void body(std::span<double> values) override {
+    values[0] = not_here();
+    if (kind_ == Kind::flag) return bounce_flag(values);
+    if (ctx_.rank != 0) return;
+    const std::byte* from = remote() ? shared_ : own_.data();
+    const Ticks start = now();
+    switch (kind_) {
+      case Kind::read_remote:
+      case Kind::read_local:
+        sum_ = traverse({from, bytes_});
+        break;
+      case Kind::copy_remote:
+      case Kind::copy_local:
+        std::memcpy(target_.data(), from, bytes_);
+        break;
+      default:
+        copy_non_temporal(target_.data(), from, bytes_);
+    }
+    values[0] = static_cast<double>(now() - start);
+  }
+
+  void fill(unsigned seed) override {
+    if (ctx_.rank == 1) {
+      fill_pattern({shared_, bytes_}, seed);
+    } else {
+      fill_pattern(own_.first(bytes_), seed);
+      fill_pattern(target_.first(bytes_), seed + 1);
+      sum_ = 0;
+    }
+  }
+
+  std::string problem(unsigned seed) override {
+    if (ctx_.rank != 0) return "";
+    if (kind_ == Kind::flag) return flags_[0].load() == flag_count_ ? "" : "flags were lost";
+    if (copies()) return pattern_problem(target_.first(bytes_), seed);
+    fill_pattern(target_.first(bytes_), seed);
+    return sum_ == traverse(target_.first(bytes_)) ? "" : "the sum of what was read is wrong";
+  }
+
+  std::span<std::byte> arrived() override {
+    if (ctx_.rank != 0) return {};
+    if (kind_ == Kind::flag) return {reinterpret_cast<std::byte*>(flags_), 8};
+    if (copies()) return target_.first(bytes_);
+    return {reinterpret_cast<std::byte*>(&sum_), sizeof sum_};
+  }
+
+ private:
+  enum class Kind { flag, read_remote, copy_remote, copy_remote_nt, read_local, copy_local, copy_local_nt };
+  static constexpr const char* names[] = {"flag",       "read-remote", "copy-remote",  "copy-remote-nt",
+                                          "read-local", "copy-local",  "copy-local-nt"};
+  struct Case {
+    Kind kind;
+    std::int64_t size;
+  };
+  static constexpr std::size_t page = 4096;
+  static constexpr std::size_t peer_flag = page / 2 / sizeof(std::uint64_t);
+
+  bool remote() const { return kind_ >= Kind::read_remote && kind_ <= Kind::copy_remote_nt; }
+  bool copies() const { return kind_ != Kind::flag && kind_ != Kind::read_remote && kind_ != Kind::read_local; }
+
+  // One way of a flag: half a round trip through two lines, each written by one core and read by the other.
+  void bounce_flag(std::span<double> values) {
+    constexpr int round_trips = 32;
+    std::atomic<std::uint64_t>&mine = flags_[ctx_.rank == 0 ? 0 : peer_flag],
+                              &theirs = flags_[ctx_.rank == 0 ? peer_flag : 0];
+    const Ticks start = now();
+    for (int i = 0; i < round_trips; ++i) {
+      ++flag_count_;
+      if (ctx_.rank == 0) mine.store(flag_count_, std::memory_order_release);
+      while (theirs.load(std::memory_order_acquire) != flag_count_)
+        if (ctx_.plan.oversubscribed) sched_yield();
+      if (ctx_.rank == 1) mine.store(flag_count_, std::memory_order_release);
+    }
+    if (ctx_.rank == 0) values[0] = static_cast<double>(now() - start) / (2.0 * round_trips);
+  }
+
+  Context& ctx_;
+  std::vector<std::int64_t> sizes_;
+  std::vector<Case> cases_;
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::atomic<std::uint64_t>* flags_ = nullptr;
+  std::byte* shared_ = nullptr;
+  Buffer own_, target_;
+  Kind kind_ = Kind::flag;
+  std::size_t bytes_ = 0;
+  std::uint64_t sum_ = 0, flag_count_ = 0;
+};
+
+}  // namespace
+
+extern const Spec floor_spec;
+const Spec floor_spec{
+    "floor",
+    "What the hardware allows between the two cores: flag, reading and copying what the other just wrote",
+    Ranks::pair,
+    4.0,
+    {{"kind", "flag; read or copy, of remote (just written by the other core) or local memory; -nt: non-temporal"},
+     {"size_bytes", "how much is read or copied"}},
+    {{"time", "ns", Combine::root, "one way for the flag, the whole operation otherwise"}},
+    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Floor>(ctx); },
+};
+
+}  // namespace nearfield::probe

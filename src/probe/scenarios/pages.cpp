@@ -1,0 +1,280 @@
+// S1, section on page faults (S1.3, S1.4): what memory costs when it is first touched and when it is read again,
+// private or in an MPI shared window, with base pages or huge ones. Every repetition has fresh memory, each rank
+// touches and reads its own part. Huge pages under a window, without root: an aligned second mapping of the window,
+// one touch in each huge page by its owner, then MADV_COLLAPSE, ranks in turns (two at once get EAGAIN).
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "probe/buffer.hpp"
+#include "probe/context.hpp"
+#include "probe/scenario.hpp"
+#include "probe/sizes.hpp"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+namespace nearfield::probe {
+namespace {
+
+constexpr std::size_t huge = 2 << 20;
+
+std::int64_t page_faults() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt + usage.ru_majflt;
+}
+
+std::byte* align_up(std::byte* address, std::size_t alignment) {
+  return reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(address) + alignment - 1) / alignment *
+                                      alignment);
+}
+
+// The line of /proc/self/maps that covers `address`.
+struct Mapping {
+  std::byte *begin = nullptr, *end = nullptr;
+  std::size_t file_offset = 0;
+};
+
+Mapping mapping_of(const std::byte* address) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream in(line);
+    std::uintptr_t begin = 0, end = 0;
+    std::size_t offset = 0;
+    std::string permissions;
+    char dash;
+    in >> std::hex >> begin >> dash >> end >> permissions >> offset;
+    const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+    if (wanted >= begin && wanted < end)
+      return {reinterpret_cast<std::byte*>(begin), reinterpret_cast<std::byte*>(end), offset};
+  }
+  return {};
+}
+
+// Bytes of [begin, end) that huge pages map, from /proc/self/smaps.
+std::int64_t huge_mapped(const std::byte* begin) {
+  std::ifstream smaps("/proc/self/smaps");
+  std::int64_t kib = 0;
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    std::uintptr_t from = 0, to = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
+      const auto wanted = reinterpret_cast<std::uintptr_t>(begin);
+      inside = wanted >= from && wanted < to;
+    }
+    long amount = 0;
+    for (const char* key : {"AnonHugePages: %ld", "ShmemPmdMapped: %ld", "FilePmdMapped: %ld"})
+      if (inside && std::sscanf(line.c_str(), key, &amount) == 1) kib += amount;
+  }
+  return kib * 1024;
+}
+
+enum class Memory { private_base, private_huge, window, window_huge };
+constexpr const char* names[] = {"private", "private-huge", "window", "window-huge"};
+
+class Pages final : public Scenario {
+ public:
+  explicit Pages(Context& ctx) : ctx_(ctx) {
+    std::vector<std::int64_t> sizes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20};
+    if (ctx.plan.tier == "quick") sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20};
+    if (ctx.plan.tier == "full") sizes.push_back(64 << 20);
+    if (!ctx.plan.sizes.empty()) sizes = ctx.plan.sizes;
+    const std::string window_huge_problem = try_window_huge();
+    for (const auto size : sizes)
+      for (const auto memory : {Memory::private_base, Memory::private_huge, Memory::window, Memory::window_huge}) {
+        if (memory == Memory::window && !ctx.start_line->shared_memory()) {
+          note_missing(size, memory, "the ranks are on different nodes");
+        } else if (memory == Memory::window_huge && !window_huge_problem.empty()) {
+          note_missing(size, memory, window_huge_problem);
+        } else {
+          cases_.push_back({size, memory});
+        }
+      }
+  }
+
+  ~Pages() override { release(); }
+
+  std::vector<Parameters> cases() override {
+    std::vector<Parameters> list;
+    for (const auto& c : cases_) list.push_back(parameters(c.size, c.memory));
+    return list;
+  }
+
+  std::vector<MissingCase> missing() override { return missing_; }
+
+  void select(std::size_t index) override {
+    bytes_ = static_cast<std::size_t>(cases_[index].size);
+    memory_ = cases_[index].memory;
+  }
+
+  void prepare() override {
+    release();
+    obtain();
+  }
+
+  // Faults are counted around the clock reads, so that asking for them is not timed. For a window with huge pages
+  // the first touch includes making them huge.
+  void body(std::span<double> values) override {
+    const std::int64_t faults0 = page_faults();
+    const Ticks start = now();
+    if (memory_ == Memory::window_huge) make_huge();
+    write_words(seed_);
+    const Ticks touched = now();
+    const std::int64_t faults1 = page_faults();
+    const Ticks again = now();
+    sum_ = traverse(part_);
+    const Ticks end = now();
+    values[0] = static_cast<double>(touched - start);
+    values[1] = static_cast<double>(end - again);
+    values[2] = static_cast<double>(faults1 - faults0);
+    values[3] = static_cast<double>(page_faults() - faults1);
+    values[4] = static_cast<double>(huge_mapped(part_.data()));
+  }
+
+  void fill(unsigned seed) override {
+    prepare();
+    seed_ = seed;
+  }
+
+  std::string problem(unsigned seed) override {
+    std::uint64_t expected = 0;
+    for (std::size_t i = 0; i < part_.size() / 8; ++i) expected += i * seed + ctx_.rank;
+    return expected == sum_ && sum_ == traverse(part_) ? "" : "memory does not hold what was written";
+  }
+
+  std::span<std::byte> arrived() override { return part_; }
+
+ private:
+  struct Case {
+    std::int64_t size;
+    Memory memory;
+  };
+
+  static Parameters parameters(std::int64_t size, Memory memory) {
+    return {{"size_bytes", size}, {"memory", names[static_cast<int>(memory)]}};
+  }
+
+  void note_missing(std::int64_t size, Memory memory, const std::string& reason) {
+    for (const char* metric : {"first_touch", "traverse", "first_touch_faults", "traverse_faults"})
+      missing_.push_back({metric, parameters(size, memory), reason});
+  }
+
+  bool in_window() const { return memory_ == Memory::window || memory_ == Memory::window_huge; }
+
+  void obtain() {
+    const std::size_t bytes = (bytes_ + huge - 1) / huge * huge;
+    if (in_window()) {
+      // A huge page must not span two ranks' parts: each part is whole huge pages.
+      void* base = nullptr;
+      MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, ctx_.timed, &base, &window_);
+      part_ = {static_cast<std::byte*>(base), bytes_};
+    } else {
+      mapped_bytes_ = bytes + huge;
+      mapped_ = static_cast<std::byte*>(
+          mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      part_ = {align_up(mapped_, huge), bytes_};
+      if (memory_ == Memory::private_huge) madvise(part_.data(), bytes, MADV_HUGEPAGE);
+    }
+  }
+
+  void release() {
+    if (mapped_) munmap(mapped_, mapped_bytes_);
+    mapped_ = nullptr;
+    if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
+  }
+
+  // Maps the whole window a second time where address and file offset agree modulo the huge page size, and
+  // collapses this rank's part there. Returns errno of the first failure, or 0. Collective: ranks take turns.
+  int make_huge() {
+    const Mapping old = mapping_of(part_.data());
+    const auto length = static_cast<std::size_t>(old.end - old.begin);
+    mapped_bytes_ = length + 2 * huge;
+    mapped_ = static_cast<std::byte*>(
+        mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    std::byte* alias = align_up(mapped_, huge) + old.file_offset % huge;
+    int error = 0;
+    // Old size 0 duplicates a shared mapping (mremap(2)).
+    if (mremap(old.begin, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, alias) == MAP_FAILED) error = errno;
+    std::byte* mine = alias + (part_.data() - old.begin);
+    for (int turn = 0; turn < ctx_.size; ++turn) {
+      if (turn == ctx_.rank && error == 0) error = collapse({mine, bytes_}, alias + length);
+      MPI_Barrier(ctx_.timed);
+    }
+    if (error == 0) part_ = {mine, bytes_};
+    return error;
+  }
+
+  // The first and last huge page may be shared with a neighbour's part; both owners then ask for it.
+  static int collapse(std::span<std::byte> part, const std::byte* end) {
+    std::byte* block = align_up(part.data() - huge + 1, huge);
+    int error = 0;
+    for (; block < part.data() + part.size(); block += huge) {
+      if (block + huge > end) break;
+      std::byte* first_own = std::max(block, part.data());
+      *static_cast<volatile std::byte*>(first_own) = std::byte{0};
+      if (madvise(block, huge, MADV_COLLAPSE) != 0) error = errno;
+    }
+    return error;
+  }
+
+  // Why huge pages cannot be had under a window here; the same answer on all ranks.
+  std::string try_window_huge() {
+    if (!ctx_.start_line->shared_memory()) return "the ranks are on different nodes";
+    memory_ = Memory::window_huge;
+    bytes_ = 4 * huge;
+    obtain();
+    int error = make_huge();
+    if (error == 0) write_words(1);
+    int huge_enough = error == 0 && huge_mapped(part_.data()) >= static_cast<std::int64_t>(2 * huge);
+    release();
+    MPI_Allreduce(MPI_IN_PLACE, &error, 1, MPI_INT, MPI_MAX, ctx_.timed);
+    MPI_Allreduce(MPI_IN_PLACE, &huge_enough, 1, MPI_INT, MPI_MIN, ctx_.timed);
+    if (error != 0)
+      return std::string("MADV_COLLAPSE of a shared window: ") + std::strerror(error) +
+             (error == EINVAL ? " (needs Linux 6.1 or newer)" : "");
+    return huge_enough ? "" : "the kernel did not map the window with huge pages";
+  }
+
+  void write_words(unsigned seed) {
+    auto* words = reinterpret_cast<std::uint64_t*>(part_.data());
+    for (std::size_t i = 0; i < part_.size() / 8; ++i) words[i] = i * seed + static_cast<std::uint64_t>(ctx_.rank);
+  }
+
+  Context& ctx_;
+  std::vector<Case> cases_;
+  std::vector<MissingCase> missing_;
+  Memory memory_ = Memory::private_base;
+  std::size_t bytes_ = 0, mapped_bytes_ = 0;
+  std::byte* mapped_ = nullptr;
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::span<std::byte> part_;
+  std::uint64_t sum_ = 0;
+  unsigned seed_ = 1;
+};
+
+}  // namespace
+
+extern const Spec pages_spec;
+const Spec pages_spec{
+    "pages",
+    "First touch and re-reading of private memory and shared windows, base and huge pages: time and page faults",
+    Ranks::all,
+    2.0,
+    {{"size_bytes", "each rank's part"},
+     {"memory", "private, private-huge (madvise), window (MPI_Win_allocate_shared) or window-huge (collapsed)"}},
+    {{"first_touch", "ns", Combine::slowest, "writing fresh memory for the first time"},
+     {"traverse", "ns", Combine::slowest, "reading it again"},
+     {"first_touch_faults", "count", Combine::slowest, "page faults of the first touch"},
+     {"traverse_faults", "count", Combine::slowest, "page faults of reading it again"},
+     {"huge_bytes", "bytes", Combine::root, "mapped by huge pages"}},
+    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Pages>(ctx); },
+};
+
+}  // namespace nearfield::probe

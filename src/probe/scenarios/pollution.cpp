@@ -1,0 +1,91 @@
+// SCN2 of S0, section II.B: what reading the message buffer costs right after the call. invalid and preloaded say
+// what the caches held before the call; base-invalid and base-preloaded are the same reading without a call.
+#include <algorithm>
+
+#include "probe/buffer.hpp"
+#include "probe/cache_state.hpp"
+#include "probe/context.hpp"
+#include "probe/scenario.hpp"
+#include "probe/sizes.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+constexpr int tag = 2;
+
+class Pollution final : public Scenario {
+ public:
+  explicit Pollution(Context& ctx) : ctx_(ctx), sizes_(size_ladder(ctx, 64, 2 * ctx.plan.llc_bytes())) {
+    buffer_ = Buffer(static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end())));
+  }
+
+  std::vector<Parameters> cases() override {
+    std::vector<Parameters> list;
+    for (const auto size : sizes_)
+      for (const char* state : states) list.push_back({{"size_bytes", size}, {"state", state}});
+    return list;
+  }
+
+  void select(std::size_t index) override {
+    memory_ = buffer_.first(static_cast<std::size_t>(sizes_[index / std::size(states)]));
+    const std::size_t which = index % std::size(states);
+    preloaded_ = which % 2 == 1;
+    base_ = which >= 2;
+  }
+
+  void prepare() override { put_into(stated_name(), memory_, ctx_.line_bytes()); }
+
+  void body(std::span<double> values) override {
+    if (!base_) communicate();
+    const Ticks start = now();
+    sum_ = traverse(memory_);
+    values[0] = static_cast<double>(now() - start);
+  }
+
+  void fill(unsigned seed) override { fill_pattern(memory_, ctx_.sender() || base_ ? seed : seed + 1); }
+
+  std::string problem(unsigned seed) override {
+    const std::string wrong = pattern_problem(memory_, seed);
+    if (!wrong.empty()) return wrong;
+    return sum_ == traverse(memory_) ? "" : "the traversal read something else than what arrived";
+  }
+
+  std::span<std::byte> arrived() override { return memory_; }
+  std::vector<StatedBuffer> stated() override { return {{memory_, stated_name()}}; }
+
+ private:
+  static constexpr const char* states[] = {"invalid", "preloaded", "base-invalid", "base-preloaded"};
+
+  std::string stated_name() const { return preloaded_ ? "exclusive" : "invalid"; }
+
+  void communicate() {
+    const int count = static_cast<int>(memory_.size());
+    if (ctx_.sender())
+      MPI_Send(memory_.data(), count, MPI_BYTE, 1, tag, ctx_.timed);
+    else
+      MPI_Recv(memory_.data(), count, MPI_BYTE, 0, tag, ctx_.timed, MPI_STATUS_IGNORE);
+  }
+
+  Context& ctx_;
+  std::vector<std::int64_t> sizes_;
+  Buffer buffer_;
+  std::span<std::byte> memory_;
+  bool preloaded_ = false, base_ = false;
+  std::uint64_t sum_ = 0;
+};
+
+}  // namespace
+
+extern const Spec pollution_spec;
+const Spec pollution_spec{
+    "pollution",
+    "Reading the message buffer right after Send or Recv, against reading it without a call",
+    Ranks::pair,
+    4.0,
+    {{"size_bytes", "message size"},
+     {"state", "before the call: invalid, preloaded; without a call: base-invalid, base-preloaded"}},
+    {{"traverse", "ns", Combine::sides, "reading the whole buffer once, in order"}},
+    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Pollution>(ctx); },
+};
+
+}  // namespace nearfield::probe

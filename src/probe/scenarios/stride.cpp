@@ -1,0 +1,243 @@
+// S3, sections 3 and 5: messages whose elements lie apart. Strided vectors of doubles, and the faces of a 3-D array
+// (x: rows in one piece, y: rows apart, z: single elements apart, rows apart too: OCCOMM's double stride), sent as an
+// MPI datatype, packed by hand, or contiguous for comparison; standard, synchronous and buffered sends.
+#include <algorithm>
+#include <cmath>
+
+#include "probe/buffer.hpp"
+#include "probe/context.hpp"
+#include "probe/scenario.hpp"
+#include "probe/sizes.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+constexpr int tag = 3, tag_done = 8;
+constexpr std::size_t element = sizeof(double);
+
+// Where element i of the message lies: `outer` blocks of `inner` elements; in doubles.
+struct Layout {
+  std::size_t inner = 1, inner_step = 1, outer = 1, outer_step = 1;
+  std::size_t count() const { return inner * outer; }
+  std::size_t at(std::size_t i) const { return i / inner * outer_step + i % inner * inner_step; }
+  std::size_t extent() const { return (outer - 1) * outer_step + (inner - 1) * inner_step + 1; }
+};
+
+struct Case {
+  std::int64_t size;
+  std::int64_t stride;  // doubles; 0: a face
+  std::string face;     // x, y or z; empty: a vector
+  std::string method, mode;
+};
+
+// A face of an n x n x n block with one ghost layer around it, C order.
+Layout face_layout(const std::string& face, std::size_t n) {
+  const std::size_t row = n + 2, plane = row * row;
+  if (face == "x") return {n, 1, n, row};
+  if (face == "y") return {n, 1, n, plane};
+  return {n, row, n, plane};
+}
+
+Layout layout_of(const Case& c) {
+  const auto count = static_cast<std::size_t>(c.size) / element;
+  if (c.face.empty()) return {count, static_cast<std::size_t>(c.stride), 1, 1};
+  return face_layout(c.face, static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(count)))));
+}
+
+std::vector<std::int64_t> strides(const std::string& tier) {
+  if (tier == "quick") return {1, 2, 3, 4, 7, 8, 15, 16, 32, 33, 64};
+  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64};
+}
+
+std::vector<Case> all_cases(const Context& ctx) {
+  const bool quick = ctx.plan.tier == "quick";
+  // S3 measures 256 KiB; a small eager message beside it, and one that leaves the private caches.
+  std::vector<std::int64_t> sizes = {2048, 256 << 10};
+  if (!quick) sizes = {512, 2048, 16 << 10, 256 << 10, 2 << 20};
+  if (!ctx.plan.sizes.empty()) sizes = ctx.plan.sizes;
+  std::vector<Case> list;
+  for (auto size : sizes) {
+    size = std::max<std::int64_t>(size / 8 * 8, 8);
+    for (const auto stride : strides(ctx.plan.tier))
+      for (const char* mode : {"standard", "synchronous", "buffered"}) {
+        list.push_back({size, stride, "", "datatype", mode});
+        if (stride == 1) list.push_back({size, 1, "", "contiguous", mode});
+        if (!quick || std::string(mode) == "standard") list.push_back({size, stride, "", "manual-pack", mode});
+      }
+  }
+  for (const std::int64_t n : quick ? std::vector<std::int64_t>{64} : std::vector<std::int64_t>{32, 64, 128, 256})
+    for (const char* face : {"x", "y", "z"})
+      for (const char* method : {"datatype", "manual-pack"}) list.push_back({n * n * 8, 0, face, method, "standard"});
+  return list;
+}
+
+class Stride final : public Scenario {
+ public:
+  explicit Stride(Context& ctx) : ctx_(ctx), list_(all_cases(ctx)), types_(list_.size(), MPI_DATATYPE_NULL) {
+    std::size_t extent = 0, packed = 0;
+    for (const auto& c : list_) {
+      extent = std::max(extent, layout_of(c).extent());
+      packed = std::max(packed, layout_of(c).count());
+    }
+    for (std::size_t i = 0; i < list_.size(); ++i) types_[i] = make_type(list_[i]);
+    send_ = Buffer(extent * element);
+    receive_ = Buffer(extent * element);
+    packed_send_ = Buffer(packed * element);
+    packed_receive_ = Buffer(packed * element);
+    buffered_ = Buffer(4 * packed * element + 64 * MPI_BSEND_OVERHEAD);
+    MPI_Buffer_attach(buffered_.data(), static_cast<int>(buffered_.size()));
+  }
+
+  ~Stride() override {
+    void* memory = nullptr;
+    int bytes = 0;
+    MPI_Buffer_detach(&memory, &bytes);
+    for (auto& type : types_)
+      if (type != MPI_DATATYPE_NULL) MPI_Type_free(&type);
+  }
+
+  std::vector<Parameters> cases() override {
+    std::vector<Parameters> list;
+    for (const auto& c : list_) {
+      Parameters parameters{{"size_bytes", static_cast<std::int64_t>(layout_of(c).count() * element)}};
+      if (c.face.empty())
+        parameters.push_back({"stride", c.stride});
+      else
+        parameters.push_back({"face", c.face});
+      parameters.push_back({"method", c.method});
+      parameters.push_back({"mode", c.mode});
+      list.push_back(parameters);
+    }
+    return list;
+  }
+
+  void select(std::size_t index) override {
+    const Case& c = list_[index];
+    layout_ = layout_of(c);
+    type_ = types_[index];
+    pack_ = c.method == "manual-pack";
+    contiguous_ = c.method == "contiguous";
+    send_call_ = c.mode == "standard" ? MPI_Send : c.mode == "synchronous" ? MPI_Ssend : MPI_Bsend;
+  }
+
+  void body(std::span<double> values) override {
+    const Ticks start = now();
+    if (ctx_.sender()) {
+      send_once();
+      receive_once();
+      values[0] = static_cast<double>(now() - start) / 2;
+      MPI_Send(nullptr, 0, MPI_BYTE, 1, tag_done, ctx_.timed);
+    } else {
+      receive_once();
+      send_once();
+      values[0] = not_here();
+      // A buffered send returns before it is under way; only inside MPI does it make progress.
+      MPI_Recv(nullptr, 0, MPI_BYTE, 0, tag_done, ctx_.timed, MPI_STATUS_IGNORE);
+    }
+  }
+
+  void fill(unsigned seed) override {
+    const std::size_t n = layout_.count();
+    for (std::size_t i = 0; i < n; ++i) {
+      doubles(send_)[layout_.at(i)] = value(seed + static_cast<unsigned>(ctx_.rank), i);
+      doubles(receive_)[layout_.at(i)] = -1;
+    }
+  }
+
+  std::string problem(unsigned seed) override {
+    for (std::size_t i = 0; i < layout_.count(); ++i)
+      if (doubles(receive_)[layout_.at(i)] != value(seed + static_cast<unsigned>(ctx_.peer()), i))
+        return "element " + std::to_string(i) + " is wrong";
+    return "";
+  }
+
+  // The middle byte of this span is a byte of an element of the message.
+  std::span<std::byte> arrived() override {
+    return {receive_.data() + layout_.at(layout_.count() / 2) * element, element};
+  }
+
+ private:
+  static double value(unsigned seed, std::size_t i) { return seed * 1e6 + static_cast<double>(i); }
+  static double* doubles(const Buffer& buffer) { return reinterpret_cast<double*>(buffer.data()); }
+
+  static MPI_Datatype make_type(const Case& c) {
+    if (c.method != "datatype") return MPI_DATATYPE_NULL;
+    const Layout l = layout_of(c);
+    MPI_Datatype type, inner;
+    MPI_Type_vector(static_cast<int>(l.inner), 1, static_cast<int>(l.inner_step), MPI_DOUBLE, &type);
+    if (l.outer > 1) {
+      inner = type;
+      if (l.inner_step == 1) MPI_Type_vector(static_cast<int>(l.outer), static_cast<int>(l.inner), static_cast<int>(l.outer_step), MPI_DOUBLE, &type);
+      else MPI_Type_create_hvector(static_cast<int>(l.outer), 1, static_cast<MPI_Aint>(l.outer_step * element), inner, &type);
+      MPI_Type_free(&inner);
+    }
+    MPI_Type_commit(&type);
+    return type;
+  }
+
+  void send_once() {
+    const int n = static_cast<int>(layout_.count()), peer = ctx_.peer();
+    if (pack_) {
+      gather();
+      send_call_(packed_send_.data(), n, MPI_DOUBLE, peer, tag, ctx_.timed);
+    } else if (contiguous_) {
+      send_call_(send_.data(), n, MPI_DOUBLE, peer, tag, ctx_.timed);
+    } else {
+      send_call_(send_.data(), 1, type_, peer, tag, ctx_.timed);
+    }
+  }
+
+  void receive_once() {
+    const int n = static_cast<int>(layout_.count()), peer = ctx_.peer();
+    if (pack_) {
+      MPI_Recv(packed_receive_.data(), n, MPI_DOUBLE, peer, tag, ctx_.timed, MPI_STATUS_IGNORE);
+      scatter();
+    } else if (contiguous_) {
+      MPI_Recv(receive_.data(), n, MPI_DOUBLE, peer, tag, ctx_.timed, MPI_STATUS_IGNORE);
+    } else {
+      MPI_Recv(receive_.data(), 1, type_, peer, tag, ctx_.timed, MPI_STATUS_IGNORE);
+    }
+  }
+
+  void gather() {
+    const double* from = doubles(send_);
+    double* to = doubles(packed_send_);
+    for (std::size_t o = 0; o < layout_.outer; ++o, from += layout_.outer_step)
+      for (std::size_t i = 0; i < layout_.inner; ++i) *to++ = from[i * layout_.inner_step];
+  }
+
+  void scatter() {
+    const double* from = doubles(packed_receive_);
+    double* to = doubles(receive_);
+    for (std::size_t o = 0; o < layout_.outer; ++o, to += layout_.outer_step)
+      for (std::size_t i = 0; i < layout_.inner; ++i) to[i * layout_.inner_step] = *from++;
+  }
+
+  Context& ctx_;
+  std::vector<Case> list_;
+  std::vector<MPI_Datatype> types_;
+  Buffer send_, receive_, packed_send_, packed_receive_, buffered_;
+  Layout layout_;
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+  bool pack_ = false, contiguous_ = false;
+  int (*send_call_)(const void*, int, MPI_Datatype, int, int, MPI_Comm) = nullptr;
+};
+
+}  // namespace
+
+extern const Spec stride_spec;
+const Spec stride_spec{
+    "stride",
+    "Messages whose elements lie apart: strided vectors and the faces of a 3-D array",
+    Ranks::pair,
+    5.0,
+    {{"size_bytes", "payload"},
+     {"stride", "doubles from one element to the next"},
+     {"face", "of a 3-D array in C order with ghost layers: x (rows), y (rows apart), z (elements apart)"},
+     {"method", "datatype (MPI_Type_vector), manual-pack, or contiguous"},
+     {"mode", "standard, synchronous or buffered send"}},
+    {{"half_round_trip", "ns", Combine::root, "packing included"}},
+    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Stride>(ctx); },
+};
+
+}  // namespace nearfield::probe

@@ -1,0 +1,12 @@
+// How many messages this process moved by single copy through the kernel (cross-memory attach).
+#pragma once
+
+#include <cstdint>
+
+namespace nearfield::probe {
+
+/// process_vm_readv and process_vm_writev calls of this process so far, by whatever library. Counts calls that
+/// go through the C library's symbols; XPMEM and KNEM copies are not seen.
+extern std::uint64_t single_copy_calls;
+
+}  // namespace nearfield::probe

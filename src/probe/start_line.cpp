@@ -1,0 +1,121 @@
+#include "probe/start_line.hpp"
+
+#include <sched.h>
+
+#include <atomic>
+#include <limits>
+
+namespace nearfield::probe {
+
+// 128 bytes: adjacent-line prefetchers must not couple two ranks' flags.
+struct alignas(128) StartLine::Line {
+  std::atomic<std::uint64_t> epoch;
+  std::atomic<Ticks> time;
+};
+
+StartLine::StartLine(MPI_Comm comm, bool yield, double ticks_per_ns) : comm_(comm), yield_(yield) {
+  MPI_Comm_rank(comm, &rank_);
+  MPI_Comm_size(comm, &size_);
+  MPI_Comm node;
+  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  int node_size = 0;
+  MPI_Comm_size(node, &node_size);
+  MPI_Comm_free(&node);
+  int all_here = node_size == size_;
+  MPI_Allreduce(MPI_IN_PLACE, &all_here, 1, MPI_INT, MPI_MIN, comm);
+  if (!all_here) return;
+
+  void* base = nullptr;
+  const MPI_Aint bytes = rank_ == 0 ? static_cast<MPI_Aint>(sizeof(Line)) * (size_ + 2) : 0;
+  MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, comm, &base, &window_);
+  MPI_Aint size = 0;
+  int unit = 0;
+  MPI_Win_shared_query(window_, 0, &size, &unit, &base);
+  const auto address = reinterpret_cast<std::uintptr_t>(base);
+  lines_ = reinterpret_cast<Line*>((address + sizeof(Line) - 1) / sizeof(Line) * sizeof(Line));
+  if (rank_ == 0)
+    for (int i = 0; i <= size_; ++i) {
+      lines_[i].epoch.store(0);
+      lines_[i].time.store(0);
+    }
+  MPI_Barrier(comm);
+  measure_offsets();
+  margin_ = static_cast<Ticks>(4 * flag_ticks_ + 200 * ticks_per_ns);
+}
+
+StartLine::~StartLine() {
+  if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
+}
+
+// A peer may still need this rank inside MPI to finish its own call (a pending send): look in now and then.
+void StartLine::relax(unsigned& spins) const {
+  if (++spins % (yield_ ? 16 : 8192) == 0) {
+    int flag = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
+  }
+  if (yield_)
+    sched_yield();
+  else
+    cpu_pause();
+}
+
+// Rank 0 asks each rank in turn for its clock; the fastest of many exchanges bounds the error best.
+void StartLine::measure_offsets() {
+  constexpr int exchanges = 2000;
+  const int tries = yield_ ? 20 : exchanges;
+  double shortest = std::numeric_limits<double>::max(), worst_flag = 0;
+  unsigned spins = 0;
+  for (int peer = 1; peer < size_; ++peer) {
+    std::int64_t offset = 0;
+    shortest = std::numeric_limits<double>::max();
+    for (int i = 1; i <= tries; ++i) {
+      const std::uint64_t ask = ++epoch_;
+      if (rank_ == 0) {
+        const Ticks sent = now();
+        lines_[0].epoch.store(ask, std::memory_order_release);
+        while (lines_[1 + peer].epoch.load(std::memory_order_acquire) != ask) relax(spins);
+        const Ticks back = now();
+        const auto trip = static_cast<double>(back - sent);
+        if (trip < shortest) {
+          shortest = trip;
+          offset = static_cast<std::int64_t>(lines_[1 + peer].time.load() - (sent + (back - sent) / 2));
+        }
+      } else if (rank_ == peer) {
+        while (lines_[0].epoch.load(std::memory_order_acquire) != ask) relax(spins);
+        lines_[1 + peer].time.store(now(), std::memory_order_relaxed);
+        lines_[1 + peer].epoch.store(ask, std::memory_order_release);
+      }
+    }
+    worst_flag = std::max(worst_flag, shortest / 2);
+    MPI_Bcast(&offset, 1, MPI_INT64_T, 0, comm_);
+    if (rank_ == peer) offset_ = offset;
+    // The other ranks took no part; they catch up here.
+    MPI_Barrier(comm_);
+  }
+  flag_ticks_ = worst_flag;
+  MPI_Bcast(&flag_ticks_, 1, MPI_DOUBLE, 0, comm_);
+}
+
+Ticks StartLine::wait() {
+  if (!lines_) {
+    MPI_Barrier(comm_);
+    return now();
+  }
+  const std::uint64_t epoch = ++epoch_;
+  unsigned spins = 0;
+  lines_[1 + rank_].epoch.store(epoch, std::memory_order_release);
+  if (rank_ == 0) {
+    for (int peer = 1; peer < size_; ++peer)
+      while (lines_[1 + peer].epoch.load(std::memory_order_acquire) != epoch) relax(spins);
+    lines_[0].time.store(now() + margin_, std::memory_order_relaxed);
+    lines_[0].epoch.store(epoch, std::memory_order_release);
+  } else {
+    while (lines_[0].epoch.load(std::memory_order_acquire) != epoch) relax(spins);
+  }
+  const Ticks start = lines_[0].time.load(std::memory_order_relaxed) + static_cast<Ticks>(offset_);
+  Ticks left = now();
+  while (left < start) left = now();
+  return left;
+}
+
+}  // namespace nearfield::probe
