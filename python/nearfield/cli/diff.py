@@ -1,0 +1,236 @@
+"""`nearfield diff`: two profiles side by side: what became faster, what slower, and whether they repeat."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from nearfield.cli.show import terminal
+from nearfield.profile import Profile, load
+from nearfield.profile.compare import (
+    Change,
+    Comparison,
+    LoneAxis,
+    agreement,
+    compare,
+    largest,
+    lone_axes,
+    summarise,
+)
+from nearfield.profile.records import PLACE
+from nearfield.units import format_bytes, format_ratio, format_value, parse_share
+
+SHOWN_CHANGES = 15
+SHOWN_VALUES = 8
+MACHINE_FACTS = ("machine", "processor", "cores", "caches")
+MPI_FACTS = ("MPI", "transport")
+STYLES = {"faster": "green", "slower": "red", "changed": "cyan"}
+
+
+def command(
+    a: Annotated[Path, typer.Argument(help="The profile to compare with.")],
+    b: Annotated[Path, typer.Argument(help="The profile to compare.")],
+    threshold: Annotated[str, typer.Option(help="Smaller changes count as the same.")] = "5%",
+    only_agreement: Annotated[
+        bool,
+        typer.Option("--agreement", help="Print only the share of stable times that agree, and of how many."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Compare two profiles: ratios B/A with intervals. They may be of different machines or MPIs."""
+    share = parse_share(threshold)
+    first, second = load(a), load(b)
+    comparison = compare(first.records, second.records, (first.run, second.run), share)
+    agreed = agreement(comparison.changes)
+    if as_json:
+        print(
+            json.dumps(
+                {"agreement": agreed} if only_agreement else as_dict(first, second, comparison, share),
+                indent=1,
+            )
+        )
+    elif only_agreement:
+        print(agreement_line(agreed))
+    else:
+        terminal().print(view(first, second, comparison))
+
+
+def agreement_line(agreed: dict[str, Any]) -> str:
+    if agreed["share"] is None:
+        return f"no time is stable in both ({agreed['unstable']} unstable)"
+    return (
+        f"{agreed['share'] * 100:.1f} % agree: {agreed['agreeing']} of {agreed['stable']} times "
+        f"that are stable in both ({agreed['unstable']} unstable)"
+    )
+
+
+def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
+    """(what, in A, in B) for whatever of machine, MPI and run is not the same and may explain a ratio."""
+    facts = [_facts(a), _facts(b)]
+    names = list(dict.fromkeys([*facts[0], *facts[1]]))
+    pairs = [(name, facts[0].get(name, "-"), facts[1].get(name, "-")) for name in names]
+    return [(name, in_a, in_b) for name, in_a, in_b in pairs if in_a != in_b]
+
+
+def _facts(profile: Profile) -> dict[str, str]:
+    machine, run = profile.machine, profile.run
+    facts = {
+        "machine": machine.name,
+        "processor": machine.cpu_model,
+        "cores": str(machine.cores),
+        "caches": ", ".join(
+            f"L{c.level} {format_bytes(c.size_bytes)} x{c.count}" for c in machine.data_caches
+        ),
+        "MPI": f"{run.mpi.family} {run.mpi.version}",
+        "transport": run.mpi.transport or "unknown",
+        "kernel": run.host.kernel,
+        "governor": run.host.governor or "unknown",
+        "nearfield": run.nearfield,
+        "tier": run.tier,
+        "source": ", ".join(profile.records["source"].unique().sort()),
+    }
+    return facts | {name: str(value) for name, value in run.mpi.variables.items()}
+
+
+# ---- for scripts
+
+
+def as_dict(a: Profile, b: Profile, comparison: Comparison, threshold: float) -> dict[str, Any]:
+    """Ratios are B/A. A change without verdict has no value in A or in B, and its note says why."""
+    return {
+        "a": str(a.path),
+        "b": str(b.path),
+        "threshold": threshold,
+        "differences": [{"what": what, "a": in_a, "b": in_b} for what, in_a, in_b in differences(a, b)],
+        "agreement": agreement(comparison.changes),
+        "summary": summarise(comparison.changes),
+        "only": [asdict(axis) for axis in lone_axes(a.records, b.records)],
+        "only_a": comparison.only_a.height,
+        "only_b": comparison.only_b.height,
+        "changes": [_finite(asdict(change)) for change in comparison.changes],
+    }
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: an interval without an upper end has null there."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and math.isinf(value) else value
+
+
+# ---- for people
+
+
+def view(a: Profile, b: Profile, comparison: Comparison) -> RenderableType:
+    lone = lone_axes(a.records, b.records)
+    parts: list[RenderableType] = [_header(a, b), Text()]
+    if not comparison.changes:
+        return Group(*parts, Text("the two have no record in common"), *_axes(lone, comparison))
+    parts += [_summary_table(comparison), Text(agreement_line(agreement(comparison.changes)))]
+    parts += [Text(), *_changes_table(largest(comparison.changes))]
+    return Group(*parts, *_axes(lone, comparison), Text(_UNPAIRED, style="dim"))
+
+
+_UNPAIRED = "A and B were measured at different times: a ratio says what changed, not why."
+
+
+def _header(a: Profile, b: Profile) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_row("", Text("A", style="bold"), Text("B", style="bold"))
+    table.add_row(Text("profile", style="dim"), escape(str(a.path)), escape(str(b.path)))
+    table.add_row(Text("created", style="dim"), *(f"{p.run.created:%Y-%m-%d %H:%M}" for p in (a, b)))
+    different = differences(a, b)
+    for what, in_a, in_b in different:
+        table.add_row(Text(what, style="dim"), Text(in_a), Text(in_b))
+    return Group(table, Text(_verdict_line({what for what, _, _ in different}), style="bold"))
+
+
+def _verdict_line(different: set[str]) -> str:
+    machine = "different machines" if different & set(MACHINE_FACTS) else "the same machine"
+    return f"{machine}, {'different MPIs' if different & set(MPI_FACTS) else 'the same MPI'}"
+
+
+def _summary_table(comparison: Comparison) -> Table:
+    """Ratios B/A."""
+    table = Table()
+    table.add_column("scenario")
+    words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
+    for word in (*words, "geometric mean B/A"):
+        table.add_column(word, justify="right")
+    for scenario, summary in summarise(comparison.changes).items():
+        mean = summary["geometric_mean"]
+        counts = [Text(str(summary[word] or "-"), style=STYLES.get(word, "")) for word in words]
+        table.add_row(Text(scenario), *counts, "-" if mean is None else format_ratio(mean))
+    return table
+
+
+def _changes_table(changes: list[Change]) -> list[RenderableType]:
+    if not changes:
+        return [Text("nothing changed by more than the threshold")]
+    table = Table()
+    for name, justify in (
+        ("what", "left"),
+        ("where", "left"),
+        ("A", "right"),
+        ("B", "right"),
+        ("B/A", "right"),
+    ):
+        table.add_column(name, justify=justify, no_wrap=name != "where")  # type: ignore[arg-type]
+    table.add_column("")
+    for change in changes[:SHOWN_CHANGES]:
+        values = [format_value(e.value, change.unit) for e in (change.a, change.b) if e]
+        what = Text(f"{change.key['scenario']} {change.key['metric']}")
+        verdict = Text(change.verdict or "", style=STYLES.get(change.verdict or "", ""))
+        table.add_row(what, Text(_where(change.key)), *values, _ratio_text(change), verdict)
+    return [
+        Text(
+            f"the largest of {len(changes)} changes" if len(changes) > SHOWN_CHANGES else "changes",
+            style="bold",
+        ),
+        table,
+    ]
+
+
+def _ratio_text(change: Change) -> str:
+    if change.ratio is None:
+        return "-"
+    return f"{format_ratio(change.ratio.value)} ({change.ratio.low:.2f} to {change.ratio.high:.2f})"
+
+
+def _where(key: dict[str, Any]) -> str:
+    place = [str(key[name]) for name in PLACE if name in key]
+    rest = [(name, value) for name, value in key.items() if name not in (*PLACE, "scenario", "metric")]
+    return ", ".join(place + [_named(name, value) for name, value in rest])
+
+
+def _named(name: str, value: Any) -> str:
+    return f"{name.removesuffix('_bytes')} {format_bytes(value) if name.endswith('_bytes') else value}"
+
+
+def _axes(lone: list[LoneAxis], comparison: Comparison) -> list[RenderableType]:
+    """What cannot be compared, because only one of the two has it."""
+    if not (comparison.only_a.height or comparison.only_b.height):
+        return []
+    title = (
+        f"not compared: {comparison.only_a.height} records only in A, {comparison.only_b.height} only in B"
+    )
+    return [Text(), Text(title, style="bold"), *(Text(f"  {_axis_line(axis)}") for axis in lone), Text()]
+
+
+def _axis_line(axis: LoneAxis) -> str:
+    if axis.column == "scenario":
+        return f"only in {axis.profile}: the scenario {axis.scenario}"
+    bytes_ = axis.column.endswith("_bytes")
+    values = [format_bytes(value) if bytes_ else str(value) for value in axis.values[:SHOWN_VALUES]]
+    more = f" and {len(axis.values) - SHOWN_VALUES} more" if len(axis.values) > SHOWN_VALUES else ""
+    name = axis.column.removesuffix("_bytes")
+    return f"only in {axis.profile}: {axis.scenario} {name} {', '.join(values)}{more}"

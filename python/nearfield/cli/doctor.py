@@ -1,0 +1,56 @@
+"""`nearfield doctor`: what this machine can and cannot give, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from nearfield.doctor import Check, examine
+
+MARKS = {"ok": "[green]✓ ok[/green]", "warn": "[yellow]! limited[/yellow]", "missing": "[red]✗ missing[/red]"}
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Say what this machine can give to a measurement, what it cannot, and what to do about it."""
+    checks = examine()
+    blocked = any(check.blocks for check in checks)
+    if as_json:
+        print(json.dumps({"possible": not blocked, "checks": [asdict(check) for check in checks]}, indent=2))
+    else:
+        console = Console(highlight=False)
+        console.print(draw(checks))
+        for check in checks:
+            if check.status != "ok":
+                console.print(f"\n[bold]{check.name}[/bold]: {escape(check.means)}.")
+                console.print(f"  [dim]→[/dim] {escape(check.remedy)}")
+        console.print(f"\n{summary(checks)}")
+    raise typer.Exit(1 if blocked else 0)
+
+
+def draw(checks: list[Check]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", no_wrap=True)
+    table.add_column("check", no_wrap=True)
+    table.add_column("found")
+    for check in checks:
+        table.add_row(MARKS[check.status], check.name, escape(check.found))
+    return table
+
+
+def summary(checks: list[Check]) -> str:
+    """The one line that says whether to go on."""
+    blocking = [check.name for check in checks if check.blocks]
+    if blocking:
+        return f"[bold red]Nothing can be measured[/bold red] until this is put right: {', '.join(blocking)}."
+    fine = sum(check.status == "ok" for check in checks)
+    limits = [check.name for check in checks if check.status != "ok"]
+    rest = f"; limits: {', '.join(limits)}" if limits else ""
+    return f"[bold green]Measuring is possible[/bold green]: {fine} of {len(checks)} checks are fine{rest}."

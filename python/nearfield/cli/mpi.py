@@ -1,0 +1,140 @@
+"""`nearfield mpi`: the MPIs on this machine, and whether the engine is built for each."""
+
+import json
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nearfield import mpi
+from nearfield.errors import NearfieldError
+from nearfield.mpi import Installation, Unusable
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What is shown of one installation. The transport is known only once the engine is built."""
+
+    inst: Installation
+    default: bool
+    built: bool
+    transport: str | None
+    reason: str  # why built or transport is not known
+
+    def as_dict(self) -> dict[str, object]:
+        inst = self.inst
+        paths = {
+            "root": inst.root,
+            "launcher": inst.launcher,
+            "compiler": inst.compiler,
+            "library": inst.library,
+        }
+        return {
+            "name": inst.name,
+            "family": inst.family,
+            "version": inst.version,
+            "default": self.default,
+            "origin": inst.origin,
+            **{key: str(path) if path else None for key, path in paths.items()},
+            "built": self.built,
+            "transport": self.transport,
+            "reason": self.reason or None,
+        }
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Option("--mpi", help="Only this one: a name, the beginning of one, or a path.")
+    ] = None,
+    build: Annotated[
+        bool, typer.Option("--build", help="Build the measuring engine where it is not built yet.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """List the MPIs on this machine: version, launcher, and what carries messages inside a node."""
+    found = mpi.survey()
+    default = found.usable[0].name if found.usable else None
+    chosen = [mpi.choose(name)] if name else list(found.usable)
+    console = Console(stderr=True)
+    rows, failures = [], []
+    for inst in chosen:
+        row, error = _row(inst, inst.name == default, build, console)
+        rows.append(row)
+        failures += [error] if error else []
+    unusable = () if name else found.unusable
+    if as_json:
+        shown = {
+            "installations": [row.as_dict() for row in rows],
+            "unusable": [_as_dict(u) for u in unusable],
+        }
+        print(json.dumps(shown, indent=2))
+    else:
+        _print(rows, unusable)
+    if failures:
+        raise failures[0]
+    if not found.usable and not name:
+        mpi.choose(None)  # raises the error that says what to install
+
+
+def _row(
+    inst: Installation, default: bool, build: bool, console: Console
+) -> tuple[_Row, NearfieldError | None]:
+    error = None
+    if build and not mpi.is_built(inst):
+        try:
+            with console.status(f"building the measuring engine for {inst.name}"):
+                mpi.program(inst)
+        except NearfieldError as raised:
+            error = raised
+    built = mpi.is_built(inst)
+    carrier, reason = None, "the engine is not built for it yet (--build does that)"
+    if error:
+        reason = error.message
+    elif built:
+        carrier, reason = mpi.transport_or_reason(inst)
+    return _Row(inst, default, built, carrier, reason), error
+
+
+def _as_dict(unusable: Unusable) -> dict[str, str]:
+    return {
+        "path": str(unusable.path),
+        "origin": unusable.origin,
+        "reason": unusable.reason,
+        "remedy": unusable.remedy,
+    }
+
+
+def _print(rows: list[_Row], unusable: tuple[Unusable, ...]) -> None:
+    console = Console(highlight=False)
+    table = Table("name", "family", "version", box=None)
+    table.add_column("launcher", overflow="fold")
+    table.add_column("inside a node", overflow="fold")
+    table.add_column("built")
+    for row in rows:
+        inst = row.inst
+        mark = " *" if row.default else ""
+        built = "yes" if row.built else "no"
+        table.add_row(
+            inst.name + mark, inst.family, inst.version, str(inst.launcher), row.transport or "?", built
+        )
+    if rows:
+        console.print(table)
+    if any(row.default for row in rows):
+        console.print("[dim]* used when --mpi does not say otherwise[/dim]")
+    for reason, names in _unknown(rows).items():
+        console.print(f"[dim]? {', '.join(names)}: {reason}[/dim]", soft_wrap=True)
+    for bad in unusable:
+        console.print(
+            f"\n[yellow]not usable:[/yellow] {bad.path} ({bad.origin}): {bad.reason}", soft_wrap=True
+        )
+        console.print(f"  [dim]→ {bad.remedy}[/dim]", soft_wrap=True)
+
+
+def _unknown(rows: list[_Row]) -> dict[str, list[str]]:
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if not row.transport:
+            reasons.setdefault(row.reason, []).append(row.inst.name)
+    return reasons

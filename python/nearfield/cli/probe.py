@@ -1,0 +1,143 @@
+"""`nearfield probe`: measure this machine and this MPI."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from nearfield import mpi
+from nearfield.errors import UsageError
+from nearfield.probe.launch import Job, describe_scenarios
+from nearfield.probe.session import Listener, Request
+from nearfield.probe.session import probe as run_probe
+from nearfield.probe.tiers import TIERS
+from nearfield.units import parse_bytes
+
+err = Console(stderr=True, highlight=False)
+
+
+def command(
+    quick: Annotated[bool, typer.Option("--quick", help=f"{TIERS['quick'].summary}, fewer sizes")] = False,
+    full: Annotated[bool, typer.Option("--full", help=f"{TIERS['full'].summary}, all sizes, many repetitions")] = False,
+    scenario: Annotated[list[str] | None, typer.Option(help="only this scenario (repeat for more); see --list")] = None,
+    sizes: Annotated[str, typer.Option(help="message sizes instead of the tier's, e.g. 8,4KiB,1MiB")] = "",
+    mpi_name: Annotated[str | None, typer.Option("--mpi", help="which MPI: a name of `nearfield mpi`, or a path")] = None,
+    ranks: Annotated[int | None, typer.Option(min=2, help="ranks of collectives and load (default: one per core)")] = None,
+    pairs: Annotated[str, typer.Option(help="`one` pair per distance, or `all` of them")] = "one",
+    hostfile: Annotated[Path | None, typer.Option(help="measure across these nodes too; lines HOST [slots=N] [cpus=0,2]")] = None,
+    launcher: Annotated[str | None, typer.Option(help="mpirun, mpiexec or srun (default: what fits)")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="folder for the profile")] = Path("nearfield-profile"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the profile that is there")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="complete an interrupted probe")] = False,
+    keep_samples: Annotated[bool, typer.Option("--keep-samples", help="keep raw samples in the profile")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="list the scenarios and stop")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="with --list: as JSON")] = False,
+) -> None:
+    """Measure what caches, core distance, strides, pages and load do to this machine's MPI.
+
+    Ranks bind themselves to cores, put message buffers into known cache states, and time what happens. The result is a
+    profile: a folder that `nearfield show`, `diff` and `report` read. Keep the machine quiet meanwhile.
+
+    Ctrl-C saves what was measured; --resume completes it.
+
+    Examples:
+
+      nearfield probe --quick
+
+      nearfield probe --mpi mpich --scenario pingpong --sizes 8,4KiB,64KiB -o mpich-profile
+    """
+    if list_:
+        return _list(mpi_name, json_)
+    if quick and full:
+        raise UsageError("--quick and --full exclude each other")
+    if pairs not in ("one", "all"):
+        raise UsageError(f"--pairs {pairs}: must be 'one' or 'all'")
+    request = Request(
+        tier="quick" if quick else "full" if full else "default",
+        scenarios=tuple(scenario or ()),
+        sizes=tuple(parse_bytes(size) for size in sizes.split(",")) if sizes else (),
+        mpi=mpi_name,
+        ranks=ranks,
+        all_pairs=pairs == "all",
+        hostfile=str(hostfile.resolve()) if hostfile else None,
+        launcher=launcher,
+        command=shlex.join(["nearfield", *sys.argv[1:]]),
+    )
+    with _Display() as display:
+        complete = run_probe(
+            out.absolute(), request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=display
+        )
+    if not complete:
+        err.print(f"stopped; what was measured is in [bold]{out}[/bold]. Complete it: nearfield probe --resume -o {out}")
+        raise typer.Exit(130)
+    err.print(f"profile: [bold]{out}[/bold]   next: nearfield report {out}")
+    return None
+
+
+def _list(mpi_name: str | None, as_json: bool) -> None:
+    inst = mpi.choose(mpi_name)
+    scenarios = describe_scenarios(inst, mpi.program(inst, progress=lambda text: err.print(text)))
+    if as_json:
+        print(json.dumps(scenarios, indent=2))
+        return
+    table = Table("scenario", "ranks", "what it measures", "parameters", "metrics", box=None, header_style="bold")
+    for s in scenarios:
+        names = [", ".join(item["name"] for item in s[key]) for key in ("parameters", "metrics")]
+        table.add_row(s["name"], s["ranks"], s["summary"], *names)
+    Console().print(table)
+
+
+class _Display(Listener):
+    """One progress bar over all launches; the bar's unit is a second of measuring time."""
+
+    def __enter__(self) -> _Display:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=err,
+            refresh_per_second=2,
+            transient=True,
+        )
+        self._task: Any = None
+        self._done_s = 0.0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def say(self, text: str) -> None:
+        err.print(text)
+
+    def plan(self, jobs: list[Job]) -> None:
+        total = sum(sum(job.budgets.values()) for job in jobs)
+        self._task = self._bar.add_task("starting", total=total)
+        self._bar.start()
+
+    def begin(self, job: Job) -> None:
+        where = f"{job.group.distance or 'all cores'} ({job.group.pair})"
+        self._label = f"{where} launch {job.number + 1}"
+        self._bar.update(self._task, description=f"{self._label}: starting {len(job.group.places)} ranks")
+
+    def progress(self, job: Job, scenario: str, share: float) -> None:
+        names = list(job.budgets)
+        before = sum(job.budgets[name] for name in names[: names.index(scenario)])
+        completed = self._done_s + before + share * job.budgets[scenario]
+        self._bar.update(self._task, completed=completed, description=f"{self._label}: {scenario}")
+
+    def end(self, job: Job, ending: dict[str, Any]) -> None:
+        self._done_s += sum(job.budgets.values())
+        self._bar.update(self._task, completed=self._done_s)
+        if ending["state"] == "failed":
+            err.print(f"[yellow]launch failed[/yellow] ({self._label}): {ending['reason']}")

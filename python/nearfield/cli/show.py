@@ -1,0 +1,297 @@
+"""`nearfield show`: a profile as tables in the terminal, or its records as JSON or CSV."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from nearfield.errors import UsageError
+from nearfield.profile import Profile, find_profile, load, where
+from nearfield.profile.compare import declared_metrics
+from nearfield.profile.pivot import Grid, grids, headline_metric, overview
+from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
+from nearfield.profile.words import suggestion
+from nearfield.units import format_bytes, format_ns, format_value, parse_bytes
+
+LEGEND = (
+    "~ unstable: no decision uses it    ? the buffers were not in that state    ± half of the 95 % interval"
+)
+
+
+def command(
+    profile: Annotated[
+        Path | None,
+        typer.Argument(help="./nearfield-profile, or the only one here, if absent.", show_default=False),
+    ] = None,
+    scenario: Annotated[
+        str | None, typer.Option(help="All records of one scenario.", show_default=False)
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="Of one metric.", show_default=False)] = None,
+    conditions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="NAME=VALUE",
+            help="Of a parameter: size_bytes=4KiB, state=invalid,modified. Repeatable.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the records as CSV and nothing else.")] = False,
+) -> None:
+    """Show a profile: an overview, or every record that the options ask for."""
+    if as_json and as_csv:
+        raise UsageError("--json and --csv are two formats", "Give one of them.")
+    loaded = load(find_profile(profile))
+    selected = select(loaded.records, scenario, metric, conditions or [])
+    if as_json:
+        print(json.dumps(as_dict(loaded, selected), indent=1))
+    elif as_csv:
+        print(selected.write_csv(), end="")
+    else:
+        narrowed = bool(scenario or metric or conditions)
+        view = tables(selected, metric) if narrowed else overview_of(loaded)
+        terminal().print(view)
+
+
+def terminal() -> Console:
+    """Wide enough for every table when nobody looks, so that nothing is cut off in a file or a pipe."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=200)
+
+
+# ---- which records
+
+
+def select(
+    records: pl.DataFrame, scenario: str | None, metric: str | None, conditions: list[str]
+) -> pl.DataFrame:
+    """The records asked for. UsageError for a name or value that no record has, with the nearest that one
+    has."""
+    for column, value in (("scenario", scenario), ("metric", metric)):
+        if value is not None:
+            records = _matching(records, column, [value])
+    for condition in conditions:
+        column, values = _parse_condition(condition, records)
+        records = _matching(records, column, values)
+    return records
+
+
+def _parse_condition(condition: str, records: pl.DataFrame) -> tuple[str, list[Any]]:
+    name, equals, text = condition.partition("=")
+    name = name.strip()
+    if not equals:
+        raise UsageError(
+            f"--where '{condition}' has no '='", "Write --where size_bytes=4KiB or --where state=invalid."
+        )
+    choices = [*PLACE, "source", *([VERDICT] if records[VERDICT].null_count() < records.height else [])]
+    choices += parameters(records)
+    if name not in choices:
+        raise UsageError(f"these records have no parameter '{name}'", _remedy(name, choices))
+    words = [word.strip() for word in text.split(",")]
+    if records[name].dtype == pl.Int64:
+        return name, [parse_bytes(word) for word in words]
+    return name, words
+
+
+def _matching(records: pl.DataFrame, column: str, values: list[Any]) -> pl.DataFrame:
+    known = records[column].drop_nulls().unique(maintain_order=True).to_list()
+    for value in values:
+        # A word that the format knows but no record here has is not an error of spelling.
+        if value not in known and value not in WORDS.get(column, ()):
+            raise UsageError(f"no record has {column} '{value}'", _remedy(value, known))
+    return where(records, **{column: values})
+
+
+def _remedy(value: Any, valid: list[Any]) -> str:
+    if isinstance(value, int):
+        nearest = sorted(valid, key=lambda other: abs(other - value))[:3]
+        return f"The nearest are {', '.join(map(str, sorted(nearest)))}."
+    text = suggestion(str(value), [str(v) for v in valid])
+    return text[:1].upper() + text[1:]
+
+
+# ---- for scripts
+
+
+def as_dict(profile: Profile, records: pl.DataFrame) -> dict[str, Any]:
+    return {
+        "path": str(profile.path),
+        "machine": profile.machine.model_dump(mode="json", exclude_none=True),
+        "run": profile.run.model_dump(mode="json", exclude_none=True),
+        "records": records.to_dicts(),
+    }
+
+
+# ---- for people
+
+
+def overview_of(profile: Profile) -> RenderableType:
+    """Who and where, what was found, and a small table for each scenario."""
+    parts: list[RenderableType] = [header(profile), *findings(profile)]
+    notes = Footnotes()
+    declared = declared_metrics(profile.run)
+    for (scenario,), records in profile.records.group_by("scenario", maintain_order=True):
+        own = (
+            records.filter(pl.col("metric").is_in([m for s, m in declared if s == scenario]))
+            if declared
+            else records
+        )
+        own = own if own.height else records
+        grid = overview(where(own, metric=headline_metric(own)))
+        if grid:
+            parts += [Text(), *render(grid, notes), *_more(str(scenario), grid, own)]
+    return Group(*parts, *notes.render())
+
+
+def tables(records: pl.DataFrame, metric: str | None) -> RenderableType:
+    """Every record, one table for each scenario and place; of the headline metric if none is named."""
+    parts: list[RenderableType] = []
+    notes = Footnotes()
+    for _, of_scenario in records.group_by("scenario", maintain_order=True):
+        shown = metric or headline_metric(of_scenario)
+        for grid in grids(where(of_scenario, metric=shown)):
+            parts += [*render(grid, notes), Text()]
+        others = [m for m in of_scenario["metric"].unique(maintain_order=True) if m != shown]
+        if others:
+            parts += [Text(f"more metrics: {', '.join(others)} (--metric)", style="dim"), Text()]
+    return Group(*parts, *notes.render()) if parts else Text("no record is like that")
+
+
+def header(profile: Profile) -> RenderableType:
+    """Machine, MPI and run, in a few lines."""
+    machine, run = profile.machine, profile.run
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    grid.add_row("profile", escape(str(profile.path)))
+    grid.add_row(
+        "machine", escape(f"{machine.name}: {machine.cpu_model}, {machine.cores} cores, {machine.pus} PUs")
+    )
+    grid.add_row("caches", escape(_caches(profile)))
+    grid.add_row(
+        "MPI",
+        escape(f"{run.mpi.name}, inside a node: {run.mpi.transport or _unknown(run.mpi.transport_reason)}"),
+    )
+    grid.add_row("run", escape(_run_line(profile)))
+    if not run.complete:
+        grid.add_row(
+            "", "[yellow]incomplete: it was interrupted; 'nearfield probe --resume' completes it[/yellow]"
+        )
+    for switch in run.switch:
+        grid.add_row("switch", escape(_switch_line(switch)))
+    for skipped in run.skipped:
+        grid.add_row("skipped", escape(f"{skipped.scenario}: {skipped.reason}"))
+    return grid
+
+
+def findings(profile: Profile) -> list[RenderableType]:
+    """What the report's rules find, in words; nothing where the report is not installed."""
+    try:
+        module = importlib.import_module("nearfield.report.findings")
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("nearfield.report"):
+            raise
+        return []
+    return [Text(), *(Text(f"• {finding.text}") for finding in module.findings(profile))]
+
+
+class Footnotes:
+    """Reasons below the tables, each once, numbered in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def mark(self, reason: str) -> str:
+        return f"[{self.numbers.setdefault(reason, len(self.numbers) + 1)}]"
+
+    def render(self) -> list[RenderableType]:
+        lines = [Text(f"[{number}] {reason}") for reason, number in self.numbers.items()]
+        return [*lines, Text(LEGEND, style="dim")]
+
+
+def render(grid: Grid, notes: Footnotes) -> list[RenderableType]:
+    """A title and a table."""
+    table = Table(header_style="bold")
+    for name in grid.row_names:
+        table.add_column(name.removesuffix("_bytes"), justify="right", no_wrap=True)
+    for column in grid.columns:
+        name = grid.metric if grid.column_name is None else _label(grid.column_name, column)
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    for row in grid.rows:
+        labels = [Text(_label(name, value)) for name, value in zip(grid.row_names, row, strict=True)]
+        table.add_row(*labels, *(_cell(grid.cells.get((row, column)), notes) for column in grid.columns))
+    return [_title(grid), table]
+
+
+def _title(grid: Grid) -> Text:
+    title = Text(f"{grid.scenario} {grid.metric}", style="bold")
+    others = [(name, value) for name, value in grid.fixed.items() if name not in PLACE]
+    fixed = [f"{name.removesuffix('_bytes')} {_label(name, value)}" for name, value in others]
+    place = [str(grid.fixed[name]) for name in PLACE if name in grid.fixed]
+    return title.append("  " + ", ".join(place + fixed), style="dim not bold")
+
+
+def _label(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    return format_bytes(value) if name.endswith("_bytes") else str(value)
+
+
+def _cell(record: dict[str, Any] | None, notes: Footnotes) -> Text:
+    """Blank where nothing was measured, and a footnote where nothing can be."""
+    if record is None:
+        return Text()
+    if record["value"] is None:
+        return Text(f"null {notes.mark(record['note'])}", style="dim")
+    half = None if record["low"] is None else (record["high"] - record["low"]) / 2
+    text = format_value(record["value"], record["unit"], half)
+    refuted = record[VERDICT] == "refuted"
+    marks = ("" if record["stable"] else " ~") + (" ?" if refuted else "")
+    return Text(text + marks, style="" if not marks else "yellow")
+
+
+def _more(scenario: str, grid: Grid, records: pl.DataFrame) -> list[RenderableType]:
+    """How to see what the overview left out."""
+    metrics = [name for name in records["metric"].unique(maintain_order=True) if name != grid.metric]
+    parts = [f"{grid.left_out} more values"] if grid.left_out else []
+    parts += [f"metrics {', '.join(metrics)}"] if metrics else []
+    return [Text(f"and {'; '.join(parts)}: --scenario {scenario}", style="dim")] if parts else []
+
+
+def _caches(profile: Profile) -> str:
+    return (
+        ", ".join(
+            f"L{c.level} {format_bytes(c.size_bytes, digits=3)}" + (f" x{c.count}" if c.count > 1 else "")
+            for c in profile.machine.data_caches
+        )
+        or "unknown"
+    )
+
+
+def _run_line(profile: Profile) -> str:
+    run = profile.run
+    where_run = f" in {run.host.virtual}" if run.host.virtual else ""
+    unstable = int((~profile.records["stable"] & profile.records["value"].is_not_null()).sum())
+    return (
+        f"{run.created:%Y-%m-%d %H:%M}, {run.tier}, {format_ns(run.seconds * 1e9)}{where_run}; "
+        f"{profile.records.height} records, {unstable} unstable"
+    )
+
+
+def _switch_line(switch: Any) -> str:
+    place = f" ({switch.distance})" if switch.distance else ""
+    cause = f": {switch.name} = {switch.value}" if switch.name else ""
+    return f"{switch.kind} at {format_bytes(switch.bytes)}{place}{cause}"
+
+
+def _unknown(reason: str | None) -> str:
+    return f"unknown ({reason})" if reason else "unknown"

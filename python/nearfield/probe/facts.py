@@ -1,0 +1,93 @@
+"""What a profile says of the machine and of the run besides its records."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from pathlib import Path
+
+from nearfield.profile.schema import Cache, Host, Machine, MachineClock, Memory, Pages
+from nearfield.topology import Topology
+
+
+def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
+    """This machine, as its topology and its kernel describe it."""
+    return Machine(
+        schema_version=1,
+        name=socket.gethostname(),
+        cpu_model=topology.cpu_model,
+        cores=len(topology.cores),
+        pus=len(topology.pus),
+        line_bytes=max((c.line_bytes for c in topology.caches if c.line_bytes), default=64),
+        cache=_caches(topology),
+        memory=Memory(total_bytes=_memory_bytes(), numa_nodes=max(1, len(topology.numa_nodes))),
+        pages=_pages(),
+        clock=MachineClock(tsc_ghz=ticks_per_ns),
+    )
+
+
+def capture_host(topology: Topology) -> Host:
+    return Host(
+        name=socket.gethostname(),
+        kernel=f"{platform.system()} {platform.release()}",
+        cpus=topology.pus,
+        governor=_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        load_1m=os.getloadavg()[0],
+        virtual=_hypervisor(),
+    )
+
+
+def _caches(topology: Topology) -> list[Cache]:
+    tables: dict[tuple[int, str, int], Cache] = {}
+    for cache in topology.caches:
+        key = (cache.level, cache.kind, cache.size_bytes)
+        if key in tables:
+            tables[key].count += 1
+        else:
+            tables[key] = Cache(
+                level=cache.level,
+                kind=cache.kind,
+                size_bytes=cache.size_bytes,
+                ways=cache.ways,
+                line_bytes=cache.line_bytes or None,
+                shared_by=len(cache.pus),
+                count=1,
+            )
+    return sorted(tables.values(), key=lambda c: (c.level, c.kind))
+
+
+def _pages() -> Pages:
+    thp = Path("/sys/kernel/mm/transparent_hugepage")
+    huge = _first_line(thp / "hpage_pmd_size")
+    free = _first_line("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+    return Pages(
+        base_bytes=os.sysconf("SC_PAGE_SIZE"),
+        huge_bytes=int(huge) if huge else None,
+        transparent=_chosen(thp / "enabled"),
+        shmem=_chosen(thp / "shmem_enabled"),
+        hugetlb_free=int(free) if free else None,
+    )
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _first_line(path: str | Path) -> str | None:
+    try:
+        return Path(path).read_text().split("\n")[0].strip() or None
+    except OSError:
+        return None
+
+
+def _chosen(path: Path) -> str | None:
+    """The word in brackets: 'always [madvise] never'."""
+    line = _first_line(path) or ""
+    return line.partition("[")[2].partition("]")[0] or None
+
+
+def _hypervisor() -> str | None:
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    vendor = _first_line("/sys/class/dmi/id/sys_vendor")
+    return (vendor or "a hypervisor") if " hypervisor" in flags else None

@@ -1,0 +1,195 @@
+"""One launch of the engine: its plan, its run, and the lines it left behind."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from nearfield import mpi
+from nearfield.errors import MeasurementError, MpiError, ProfileError
+from nearfield.mpi import Installation
+from nearfield.probe.layout import Group
+from nearfield.probe.tiers import Tier
+from nearfield.topology import Topology
+
+OnProgress = Callable[[str, float], None]  # scenario, share of its time that is spent
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one launch is to measure."""
+
+    group: Group
+    number: int  # which launch of this group
+    budgets: dict[str, float]  # scenario -> seconds
+
+    def file(self, folder: Path, attempt: int, suffix: str) -> Path:
+        return folder / f"{self.group.name}.{self.number}.{attempt}{suffix}"
+
+    def attempts(self, folder: Path) -> list[Path]:
+        return sorted(folder.glob(f"{self.group.name}.{self.number}.*.jsonl"))
+
+
+def describe_scenarios(inst: Installation, engine: Path) -> list[dict[str, Any]]:
+    """The engine's own description of its scenarios; needs no launcher."""
+    import os
+    import subprocess
+
+    environment = {**os.environ, **inst.env}
+    result = subprocess.run([engine, "--describe"], capture_output=True, text=True, env=environment, check=False)
+    try:
+        return json.loads(result.stdout)
+    except json.JSONDecodeError as error:
+        raise MpiError(
+            f"the engine built for {inst.name} does not start: {result.stderr.strip() or result.stdout.strip()}",
+            f"check this MPI with: nearfield mpi --mpi {inst.name}",
+        ) from error
+
+
+def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file: Path, extra: dict[str, str]) -> str:
+    """The plan file of src/probe/plan.hpp."""
+    levels = _cache_levels(topology, job.group.places[0].cpu)
+    lines = {
+        "output": str(output),
+        "stop_file": str(stop_file),
+        "tier": tier.name,
+        "tolerance": f"{tier.tolerance:g}",
+        "min_samples": str(tier.min_samples),
+        "line_bytes": str(_line_bytes(topology)),
+        "cache_bytes": " ".join(str(size) for size in levels),
+        "oversubscribed": str(int(job.group.oversubscribed)),
+        **extra,
+    }
+    text = [f"{key} = {value}" for key, value in lines.items()]
+    text += [f"rank = {place.cpu} {place.host}".rstrip() for place in job.group.places]
+    text += [f"scenario = {name} {budget:.3f}" for name, budget in job.budgets.items()]
+    return "\n".join(text) + "\n"
+
+
+def _cache_levels(topology: Topology, cpu: int) -> list[int]:
+    caches = [c for c in topology.caches if c.kind != "instruction" and (cpu in c.pus or cpu < 0)]
+    by_level = {c.level: c.size_bytes for c in sorted(caches, key=lambda c: c.level)}
+    return list(by_level.values()) or [32 << 10, 1 << 20, 32 << 20]
+
+
+def _line_bytes(topology: Topology) -> int:
+    return max((c.line_bytes for c in topology.caches if c.line_bytes), default=64)
+
+
+def run_job(
+    job: Job,
+    inst: Installation,
+    engine: Path,
+    folder: Path,
+    plan: Callable[[Path], str],
+    *,
+    launcher: str | None,
+    on_progress: OnProgress,
+) -> dict[str, Any]:
+    """Runs the launch to its end and says how it ended: {seconds, state, reason}. The lines are in the folder.
+
+    Raises MeasurementError for what no other launch would do better: a failed sanity check, a wrong binding,
+    an output that cannot be written. A rank that died, or a launch over its time limit, is a state.
+    """
+    attempt = len(job.attempts(folder))
+    output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
+    try:
+        plan_file.write_text(plan(output))
+        output.touch()
+    except OSError as error:
+        raise ProfileError(f"cannot write {plan_file}: {error.strerror}", "choose another folder with --out") from error
+    timeout_s = 60 + 4 * sum(job.budgets.values()) + (240 if job.group.oversubscribed else 0)
+    with _Watcher(output, on_progress):
+        finished = mpi.run(
+            inst,
+            [str(engine), str(plan_file)],
+            len(job.group.places),
+            hosts=job.group.hosts,
+            launcher=launcher,
+            oversubscribe=job.group.oversubscribed,
+            timeout_s=timeout_s,
+        )
+    return _ending(job, output, finished)
+
+
+def _ending(job: Job, output: Path, finished: mpi.Finished) -> dict[str, Any]:
+    lines = list(read_lines(output))
+    for line in lines:
+        if line["type"] == "error":
+            _raise_error(line)
+    ended = {line["type"] for line in lines}
+    state, reason = "failed", None
+    if "end" in ended:
+        state = "complete"
+    elif "stopped" in ended:
+        state = "stopped"
+    elif finished.timed_out:
+        reason = f"no end after {finished.seconds:.0f} s"
+    elif "cannot write" in finished.stderr:
+        raise ProfileError(_last_words(finished), "free some space or choose another folder with --out")
+    else:
+        reason = f"exit code {finished.exit_code}: {_last_words(finished)}"
+    return {"seconds": finished.seconds, "state": state, "reason": reason}
+
+
+def _raise_error(line: dict[str, Any]) -> None:
+    remedies = {
+        "sanity": "this MPI delivers wrong data; do not use it for anything",
+        "binding": "let no launcher option, cgroup or MPI setting bind the ranks",
+        "output": "free some space or choose another folder with --out",
+    }
+    raise MeasurementError(line["message"], remedies.get(line["kind"], ""))
+
+
+def _last_words(finished: mpi.Finished) -> str:
+    lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines()]
+    telling = [line for line in lines if line.startswith("nearfield-probe:") or "rror" in line or "signal" in line]
+    words = telling[:1] or [line for line in lines if line.strip("-= ")][-1:]
+    return words[0] if words else "no output"
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The engine's lines; a last line cut short by a crash is left out."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for text in file:
+            try:
+                line = json.loads(text)
+            except json.JSONDecodeError:
+                return
+            yield line
+
+
+class _Watcher:
+    """Follows the growing output and passes progress on."""
+
+    def __init__(self, path: Path, on_progress: OnProgress) -> None:
+        self._path, self._on_progress = path, on_progress
+        self._done = Event()
+        self._thread = Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> _Watcher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        with self._path.open(encoding="utf-8", errors="replace") as file:
+            rest = ""
+            while not self._done.is_set():
+                rest += file.read()
+                *whole, rest = rest.split("\n")
+                for text in whole:
+                    if text.startswith('{"type":"progress"'):
+                        line = json.loads(text)
+                        self._on_progress(line["scenario"], line["share"])
+                    elif text.startswith('{"type":"scenario_end"'):
+                        self._on_progress(json.loads(text)["scenario"], 1.0)
+                time.sleep(0.1)  # seldom: the measuring cores are this machine's only ones

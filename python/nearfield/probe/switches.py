@@ -1,0 +1,91 @@
+"""Names the sizes at which the MPI changes its behaviour: protocol switches seen by the engine, matched with the MPI's
+own thresholds (MPI_T), and steps of the time that no protocol switch explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from nearfield import _native
+from nearfield.profile.schema import Switch
+
+STEP_FACTOR = 1.25  # a jump of the time by at least this much over its trend
+
+# What a variable that sets this kind of switch is called, best first.
+_WORDS = {
+    "eager-limit": ("eager_limit", "eager_max", "cell_size", "eager_threshold", "eager"),
+    "unattended-limit": ("inline", "cell_size", "fbox", "eager"),
+    "single-copy": ("cma_p2p_threshold", "cma", "eager_limit", "single_copy", "ipc"),
+    "step": ("max_send", "fbox", "eager", "threshold", "cell_size"),
+}
+_INSIDE_A_NODE = ("btl_sm", "btl_vader", "smsc", "shm", "ipc", "posix", "sm_")
+_EVIDENCE = {
+    "eager-limit": "beyond it MPI_Send returned only once the receive was posted",
+    "unattended-limit": "beyond it MPI_Send returned only once the receiver was inside MPI",
+    "single-copy": "beyond it the kernel copied the message (process_vm_readv/writev)",
+}
+
+
+def name_switches(found: Iterable[dict[str, Any]], variables: dict[str, int]) -> list[Switch]:
+    """One Switch per pair and kind; launches that saw it elsewhere (noise) are outvoted."""
+    votes: dict[tuple[str, str, str], list[int]] = {}
+    for line in found:
+        votes.setdefault((line["pair"], line["distance"], line["kind"]), []).append(line["size_bytes"])
+    switches = []
+    for (pair, distance, kind), sizes in votes.items():
+        size = max(set(sizes), key=sizes.count)
+        name = _variable_at(kind, size, int(1.1 * size) + 64, variables)
+        switches.append(_switch(pair, distance, kind, size, name, variables, _EVIDENCE[kind]))
+    return sorted(switches, key=lambda s: (s.pair or "", s.bytes))
+
+
+def add_steps(switches: list[Switch], rows: list[dict[str, Any]], variables: dict[str, int]) -> list[Switch]:
+    """The same switches with the steps of half_round_trip they make as evidence, and steps that nothing explains."""
+    result = list(switches)
+    pairs = {(r["pair"], r["distance"]) for r in rows if r["scenario"] == "pingpong"}
+    for pair, distance in sorted(pairs, key=str):
+        curve = sorted(
+            (r["size_bytes"], r["value"])
+            for r in rows
+            if r["scenario"] == "pingpong" and r["metric"] == "half_round_trip" and r.get("state") == "reused"
+            and r["pair"] == pair and r["stable"]
+        )  # fmt: skip
+        for size, beyond, factor in _steps(curve):
+            _explain(result, pair, distance, size, beyond, factor, variables)
+    return result
+
+
+def _steps(curve: list[tuple[int, float]]) -> Iterable[tuple[int, int, float]]:
+    sizes, times = [float(s) for s, _ in curve], [t for _, t in curve]
+    for step in _native.find_steps(sizes, times, STEP_FACTOR):
+        yield curve[step.index][0], curve[step.index + 1][0], step.factor
+
+
+def _explain(
+    switches: list[Switch], pair: str, distance: str, size: int, beyond: int, factor: float, variables: dict[str, int]
+) -> None:
+    percent = f"the half round trip grows by {100 * (factor - 1):.0f} % more than its trend between {size} and {beyond} B"
+    causes = [s for s in switches if s.pair == pair and size <= s.bytes < beyond and s.kind != "step"]
+    for cause in causes:
+        cause.evidence = f"{cause.evidence}; {percent}"
+    if not causes:
+        name = _variable_at("step", size, beyond, variables)
+        switches.append(_switch(pair, distance, "step", size, name, variables, percent))
+
+
+def _variable_at(kind: str, least: int, most: int, variables: dict[str, int]) -> str | None:
+    """The variable with a value in [least, most] whose name fits the kind best."""
+    near = [name for name, value in variables.items() if least <= value <= most and value > 1]
+    inside = [name for name in near if any(word in name.lower() for word in _INSIDE_A_NODE)]
+    for word in _WORDS[kind]:
+        fitting = [name for name in inside if word in name.lower()]
+        if fitting:
+            return min(fitting, key=lambda name: (variables[name], name))
+    return None
+
+
+def _switch(
+    pair: str, distance: str, kind: str, size: int, name: str | None, variables: dict[str, int], evidence: str
+) -> Switch:
+    value = variables[name] if name else None
+    return Switch(pair=pair, distance=distance, kind=kind, bytes=size, name=name, value=value, evidence=evidence)
