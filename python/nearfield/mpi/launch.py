@@ -1,0 +1,121 @@
+"""The command and environment that start a program under an MPI, without binding, in the given rank order."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+from nearfield.errors import MpiError, UsageError
+from nearfield.mpi.build import cache_root
+from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.installation import Family, Hosts, Installation, Launch
+
+LAUNCHERS = ("mpirun", "mpiexec", "srun")
+
+
+def launch_command(
+    inst: Installation,
+    argv: list[str],
+    ranks: int,
+    *,
+    hosts: Hosts | None = None,
+    launcher: str | None = None,
+    oversubscribe: bool = False,
+) -> tuple[list[str], dict[str, str]]:
+    """Argument vector and whole environment of a launch.
+
+    hosts: (name, ranks there), ranks are numbered in this order; None: this machine, or what the batch
+    system has allocated. launcher: one of LAUNCHERS; None: the MPI's own, which also knows how to start
+    inside a Slurm or PBS allocation. oversubscribe: more ranks than processors on purpose; they yield
+    while they wait. Values that the user has set in the environment are kept, except the few without which
+    this MPI does not work at all (`inst.env`).
+    """
+    family = FAMILIES[inst.family]
+    _check(ranks, hosts, oversubscribe)
+    path = _launcher_path(inst, launcher)
+    launch = Launch(argv, ranks, hosts, oversubscribe, in_allocation(), path)
+    env = {**family.environment(launch), **os.environ, **inst.env}
+    env |= _own_library_first(inst, env.get("LD_LIBRARY_PATH", ""))
+    if launcher == "srun":
+        return _srun_command(launch, family), env | _srun_environment(hosts)
+    return family.command(launch), env
+
+
+def _own_library_first(inst: Installation, search_path: str) -> dict[str, str]:
+    """LD_LIBRARY_PATH goes before the path in the executable: if a loaded module has put another MPI there,
+    ours must come first, or the ranks start with the wrong libmpi."""
+    if not inst.library:
+        return {}
+    own = inst.library.parent
+    stem = inst.library.name.split(".so")[0]
+    folders = [Path(p) for p in search_path.split(os.pathsep) if p]
+    if all(folder.resolve() == own or not list(folder.glob(f"{stem}.so*")) for folder in folders):
+        return {}
+    return {"LD_LIBRARY_PATH": os.pathsep.join([str(own), search_path])}
+
+
+def _check(ranks: int, hosts: Hosts | None, oversubscribe: bool) -> None:
+    if ranks < 1:
+        raise UsageError(f"a launch needs at least 1 rank, not {ranks}")
+    if hosts and sum(count for _, count in hosts) != ranks:
+        raise UsageError(f"the hosts take {sum(count for _, count in hosts)} ranks, but {ranks} are to start")
+    processors = len(os.sched_getaffinity(0))
+    if not hosts and not oversubscribe and ranks > processors and not in_allocation():
+        raise MpiError(
+            f"{ranks} ranks on {processors} processors would wait for one another's turn",
+            f"use at most {processors} ranks here",
+        )
+
+
+def in_allocation() -> bool:
+    """Whether a batch system has decided where ranks go."""
+    return any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_JOBID", "PE_HOSTFILE"))
+
+
+def _launcher_path(inst: Installation, launcher: str | None) -> Path:
+    """The chosen launcher of this installation; `mpiexec` lies beside its `mpirun`, with the same suffix."""
+    if launcher is None or launcher == "mpirun":
+        return inst.launcher
+    if launcher == "srun":
+        found = shutil.which("srun")
+        if not found:
+            raise MpiError("srun is not on PATH", "leave out the launcher to use the MPI's own")
+        return Path(found)
+    if launcher != "mpiexec":
+        raise UsageError(f"no launcher is called '{launcher}'", f"one of {', '.join(LAUNCHERS)}")
+    path = inst.launcher.with_name(inst.launcher.name.replace("mpirun", "mpiexec"))
+    if not path.exists():
+        raise MpiError(f"{inst.name} has no {path}", "use mpirun")
+    return path
+
+
+def _srun_command(launch: Launch, family: Family) -> list[str]:
+    """`--cpu-bind=none`: the engine binds itself."""
+    command = [str(launch.launcher), "-n", str(launch.ranks), "--cpu-bind=none"]
+    if "SLURM_MPI_TYPE" not in os.environ:
+        command += [f"--mpi={kind}" for kind in family.pmi if kind in _srun_mpi_types(launch.launcher)][:1]
+    if launch.hosts:
+        command += ["--distribution=arbitrary"]
+    if launch.oversubscribe:
+        command += ["--overcommit"]
+    return [*command, *launch.argv]
+
+
+def _srun_environment(hosts: Hosts | None) -> dict[str, str]:
+    """The `arbitrary` distribution puts rank i on the host in line i of the file SLURM_HOSTFILE."""
+    if not hosts:
+        return {}
+    lines = "".join(f"{host}\n" * count for host, count in hosts)
+    file = cache_root() / "hosts" / hashlib.sha256(lines.encode()).hexdigest()[:20]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(lines)
+    return {"SLURM_HOSTFILE": str(file)}
+
+
+@lru_cache
+def _srun_mpi_types(srun: Path) -> frozenset[str]:
+    """What this cluster's Slurm can speak to ranks; it prints the list to standard error."""
+    done = subprocess.run([str(srun), "--mpi=list"], capture_output=True, text=True, timeout=20)
+    return frozenset((done.stdout + done.stderr).replace(",", " ").split())

@@ -1,0 +1,199 @@
+"""Runs one launch to its end, whatever end that is, and leaves nothing behind.
+
+The launcher gets a session of its own, and a mark in the environment that every process it starts inherits:
+ranks put themselves into other process groups and outlive a killed launcher, the mark finds them all the
+same. On a time limit or an interrupt all of them get SIGTERM, and SIGKILL after a while.
+"""
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from nearfield.errors import MpiError
+from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.installation import Hosts, Installation
+from nearfield.mpi.launch import launch_command
+from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
+
+MARK = "NEARFIELD_LAUNCH"
+GRACE_S = 3.0
+_TAIL_LINES = 200
+OnLine = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a launch ended. `exit_code` is the launcher's; negative: the signal that ended it."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    seconds: float
+    timed_out: bool
+    stdout: str  # the last lines
+    stderr: str
+    removed_shm: tuple[str, ...]  # what ranks that died had left in /dev/shm
+
+    @property
+    def ok(self) -> bool:
+        """Some launchers exit with 0 when they are told to end."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+def run(
+    inst: Installation,
+    argv: list[str],
+    ranks: int,
+    *,
+    hosts: Hosts | None = None,
+    launcher: str | None = None,
+    oversubscribe: bool = False,
+    timeout_s: float | None = None,
+    on_line: OnLine | None = None,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> Finished:
+    """Launches argv and waits. `on_line(stream, line)` gets every line ("stdout" or "stderr") as it comes,
+    on a thread of its own per stream; `on_start` gets the launcher's process id; `env` adds to the
+    environment and wins. A KeyboardInterrupt ends the ranks, then goes on to the caller."""
+    command, environment = launch_command(
+        inst, argv, ranks, hosts=hosts, launcher=launcher, oversubscribe=oversubscribe
+    )
+    mark = uuid.uuid4().hex
+    with _scratch(inst, environment, hosts) as scratch:
+        environment = {**environment, **scratch, **(env or {}), MARK: mark}
+        before = snapshot_shm()
+        process = _start(command, environment, cwd)
+        return _watch(process, mark, before, timeout_s, on_line, on_start)
+
+
+def _watch(
+    process: subprocess.Popen[str],
+    mark: str,
+    before: set[str],
+    timeout_s: float | None,
+    on_line: OnLine | None,
+    on_start: Callable[[int], None] | None,
+) -> Finished:
+    """Waits for the end, or makes it."""
+    start = time.monotonic()
+    readers = [_Reader(process.stdout, "stdout", on_line), _Reader(process.stderr, "stderr", on_line)]
+    timed_out = False
+    try:
+        if on_start:
+            on_start(process.pid)
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+    finally:
+        end_all(mark, process)
+        tails = [reader.finish() for reader in readers]
+        removed = remove_stale_shm(before)
+    seconds = time.monotonic() - start
+    argv = tuple(map(str, process.args))
+    return Finished(argv, process.returncode, seconds, timed_out, *tails, tuple(removed))
+
+
+@contextmanager
+def _scratch(
+    inst: Installation, environment: dict[str, str], hosts: Hosts | None
+) -> Iterator[dict[str, str]]:
+    """A folder of this launch's own for session files, so that they go even if the launcher was killed. Only
+    for launches on this machine, and not where the user has said where."""
+    variables = FAMILIES[inst.family].scratch_variables
+    if hosts or not variables or any(name in environment for name in variables):
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="nearfield-", ignore_cleanup_errors=True) as folder:
+        yield dict.fromkeys(variables, folder)
+
+
+def _start(command: list[str], env: dict[str, str], cwd: Path | None) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            command,
+            env=env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise MpiError(f"cannot start {command[0]}: {error.strerror}", "see nearfield mpi") from error
+
+
+class _Reader:
+    """Passes on the lines of one stream and keeps the last of them."""
+
+    def __init__(self, stream: IO[str] | None, name: str, on_line: OnLine | None) -> None:
+        assert stream is not None
+        self._stream, self._name, self._on_line = stream, name, on_line
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with suppress(ValueError, OSError):  # closed under us when the launch was ended
+            for line in self._stream:
+                self._tail.append(line)
+                if self._on_line:
+                    self._on_line(self._name, line.rstrip("\n"))
+
+    def finish(self) -> str:
+        self._thread.join(GRACE_S)
+        if not self._thread.is_alive():  # else a stranger holds the other end, and closing would wait for it
+            self._stream.close()
+        return "".join(self._tail)
+
+
+def end_all(mark: str, process: subprocess.Popen[str]) -> None:
+    """Ends the launcher and every process that carries the mark: politely, then not."""
+    deadline = time.monotonic() + GRACE_S
+    if process.poll() is None:
+        _signal([process.pid], signal.SIGTERM)  # the launcher first: it also ends ranks on other hosts
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S / 2)
+    _signal(marked(mark), signal.SIGTERM)
+    while (left := list(marked(mark))) and time.monotonic() < deadline:
+        process.poll()
+        time.sleep(0.05)
+    while left:
+        _signal(left, signal.SIGKILL)
+        process.poll()
+        time.sleep(0.05)
+        left = list(marked(mark))
+    process.wait()
+
+
+def marked(mark: str) -> Iterator[int]:
+    """Living processes of this user with the mark in their environment."""
+    wanted = f"{MARK}={mark}".encode()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):
+                if wanted in (process / "environ").read_bytes().split(b"\0") and not _is_dead(process):
+                    yield int(process.name)
+
+
+def _is_dead(process: Path) -> bool:
+    """A zombie, which only its parent can remove."""
+    return (process / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def _signal(pids: Iterator[int] | list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)

@@ -1,0 +1,63 @@
+"""Shared-memory files that killed ranks leave behind in /dev/shm."""
+
+import os
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+from nearfield.mpi.families import FAMILIES
+
+SHM = Path("/dev/shm")
+
+
+def snapshot_shm() -> set[str]:
+    """Names in /dev/shm now; take it before a launch."""
+    try:
+        return {entry.name for entry in SHM.iterdir()}
+    except OSError:
+        return set()
+
+
+def remove_stale_shm(before: set[str]) -> list[str]:
+    """Removes what appeared since `before` and is ours, named as an MPI names its files, and used by no
+    living process; returns the names. Files of other launches that still go on are in use, and stay."""
+    candidates = {name for name in snapshot_shm() - before if _is_ours(name)}
+    if not candidates:
+        return []
+    return sorted(name for name in candidates - _in_use() if _remove(SHM / name))
+
+
+def _is_ours(name: str) -> bool:
+    try:
+        owner = (SHM / name).lstat().st_uid
+    except OSError:
+        return False
+    patterns = (p for family in FAMILIES.values() for p in family.shm_names)
+    return owner == os.geteuid() and any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def _in_use() -> set[str]:
+    """Names in /dev/shm that a process maps or holds open, as far as we may look."""
+    prefix = f"{SHM}/"
+    return {path[len(prefix) :] for path in _paths_in_use() if path.startswith(prefix)}
+
+
+def _paths_in_use() -> Iterator[str]:
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            for line in (process / "maps").read_text(errors="replace").splitlines():
+                if "/" in line:
+                    yield line[line.index("/") :]
+            yield from (str(fd.readlink()) for fd in (process / "fd").iterdir())
+        except OSError:
+            continue  # it ended, or is not ours
+
+
+def _remove(file: Path) -> bool:
+    try:
+        file.unlink()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""Asks a compiler wrapper and its library what they really are; folder and package names may lie."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from nearfield.errors import MpiError
+from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.installation import Family
+
+WRAPPERS = ("mpicxx", "mpic++", "mpiCC")
+_ASK_SECONDS = 20
+_ASK_LIBRARY = """
+import ctypes, sys
+text, length = ctypes.create_string_buffer(1 << 16), ctypes.c_int()
+ctypes.CDLL(sys.argv[1]).MPI_Get_library_version(text, ctypes.byref(length))
+print(text.value.decode(errors="replace"))
+"""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """One compiler wrapper with the MPI library it links."""
+
+    wrapper: Path
+    family: Family
+    version: str
+    show: str
+    library: Path
+    env: dict[str, str]
+
+    @property
+    def root(self) -> Path:
+        return self.wrapper.parent.parent
+
+
+def ask(command: list[str], env: Mapping[str, str] | None = None) -> str:
+    """Output (both streams) of a short command. Raises MpiError if it fails or does not answer."""
+    try:
+        done = subprocess.run(
+            command,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ASK_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MpiError(f"{command[0]} does not run: {error}") from error
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or "it says nothing").splitlines()[0]
+        raise MpiError(f"{command[0]} fails (exit code {done.returncode}): {said}")
+    return done.stdout + done.stderr
+
+
+def inspect(wrapper: Path) -> Toolchain:
+    """What stands behind a C++ compiler wrapper. Raises MpiError if it is broken or of no known family."""
+    root = wrapper.parent.parent
+    show = ask([str(wrapper), "-show"], {"I_MPI_ROOT": str(root)}).strip()
+    library = find_library(show)
+    text = library_text(library)
+    for family in FAMILIES.values():
+        version = family.library_version(text)
+        if version:
+            return Toolchain(wrapper, family, version, show, library, family.needs(root))
+    said = text.strip().splitlines()[0] if text.strip() else "nothing"
+    raise MpiError(f"{library} is of no MPI family that nearfield knows; it says: {said}")
+
+
+def find_library(show: str) -> Path:
+    """libmpi as the linker would find it from a wrapper's command, links and linker scripts followed."""
+    words = shlex.split(show)
+    folders = [Path(w[2:]) for w in words if w.startswith("-L")]
+    names = [w[2:] for w in words if w in ("-lmpi", "-lmpich")]
+    if not names:
+        raise MpiError(f"not an MPI compiler wrapper: its command links no MPI library: {show[:200]}")
+    for folder in [*folders, *_default_folders(words[0])]:
+        for name in names:
+            candidate = folder / f"lib{name}.so"
+            if candidate.exists():
+                return _follow(candidate)
+    raise MpiError(
+        f"lib{names[0]}.so is in none of the folders the wrapper names", "install MPI's development files"
+    )
+
+
+def _default_folders(compiler: str) -> list[Path]:
+    multiarch = f"{os.uname().machine}-linux-gnu"
+    return [Path(p) for p in (f"/usr/lib/{multiarch}", "/usr/lib64", "/usr/lib", "/usr/local/lib")]
+
+
+def _follow(library: Path) -> Path:
+    """Wheels cannot hold links, so their libmpi.so is a linker script, `INPUT(libmpi.so.40)`."""
+    with library.open("rb") as file:
+        script = re.match(rb"\s*(?:INPUT|GROUP)\s*\(\s*([^\s)]+)", file.read(256))
+    return (library.parent / script[1].decode()).resolve() if script else library.resolve()
+
+
+@lru_cache(maxsize=64)
+def library_text(library: Path) -> str:
+    """MPI_Get_library_version, which may be called before MPI_Init; in a process of its own, because two
+    MPIs must not meet in one."""
+    return ask([sys.executable, "-ISc", _ASK_LIBRARY, str(library)])

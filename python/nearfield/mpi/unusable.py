@@ -1,0 +1,56 @@
+"""What looks like an MPI and cannot be used: launchers without a compiler wrapper, wheels that overwrote each
+other. Kept for the person who wonders why an MPI is not in the list."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from nearfield.errors import MpiError
+from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders
+from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.installation import Installation, Unusable
+from nearfield.mpi.toolchain import ask
+from nearfield.mpi.wheels import Wheel
+
+
+def unusable(usable: Iterable[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
+    """All of it, given what is usable."""
+    yield from _launchers_alone(list(usable), wheels)
+    yield from _overwritten(wheels)
+
+
+def _launchers_alone(usable: list[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
+    """Debian's openmpi-bin without libopenmpi-dev, the wheel impi-rt without impi-devel."""
+    known = {i.launcher.resolve() for i in usable}
+    places = {w.bin: f"wheel {w.title}" for w in wheels}
+    for folder, origin in folders():
+        places.setdefault(folder, origin)
+    for folder, origin in places.items():
+        for launcher in sorted(folder.glob("mpirun*")):
+            if re.fullmatch(r"mpirun(\.\w+)?", launcher.name) and launcher.resolve() not in known:
+                known.add(launcher.resolve())
+                yield from _alone(launcher, origin)
+
+
+def _alone(launcher: Path, origin: str) -> Iterator[Unusable]:
+    for family in FAMILIES.values():
+        try:
+            said = ask([str(launcher), "--version"], family.needs(launcher.parent.parent))
+        except MpiError:
+            continue
+        if version := family.launcher_version(said):
+            reason = f"{family.summary} ({version}) has a launcher but no C++ compiler wrapper"
+            yield Unusable(launcher, origin, reason, family.packages)
+            return
+
+
+def _overwritten(wheels: list[Wheel]) -> Iterator[Unusable]:
+    """Wheels of several MPIs in one environment put files of the same names into one bin; the last wins."""
+    for wheel in wheels:
+        if wheel.overwritten:
+            yield Unusable(
+                wheel.bin / wheel.overwritten[0],
+                f"wheel {wheel.title}",
+                f"another MPI's wheel has overwritten its {', '.join(wheel.overwritten)}",
+                f"give each MPI a virtual environment of its own and name it in {PREFIXES_VARIABLE}",
+            )

