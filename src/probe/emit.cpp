@@ -13,7 +13,7 @@ namespace nearfield::probe {
 Emitter::Emitter(const std::string& path) : path_(path) {
   if (path.empty()) return;
   fd_ = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (fd_ < 0) throw Failure("output", "cannot write " + path + ": " + std::strerror(errno));
+  if (fd_ < 0) abort_launch("output", "cannot write " + path + ": " + std::strerror(errno));
 }
 
 Emitter::~Emitter() {
@@ -26,7 +26,7 @@ void Emitter::line(const JsonObject& object) {
   for (std::size_t written = 0; written < text.size();) {
     const ssize_t n = write(fd_, text.data() + written, text.size() - written);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw Failure("output", "cannot write " + path_ + ": " + std::strerror(errno));
+    if (n <= 0) abort_launch("output", "cannot write " + path_ + ": " + std::strerror(errno));
     written += static_cast<std::size_t>(n);
   }
 }

@@ -9,7 +9,7 @@
 namespace nearfield::probe {
 
 /// Collective over ctx.world. Emits one line per case and metric, or one saying why the scenario was skipped.
-/// Throws Failure("sanity") on all ranks when a check fails, Failure("output") when rank 0 cannot write.
+/// Throws Failure("sanity") on all ranks when a check fails on any.
 void run_scenario(Context& ctx, const Spec& spec, double budget_s, Emitter& emit);
 
 /// The user wants the launch to end (rank 0's view).

@@ -18,6 +18,7 @@
 #include "probe/mpi_variables.hpp"
 #include "probe/protocol.hpp"
 #include "probe/scenario.hpp"
+#include "probe/single_copy.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -54,17 +55,25 @@ int describe() {
   return EXIT_SUCCESS;
 }
 
-// For `nearfield mpi`: moves a short and a long message so that the MPI's verbose output tells what carries them.
+// For `nearfield mpi`: moves a short and a long message so that the MPI's verbose output tells what carries them, and
+// says what no MPI says: whether the long one went by single copy, and by whose hand.
 int transport_probe() {
   MPI_Init(nullptr, nullptr);
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   std::vector<char> memory(1 << 20);
-  for (const int count : {1, 1 << 20})
+  std::uint64_t before = 0;
+  for (const int count : {1, 1 << 20}) {
+    before = single_copy_calls;
     if (size == 2)
       MPI_Sendrecv_replace(memory.data(), count, MPI_CHAR, 1 - rank, 0, 1 - rank, 0, MPI_COMM_WORLD,
                            MPI_STATUS_IGNORE);
+  }
+  if (rank == 0) {
+    const auto copies = static_cast<unsigned long long>(single_copy_calls - before);
+    std::printf("single_copies %llu %s\n", copies, copies ? single_copy_caller().c_str() : "-");
+  }
   MPI_Finalize();
   return EXIT_SUCCESS;
 }
@@ -138,6 +147,14 @@ void require_ranks(const Spec& spec, int ranks) {
                               ranks_name(spec.ranks) + ")");
 }
 
+void check_place(int rank, const Placement& placement) {
+  try {
+    verify_binding(rank, placement);
+  } catch (const Failure& failure) {
+    abort_launch(failure.kind, failure.what());
+  }
+}
+
 void measure(const Plan& plan, int world_rank, Emitter& emit) {
   Context ctx(plan, MPI_COMM_WORLD, timed_comm(plan, world_rank));
   ctx.world_rank = world_rank;
@@ -169,44 +186,43 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
     const Spec& spec = find_scenario(request.name);
     require_ranks(spec, ctx.world_size);
     run_scenario(ctx, spec, request.budget_s, emit);
-    verify_binding(world_rank, placement_of(plan, world_rank));
+    check_place(world_rank, placement_of(plan, world_rank));
   }
   emit.line(JsonObject().add("type", stopped || stop_asked(ctx) ? "stopped" : "end"));
   start_line.reset();
   if (ctx.timed != MPI_COMM_NULL) MPI_Comm_free(&ctx.timed);
 }
 
-[[noreturn]] void give_up(const std::string& kind, const std::string& what, Emitter* emit, bool in_mpi) {
-  std::fprintf(stderr, "nearfield-probe: %s: %s\n", kind.c_str(), what.c_str());
+// Binds and measures; what goes wrong on all ranks alike is also told in the output.
+void run_in_mpi(const Plan& plan) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  Emitter emit(rank == 0 ? plan.output : "");
   try {
-    if (emit) emit->line(JsonObject().add("type", "error").add("kind", kind).add("message", what));
-  } catch (const Failure&) {  // the output is what failed; stderr has said so
+    const Placement placement = placement_of(plan, rank);
+    bind_to(placement);
+    check_place(rank, placement);
+    if (plan.scenarios.empty()) throw Failure("plan", "no scenario asked for");
+    measure(plan, rank, emit);
+  } catch (const Failure& failure) {
+    emit.line(JsonObject().add("type", "error").add("kind", failure.kind).add("message", failure.what()));
+    abort_launch(failure.kind, failure.what());
+  } catch (const std::exception& error) {
+    abort_launch("engine", error.what());
   }
-  if (in_mpi) MPI_Abort(MPI_COMM_WORLD, exit_failure);
-  std::exit(exit_failure);
 }
 
 int run(const char* plan_path) {
-  bool in_mpi = false;
-  std::unique_ptr<Emitter> emit;
+  Plan plan;
   try {
-    const Plan plan = read_plan(plan_path);
+    plan = read_plan(plan_path);
     bind_to(placement_of(plan, rank_from_environment()));
-    MPI_Init(nullptr, nullptr);
-    in_mpi = true;
-    int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    emit = std::make_unique<Emitter>(rank == 0 ? plan.output : "");
-    const Placement placement = placement_of(plan, rank);
-    bind_to(placement);
-    verify_binding(rank, placement);
-    if (plan.scenarios.empty()) throw Failure("plan", "no scenario asked for");
-    measure(plan, rank, *emit);
   } catch (const Failure& failure) {
-    give_up(failure.kind, failure.what(), emit.get(), in_mpi);
-  } catch (const std::exception& error) {
-    give_up("engine", error.what(), emit.get(), in_mpi);
+    std::fprintf(stderr, "nearfield-probe: %s: %s\n", failure.kind.c_str(), failure.what());
+    return exit_failure;
   }
+  MPI_Init(nullptr, nullptr);
+  run_in_mpi(plan);
   MPI_Finalize();
   return EXIT_SUCCESS;
 }

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,9 +40,6 @@ class Job:
 
 def describe_scenarios(inst: Installation, engine: Path) -> list[dict[str, Any]]:
     """The engine's own description of its scenarios; needs no launcher."""
-    import os
-    import subprocess
-
     environment = {**os.environ, **inst.env}
     result = subprocess.run([engine, "--describe"], capture_output=True, text=True, env=environment, check=False)
     try:
@@ -147,10 +147,13 @@ def _raise_error(line: dict[str, Any]) -> None:
 
 
 def _last_words(finished: mpi.Finished) -> str:
-    lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines()]
-    telling = [line for line in lines if line.startswith("nearfield-probe:") or "rror" in line or "signal" in line]
-    words = telling[:1] or [line for line in lines if line.strip("-= ")][-1:]
-    return words[0] if words else "no output"
+    """The line that says most: the engine's own, else one that tells how a rank ended, else the last."""
+    lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines() if line.strip("-= \t")]
+    for telling in (r"^nearfield-probe:", r"signal|[Kk]illed|[Tt]erminat|EXIT CODE|[Aa]bort"):
+        found = [line for line in lines if re.search(telling, line)]
+        if found:
+            return found[0]
+    return lines[-1] if lines else "no output"
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
