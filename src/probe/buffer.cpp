@@ -51,8 +51,7 @@ std::string pattern_problem(std::span<const std::byte> memory, unsigned seed) {
   for (std::size_t i = 0; 8 * i < memory.size(); ++i) {
     const std::uint64_t word = pattern_word(seed, i);
     if (std::memcmp(memory.data() + 8 * i, &word, std::min<std::size_t>(8, memory.size() - 8 * i)) != 0)
-      return "the data that arrived is wrong at byte " + std::to_string(8 * i) + " of " +
-             std::to_string(memory.size());
+      return "the data that arrived is wrong at byte " + std::to_string(8 * i) + " of " + std::to_string(memory.size());
   }
   return "";
 }

@@ -100,7 +100,8 @@ std::vector<std::int64_t> Counters::stop() {
     else if (events_[i].fd < 0)
       counts.push_back(from_rusage(events_[i].name) - at_start_[i]);
     else
-      counts.push_back(read(events_[i].fd, &count, sizeof count) == sizeof count ? static_cast<std::int64_t>(count) : -1);
+      counts.push_back(read(events_[i].fd, &count, sizeof count) == sizeof count ? static_cast<std::int64_t>(count)
+                                                                                 : -1);
   }
   return counts;
 }

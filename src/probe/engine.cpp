@@ -3,42 +3,28 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 #include <random>
 
 #include "base/statistics.hpp"
 #include "probe/counters.hpp"
 #include "probe/failure.hpp"
+#include "probe/reporter.hpp"
 
 namespace nearfield::probe {
 namespace {
-
-using Seconds = double;
 
 enum class Task : int { measure, count_events, sample_state, end };
 
 struct Command {
   Task task;
-  int index;        // of the case
+  int index;  // of the case
   int repetitions;
 };
 
 constexpr Seconds visit_s = 2e-3;  // a visit of one case lasts about this long
 constexpr int longest_visit = 64;
-
-// One case's measurements on this rank.
-struct CaseData {
-  std::vector<std::vector<double>> samples;  // [metric], in ticks or counts
-  std::vector<double> starts;                // when this rank left the start line, ticks
-  std::vector<std::int64_t> events;          // summed over counted repetitions
-  int counted = 0;
-  Sampled sampled;    // lines of the stated buffers
-  std::string state;  // that they should be in
-  Seconds spent = 0;              // measuring it; rank 0's
-  Seconds sanity = 0;             // the first check of it took
-  bool done = false;
-};
+constexpr std::size_t most_metrics = 8;
 
 class Run {
  public:
@@ -96,15 +82,18 @@ class Run {
         }
       }
     }
-    for (std::size_t i = 0; i < cases_.size(); ++i) {
-      if (data_[i].samples[0].empty()) continue;  // stopped before its turn
-      if (!ctx_.plan.oversubscribed && !cut_) {
-        const bool slow = data_[i].spent > 0.01 * static_cast<double>(data_[i].samples[0].size());
-        if (has_states_) command({Task::sample_state, static_cast<int>(i), slow ? 1 : 8});
-        command({Task::count_events, static_cast<int>(i), slow ? 1 : 3});
-      }
-    }
+    if (!ctx_.plan.oversubscribed && !cut_) examine_cases();
     command({Task::end, 0, 0});
+  }
+
+  // After the timing, because it disturbs: proves buffer states and counts events.
+  void examine_cases() {
+    for (int i = 0; i < static_cast<int>(cases_.size()); ++i) {
+      const CaseData& data = data_[static_cast<std::size_t>(i)];
+      const bool slow = data.spent > 0.01 * static_cast<double>(data.samples[0].size());
+      if (has_states_) command({Task::sample_state, i, slow ? 1 : 8});
+      command({Task::count_events, i, slow ? 1 : 3});
+    }
   }
 
   // A case is visited until it is precise; slow cases only while they have had less than their share of the time.
@@ -163,6 +152,7 @@ class Run {
     if (!timed()) return scenario_->background();
     scenario_->begin_visit();
     CaseData& data = data_[static_cast<std::size_t>(what.index)];
+    if (what.task == Task::measure && scenario_->stated().empty()) warm_up();
     for (int i = 0; i < what.repetitions; ++i) {
       if (what.task == Task::measure) measure(data);
       if (what.task == Task::count_events) count_events(data);
@@ -171,8 +161,16 @@ class Run {
     scenario_->end_visit();
   }
 
+  // Another case has just used the caches; where prepare() sets no state, a repetition that does not count does.
+  void warm_up() {
+    double values[most_metrics];
+    scenario_->prepare();
+    ctx_.start_line->wait();
+    scenario_->body({values, spec_.metrics.size()});
+  }
+
   void measure(CaseData& data) {
-    double values[8];
+    double values[most_metrics];
     scenario_->prepare();
     data.starts.push_back(static_cast<double>(ctx_.start_line->wait()));
     scenario_->body({values, spec_.metrics.size()});
@@ -180,7 +178,7 @@ class Run {
   }
 
   void count_events(CaseData& data) {
-    double values[8];
+    double values[most_metrics];
     scenario_->prepare();
     ctx_.start_line->wait();
     counters_.start();
@@ -214,7 +212,7 @@ class Run {
       std::string problem;
       if (timed()) {
         scenario_->begin_visit();
-        double values[8];
+        double values[most_metrics];
         scenario_->fill(seed);
         ctx_.start_line->wait();
         scenario_->body({values, spec_.metrics.size()});
@@ -241,142 +239,15 @@ class Run {
                                 ": " + problem);
   }
 
-  static std::string describe(const Parameters& parameters) {
-    std::string text;
-    for (const auto& [name, value] : parameters) {
-      text += (text.empty() ? "" : " ") + name + "=";
-      text += std::holds_alternative<std::string>(value) ? std::get<std::string>(value)
-                                                         : std::to_string(std::get<std::int64_t>(value));
-    }
-    return text;
-  }
-
-  // ---- output
   void report() {
+    Reporter reporter(ctx_, spec_, emit_);
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       int measured = static_cast<int>(data_[i].samples[0].size());
       MPI_Bcast(&measured, 1, MPI_INT, 0, ctx_.world);
-      if (measured == 0 || !timed()) continue;
-      for (std::size_t m = 0; m < spec_.metrics.size(); ++m) report_metric(i, m);
-      report_skew(i);
-      report_verdicts(i);
-      report_events(i);
+      if (measured > 0 && timed()) reporter.report_case(cases_[i], data_[i], counters_.events());
     }
-    report_missing();
+    reporter.report_missing(counters_.events(), scenario_->missing());
     emit_.line(JsonObject().add("type", "scenario_end").add("scenario", spec_.name).add("cut", cut_));
-  }
-
-  JsonObject header(const char* type, const std::string& metric, const std::string& unit,
-                    const Parameters& parameters) const {
-    JsonObject values;
-    for (const auto& [name, value] : parameters) {
-      if (const auto* text = std::get_if<std::string>(&value))
-        values.add(name, *text);
-      else
-        values.add(name, std::get<std::int64_t>(value));
-    }
-    JsonObject line;
-    line.add("type", type).add("scenario", spec_.name).add("metric", metric).add("unit", unit);
-    return line.add_raw("parameters", values.str());
-  }
-
-  JsonObject sample_line(std::size_t index, const std::string& metric, const std::string& unit) const {
-    return header("samples", metric, unit, cases_[index]);
-  }
-
-  std::vector<double> in_unit(std::vector<double> samples, const std::string& unit) const {
-    if (unit == "ns")
-      for (double& value : samples) value /= ctx_.ticks_per_ns;
-    return samples;
-  }
-
-  void report_metric(std::size_t index, std::size_t m) {
-    const Metric& metric = spec_.metrics[m];
-    auto mine = in_unit(data_[index].samples[m], metric.unit);
-    const int n = static_cast<int>(mine.size());
-    if (metric.combine == Combine::slowest) {
-      MPI_Reduce(ctx_.rank == 0 ? MPI_IN_PLACE : mine.data(), mine.data(), n, MPI_DOUBLE, MPI_MAX, 0, ctx_.timed);
-    }
-    emit_samples(index, metric, "", mine);
-    if (metric.combine == Combine::sides) emit_samples(index, metric, "receiver", of_receiver(mine));
-  }
-
-  std::vector<double> of_receiver(std::vector<double> mine) const {
-    const int n = static_cast<int>(mine.size());
-    if (ctx_.rank == 1) MPI_Send(mine.data(), n, MPI_DOUBLE, 0, 1, ctx_.timed);
-    if (ctx_.rank == 0) MPI_Recv(mine.data(), n, MPI_DOUBLE, 1, 1, ctx_.timed, MPI_STATUS_IGNORE);
-    return mine;
-  }
-
-  void emit_samples(std::size_t index, const Metric& metric, std::string side, const std::vector<double>& samples) {
-    if (side.empty() && metric.combine == Combine::sides) side = "sender";
-    if (std::all_of(samples.begin(), samples.end(), [](double v) { return std::isnan(v); })) return;
-    JsonObject line = sample_line(index, metric.name, metric.unit);
-    if (!side.empty()) line.add("side", side);
-    emit_.line(line.add("samples", std::span<const double>(samples)));
-  }
-
-  // How far apart the ranks left the start line, repetition by repetition.
-  void report_skew(std::size_t index) {
-    if (ctx_.size < 2 || !ctx_.start_line->shared_memory()) return;
-    auto starts = data_[index].starts;
-    for (double& start : starts) start -= ctx_.start_line->clock_offset();
-    auto last = starts;
-    const int n = static_cast<int>(starts.size());
-    MPI_Reduce(starts.data(), last.data(), n, MPI_DOUBLE, MPI_MAX, 0, ctx_.timed);
-    auto first = starts;
-    MPI_Reduce(starts.data(), first.data(), n, MPI_DOUBLE, MPI_MIN, 0, ctx_.timed);
-    for (std::size_t i = 0; i < last.size(); ++i) last[i] -= first[i];
-    const Metric skew{"start_skew", "ns", Combine::root, ""};
-    emit_samples(index, skew, "", in_unit(last, "ns"));
-  }
-
-  // Each rank judges with its own calibration; rank 0 writes both sides down.
-  void report_verdicts(std::size_t index) {
-    const CaseData& data = data_[index];
-    if (data.state.empty()) return;
-    const Sampled& found = data.sampled;
-    const double lines = std::max(found.lines, 1.0), flushed = found.flushed > 0 ? found.flushed : std::nan("");
-    struct {
-      char verdict[16];
-      double cached, dirty, latency_ns;
-    } mine{"", found.cached / lines, found.dirty / flushed, found.latency_ticks / lines / ctx_.ticks_per_ns};
-    std::snprintf(mine.verdict, sizeof mine.verdict, "%s", judge(found, data.state, ctx_.latencies));
-    std::vector<decltype(mine)> all(static_cast<std::size_t>(ctx_.size));
-    MPI_Gather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, 0, ctx_.timed);
-    if (ctx_.rank != 0) return;
-    for (std::size_t r = 0; r < std::min<std::size_t>(all.size(), 2); ++r) {
-      JsonObject line = header("state", "verdict", "", cases_[index]);
-      line.add("side", r == 0 ? "sender" : "receiver").add("verdict", all[r].verdict);
-      emit_.line(line.add("cached", all[r].cached).add("dirty", all[r].dirty).add("latency_ns", all[r].latency_ns));
-    }
-  }
-
-  void report_events(std::size_t index) {
-    const CaseData& data = data_[index];
-    if (data.counted == 0 || ctx_.rank != 0) return;
-    for (std::size_t e = 0; e < data.events.size(); ++e) {
-      const auto& event = counters_.events()[e];
-      if (!event.missing.empty()) continue;
-      const double each = static_cast<double>(data.events[e]) / data.counted;
-      emit_.line(sample_line(index, event.name, "count").add("side", "sender").add("samples", std::span(&each, 1)));
-    }
-  }
-
-  void report_missing() {
-    for (const auto& event : counters_.events())
-      if (!event.missing.empty()) emit_missing(event.name, "count", {}, event.missing);
-    for (const auto& missing : scenario_->missing()) {
-      const auto same_name = [&](const Metric& metric) { return metric.name == missing.metric; };
-      const auto metric = std::find_if(spec_.metrics.begin(), spec_.metrics.end(), same_name);
-      emit_missing(missing.metric, metric->unit, missing.parameters, missing.reason);
-    }
-  }
-
-  void emit_missing(const std::string& metric, const std::string& unit, const Parameters& parameters,
-                    const std::string& reason) {
-    JsonObject line = header("missing", metric, unit, parameters);
-    emit_.line(line.add("reason", reason));
   }
 };
 

@@ -27,9 +27,12 @@ constexpr int exit_failure = 5;
 
 const char* ranks_name(Ranks ranks) {
   switch (ranks) {
-    case Ranks::pair: return "pair";
-    case Ranks::all: return "all";
-    case Ranks::pair_and_background: return "pair-and-background";
+    case Ranks::pair:
+      return "pair";
+    case Ranks::all:
+      return "all";
+    case Ranks::pair_and_background:
+      return "pair-and-background";
   }
   return "";
 }
@@ -67,8 +70,7 @@ int transport_probe() {
   for (const int count : {1, 1 << 20}) {
     before = single_copy_calls;
     if (size == 2)
-      MPI_Sendrecv_replace(memory.data(), count, MPI_CHAR, 1 - rank, 0, 1 - rank, 0, MPI_COMM_WORLD,
-                           MPI_STATUS_IGNORE);
+      MPI_Sendrecv_replace(memory.data(), count, MPI_CHAR, 1 - rank, 0, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
   if (rank == 0) {
     const auto copies = static_cast<unsigned long long>(single_copy_calls - before);
@@ -143,8 +145,8 @@ MPI_Comm timed_comm(const Plan& plan, int world_rank) {
 void require_ranks(const Spec& spec, int ranks) {
   const bool enough = spec.ranks == Ranks::all ? ranks >= 2 : spec.ranks == Ranks::pair ? ranks == 2 : ranks >= 4;
   if (!enough)
-    throw Failure("plan", spec.name + " cannot run on " + std::to_string(ranks) + " ranks (" +
-                              ranks_name(spec.ranks) + ")");
+    throw Failure("plan",
+                  spec.name + " cannot run on " + std::to_string(ranks) + " ranks (" + ranks_name(spec.ranks) + ")");
 }
 
 void check_place(int rank, const Placement& placement) {
@@ -235,6 +237,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--describe") == 0) return describe();
   if (argc == 2 && std::strcmp(argv[1], "--transport-probe") == 0) return transport_probe();
   if (argc == 2) return run(argv[1]);
-  std::fprintf(stderr, "usage: nearfield-probe PLAN | --describe | --transport-probe  (started by `nearfield probe`)\n");
+  std::fprintf(stderr,
+               "usage: nearfield-probe PLAN | --describe | --transport-probe  (started by `nearfield probe`)\n");
   return 2;
 }

@@ -22,8 +22,8 @@ struct Plan {
   std::string output;     ///< rank 0 appends one JSON object a line
   std::string stop_file;  ///< when it exists, finish what is under way and end
   std::string tier = "quick";
-  double tolerance = 0.02;      ///< a case is done when its interval is within this share of its median
-  std::int64_t min_samples = 7; ///< repetitions a case gets at least, budget or not
+  double tolerance = 0.02;       ///< a case is done when its interval is within this share of its median
+  std::int64_t min_samples = 7;  ///< repetitions a case gets at least, budget or not
   std::int64_t line_bytes = 64;
   std::vector<std::int64_t> cache_bytes;  ///< capacity of L1, L2, ... of the cores used, nearest first
   std::vector<std::int64_t> sizes;        ///< message sizes instead of the tier's

@@ -16,7 +16,8 @@ struct Behaviour {
 };
 
 /// Sends messages from rank 0 to rank 1 of ctx.timed, the receive posted late on purpose: three while the receiver
-/// is inside MPI meanwhile, three while it is not; the majority counts. Collective over ctx.timed; the same answer on both ranks. Buffers hold `size_bytes`.
+/// is inside MPI meanwhile, three while it is not; the majority counts. Collective over ctx.timed; the same answer on
+/// both ranks. Buffers hold `size_bytes`.
 Behaviour observe(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive);
 
 /// The sizes at which behaviour changes between 1 B and 8 MiB, to the byte, smallest first. Collective over ctx.timed.

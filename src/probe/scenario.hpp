@@ -21,9 +21,9 @@ using Parameters = std::vector<std::pair<std::string, Value>>;
 
 /// Whose values become the record.
 enum class Combine {
-  sides,  ///< the sender's (rank 0) and the receiver's (rank 1), as two records
-  root,   ///< rank 0's
-  slowest ///< the largest over the ranks, repetition by repetition: when the operation was over everywhere
+  sides,   ///< the sender's (rank 0) and the receiver's (rank 1), as two records
+  root,    ///< rank 0's
+  slowest  ///< the largest over the ranks, repetition by repetition: when the operation was over everywhere
 };
 
 struct Metric {

@@ -1,8 +1,8 @@
 // Python sees the same estimators the engine uses.
+#include "base/statistics.hpp"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
-
-#include "base/statistics.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield;

@@ -92,7 +92,6 @@ void bind_topology(nb::module_& module) {
       .def("tree", [](const Bound& self) { return tree_as_dict(self.topology.tree); })
       .def("distance", [](const Bound& self, int a, int b) { return name_of(self.table.between(a, b)); })
       .def("distances", &existing)
-      .def("pairs",
-           [](const Bound& self, const std::string& name) { return self.table.pairs(distance_named(name)); })
+      .def("pairs", [](const Bound& self, const std::string& name) { return self.table.pairs(distance_named(name)); })
       .def("representatives", &representatives);
 }

@@ -45,8 +45,7 @@ DistanceTable::DistanceTable(const Topology& topology) : cores_(topology.cores) 
 // Smallest last, so that it is the one that stays; equal ones (HBM beside DDR) cover the same PUs, so either will do.
 void DistanceTable::assign(Distance level, const std::vector<PuSet>& objects) {
   std::vector<PuSet> by_size = objects;
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [](const PuSet& a, const PuSet& b) { return a.size() > b.size(); });
+  std::stable_sort(by_size.begin(), by_size.end(), [](const PuSet& a, const PuSet& b) { return a.size() > b.size(); });
   for (std::size_t i = 0; i < by_size.size(); ++i)
     for (int pu : by_size[i]) domains_.at(pu)[static_cast<std::size_t>(level)] = static_cast<int>(i);
 }

@@ -17,9 +17,7 @@ struct Destroy {
 };
 using Handle = std::unique_ptr<hwloc_topology, Destroy>;
 
-[[noreturn]] void fail(const std::string& what) {
-  throw Error(what + ": " + std::strerror(errno));
-}
+[[noreturn]] void fail(const std::string& what) { throw Error(what + ": " + std::strerror(errno)); }
 
 Handle initialise() {
   hwloc_topology_t topology = nullptr;
@@ -69,8 +67,8 @@ std::optional<int> ways_of(const hwloc_obj_attr_u::hwloc_cache_attr_s& cache) {
 
 Cache describe_cache(const hwloc_obj& object) {
   const auto& cache = object.attr->cache;
-  return {static_cast<int>(cache.depth), kind_of(cache.type),  static_cast<std::int64_t>(cache.size),
-          static_cast<int>(cache.linesize), ways_of(cache), pus_of(object.cpuset)};
+  return {static_cast<int>(cache.depth),    kind_of(cache.type), static_cast<std::int64_t>(cache.size),
+          static_cast<int>(cache.linesize), ways_of(cache),      pus_of(object.cpuset)};
 }
 
 // A memory-side cache belongs to a NUMA node, not to cores, and is in the tree alone. Before hwloc 2.1 it was an L3.
@@ -191,8 +189,7 @@ Topology load_synthetic(const std::string& description) {
   const Handle handle = initialise();
   if (hwloc_topology_set_synthetic(handle.get(), description.c_str()) != 0)
     fail("hwloc cannot read the synthetic description '" + description + "'");
-  if (hwloc_topology_load(handle.get()) != 0)
-    fail("hwloc cannot build a topology from '" + description + "'");
+  if (hwloc_topology_load(handle.get()) != 0) fail("hwloc cannot build a topology from '" + description + "'");
   return describe(handle.get());
 }
 

@@ -24,7 +24,9 @@ Samples recorded(const std::string& name) {
   return samples;
 }
 
-bool near(double a, double b, double tolerance = 1e-9) { return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b)); }
+bool near(double a, double b, double tolerance = 1e-9) {
+  return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b));
+}
 
 Samples upwards(int n) {
   Samples samples;
@@ -96,7 +98,8 @@ void outliers_are_kept_and_counted() {
   const Estimate after = median_estimate(samples);
   CHECK(near(after.value, before.value, 0.05));
   CHECK(after.n == n + added);
-  CHECK(near(outlier_share(samples), (share * static_cast<double>(n) + static_cast<double>(added)) / static_cast<double>(n + added), 0.02));
+  CHECK(near(outlier_share(samples),
+             (share * static_cast<double>(n) + static_cast<double>(added)) / static_cast<double>(n + added), 0.02));
   CHECK(outlier_share(upwards(9)) == 0);
 }
 

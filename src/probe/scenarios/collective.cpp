@@ -12,7 +12,8 @@ namespace {
 
 class Collective final : public Scenario {
  public:
-  explicit Collective(Context& ctx) : ctx_(ctx), sizes_(size_ladder(ctx, 8, std::max<std::int64_t>(1 << 20, ctx.plan.llc_bytes() / 8))) {
+  explicit Collective(Context& ctx)
+      : ctx_(ctx), sizes_(size_ladder(ctx, 8, std::max<std::int64_t>(1 << 20, ctx.plan.llc_bytes() / 8))) {
     for (auto& size : sizes_) size = std::max<std::int64_t>(8, size / 8 * 8);
     sizes_.erase(std::unique(sizes_.begin(), sizes_.end()), sizes_.end());
     const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()) * ctx.size);
@@ -82,9 +83,8 @@ class Collective final : public Scenario {
   static constexpr const char* operations[] = {"bcast", "allreduce", "allgather", "alltoall"};
 
   std::size_t blocks() const {
-    return operation_ == Operation::allgather || operation_ == Operation::alltoall
-               ? static_cast<std::size_t>(ctx_.size)
-               : 1;
+    return operation_ == Operation::allgather || operation_ == Operation::alltoall ? static_cast<std::size_t>(ctx_.size)
+                                                                                   : 1;
   }
   std::span<std::byte> block(const Buffer& buffer, std::size_t b) const { return {buffer.data() + b * bytes_, bytes_}; }
 

@@ -38,8 +38,7 @@ void copy_non_temporal(std::byte* to, const std::byte* from, std::size_t bytes) 
 class Floor final : public Scenario {
  public:
   explicit Floor(Context& ctx) : ctx_(ctx), sizes_(size_ladder(ctx, 64, 4 * ctx.plan.llc_bytes())) {
-    if (!ctx.start_line->shared_memory())
-      throw Unavailable("the two ranks are on different nodes and share no memory");
+    if (!ctx.start_line->shared_memory()) throw Unavailable("the two ranks are on different nodes and share no memory");
     const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()));
     void* base = nullptr;
     const auto wanted = static_cast<MPI_Aint>(ctx.rank == 0 ? largest + 3 * page : 0);
@@ -152,7 +151,7 @@ class Floor final : public Scenario {
   void bounce_flag(std::span<double> values) {
     constexpr int round_trips = 32;
     std::atomic<std::uint64_t>&mine = flags_[ctx_.rank == 0 ? 0 : peer_flag],
-                              &theirs = flags_[ctx_.rank == 0 ? peer_flag : 0];
+    &theirs = flags_[ctx_.rank == 0 ? peer_flag : 0];
     const Ticks start = now();
     for (int i = 0; i < round_trips; ++i) {
       ++flag_count_;

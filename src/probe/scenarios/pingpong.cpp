@@ -19,8 +19,8 @@ class PingPong final : public Scenario {
   explicit PingPong(Context& ctx) : ctx_(ctx) {
     for (const auto size : dense_size_ladder(ctx, 1, 4 * ctx.plan.llc_bytes()))
       for (const char* state : {"invalid", "exclusive", "modified", "reused"}) cases_.push_back({size, state});
-    const auto largest = std::max_element(cases_.begin(), cases_.end(),
-                                          [](const Case& a, const Case& b) { return a.size < b.size; });
+    const auto largest =
+        std::max_element(cases_.begin(), cases_.end(), [](const Case& a, const Case& b) { return a.size < b.size; });
     send_ = Buffer(static_cast<std::size_t>(largest->size));
     receive_ = Buffer(static_cast<std::size_t>(largest->size));
   }

@@ -167,8 +167,12 @@ class Stride final : public Scenario {
     MPI_Type_vector(static_cast<int>(l.inner), 1, static_cast<int>(l.inner_step), MPI_DOUBLE, &type);
     if (l.outer > 1) {
       inner = type;
-      if (l.inner_step == 1) MPI_Type_vector(static_cast<int>(l.outer), static_cast<int>(l.inner), static_cast<int>(l.outer_step), MPI_DOUBLE, &type);
-      else MPI_Type_create_hvector(static_cast<int>(l.outer), 1, static_cast<MPI_Aint>(l.outer_step * element), inner, &type);
+      if (l.inner_step == 1)
+        MPI_Type_vector(static_cast<int>(l.outer), static_cast<int>(l.inner), static_cast<int>(l.outer_step),
+                        MPI_DOUBLE, &type);
+      else
+        MPI_Type_create_hvector(static_cast<int>(l.outer), 1, static_cast<MPI_Aint>(l.outer_step * element), inner,
+                                &type);
       MPI_Type_free(&inner);
     }
     MPI_Type_commit(&type);

@@ -1,0 +1,63 @@
+// What was measured of one case, and how it becomes lines of output. Samples of all ranks meet at rank 0.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "probe/context.hpp"
+#include "probe/counters.hpp"
+#include "probe/emit.hpp"
+#include "probe/scenario.hpp"
+
+namespace nearfield::probe {
+
+using Seconds = double;
+
+// One case's measurements on this rank.
+struct CaseData {
+  std::vector<std::vector<double>> samples;  // [metric], in ticks or counts
+  std::vector<double> starts;                // when this rank left the start line, ticks
+  std::vector<std::int64_t> events;          // summed over counted repetitions
+  int counted = 0;
+  Sampled sampled;     // lines of the stated buffers
+  std::string state;   // that they should be in
+  Seconds spent = 0;   // measuring it; rank 0's
+  Seconds sanity = 0;  // the first check of it took
+  bool done = false;
+};
+
+/// "size_bytes=8 state=invalid"
+std::string describe(const Parameters& parameters);
+
+/// Collective over ctx.timed; only rank 0's emitter writes.
+class Reporter {
+ public:
+  Reporter(Context& ctx, const Spec& spec, Emitter& emit) : ctx_(ctx), spec_(spec), emit_(emit) {}
+
+  /// Every metric of the case, the skew of its starts, verdicts on its buffers, and events counted.
+  void report_case(const Parameters& parameters, const CaseData& data, const std::vector<Counters::Event>& events);
+  /// What this machine cannot give, with reasons.
+  void report_missing(const std::vector<Counters::Event>& events, const std::vector<MissingCase>& cases);
+
+ private:
+  JsonObject header(const char* type, const std::string& metric, const std::string& unit,
+                    const Parameters& parameters) const;
+  std::vector<double> in_unit(std::vector<double> samples, const std::string& unit) const;
+  std::vector<double> of_receiver(std::vector<double> mine) const;
+  void emit_samples(const Metric& metric, std::string side, const std::vector<double>& samples);
+  void report_metric(std::size_t m);
+  void report_skew();
+  void report_verdicts();
+  void report_events(const std::vector<Counters::Event>& events);
+  void emit_missing(const std::string& metric, const std::string& unit, const Parameters& parameters,
+                    const std::string& reason);
+
+  Context& ctx_;
+  const Spec& spec_;
+  Emitter& emit_;
+  const Parameters* parameters_ = nullptr;  // of the case being reported
+  const CaseData* data_ = nullptr;
+};
+
+}  // namespace nearfield::probe
