@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV   := .venv
 NF     := $(VENV)/bin/nearfield
-NATIVE := $(shell find src -type f) CMakeLists.txt
+# What the extension module is made of; the engine is built by `nearfield` itself, once per MPI.
+NATIVE := $(shell find src/base src/topology src/python -type f) CMakeLists.txt
 
 .PHONY: demo test bench lint clean
 demo: $(VENV)/.installed
@@ -18,24 +19,26 @@ bench: $(VENV)/.installed
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
-	$(VENV)/bin/clang-format --dry-run --Werror $$(git ls-files 'src/*.[ch]pp' 'tests/*.cpp')
+	$(VENV)/bin/clang-format --dry-run --Werror $$(git ls-files '*.cpp' '*.hpp')
 	$(VENV)/bin/python tests/lint_dependencies.py
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV) || { echo "error: '$(PYTHON) -m venv' failed; install Python 3.10+ with venv (Debian: apt install python3-venv)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "error: $(PYTHON) is older than 3.10; set PYTHON=..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "error: '$(PYTHON) -m venv' failed; install Python 3.10+ with venv (Debian: apt install python3-venv)"; exit 1; }
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(NATIVE)
 	@$(VENV)/bin/python -c "import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path('include') + '/Python.h'))" || { echo "error: Python's headers are missing; install them (Debian: apt install python3-dev)"; exit 1; }
 	@command -v $${CXX:-c++} >/dev/null || { echo "error: no C++ compiler; install one (Debian: apt install g++) or set CXX"; exit 1; }
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e .
+	@echo "setting up: an MPI, CMake, hwloc and Python packages into $(VENV) (about a minute)"
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout 'selenium>=4.20'
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout 'selenium>=4.20'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check ruff clang-format
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check ruff==0.17.5 clang-format==23.1.5
 	@touch $@
 
 clean:
