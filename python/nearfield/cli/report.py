@@ -1,5 +1,60 @@
-"""`nearfield report`: being written."""
+"""`nearfield report`: one HTML page about a profile, and its most important findings in the terminal."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from nearfield.errors import UsageError
+from nearfield.profile import find_profile, load
+from nearfield.report.findings import Finding, findings
+
+TOLD = 4  # findings in the terminal
 
 
-def command() -> None:
-    """One HTML page about a profile."""
+def command(
+    profile: Annotated[
+        Path | None,
+        typer.Argument(help="./nearfield-profile, or the only one here, if absent.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Default: report.html in the profile's folder."),
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Write one self-contained HTML page about a profile: findings, rules, plots, provenance."""
+    from nearfield.report.page import write  # plotly takes a while to import, and other verbs do not need it
+
+    loaded = load(find_profile(profile))
+    path = write(loaded, _target(loaded.path, out))
+    console = Console(highlight=False, soft_wrap=not Console().is_terminal)
+    _tell(console, findings(loaded))
+    console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
+    if open_it and not webbrowser.open(path.resolve().as_uri()):
+        console.print(Text("no browser could be opened; open that file in one", style="yellow"))
+
+
+def _target(folder: Path, out: Path | None) -> Path:
+    """UsageError where a folder is named, or the folder of the file does not exist."""
+    path = folder / "report.html" if out is None else out
+    if path.is_dir():
+        raise UsageError(f"'{path}' is a folder", f"Name a file: -o {path / 'report.html'}.")
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder '{path.parent}'", "Make it, or name another file with -o.")
+    return path
+
+
+def _tell(console: Console, found: list[Finding]) -> None:
+    told = [f for f in found if f.level != "note"][:TOLD] or found[:TOLD]
+    for finding in told:
+        console.print(Text(f"• {finding.text}"))
+    if len(found) > len(told):
+        console.print(Text(f"  and {len(found) - len(told)} more in the report", style="dim"))
+    if told:
+        console.print()

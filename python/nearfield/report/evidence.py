@@ -1,0 +1,162 @@
+"""Picks curves out of records. What a finding or a rule may use is what `curve` gives by default: stable values of
+buffers that were not seen in another state than they should have been in. Plots ask for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import polars as pl
+
+from nearfield.profile import Profile, where
+from nearfield.profile.compare import Estimate, ratio_of
+from nearfield.topology import DISTANCES
+
+MOST_DRAWN = 12
+
+_BETWEEN = {
+    "same-core": "between the hardware threads of one core",
+    "shared-l2": "between cores that share an L2 cache",
+    "shared-l3": "between cores that share an L3 cache",
+    "same-numa": "between cores of one NUMA node",
+    "same-package": "between cores of one package",
+    "same-node": "between packages",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pair of ranks ran; both None: all ranks took part."""
+
+    distance: str | None
+    pair: str | None
+
+    @property
+    def label(self) -> str:
+        """'shared-l3, 0-1'."""
+        return ", ".join(part for part in (self.distance, self.pair) if part) or "all ranks"
+
+    @property
+    def words(self) -> str:
+        """'between cores that share an L3 cache'."""
+        known = _BETWEEN.get(self.distance or "")
+        return known or ("between nodes" if is_network(self.distance) else f"at distance {self.distance}")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One record; value and interval in its unit (ns for times)."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    stable: bool
+    verdict: str | None = None
+    note: str | None = None
+    unit: str = "ns"
+
+    @property
+    def estimate(self) -> Estimate:
+        return Estimate(self.value, self.low, self.high)
+
+    @property
+    def decides(self) -> bool:
+        """May a decision use it?"""
+        return self.stable and self.verdict != "refuted"
+
+    def scaled(self, factor: float, unit: str) -> Point:
+        return Point(
+            self.value * factor, self.low * factor, self.high * factor,
+            self.n, self.stable, self.verdict, self.note, unit,
+        )  # fmt: skip
+
+
+Curve = dict[Any, Point]
+
+
+def is_network(distance: str | None) -> bool:
+    return (distance or "").startswith("network")
+
+
+def places(records: pl.DataFrame, scenario: str) -> list[Place]:
+    """The places of a scenario, nearest first; in the order of the records within one distance."""
+    found = records.filter(pl.col("scenario") == scenario).select("distance", "pair").unique(maintain_order=True)
+    order = {name: rank for rank, name in enumerate(DISTANCES)}
+    listed = [Place(*row) for row in found.iter_rows() if row[1] is not None]
+    return sorted(listed, key=lambda p: (order.get(p.distance or "", len(order)), p.distance or ""))
+
+
+def one_per_distance(records: pl.DataFrame, scenario: str) -> list[Place]:
+    """The first pair of each distance."""
+    first: dict[str | None, Place] = {}
+    for place in places(records, scenario):
+        first.setdefault(place.distance, place)
+    return list(first.values())
+
+
+def drawn_places(records: pl.DataFrame, scenario: str) -> list[Place]:
+    """The places that get plots of their own: all, or one for each distance where a page would not hold all."""
+    found = places(records, scenario)
+    return found if len(found) <= MOST_DRAWN else one_per_distance(records, scenario)
+
+
+def narrowed(profile: Profile) -> Profile:
+    """Without the records of pairs that are not drawn: there may be thousands."""
+    scenarios = profile.records["scenario"].unique(maintain_order=True)
+    drawn = {place.pair for name in scenarios for place in drawn_places(profile.records, name)}
+    kept = profile.records.filter(pl.col("pair").is_null() | pl.col("pair").is_in(drawn))
+    return replace(profile, records=kept)
+
+
+def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl.DataFrame:
+    """`where`, but a column that no record has means that there is nothing, unless None is wanted."""
+    if place is not None:
+        wanted = {**wanted, "distance": place.distance, "pair": place.pair}
+    missing = [name for name in wanted if name not in records.columns]
+    if any(wanted[name] is not None for name in missing):
+        return records.clear()
+    return where(records, **{name: value for name, value in wanted.items() if name not in missing})
+
+
+def curve(
+    records: pl.DataFrame,
+    scenario: str,
+    metric: str,
+    *,
+    place: Place | None = None,
+    x: str = "size_bytes",
+    deciding: bool = True,
+    **fixed: Any,
+) -> Curve:
+    """x -> point, ascending; only what a decision may use unless `deciding` is False. Nulls are left out."""
+    rows = pick(records, place, scenario=scenario, metric=metric, **fixed)
+    if x not in rows.columns:
+        return {}
+    rows = rows.filter(pl.col("value").is_not_null() & pl.col(x).is_not_null()).sort(x)
+    points = {row[x]: point_of(row) for row in rows.iter_rows(named=True)}
+    return {key: point for key, point in points.items() if point.decides} if deciding else points
+
+
+def point_of(row: Mapping[str, Any]) -> Point:
+    value = row["value"]
+    low, high = (value if row[name] is None else row[name] for name in ("low", "high"))
+    return Point(value, low, high, row["n"], row["stable"], row["verdict"], row["note"], row["unit"])
+
+
+def shared(*curves: Mapping[Any, Any]) -> list[Any]:
+    """The x that all of them have, ascending."""
+    return sorted(reduce(set.intersection, (set(c) for c in curves)))
+
+
+def ratios(numerators: Curve, denominators: Curve) -> dict[Any, Estimate]:
+    """x -> numerator / denominator with its interval, where both have a value above 0."""
+    found = {x: ratio_of(denominators[x].estimate, numerators[x].estimate) for x in shared(numerators, denominators)}
+    return {x: ratio for x, ratio in found.items() if ratio is not None}
+
+
+def prefix(profile: Profile, place: Place, scenario: str = "pingpong") -> str:
+    """'between packages: ' where a sentence must say which pair it is about; '' if there is only one distance."""
+    return f"{place.words}: " if len(one_per_distance(profile.records, scenario)) > 1 else ""

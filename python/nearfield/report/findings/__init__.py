@@ -1,0 +1,64 @@
+"""Findings: what a profile shows, in plain words with numbers, each from stable records only.
+
+A new finding is one function (Profile -> findings; pure) in a file of this folder, and its name in FINDERS.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import narrowed
+from nearfield.report.findings import (
+    buffer_state,
+    collectives,
+    distances,
+    headroom,
+    load,
+    pages,
+    pollution,
+    quality,
+    single_copy,
+    steps,
+    strides,
+)
+from nearfield.report.findings.finding import LEVELS, Finding, Level
+
+FINDERS: tuple[Callable[[Profile], list[Finding]], ...] = (
+    headroom.worst_range,
+    steps.steps,
+    single_copy.single_copy,
+    headroom.by_range,
+    strides.vectors,
+    strides.faces,
+    buffer_state.buffer_state,
+    pollution.after_the_call,
+    pollution.evicted,
+    pages.first_touch,
+    pages.reading,
+    load.load,
+    collectives.against_messages,
+    collectives.jump,
+    distances.distances,
+)
+# About the measurement: these see the records of all pairs, those above only of the pairs that are drawn.
+NOTES: tuple[Callable[[Profile], list[Finding]], ...] = (quality.unstable, quality.refuted, quality.counters)
+
+
+def findings(profile: Profile) -> list[Finding]:
+    """All findings, most important first: by level, then by what is at stake; the first one of every topic before the
+    second one of any (a machine with five distances has five of most)."""
+    small = narrowed(profile)
+    found = [finding for finder in FINDERS for finding in finder(small)]
+    found += [finding for finder in NOTES for finding in finder(profile)]
+    found.sort(key=lambda f: (LEVELS.index(f.level), -f.weight))
+    seen: Counter[tuple[str, str]] = Counter()
+    ranked = []
+    for finding in found:
+        ranked.append((LEVELS.index(finding.level), seen[finding.level, finding.topic], -finding.weight))
+        seen[finding.level, finding.topic] += 1
+    return [f for _, f in sorted(zip(ranked, found, strict=True), key=lambda pair: pair[0])]
+
+
+__all__ = ["FINDERS", "NOTES", "Finding", "Level", "findings"]

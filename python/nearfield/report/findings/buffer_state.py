@@ -1,0 +1,81 @@
+"""What it is worth to have message buffers in the cache when they are sent and received (S0.2, S0.6)."""
+
+from __future__ import annotations
+
+from nearfield.profile import Profile
+from nearfield.profile.compare import Estimate
+from nearfield.report.evidence import Place, one_per_distance, prefix
+from nearfield.report.findings.finding import Finding
+from nearfield.report.measures import state_gains
+from nearfield.report.words import listed, percent, sentence
+from nearfield.units import format_bytes
+
+LEAST = 0.05
+CALLS = (("send", "sender", "MPI_Send"), ("receive", "receiver", "MPI_Recv"))
+
+
+def buffer_state(profile: Profile) -> list[Finding]:
+    return [f for place in one_per_distance(profile.records, "pingpong") for f in _at(profile, place)]
+
+
+def significant(gains: dict[int, Estimate]) -> dict[int, Estimate]:
+    """Gains that are surely there: at least 5 %, with an interval above 0."""
+    return {size: gain for size, gain in gains.items() if gain.low > 0 and gain.value >= LEAST}
+
+
+def best_gains(profile: Profile, place: Place, metric: str, side: str | None) -> dict[int, Estimate]:
+    """size -> the larger of the gains of exclusive and modified buffers."""
+    best: dict[int, Estimate] = {}
+    for state in ("exclusive", "modified"):
+        for size, gain in state_gains(profile.records, place, metric, side, state).items():
+            if size not in best or gain.value > best[size].value:
+                best[size] = gain
+    return dict(sorted(best.items()))
+
+
+def _at(profile: Profile, place: Place) -> list[Finding]:
+    parts: list[str] = []
+    numbers: dict[str, float | int | str] = {}
+    measured, last = 0, 0
+    for metric, side, call in CALLS:
+        gains = best_gains(profile, place, metric, side)
+        measured += len(gains)
+        sure = significant(gains)
+        if not sure:
+            continue
+        peak = max(sure, key=lambda size: sure[size].value)
+        last = max(last, *sure)
+        parts.append(f"{call} returns up to {percent(sure[peak].value)} sooner (at {format_bytes(peak)})")
+        numbers |= {f"{metric}_gain": sure[peak].value, f"{metric}_peak_bytes": peak}
+    if not measured:
+        return []
+    where = prefix(profile, place)
+    if not parts:
+        return [_no_gain(where, measured)]
+    return [
+        Finding(
+            topic="buffer-state",
+            title="Messages in the cache are cheaper",
+            statement=sentence(
+                f"{where}when both ranks have their buffers in the cache rather than in memory, {listed(parts)}; "
+                f"the largest message that gains is {format_bytes(last)}."
+            ),
+            action="Send data right after computing it, and receive into a buffer that was used recently.",
+            numbers={**numbers, "last_bytes": last},
+            weight=2.5,
+        )
+    ]
+
+
+def _no_gain(where: str, measured: int) -> Finding:
+    return Finding(
+        topic="buffer-state",
+        title="No gain from cached buffers",
+        statement=sentence(
+            f"{where}in none of {measured} comparisons was a message faster by {percent(LEAST)} or more because its "
+            "buffers were in the cache."
+        ),
+        level="fact",
+        numbers={"comparisons": measured},
+        weight=1,
+    )

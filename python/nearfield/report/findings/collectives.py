@@ -1,0 +1,89 @@
+"""Collective operations against one message of the same size, and where their time jumps (S2.4's baseline)."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import Curve, curve, one_per_distance, pick, ratios
+from nearfield.report.findings.finding import Finding
+from nearfield.report.measures import half_round_trip
+from nearfield.report.words import listed, times
+from nearfield.units import format_bytes
+
+NAMES = {
+    "bcast": "MPI_Bcast",
+    "allreduce": "MPI_Allreduce",
+    "allgather": "MPI_Allgather",
+    "alltoall": "MPI_Alltoall",
+}
+_JUMP = 1.5
+
+
+def against_messages(profile: Profile) -> list[Finding]:
+    """Each operation in messages (half round trips) of the same size, where that is most."""
+    near = one_per_distance(profile.records, "pingpong")[-1:]
+    result = []
+    for ranks in rank_counts(profile.records):
+        parts, numbers = [], {}
+        for operation, name in NAMES.items():
+            cost = ratios(_times(profile, operation, ranks), half_round_trip(profile.records, near[0])) if near else {}
+            if cost:
+                worst = max(cost, key=lambda size: cost[size].value)
+                parts.append(f"{name} up to {times(cost[worst].value)} (at {format_bytes(worst)})")
+                numbers[f"{operation}_factor"] = cost[worst].value
+        if parts:
+            result.append(
+                Finding(
+                    topic="collectives",
+                    title="Collectives in messages",
+                    statement=f"Over {ranks} ranks, in units of one message of the same size ({near[0].words}): "
+                    f"{listed(parts)}.",
+                    numbers={"ranks": ranks, **numbers},
+                )
+            )
+    return result
+
+
+def jump(profile: Profile) -> list[Finding]:
+    """The largest growth of the time beyond that of the size, between neighbouring sizes."""
+    found = [
+        (growth, operation, ranks, before, after)
+        for ranks in rank_counts(profile.records)
+        for operation in NAMES
+        for growth, before, after in _growths(_times(profile, operation, ranks))
+    ]
+    if not found or max(found)[0] < _JUMP:
+        return []
+    growth, operation, ranks, before, after = max(found)
+    return [
+        Finding(
+            topic="collectives",
+            title=f"{NAMES[operation]} jumps at {format_bytes(after)}",
+            statement=(
+                f"{NAMES[operation]} over {ranks} ranks takes {times(growth)} as long for {format_bytes(after)} as for "
+                f"{format_bytes(before)}, more than its size grows: it changes how it works between the two."
+            ),
+            numbers={"operation": operation, "factor": growth, "before_bytes": before, "after_bytes": after},
+            weight=growth / 2,
+        )
+    ]
+
+
+def rank_counts(records: pl.DataFrame) -> list[int]:
+    rows = pick(records, scenario="collective", metric="time")
+    return sorted(rows["ranks"].drop_nulls().unique()) if "ranks" in rows.columns else []
+
+
+def _times(profile: Profile, operation: str, ranks: int) -> Curve:
+    return curve(profile.records, "collective", "time", operation=operation, ranks=ranks)
+
+
+def _growths(times_: Curve) -> list[tuple[float, int, int]]:
+    """(time ratio, size before, size after) where the time grows faster than the size, sizes within a factor 4."""
+    sizes = list(times_)
+    return [
+        (times_[b].value / times_[a].value, a, b)
+        for a, b in zip(sizes, sizes[1:], strict=False)
+        if b <= 4 * a and times_[b].low / times_[a].high > b / a
+    ]

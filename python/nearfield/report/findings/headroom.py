@@ -1,0 +1,129 @@
+"""How much of what the caches allow this MPI moves. The floor is a flag and one copy between the same two cores."""
+
+from __future__ import annotations
+
+import math
+
+from nearfield.profile import Profile
+from nearfield.profile.compare import Estimate, geometric_mean
+from nearfield.report.evidence import Place, one_per_distance, prefix
+from nearfield.report.findings.finding import Finding
+from nearfield.report.measures import floor_shares, half_round_trip, message_floor
+from nearfield.report.words import percent, sentence
+from nearfield.units import format_bytes, format_ns
+
+ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the worst one
+GOOD = 0.8
+TYPICAL = 64 << 10  # the loss is told for the size of the range that is nearest to this
+BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
+
+
+def worst_range(profile: Profile) -> list[Finding]:
+    """Where the smallest share is reached, and what one typical message loses there."""
+    return [f for place in one_per_distance(profile.records, "pingpong") for f in _worst_at(profile, place)]
+
+
+def by_range(profile: Profile) -> list[Finding]:
+    """The share in every range of sizes."""
+    return [f for place in one_per_distance(profile.records, "pingpong") for f in _ranges_at(profile, place)]
+
+
+def _worst_at(profile: Profile, place: Place) -> list[Finding]:
+    shares = _cacheable(profile, floor_shares(profile.records, place))
+    if not shares:
+        return []
+    sizes = _around_worst(shares)
+    share = _mean(shares, sizes)
+    if min(s.value for s in shares.values()) >= GOOD:
+        return [_near_the_floor(profile, place, shares)]
+    typical = min(sizes, key=lambda size: abs(math.log(size / TYPICAL)))
+    time = half_round_trip(profile.records, place)[typical].value
+    floor = message_floor(profile.records, place)[typical].value
+    return [
+        Finding(
+            topic="headroom",
+            title=f"{percent(share)} of what the caches allow",
+            statement=sentence(
+                f"{prefix(profile, place)}{_between(sizes)} this MPI moves {percent(share)} of what these caches "
+                f"allow: a {format_bytes(typical)} message takes {format_ns(time)}, a flag and one copy between the "
+                f"same two cores {format_ns(floor)}. {format_ns(time - floor)} of each such message are lost."
+            ),
+            level="loss" if share < GOOD else "fact",
+            numbers={
+                "share": share, "from_bytes": sizes[0], "to_bytes": sizes[-1], "typical_bytes": typical,
+                "time_ns": time, "floor_ns": floor, "lost_ns": time - floor,
+            },
+            weight=10 / share,
+        )
+    ]  # fmt: skip
+
+
+def _ranges_at(profile: Profile, place: Place) -> list[Finding]:
+    shares = floor_shares(profile.records, place)
+    edges = (0, *BOUNDS, math.inf)
+    groups = [[size for size in shares if low < size <= high] for low, high in zip(edges, edges[1:], strict=False)]
+    groups = [group for group in groups if group]
+    if len(groups) < 2:
+        return []
+    parts = [f"{_range(group)} {percent(_mean(shares, group))}" for group in groups]
+    return [
+        Finding(
+            topic="headroom",
+            title="Share of the floor by size",
+            statement=sentence(
+                f"{prefix(profile, place)}of the speed that a flag and one copy would have, this MPI reaches: "
+                f"{'; '.join(parts)}."
+            ),
+            numbers={f"share_to_{group[-1]}": _mean(shares, group) for group in groups},
+            weight=3,
+        )
+    ]
+
+
+def _cacheable(profile: Profile, shares: dict[int, Estimate]) -> dict[int, Estimate]:
+    """Beyond the last-level cache it is memory that allows or does not."""
+    llc = profile.machine.llc_bytes
+    return {size: share for size, share in shares.items() if llc is None or size <= llc}
+
+
+def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Finding:
+    least = min(shares, key=lambda size: shares[size].value)
+    return Finding(
+        topic="headroom",
+        title="As fast as the caches allow",
+        statement=sentence(
+            f"{prefix(profile, place)}at every size measured this MPI moves at least {percent(shares[least].value)} of "
+            f"what these caches allow (least at {format_bytes(least)})."
+        ),
+        level="good",
+        numbers={"share": shares[least].value, "from_bytes": min(shares), "to_bytes": max(shares)},
+    )
+
+
+def _around_worst(shares: dict[int, Estimate]) -> list[int]:
+    """The run of neighbouring sizes around the worst one that are nearly as bad."""
+    sizes = sorted(shares)
+    values = [shares[size].value for size in sizes]
+    worst = values.index(min(values))
+    first = last = worst
+    while first > 0 and values[first - 1] <= ALIKE * values[worst]:
+        first -= 1
+    while last + 1 < len(sizes) and values[last + 1] <= ALIKE * values[worst]:
+        last += 1
+    return sizes[first : last + 1]
+
+
+def _mean(shares: dict[int, Estimate], sizes: list[int]) -> float:
+    return geometric_mean(shares[size].value for size in sizes) or math.nan
+
+
+def _between(sizes: list[int]) -> str:
+    if len(sizes) == 1:
+        return f"at {format_bytes(sizes[0])}"
+    return f"between {format_bytes(sizes[0])} and {format_bytes(sizes[-1])}"
+
+
+def _range(sizes: list[int]) -> str:
+    if len(sizes) == 1:
+        return format_bytes(sizes[0])
+    return f"{format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"

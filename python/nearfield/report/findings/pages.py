@@ -1,0 +1,123 @@
+"""What fresh memory costs, private and in a shared window, with ordinary pages and with huge ones (S1.3, S1.4)."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nearfield.profile import Profile
+from nearfield.profile.compare import Estimate
+from nearfield.report.evidence import Point, curve, pick, ratios, shared
+from nearfield.report.findings.finding import Finding
+from nearfield.report.words import listed, sentence, times
+from nearfield.units import format_bytes, format_count, format_ns
+
+NAMES = {
+    "private": "private memory",
+    "private-huge": "private memory with huge pages",
+    "window": "a shared window",
+    "window-huge": "a shared window with huge pages",
+}
+MIB = 1 << 20
+_CLEAR = 1.05
+
+
+def first_touch(profile: Profile) -> list[Finding]:
+    """Page faults and time per MiB at the largest size; the gain of huge pages under a window."""
+    faults = _by_memory(profile.records, "first_touch_faults")
+    sizes = [size for memory in faults.values() for size in memory]
+    if not sizes:
+        return []
+    size = max(sizes)
+    time = _by_memory(profile.records, "first_touch")
+    parts, numbers = [], {"bytes": size}
+    for memory, name in NAMES.items():
+        if size in faults[memory]:
+            parts.append(f"{name} {_cost(faults[memory][size], time[memory].get(size), size)}")
+            numbers[f"faults_per_mib_{memory}"] = faults[memory][size].value * MIB / size
+    gain, action = _huge_gain(profile, time, faults, size)
+    return [
+        Finding(
+            topic="pages",
+            title="Fresh memory",
+            statement=sentence(f"first touch of {format_bytes(size)}, per MiB: {'; '.join(parts)}. {gain}").strip(),
+            level="loss" if action else "fact",
+            action=action,
+            numbers=numbers,
+            weight=1.2,
+        )
+    ]
+
+
+def reading(profile: Profile) -> list[Finding]:
+    """Reading memory again: does the window cost more than private memory, do huge pages help?"""
+    time = _by_memory(profile.records, "traverse")
+    parts, numbers = [], {}
+    for memory in ("private", "window-huge"):
+        found = ratios(time["window"], time[memory])
+        if found:
+            size = max(found)
+            parts.append(_reading_words(memory, found[size], size))
+            numbers |= {f"window_over_{memory}": found[size].value, "bytes": size}
+    if not parts:
+        return []
+    return [
+        Finding(
+            topic="pages",
+            title="Reading memory again",
+            statement=f"Reading a shared window again takes {listed(parts)}.",
+            numbers=numbers,
+            weight=1.1,
+        )
+    ]
+
+
+def _by_memory(records: pl.DataFrame, metric: str) -> dict[str, dict[int, Point]]:
+    return {memory: curve(records, "pages", metric, memory=memory) for memory in NAMES}
+
+
+def _cost(faults: Point, time: Point | None, size: int) -> str:
+    count = f"{format_count(round(faults.value * MIB / size, 2))} page faults"
+    return count + (f" and {format_ns(time.value * MIB / size)}" if time else "")
+
+
+def _huge_gain(
+    profile: Profile, time: dict[str, dict[int, Point]], faults: dict[str, dict[int, Point]], size: int
+) -> tuple[str, str]:
+    """What huge pages under a window change, and what to do; or why this machine cannot tell."""
+    missing = _why_missing(profile.records)
+    if missing:
+        return f"Huge pages under a window could not be had: {missing}.", ""
+    if size not in shared(faults["window"], faults["window-huge"]):
+        return "", ""
+    both = ratios(time["window"], time["window-huge"]).get(size)
+    if both and both.low > _CLEAR:
+        return (
+            f"Huge pages under the window make its first touch {times(both.value)} faster.",
+            _how(profile),
+        )
+    fewer = faults["window"][size].value / max(faults["window-huge"][size].value, 1)
+    if fewer <= 1:
+        return "", ""
+    words = f"With huge pages under it the window has {times(fewer)} fewer page faults"
+    return (f"{words}." if both else f"{words}; how much time that saves is not known: the times are not stable."), ""
+
+
+def _how(profile: Profile) -> str:
+    """The kernel's setting for shared memory decides; without root, MADV_COLLAPSE did it here."""
+    shmem = profile.machine.pages.shmem
+    setting = f" (now '{shmem}')" if shmem else ""
+    return (
+        "Allocate large windows once and keep them; with root, set /sys/kernel/mm/transparent_hugepage/shmem_enabled"
+        f"{setting} to 'within_size'; without, madvise(MADV_COLLAPSE) does it for one mapping."
+    )
+
+
+def _why_missing(records: pl.DataFrame) -> str | None:
+    rows = pick(records, scenario="pages", memory="window-huge").filter(pl.col("value").is_null())
+    return next(iter(rows["note"].drop_nulls()), None)
+
+
+def _reading_words(memory: str, ratio: Estimate, size: int) -> str:
+    same = ratio.low <= 1 <= ratio.high or abs(ratio.value - 1) < 0.05
+    how = "as long as" if same else f"{times(ratio.value)} as long as"
+    return f"{how} {NAMES[memory]} ({format_bytes(size)})"

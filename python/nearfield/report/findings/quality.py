@@ -1,0 +1,91 @@
+"""How far the measurement itself can be trusted: unstable values, refuted buffer states, missing counters."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nearfield.profile import Profile
+from nearfield.profile.compare import declared_metrics
+from nearfield.report.findings.finding import Finding
+from nearfield.report.words import listed, percent
+
+MANY = 0.1
+
+
+def unstable(profile: Profile) -> list[Finding]:
+    """The share of times whose interval is too wide, and where most of them are."""
+    times = _declared(profile).filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
+    wide = times.filter(~pl.col("stable"))
+    if not wide.height:
+        return []
+    share = wide.height / times.height
+    worst = (
+        times.group_by("scenario")
+        .agg((~pl.col("stable")).mean().alias("share"))
+        .sort("share", "scenario", descending=[True, False])
+    )
+    name, most = worst.row(0)
+    return [
+        Finding(
+            topic="quality",
+            title=f"{percent(share)} of the times are unstable",
+            statement=(
+                f"{wide.height} of {times.height} times ({percent(share)}) varied too much to be relied on, most in "
+                f"{name} ({percent(most)}); they are drawn hollow, and no finding uses them."
+            ),
+            level="note",
+            action="Measure again on a quiet machine, or longer (without --quick)." if share > MANY else "",
+            numbers={"unstable": wide.height, "times": times.height, "share": share},
+            weight=3 if share > MANY else 1,
+        )
+    ]
+
+
+def refuted(profile: Profile) -> list[Finding]:
+    """How many buffers were not in the state that was asked for."""
+    asked = _declared(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
+    wrong = asked.filter(pl.col("verdict") == "refuted")
+    if not wrong.height:
+        return []
+    return [
+        Finding(
+            topic="quality",
+            title="Buffers not in the state asked for",
+            statement=(
+                f"For {wrong.height} of {asked.height} times the buffers were checked and were not in the state they "
+                "were put into (a buffer larger than the caches cannot be in them, and neighbours push data out); no "
+                "finding about buffer states uses these."
+            ),
+            level="note",
+            numbers={"refuted": wrong.height, "asked": asked.height},
+            weight=2,
+        )
+    ]
+
+
+def counters(profile: Profile) -> list[Finding]:
+    """Which counters this machine cannot give, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, state in profile.run.counters.items():
+        if state != "available":
+            by_reason.setdefault(state, []).append(name)
+    return [
+        Finding(
+            topic="quality",
+            title="Counters that are not there",
+            statement=f"No count of {listed(names)}: {reason}.",
+            level="note",
+            numbers={"missing": len(names)},
+            weight=0.5,
+        )
+        for reason, names in by_reason.items()
+    ]
+
+
+def _declared(profile: Profile) -> pl.DataFrame:
+    """Without diagnostics, where the run says which metrics its scenarios have."""
+    declared = declared_metrics(profile.run)
+    if not declared:
+        return profile.records
+    pairs = pl.concat_str("scenario", pl.lit("/"), "metric").is_in([f"{s}/{m}" for s, m in declared])
+    return profile.records.filter(pairs)

@@ -1,0 +1,88 @@
+"""Is the kernel's single copy faster or slower than two cores copying in and out of shared memory?
+
+Copying in and out costs at least the slower of the two copies (if they overlap perfectly) and at most both, one
+after the other. Outside of these bounds the records decide; between them they do not, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import Curve, Place, one_per_distance, prefix, shared
+from nearfield.report.findings.finding import Finding
+from nearfield.report.measures import copies, flag, half_round_trip, switch_bytes
+from nearfield.report.words import no_single_copy, sentence, span, times
+from nearfield.units import format_bytes, format_ns, format_rate
+
+
+def single_copy(profile: Profile) -> list[Finding]:
+    result = []
+    for place in one_per_distance(profile.records, "pingpong"):
+        begin = switch_bytes(profile.run.switch, "single-copy", place)
+        if begin is not None:
+            result += _compare(profile, place, begin)
+    return result
+
+
+def _compare(profile: Profile, place: Place, begin: int) -> list[Finding]:
+    time = {s: p for s, p in half_round_trip(profile.records, place).items() if s > begin}
+    bounds = copying_bounds(profile.records, place)
+    slower = {s: time[s].low / bounds[s][1] for s in shared(time, bounds) if time[s].low > bounds[s][1]}
+    faster = {s: bounds[s][0] / time[s].high for s in shared(time, bounds) if time[s].high < bounds[s][0]}
+    if len(slower) > len(faster):
+        return [_slower(profile, place, time, bounds, slower)]
+    return [_faster(profile, place, time, bounds, faster)] if faster else []
+
+
+def copying_bounds(records: pl.DataFrame, place: Place) -> dict[int, tuple[float, float]]:
+    """size -> the least and the most (ns) that copying in and out may take: copies overlap perfectly, or not."""
+    signal = flag(records, place)
+    into = copies(records, place, "copy-local")
+    out_of = copies(records, place, "copy-remote")
+    if signal is None:
+        return {}
+    return {
+        s: (max(into[s].low, out_of[s].low), 2 * signal.high + into[s].high + out_of[s].high)
+        for s in shared(into, out_of)
+    }
+
+
+def _slower(
+    profile: Profile, place: Place, time: Curve, bounds: dict[int, tuple[float, float]], by: dict[int, float]
+) -> Finding:
+    worst = max(by, key=lambda size: by[size])
+    ratio = time[worst].value / bounds[worst][1]
+    off = no_single_copy(profile.run.mpi.family, profile.run.mpi.variables)
+    action = f"Worth a try: without single copy ({off}), then compare with 'nearfield diff'." if off else ""
+    return Finding(
+        topic="single-copy",
+        title=f"The kernel's copy is {times(ratio)} slower",
+        statement=sentence(
+            f"{prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
+            f"is slower than two copies by the cores themselves, even one after the other: a {format_bytes(worst)} "
+            f"message takes {format_ns(time[worst].value)} ({format_rate(worst / time[worst].value)}), copying it in "
+            f"and out at most {format_ns(bounds[worst][1])}."
+        ),
+        level="loss",
+        action=action,
+        numbers={"bytes": worst, "factor": ratio, "from_bytes": min(by), "to_bytes": max(by)},
+        weight=2 * ratio,
+    )
+
+
+def _faster(
+    profile: Profile, place: Place, time: Curve, bounds: dict[int, tuple[float, float]], by: dict[int, float]
+) -> Finding:
+    best = max(by, key=lambda size: by[size])
+    return Finding(
+        topic="single-copy",
+        title="Single copy pays",
+        statement=sentence(
+            f"{prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
+            f"is faster than copying in and out could be: a {format_bytes(best)} message takes "
+            f"{format_ns(time[best].value)}, the slower of the two copies alone {format_ns(bounds[best][0])}."
+        ),
+        level="good",
+        numbers={"bytes": best, "factor": by[best], "from_bytes": min(by), "to_bytes": max(by)},
+    )

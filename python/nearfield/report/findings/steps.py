@@ -1,0 +1,120 @@
+"""Sizes at which the MPI changes what it does, named by what was seen there; and how much the time jumps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearfield.profile import Profile
+from nearfield.profile.compare import Estimate, ratio_of
+from nearfield.profile.schema import Switch
+from nearfield.report.evidence import Place, one_per_distance, prefix
+from nearfield.report.findings.finding import Finding
+from nearfield.report.measures import half_round_trip
+from nearfield.report.words import listed, sentence, setting, times
+from nearfield.units import format_bytes
+
+NAMES = {
+    "eager-limit": "its eager limit",
+    "unattended-limit": "the largest message that it delivers without the receiver's help",
+    "single-copy": "where it begins to let the kernel copy",
+    "step": "a step in time only",
+}
+_BEYOND = {
+    "eager-limit": "MPI_Send returns only once the receive is posted",
+    "unattended-limit": (
+        "MPI_Send returns only once the receiver is inside MPI, so a receiver that computes stalls its sender"
+    ),
+    "single-copy": "the kernel copies the message straight from one rank's memory to the other's (single copy)",
+    "step": "nothing else that was looked for changes: neither does the sender begin to wait nor the kernel to copy",
+}
+_WORTH_A_WORD = 1.3
+
+
+@dataclass(frozen=True)
+class Jump:
+    """The time of the first message size after a switch against that of the last one before it."""
+
+    before: int
+    after: int
+    ratio: Estimate
+
+
+def steps(profile: Profile) -> list[Finding]:
+    """One finding for each size at which something changes; what changes at the same size is told together."""
+    result = []
+    for place in one_per_distance(profile.records, "pingpong") or _switch_places(profile):
+        own = [s for s in profile.run.switch if s.distance == place.distance and s.pair in (place.pair, None)]
+        for size in sorted({s.bytes for s in own}):
+            result.append(_step(profile, place, _telling([s for s in own if s.bytes == size])))
+    return result
+
+
+def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
+    """Only from stable times, and only if both sizes are within a factor of two of the switch."""
+    times_ = half_round_trip(profile.records, place)
+    before = [s for s in times_ if size / 2 <= s <= size]
+    after = [s for s in times_ if size < s <= 2 * size]
+    if not before or not after:
+        return None
+    ratio = ratio_of(times_[before[-1]].estimate, times_[after[0]].estimate)
+    return Jump(before[-1], after[0], ratio) if ratio else None
+
+
+def _telling(switches: list[Switch]) -> list[Switch]:
+    """In order. A Send that waits for the receive waits for the receiver to be inside MPI anyway."""
+    kinds = {s.kind for s in switches}
+    implied = "unattended-limit" if "eager-limit" in kinds else ""
+    return sorted((s for s in switches if s.kind != implied), key=lambda s: list(NAMES).index(s.kind))
+
+
+def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
+    size = switches[0].bytes
+    jump = jump_at(profile, place, size)
+    names = _names(switches)
+    beyond = listed([_BEYOND[s.kind] for s in switches])
+    factor = jump.ratio.value if jump else 1.0
+    numbers: dict[str, float | int | str] = {"bytes": size, "kinds": ",".join(s.kind for s in switches)}
+    if jump:
+        numbers |= {"factor": factor, "before_bytes": jump.before, "after_bytes": jump.after}
+    return Finding(
+        topic="steps",
+        title=f"Step at {format_bytes(size)}",
+        statement=sentence(
+            f"{prefix(profile, place)}the step at {format_bytes(size)} is {names}. Beyond it {beyond}. {_size_of(jump)}"
+        ).strip(),
+        level="loss" if factor >= _WORTH_A_WORD else "fact",
+        action=_action(profile, switches, factor),
+        numbers=numbers,
+        weight=factor,
+    )
+
+
+def _names(switches: list[Switch]) -> str:
+    """With the control variable that sets each; once if all have the same."""
+    causes = [f" ({s.name} = {s.value})" if s.name else "" for s in switches]
+    if len(set(causes)) == 1:
+        return listed([NAMES[s.kind] for s in switches]) + causes[0]
+    return listed([NAMES[s.kind] + cause for s, cause in zip(switches, causes, strict=True)])
+
+
+def _size_of(jump: Jump | None) -> str:
+    if jump is None:
+        return "How much time it costs cannot be said: the times around it are not stable."
+    sizes = f"a {format_bytes(jump.after)} message takes"
+    if jump.ratio.low <= 1.05 and jump.ratio.value < 1.1:
+        return f"The time does not jump there: {sizes} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
+    return f"{sentence(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
+
+
+def _action(profile: Profile, switches: list[Switch], factor: float) -> str:
+    eager = next((s for s in switches if s.kind == "eager-limit"), None)
+    if eager and eager.name and eager.value and factor >= _WORTH_A_WORD:
+        larger = setting(profile.run.mpi.family, eager.name, 16 * eager.value)
+        return f"Worth a try: a larger limit ({larger}), then measure again and compare with 'nearfield diff'."
+    if any(s.kind == "unattended-limit" for s in switches):
+        return "Let a receiver that computes for long call MPI_Test now and then, or post its receives early."
+    return ""
+
+
+def _switch_places(profile: Profile) -> list[Place]:
+    return list(dict.fromkeys(Place(s.distance, s.pair) for s in profile.run.switch))

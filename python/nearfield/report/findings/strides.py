@@ -1,0 +1,116 @@
+"""What it costs that a message's elements lie apart, and who packs them better (S3.1)."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nearfield.profile import Profile
+from nearfield.profile.compare import Estimate
+from nearfield.report.evidence import Curve, Place, curve, one_per_distance, pick, prefix, ratios, shared
+from nearfield.report.findings.finding import Finding
+from nearfield.report.words import listed, sentence, times
+from nearfield.units import format_bytes, format_ns
+
+TOLD = (8, 16, 64)
+_CLEAR = 1.15
+
+
+def vectors(profile: Profile) -> list[Finding]:
+    """Per distance the message size at which MPI's datatype loses most against packing by hand."""
+    result = []
+    for place in one_per_distance(profile.records, "stride"):
+        found = [f for size in _sizes(profile.records) if (f := _vector(profile, place, size))]
+        result += sorted(found, key=lambda f: -f.weight)[:1]
+    return result
+
+
+def faces(profile: Profile) -> list[Finding]:
+    """The three faces of a 3-D array, at the size where they differ most."""
+    result = []
+    for place in one_per_distance(profile.records, "stride"):
+        found = [f for size in _sizes(profile.records) if (f := _faces(profile, place, size))]
+        result += sorted(found, key=lambda f: -f.weight)[:1]
+    return result
+
+
+def _sizes(records: pl.DataFrame) -> list[int]:
+    return sorted(pick(records, scenario="stride")["size_bytes"].drop_nulls().unique().to_list())
+
+
+def _times(profile: Profile, place: Place, size: int, x: str, method: str) -> Curve:
+    return curve(
+        profile.records, "stride", "half_round_trip",
+        place=place, x=x, size_bytes=size, method=method, mode="standard",
+    )  # fmt: skip
+
+
+def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
+    typed, packed, contiguous = (
+        _times(profile, place, size, "stride", method) for method in ("datatype", "manual-pack", "contiguous")
+    )
+    plain = contiguous.get(1)
+    if plain is None or not typed:
+        return None
+    factors = {s: typed[s].value / plain.value for s in TOLD if s in typed}
+    if not factors:
+        return None
+    against = {s: r for s, r in ratios(typed, packed).items() if s > 1}
+    most = max(factors, key=lambda s: factors[s])
+    by_hand, action = _who_packs_better(against)
+    numbers: dict[str, float | int | str] = {"bytes": size, **{f"factor_{s}": f for s, f in factors.items()}}
+    if against:
+        numbers["datatype_over_pack"] = _middle(against)
+    steps = [f"stride {s} {times(f)}" for s, f in factors.items()]
+    return Finding(
+        topic="strides",
+        title=f"Stride {most} costs {times(factors[most])}",
+        statement=sentence(
+            f"{prefix(profile, place, 'stride')}{format_bytes(size)} of doubles that lie apart, sent as an MPI "
+            f"datatype, take longer than in one piece ({format_ns(plain.value)}): {listed(steps)}. {by_hand}"
+        ).strip(),
+        level="loss" if action else "fact",
+        action=action,
+        numbers=numbers,
+        weight=_middle(against) if against else 1,
+    )
+
+
+def _who_packs_better(against: dict[int, Estimate]) -> tuple[str, str]:
+    """`against`: datatype / packing by hand, by stride."""
+    if not against:
+        return "", ""
+    middle = _middle(against)
+    if middle >= _CLEAR and sum(r.low > 1 for r in against.values()) * 2 > len(against):
+        return f"Packed by hand they are {times(middle)} faster than that.", "Pack such messages by hand."
+    if middle <= 1 / _CLEAR and sum(r.high < 1 for r in against.values()) * 2 > len(against):
+        return f"Packing by hand is {times(1 / middle)} slower: MPI packs well.", ""
+    return "Packing by hand makes no clear difference.", ""
+
+
+def _middle(against: dict[int, Estimate]) -> float:
+    values = sorted(r.value for r in against.values())
+    return values[len(values) // 2]
+
+
+def _faces(profile: Profile, place: Place, size: int) -> Finding | None:
+    typed = _times(profile, place, size, "face", "datatype")
+    packed = _times(profile, place, size, "face", "manual-pack")
+    best = {f: min((c[f] for c in (typed, packed) if f in c), key=lambda p: p.value) for f in {*typed, *packed}}
+    if len(best) < 2:
+        return None
+    parts = [f"{face} {format_ns(best[face].value)}" for face in sorted(best)]
+    slowest = max(best, key=lambda face: best[face].value)
+    fastest = min(best, key=lambda face: best[face].value)
+    factor = best[slowest].value / best[fastest].value
+    by_hand = [face for face in shared(typed, packed) if packed[face].high < typed[face].low]
+    return Finding(
+        topic="strides",
+        title=f"Face {slowest} costs {times(factor)} face {fastest}",
+        statement=sentence(
+            f"{prefix(profile, place, 'stride')}the faces of a 3-D array ({format_bytes(size)} each; x: whole rows, y: "
+            f"rows far apart, z: single elements apart), each packed the faster way: {listed(parts)}."
+        ),
+        action=f"Pack face {listed(by_hand)} by hand." if by_hand else "",
+        numbers={"bytes": size, "factor": factor, "slowest": slowest},
+        weight=factor,
+    )

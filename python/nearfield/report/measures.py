@@ -1,0 +1,130 @@
+"""What findings, rules and plots derive from records: the floor of a message, the share of it that MPI reaches, the
+gain by buffer state, how much of a buffer is still cached after a call. Pure; records in, curves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from nearfield.profile.compare import Estimate
+from nearfield.report.evidence import Curve, Place, Point, curve, pick, ratios, shared
+
+STATES = ("invalid", "exclusive", "modified", "reused")
+CACHED, GONE = 0.75, 0.5  # of the way from 'as from memory' (0) to 'as if preloaded' (1)
+TELLS_APART = 1.3  # cached and uncached reading must differ by this factor for the question to have an answer
+
+
+def half_round_trip(records: pl.DataFrame, place: Place, state: str = "reused", deciding: bool = True) -> Curve:
+    return curve(
+        records, "pingpong", "half_round_trip", place=place, state=state, deciding=deciding
+    )  # fmt: skip
+
+
+def flag(records: pl.DataFrame, place: Place, deciding: bool = True) -> Point | None:
+    """How long one core's store takes to be seen by the other."""
+    found = curve(records, "floor", "time", place=place, x="kind", kind="flag", deciding=deciding)
+    return found.get("flag")
+
+
+def copies(records: pl.DataFrame, place: Place, *kinds: str, deciding: bool = True) -> Curve:
+    """The faster of these kinds of copy at each size."""
+    best: Curve = {}
+    for kind in kinds:
+        for size, point in curve(records, "floor", "time", place=place, kind=kind, deciding=deciding).items():
+            if size not in best or point.value < best[size].value:
+                best[size] = point
+    return dict(sorted(best.items()))
+
+
+def message_floor(records: pl.DataFrame, place: Place, deciding: bool = True) -> Curve:
+    """size -> the least a message can take between these two cores: a flag and one copy of what the other wrote."""
+    signal = flag(records, place, deciding)
+    if signal is None:
+        return {}
+    return {
+        size: _after(signal, copy)
+        for size, copy in copies(records, place, "copy-remote", "copy-remote-nt", deciding=deciding).items()
+    }
+
+
+def floor_shares(records: pl.DataFrame, place: Place) -> dict[int, Estimate]:
+    """size -> floor / half round trip: 1 means that this MPI is as fast as the caches allow."""
+    return ratios(message_floor(records, place), half_round_trip(records, place))
+
+
+def state_gains(records: pl.DataFrame, place: Place, metric: str, side: str | None, state: str) -> dict[int, Estimate]:
+    """size -> share of the time that buffers in `state` save against buffers in memory (state invalid)."""
+    by_state = {
+        name: curve(records, "pingpong", metric, place=place, side=side, state=name) for name in ("invalid", state)
+    }
+    kept = ratios(by_state[state], by_state["invalid"])
+    return {size: Estimate(1 - r.value, 1 - r.high, 1 - r.low) for size, r in kept.items()}
+
+
+def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, float]:
+    """size -> where reading the buffer right after the call lies between 'as from memory' (0) and 'as if it were
+    in the cache' (1), for a buffer that was not in the cache before. Sizes at which the two do not differ are left
+    out. Records of preloaded buffers that did not fit are used: they are compared with themselves."""
+    after, memory = (
+        curve(records, "pollution", "traverse", place=place, side=side, state=state)
+        for state in ("invalid", "base-invalid")
+    )
+    cached = _preloaded(records, place, side, "base-preloaded")
+    result = {}
+    for size in shared(after, memory, cached):
+        slow, fast = memory[size].value, cached[size].value
+        if slow >= TELLS_APART * fast:
+            result[size] = (slow - after[size].value) / (slow - fast)
+    return result
+
+
+def pushed_out(records: pl.DataFrame, place: Place, side: str) -> dict[int, Estimate]:
+    """size -> reading a buffer that was in the cache before the call, against the same without a call."""
+    return ratios(_preloaded(records, place, side, "preloaded"), _preloaded(records, place, side, "base-preloaded"))
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Up to which size a buffer is still cached after the call, and at which one it no longer is."""
+
+    cached_to: int | None
+    gone_from: int | None
+
+
+def reach(cached: dict[int, float]) -> Reach:
+    """The sizes around the first gap; values between GONE and CACHED count as neither."""
+    gone = next((size for size, share in cached.items() if share <= GONE), None)
+    kept = [size for size, share in cached.items() if share >= CACHED and (gone is None or size < gone)]
+    return Reach(kept[-1] if kept else None, gone)
+
+
+def switch_bytes(switches: list[Any], kind: str, place: Place) -> int | None:
+    """The largest message before this protocol switch between these cores; None if none was found."""
+    found = [s.bytes for s in switches if s.kind == kind and s.distance == place.distance]
+    own = [s.bytes for s in switches if s.kind == kind and s.pair == place.pair]
+    return (own or found or [None])[0]
+
+
+def has_values(records: pl.DataFrame, scenario: str) -> bool:
+    rows = pick(records, scenario=scenario)
+    return rows.height > 0 and rows["value"].null_count() < rows.height
+
+
+def _preloaded(records: pl.DataFrame, place: Place, side: str, state: str) -> Curve:
+    points = curve(records, "pollution", "traverse", place=place, side=side, state=state, deciding=False)
+    return {size: point for size, point in points.items() if point.stable}
+
+
+def _after(first: Point, second: Point) -> Point:
+    """One after the other: the interval of the sum is at most the sum of the intervals."""
+    return replace(
+        second,
+        value=first.value + second.value,
+        low=first.low + second.low,
+        high=first.high + second.high,
+        n=min(first.n, second.n),
+        stable=first.stable and second.stable,
+        note=second.note or first.note,
+    )

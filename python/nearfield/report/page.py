@@ -1,0 +1,159 @@
+"""One profile as one HTML page that needs nothing else: no network, no files beside it."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from plotly.offline import get_plotlyjs
+
+from nearfield import __version__
+from nearfield.errors import ProfileError
+from nearfield.profile import Profile
+from nearfield.report import core_pairs, provenance, topology_boxes
+from nearfield.report.evidence import drawn_places, narrowed
+from nearfield.report.findings import Finding, findings
+from nearfield.report.markup import embedded_json, raw, tag, text
+from nearfield.report.plots import Section, sections
+from nearfield.report.plots.chart import Chart
+from nearfield.report.rules import Rule, rules
+from nearfield.units import format_bytes
+
+FIRST = 6  # findings that are shown without asking
+_LEVELS = {"loss": "time lost", "good": "good as it is"}
+_MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI"}
+
+
+def render(profile: Profile) -> str:
+    """The whole page. Pure but for reading the package's own files."""
+    parts = sections(narrowed(profile))
+    heat = core_pairs.heat_map(profile)
+    charts = [*heat, *(chart for section in parts for chart in section.charts)]
+    slots = {
+        "title": raw(f"nearfield: {profile.machine.name}, {profile.run.mpi.name}"),
+        "style": _asset("style.css"),
+        "headline": _headline(profile),
+        "banner": _banner(profile),
+        "navigation": _navigation(parts),
+        "place": _place_selector(profile),
+        "findings": _findings(findings(profile)),
+        "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
+        "machine": topology_boxes.draw(profile),
+        "pairs": "".join(map(_chart, heat)) + core_pairs.pairs_table(profile),
+        "scenarios": "".join(map(_section, parts)),
+        "provenance": provenance.blocks(profile),
+        "footer": raw(f"nearfield {__version__}"),
+        "charts": embedded_json({"label": _label(profile), "charts": [c.as_dict() for c in charts]}),
+        "plotly": get_plotlyjs(),
+        "script": _asset("report.js"),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], _asset("template.html"))
+
+
+def write(profile: Profile, path: Path) -> Path:
+    """Writes the page, whole or not at all. ProfileError if that cannot be."""
+    page = render(profile).encode()
+    new = path.with_name(f".{path.name}.new")
+    try:
+        new.write_bytes(page)
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise ProfileError(f"cannot write {path}: {error.strerror}", "Give another place with -o FILE.") from error
+    return path
+
+
+def _asset(name: str) -> str:
+    return files("nearfield.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _label(profile: Profile) -> str:
+    """What a saved picture says about its origin."""
+    return f"{profile.machine.cpu_model}, {profile.run.mpi.name}, {profile.run.created:%Y-%m-%d}"
+
+
+def _headline(profile: Profile) -> str:
+    machine, run = profile.machine, profile.run
+    caches = " · ".join(f"L{c.level} {format_bytes(c.size_bytes, digits=3)}" for c in machine.data_caches)
+    mpi = f"{run.mpi.name}" + (f" ({run.mpi.transport})" if run.mpi.transport else "")
+    facts = [
+        f"{machine.cores} cores" if machine.cores == machine.pus else f"{machine.cores} cores, {machine.pus} PUs",
+        caches or "caches unknown",
+        mpi,
+        f"{run.created:%d %B %Y}".lstrip("0"),
+    ]
+    title = f"{' '.join(machine.cpu_model.split())} with {_MPI[run.mpi.family]} {run.mpi.version}"
+    return tag("h1", text(title)) + tag("p", " &ensp;|&ensp; ".join(text(f) for f in facts), class_="facts-line")
+
+
+def _banner(profile: Profile) -> str:
+    if profile.run.complete:
+        return ""
+    message = (
+        "This profile is incomplete: the run was interrupted, and some of what belongs here is missing. "
+        "'nearfield probe --resume' completes it."
+    )
+    return tag("p", text(message), class_="banner", role="alert")
+
+
+def _navigation(parts: list[Section]) -> str:
+    links = [("findings", "Findings"), ("rules", "Rules"), ("machine", "Machine")]
+    links += [(f"s-{part.scenario}", part.short) for part in parts]
+    links += [("provenance", "Provenance")]
+    return "".join(tag("a", text(title), href=f"#{anchor}") for anchor, title in links)
+
+
+def _place_selector(profile: Profile) -> str:
+    """One selector for the whole page, where several pairs were measured."""
+    labels = list(dict.fromkeys(p.label for s in profile.records["scenario"].unique(maintain_order=True)
+                                for p in drawn_places(profile.records, s)))  # fmt: skip
+    if len(labels) < 2:
+        return ""
+    options = "".join(tag("option", text(label), value=label) for label in labels)
+    return tag("label", "Cores " + tag("select", options, id="place"), class_="place")
+
+
+def _findings(found: list[Finding]) -> str:
+    told = [f for f in found if f.level != "note"]
+    notes = [f for f in found if f.level == "note"]
+    if not found:
+        return tag("p", "No finding: no stable record says anything that can be relied on.", class_="quiet")
+    html = tag("ol", "".join(map(_finding, told[:FIRST])), class_="findings")
+    html += _more("more findings", told[FIRST:]) + _more("notes on the measurement", notes)
+    return html
+
+
+def _more(title: str, found: list[Finding]) -> str:
+    if not found:
+        return ""
+    inner = tag("ol", "".join(map(_finding, found)), class_="findings")
+    return tag("details", tag("summary", f"{len(found)} {title}") + inner)
+
+
+def _finding(finding: Finding) -> str:
+    action = tag("p", text(finding.action), class_="action") if finding.action else ""
+    kind = tag("span", _LEVELS[finding.level], class_="level") if finding.level in _LEVELS else ""
+    body = tag("h3", f"{text(finding.title)} {kind}") + tag("p", text(finding.statement)) + action
+    return tag("li", body, class_=f"finding {finding.level}", data_topic=finding.topic)
+
+
+def _rule(rule: Rule) -> str:
+    mark = tag("span", text(rule.status), class_="status " + rule.status.replace(" ", "-"))
+    body = tag("h3", f"Rule {rule.number} {mark}") + tag("p", text(rule.range), class_="range")
+    return tag("li", body + tag("p", text(rule.advice)) + tag("p", text(rule.evidence), class_="quiet"))
+
+
+def _section(section: Section) -> str:
+    summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
+    skipped = "".join(tag("p", f"Not measured: {text(reason)}.", class_="skipped") for reason in section.skipped)
+    if not section.charts and not section.skipped:
+        skipped = tag("p", "Nothing was measured here: every record is without a value.", class_="skipped")
+    body = tag("h2", text(section.title)) + summary + skipped + "".join(map(_chart, section.charts))
+    return tag("section", body, id=f"s-{section.scenario}")
+
+
+def _chart(chart: Chart) -> str:
+    """A place for the plot; report.js makes buttons, plot and table."""
+    head = tag("figcaption", tag("h3", text(chart.title)) + tag("p", text(chart.caption)))
+    return tag("figure", head + tag("div", "", class_="chart"), class_="plot", id=chart.id)

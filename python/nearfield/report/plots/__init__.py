@@ -1,0 +1,78 @@
+"""The plots of the report: one module per scenario with TITLE, SHORT (for the navigation) and charts(profile).
+
+A scenario without a module gets a generic plot; one of its own is one module and its name in SCENARIOS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import ModuleType
+
+from nearfield.profile import Profile
+from nearfield.report.measures import has_values
+from nearfield.report.plots import (
+    collective,
+    floor,
+    generic,
+    load,
+    pages,
+    pingpong,
+    pollution,
+    protocol,
+    stride,
+)
+from nearfield.report.plots.chart import Chart
+
+# In the order of the page.
+SCENARIOS: dict[str, ModuleType] = {
+    "pingpong": pingpong,
+    "floor": floor,
+    "protocol": protocol,
+    "pollution": pollution,
+    "stride": stride,
+    "pages": pages,
+    "collective": collective,
+    "load": load,
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A scenario on the page. `summary`: the engine's words, where no chart has its own; `skipped`: why it, or a part
+    of it, was not measured."""
+
+    scenario: str
+    title: str
+    short: str
+    summary: str
+    charts: list[Chart] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+
+def sections(profile: Profile) -> list[Section]:
+    """Every scenario that was measured or skipped."""
+    present = list(dict.fromkeys([*profile.records["scenario"], *(s.scenario for s in profile.run.skipped)]))
+    known = [name for name in SCENARIOS if name in present]
+    return [_section(profile, name) for name in [*known, *(n for n in present if n not in SCENARIOS)]]
+
+
+def _section(profile: Profile, scenario: str) -> Section:
+    module = SCENARIOS.get(scenario)
+    charts: list[Chart] = []
+    if has_values(profile.records, scenario):
+        charts = module.charts(profile) if module else []
+        charts = charts or generic.charts(profile, scenario)
+    skipped = _skipped(profile, scenario)
+    if module:
+        return Section(scenario, module.TITLE, module.SHORT, "", charts, skipped)
+    summary = next((s.summary for s in profile.run.scenario if s.name == scenario), "")
+    return Section(scenario, scenario, scenario, summary, charts, skipped)
+
+
+def _skipped(profile: Profile, scenario: str) -> list[str]:
+    return [
+        f"{s.reason} ({s.distance})" if s.distance else s.reason for s in profile.run.skipped if s.scenario == scenario
+    ]
+
+
+__all__ = ["SCENARIOS", "Section", "sections"]

@@ -1,0 +1,134 @@
+"""Layouts: axes with sizes in KiB and times in us, and vertical marks at protocol switches and cache sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import Place
+from nearfield.report.plots.series import FORMATS, Trace
+from nearfield.units import format_bytes
+
+Axis = dict[str, Any]
+Layout = dict[str, Any]
+Mark = tuple[float, str]
+
+SWITCH_NAMES = {
+    "eager-limit": "eager limit",
+    "unattended-limit": "unattended",
+    "single-copy": "single copy",
+    "step": "step",
+}
+
+
+def layout(x: Axis, y: Axis, switches: Sequence[Mark] = (), caches: Sequence[Mark] = (), **more: Any) -> Layout:
+    """Colours, margins and legend that all plots share."""
+    shapes = [_rule(at, "@mark", "dash") for at, _ in switches] + [_rule(at, "@grid", "solid") for at, _ in caches]
+    notes = [_note(at, text, "top") for at, text in switches if text] + [
+        _note(at, text, "bottom") for at, text in caches
+    ]
+    return {
+        "xaxis": _axis(x),
+        "yaxis": _axis(y),
+        "shapes": shapes,
+        "annotations": notes,
+        "hovermode": "closest",
+        "hoverlabel": {"align": "left"},
+        "margin": {"l": 64, "r": 16, "t": 8, "b": 52},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
+        **more,
+    }
+
+
+def bytes_axis(sizes: Iterable[float], title: str) -> Axis:
+    """Logarithmic, ticks at powers of two that are whole B, KiB or MiB."""
+    known = [size for size in sizes if size > 0] or [1]
+    low, high = math.floor(math.log2(min(known))), math.ceil(math.log2(max(known)))
+    step = next(s for s in (1, 2, 4, 8) if (high - low) / s <= 8 or s == 8)
+    exponents = range(-(-low // step) * step, high + 1, step)
+    return {
+        "title": title,
+        "type": "log",
+        "tickvals": [2**e for e in exponents],
+        "ticktext": [format_bytes(2**e) for e in exponents],
+        "range": [math.log10(min(known)) - 0.08, math.log10(max(known)) + 0.08],
+    }
+
+
+def number_axis(values: Iterable[float], title: str) -> Axis:
+    """Logarithmic to base two: strides."""
+    ticks = sorted({1 << max(0, math.floor(math.log2(v))) for v in values if v > 0})
+    return {"title": title, "type": "log", "tickvals": ticks, "ticktext": [str(t) for t in ticks]}
+
+
+def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
+    """Logarithmic, with ticks at 1, 10, 100 (and 2 and 5 of each in narrow ranges) in readable units."""
+    values = [v for trace in traces for v in trace["y"] if v > 0]
+    if not values:
+        return {"title": title}
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    within = (1, 2, 5) if high - low <= 2 else (1,)
+    ticks = [m * 10.0**e for e in range(low, high + 1) for m in within]
+    return {
+        "title": title,
+        "type": "log",
+        "tickvals": ticks,
+        "ticktext": [_short(FORMATS[unit](t)) for t in ticks],
+    }
+
+
+def linear_axis(title: str, **more: Any) -> Axis:
+    return {"title": title, "rangemode": "tozero", **more}
+
+
+def switch_marks(profile: Profile, place: Place, sizes: Iterable[float]) -> list[Mark]:
+    """One mark for each size at which something changes, with the names of all that changes there."""
+    known = list(sizes)
+    names: dict[int, list[str]] = {}
+    for switch in profile.run.switch:
+        here = switch.pair in (place.pair, None) and switch.distance in (place.distance, None)
+        if here and known and min(known) <= switch.bytes <= max(known):
+            names.setdefault(switch.bytes, []).append(SWITCH_NAMES[switch.kind])
+    return [(size, f"{', '.join(own)} {format_bytes(size)}") for size, own in sorted(names.items())]
+
+
+def cache_marks(profile: Profile, sizes: Iterable[float]) -> list[Mark]:
+    known = list(sizes)
+    return [
+        (cache.size_bytes, f"L{cache.level} {format_bytes(cache.size_bytes, digits=3)}")
+        for cache in profile.machine.data_caches
+        if known and min(known) <= cache.size_bytes <= max(known)
+    ]
+
+
+def _axis(axis: Axis) -> Axis:
+    title = axis.pop("title", "")
+    return {
+        "title": {"text": title, "standoff": 10},
+        "gridcolor": "@grid", "linecolor": "@line", "zerolinecolor": "@line", "tickcolor": "@line",
+        "ticks": "outside", "ticklen": 4, "automargin": True, "fixedrange": False, **axis,
+    }  # fmt: skip
+
+
+def _rule(at: float, colour: str, dash: str) -> dict[str, Any]:
+    return {
+        "type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "layer": "below",
+        "line": {"color": colour, "width": 1.2, "dash": dash},
+    }  # fmt: skip
+
+
+def _note(at: float, text: str, end: str) -> dict[str, Any]:
+    """Along its line; annotations on logarithmic axes are placed by exponent."""
+    return {
+        "x": math.log10(at), "xref": "x", "y": 1 if end == "top" else 0, "yref": "paper", "text": text,
+        "textangle": -90, "showarrow": False, "xanchor": "right", "yanchor": end, "font": {"size": 11, "color": "@dim"},
+        "bgcolor": "@paper:0.6", "borderpad": 1,
+    }  # fmt: skip
+
+
+def _short(text: str) -> str:
+    """'1.00 us' as '1 us'."""
+    number, _, unit = text.partition(" ")
+    return f"{float(number):g} {unit}" if number.replace(".", "", 1).isdigit() else text

@@ -1,0 +1,40 @@
+"""What the hardware allows between two cores, without MPI."""
+
+from __future__ import annotations
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import curve, drawn_places
+from nearfield.report.measures import flag
+from nearfield.report.plots.axes import bytes_axis, cache_marks, layout, linear_axis, log_axis
+from nearfield.report.plots.chart import PLACE, Chart, Variant
+from nearfield.report.plots.series import line, rate, style
+from nearfield.units import format_ns
+
+TITLE = "What the hardware allows"
+SHORT = "Hardware"
+KINDS = ("copy-remote", "copy-remote-nt", "read-remote", "copy-local", "copy-local-nt", "read-local")
+
+
+def charts(profile: Profile) -> list[Chart]:
+    variants = []
+    signals = []
+    for place in drawn_places(profile.records, "floor"):
+        signal = flag(profile.records, place, deciding=False)
+        signals += [f"{place.label} {format_ns(signal.value)}"] if signal else []
+        for show in ("bandwidth", "time"):
+            traces = []
+            for i, kind in enumerate(KINDS):
+                points = curve(profile.records, "floor", "time", place=place, kind=kind, deciding=False)
+                traces += line(kind, rate(points) if show == "bandwidth" else points, style(i))
+            sizes = [x for trace in traces for x in trace["x"]]
+            y = linear_axis("bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "time")
+            figure = {"data": traces, "layout": layout(bytes_axis(sizes, "size"), y, (), cache_marks(profile, sizes))}
+            if traces:
+                variants.append(Variant({PLACE: place.label, "show": show}, figure))
+    caption = (
+        "Reading and copying what the other core just wrote (remote) and what this core wrote itself (local), with "
+        "ordinary stores and with stores that go past the caches (-nt)."
+    )
+    if signals:
+        caption += f" A flag crosses one way in: {'; '.join(signals[:6])}."
+    return [Chart("floor", "Reading and copying", caption, variants)] if variants else []

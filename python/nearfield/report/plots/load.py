@@ -1,0 +1,32 @@
+"""A message while other ranks communicate."""
+
+from __future__ import annotations
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import curve, drawn_places, pick
+from nearfield.report.plots.axes import bytes_axis, layout, linear_axis, log_axis
+from nearfield.report.plots.chart import PLACE, Chart, Variant
+from nearfield.report.plots.series import line, rate, style
+from nearfield.units import format_bytes
+
+TITLE = "Load"
+SHORT = "Load"
+
+
+def charts(profile: Profile) -> list[Chart]:
+    variants = []
+    for place in drawn_places(profile.records, "load"):
+        rows = pick(profile.records, place, scenario="load", metric="half_round_trip")
+        for show in ("time", "bandwidth"):
+            traces = []
+            for i, amount in enumerate(sorted(rows["load_bytes"].drop_nulls().unique())):
+                points = curve(rows, "load", "half_round_trip", load_bytes=amount, deciding=False)
+                name = f"MPI_Alltoall of {format_bytes(amount)}" if amount else "no load"
+                traces += line(name, rate(points) if show == "bandwidth" else points, style(i))
+            sizes = [x for trace in traces for x in trace["x"]]
+            y = linear_axis("bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "half round trip")
+            if traces:
+                figure = {"data": traces, "layout": layout(bytes_axis(sizes, "message size"), y)}
+                variants.append(Variant({PLACE: place.label, "show": show}, figure))
+    caption = "A ping-pong of two ranks while all others run MPI_Alltoall among themselves."
+    return [Chart("load", "Messages under load", caption, variants)] if variants else []

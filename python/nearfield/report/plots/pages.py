@@ -1,0 +1,39 @@
+"""What fresh memory and reading it again cost: private or in a window, base or huge pages."""
+
+from __future__ import annotations
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import curve
+from nearfield.report.findings.pages import NAMES
+from nearfield.report.plots.axes import bytes_axis, layout, log_axis
+from nearfield.report.plots.chart import Chart, Variant
+from nearfield.report.plots.series import line, per_mib, style
+
+TITLE = "Pages"
+SHORT = "Pages"
+METRICS = {
+    "first touch": ("first_touch", "time per MiB"),
+    "reading again": ("traverse", "time per MiB"),
+    "page faults": ("first_touch_faults", "page faults per MiB, first touch"),
+}
+
+
+def charts(profile: Profile) -> list[Chart]:
+    variants = []
+    for show, (metric, title) in METRICS.items():
+        traces = []
+        for i, (memory, name) in enumerate(NAMES.items()):
+            points = per_mib(curve(profile.records, "pages", metric, memory=memory, deciding=False))
+            traces += line(name, points, style(i))
+        sizes = [x for trace in traces for x in trace["x"]]
+        if traces:
+            unit = "count/MiB" if metric.endswith("faults") else "ns/MiB"
+            y = log_axis(traces, title, unit)
+            y["ticktext"] = [text.removesuffix(" per MiB") for text in y["ticktext"]]
+            figure = {"data": traces, "layout": layout(bytes_axis(sizes, "memory of each rank"), y)}
+            variants.append(Variant({"show": show}, figure))
+    caption = (
+        "Writing memory for the first time, and reading it again. For a window with huge pages the first touch "
+        "contains making its pages huge."
+    )
+    return [Chart("pages", "First touch and reading again", caption, variants)] if variants else []

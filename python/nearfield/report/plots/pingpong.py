@@ -1,0 +1,145 @@
+"""Time and bandwidth by size and buffer state with the floor, Send and Recv apart, and what each state gains."""
+
+from __future__ import annotations
+
+from nearfield.profile import Profile
+from nearfield.profile.compare import Estimate
+from nearfield.report.evidence import Curve, Place, Point, curve, drawn_places, one_per_distance, ratios
+from nearfield.report.measures import STATES, half_round_trip, message_floor
+from nearfield.report.plots.axes import (
+    bytes_axis,
+    cache_marks,
+    layout,
+    linear_axis,
+    log_axis,
+    switch_marks,
+)
+from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
+from nearfield.report.plots.series import Style, floor_line, line, rate, style
+
+TITLE = "Messages between two cores"
+SHORT = "Messages"
+LOOK = {"reused": style(0), "modified": style(1), "exclusive": style(2), "invalid": style(3)}
+CALLS = {
+    "MPI_Send": ("send", "sender"),
+    "MPI_Recv": ("receive", "receiver"),
+    "half round trip": ("half_round_trip", None),
+}
+
+
+def charts(profile: Profile) -> list[Chart]:
+    return [c for c in (_by_state(profile), _apart(profile), _gain(profile), _by_distance(profile)) if c.variants]
+
+
+def _by_state(profile: Profile) -> Chart:
+    variants = []
+    for place in drawn_places(profile.records, "pingpong"):
+        for show in ("bandwidth", "time"):
+            curves = {s: half_round_trip(profile.records, place, s, deciding=False) for s in reversed(STATES)}
+            floor = message_floor(profile.records, place, deciding=False)
+            variants.append(Variant({PLACE: place.label, "show": show}, _figure(profile, place, show, curves, floor)))
+    return Chart(
+        "pingpong",
+        "Half round trip",
+        "Message size over half the round trip, by the state of the buffers in the caches of their cores: reused (as "
+        "the last message left them, what other benchmarks measure), modified, exclusive, or invalid (in memory only). "
+        "The dashed line is the floor: a flag and one copy between the same two cores, without MPI.",
+        variants,
+    )
+
+
+def _apart(profile: Profile) -> Chart:
+    """Without reused, whose round trips are timed back to back."""
+    variants = []
+    for place in drawn_places(profile.records, "pingpong"):
+        for call, (metric, side) in list(CALLS.items())[:2]:
+            curves = {
+                s: curve(profile.records, "pingpong", metric, place=place, side=side, state=s, deciding=False)
+                for s in ("modified", "exclusive", "invalid")
+            }
+            if any(curves.values()):
+                figure = _figure(profile, place, "time", curves, {})
+                variants.append(Variant({PLACE: place.label, "call": call}, figure))
+    return Chart(
+        "send-receive",
+        "MPI_Send and MPI_Recv timed apart",
+        "MPI_Send at the rank that sends first, MPI_Recv at the other; MPI_Recv contains the wait for the message.",
+        variants,
+    )
+
+
+def _gain(profile: Profile) -> Chart:
+    variants = []
+    for place in drawn_places(profile.records, "pingpong"):
+        for call, (metric, side) in CALLS.items():
+            traces = []
+            for state in ("modified", "exclusive"):
+                points = gain_points(profile, place, metric, side, state)
+                traces += line(state, points, LOOK[state])
+            if traces:
+                sizes = [x for t in traces for x in t["x"]]
+                y = linear_axis("time saved", tickformat=".0%")
+                figure = {"data": traces, "layout": _layout(profile, place, sizes, y)}
+                variants.append(Variant({PLACE: place.label, "call": call}, figure))
+    return Chart(
+        "state-gain",
+        "What cached buffers gain",
+        "How much sooner a call returns when both ranks have their buffers in their caches (modified or exclusive) "
+        "than when they are in memory (invalid).",
+        variants,
+    )
+
+
+def gain_points(profile: Profile, place: Place, metric: str, side: str | None, state: str) -> Curve:
+    """Every size at which both states were measured; as good as the worse of the two."""
+    cached, memory = (
+        curve(profile.records, "pingpong", metric, place=place, side=side, state=s, deciding=False)
+        for s in (state, "invalid")
+    )
+    return {size: _gain_point(r, cached[size], memory[size]) for size, r in ratios(cached, memory).items()}
+
+
+def _gain_point(ratio: Estimate, cached: Point, memory: Point) -> Point:
+    worse = next((p for p in (cached, memory) if not p.decides), cached)
+    return Point(
+        1 - ratio.value, 1 - ratio.high, 1 - ratio.low, min(cached.n, memory.n),
+        cached.stable and memory.stable, worse.verdict, cached.note or memory.note, "share",
+    )  # fmt: skip
+
+
+def _by_distance(profile: Profile) -> Chart:
+    """Only where there are several."""
+    found = one_per_distance(profile.records, "pingpong")
+    variants = []
+    for show in ("bandwidth", "time") if len(found) > 1 else ():
+        curves = {p.label: half_round_trip(profile.records, p, deciding=False) for p in found}
+        traces = [t for i, (name, c) in enumerate(curves.items()) for t in line(name, _shown(c, show), style(i))]
+        sizes = [size for c in curves.values() for size in c]
+        y = _y_axis(show, traces)
+        x = bytes_axis(sizes, "message size")
+        figure = {"data": traces, "layout": layout(x, y, (), cache_marks(profile, sizes))}
+        variants.append(Variant({"show": show}, figure))
+    return Chart("by-distance", "By core distance", "Buffers reused; one pair for each distance.", variants)
+
+
+def _figure(profile: Profile, place: Place, show: str, curves: dict[str, Curve], floor: Curve) -> Figure:
+    traces = floor_line(_shown(floor, show)) if show == "bandwidth" else []
+    for name, points in curves.items():
+        traces += line(name, _shown(points, show), LOOK[name])
+    if show == "time":
+        traces += line("floor: a flag and one copy", floor, Style("@ink", "4px 3px", "circle", 1.5))
+    sizes = [size for points in curves.values() for size in points]
+    return {"data": traces, "layout": _layout(profile, place, sizes, _y_axis(show, traces))}
+
+
+def _layout(profile: Profile, place: Place, sizes: list[int], y: dict) -> dict:
+    x = bytes_axis(sizes, "message size")
+    return layout(x, y, switch_marks(profile, place, sizes), cache_marks(profile, sizes))
+
+
+def _shown(points: Curve, show: str) -> Curve:
+    return rate(points) if show == "bandwidth" else points
+
+
+def _y_axis(show: str, traces: list[dict]) -> dict:
+    return linear_axis("bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "time")

@@ -1,0 +1,52 @@
+"""Which protocol carries each size, as it was observed: three questions, yes or no."""
+
+from __future__ import annotations
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import Place, curve, drawn_places
+from nearfield.report.plots.axes import bytes_axis, layout, switch_marks
+from nearfield.report.plots.chart import PLACE, Chart, Variant
+from nearfield.report.plots.series import Trace
+from nearfield.units import format_bytes
+
+TITLE = "Protocols"
+SHORT = "Protocols"
+QUESTIONS = {
+    "single_copies": "kernel copies",
+    "waits_for_receive": "Send waits for<br>the receive",
+    "waits_for_progress": "Send waits for<br>the receiver in MPI",
+}
+
+
+def charts(profile: Profile) -> list[Chart]:
+    variants = []
+    for place in drawn_places(profile.records, "protocol"):
+        traces = [t for metric, text in QUESTIONS.items() if (t := _answers(profile, place, metric, text))]
+        sizes = [x for trace in traces for x in trace["x"]]
+        if traces:
+            y = {"type": "category", "automargin": True, "range": [-0.6, len(traces) - 0.4]}
+            marks = [(at, "") for at, _ in switch_marks(profile, place, sizes)]
+            x = bytes_axis(sizes, "message size")
+            figure = {"data": traces, "layout": layout(x, y, marks, showlegend=False, height=240)}
+            variants.append(Variant({PLACE: place.label}, figure))
+    caption = "What each message size was seen to do, not what the MPI is configured to do. Filled: yes. Hollow: no."
+    return [Chart("protocol", "What happens at each size", caption, variants)] if variants else []
+
+
+def _answers(profile: Profile, place: Place, metric: str, text: str) -> Trace | None:
+    points = curve(profile.records, "protocol", metric, place=place, deciding=False)
+    if not points:
+        return None
+    yes = [p.value > 0 for p in points.values()]
+    words = ["yes" if y else "no" for y in yes]
+    plain = text.replace("<br>", " ")
+    return {
+        "type": "scatter", "mode": "markers", "name": plain, "x": list(points), "y": [text] * len(points),
+        "marker": {
+            "size": 11, "color": "@s1", "line": {"color": "@s1", "width": 1.5},
+            "symbol": ["square" if y else "square-open" for y in yes],
+        },
+        "text": [f"{plain}: {w}, {format_bytes(x)}" for x, w in zip(points, words, strict=True)],
+        "hovertemplate": "%{text}<extra></extra>",
+        "meta": {"cells": words, "x": [format_bytes(x) for x in points]},
+    }  # fmt: skip

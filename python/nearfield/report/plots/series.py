@@ -1,0 +1,157 @@
+"""Curves as plotly traces: a line with markers, and its intervals as a band. Hollow markers: no decision uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nearfield.report.evidence import Curve, Point
+from nearfield.report.words import percent
+from nearfield.units import format_bytes, format_count, format_ns, format_rate
+
+Trace = dict[str, Any]
+
+FORMATS: dict[str, Callable[[float], str]] = {
+    "ns": format_ns,
+    "GB/s": format_rate,
+    "share": percent,
+    "count": format_count,
+    "bytes": lambda value: format_bytes(value, digits=3),
+    "ns/MiB": lambda value: f"{format_ns(value)} per MiB",
+    "us": lambda value: format_ns(value * 1e3),
+    "count/MiB": lambda value: f"{float(f'{value:.3g}'):g} per MiB",
+}
+
+
+@dataclass(frozen=True)
+class Style:
+    """Told apart by colour, dash and marker: any one of them is enough."""
+
+    colour: str
+    dash: str = "solid"
+    symbol: str = "circle"
+    width: float = 2.0
+
+
+STYLES = (
+    Style("@s1"),
+    Style("@s2", "dash", "square"),
+    Style("@s3", "dot", "diamond"),
+    Style("@s4", "dashdot", "triangle-up"),
+    Style("@s5", "longdash", "triangle-down"),
+    Style("@s6", "longdashdot", "cross"),
+    Style("@s7", "5px 2px 1px 2px", "star"),
+)
+FLOOR = Style("@ink", "4px 3px", "line-ew", 1.5)
+
+
+def style(index: int) -> Style:
+    return STYLES[index % len(STYLES)]
+
+
+def rate(points: Curve) -> Curve:
+    """size -> bytes per ns (GB/s) from size -> ns."""
+    return {
+        size: replace(p, value=size / p.value, low=size / p.high, high=size / p.low, unit="GB/s")
+        for size, p in points.items()
+        if p.low > 0
+    }
+
+
+def per_mib(points: Curve) -> Curve:
+    return {size: p.scaled((1 << 20) / size, f"{p.unit}/MiB") for size, p in points.items()}
+
+
+def line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str] = format_bytes) -> list[Trace]:
+    """The band, then the line over it; nothing if there are no points."""
+    if not points:
+        return []
+    return [_band(name, points, look), _line(name, points, look, x_text)]
+
+
+def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace]:
+    """Bars with error bars; x are words."""
+    if not points:
+        return []
+    values = list(points.values())
+    return [
+        {
+            "type": "bar", "name": name, "x": list(points), "y": [p.value for p in values],
+            "marker": {
+                "color": [look.colour if p.decides else "@paper" for p in values],
+                "line": {"color": look.colour, "width": 1.5}, "pattern": {"shape": pattern, "fgcolor": "@paper"},
+            },
+            "error_y": {
+                "type": "data", "symmetric": False, "color": "@ink", "thickness": 1.2, "width": 3,
+                "array": [p.high - p.value for p in values], "arrayminus": [p.value - p.low for p in values],
+            },
+            **_hover(name, points, str), "textposition": "none",
+        }
+    ]  # fmt: skip
+
+
+def floor_line(points: Curve) -> list[Trace]:
+    """What the caches allow: drawn in every plot of bandwidth, the room below it shaded."""
+    if not points:
+        return []
+    trace = _line("floor: a flag and one copy", points, FLOOR, format_bytes)
+    trace |= {"mode": "lines", "fill": "tozeroy", "fillcolor": "@ink:0.06"}
+    return [trace]
+
+
+def _line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str]) -> Trace:
+    return {
+        "type": "scatter", "mode": "lines+markers", "name": name, "legendgroup": name,
+        "x": list(points), "y": [p.value for p in points.values()],
+        "line": {"color": look.colour, "dash": look.dash, "width": look.width},
+        "marker": {
+            "size": 7, "color": look.colour, "line": {"color": look.colour, "width": 1.5},
+            "symbol": [_symbol(look.symbol, p) for p in points.values()],
+        },
+        **_hover(name, points, x_text),
+    }  # fmt: skip
+
+
+def _band(name: str, points: Curve, look: Style) -> Trace:
+    x = list(points)
+    high, low = [p.high for p in points.values()], [p.low for p in points.values()]
+    return {
+        "type": "scatter", "mode": "lines", "name": name, "legendgroup": name, "showlegend": False,
+        "x": x + x[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": f"{look.colour}:0.16",
+        "line": {"width": 0}, "hoverinfo": "skip",
+    }  # fmt: skip
+
+
+def _symbol(symbol: str, point: Point) -> str:
+    """Filled where it counts, hollow where not; with a dot where the buffers were not in their state."""
+    if point.verdict == "refuted":
+        return f"{symbol}-open-dot"
+    return symbol if point.stable else f"{symbol}-open"
+
+
+def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
+    """`cells` is what the table beneath the plot shows."""
+    cells = [cell(p) for p in points.values()]
+    return {
+        "text": [
+            f"<b>{name}</b>, {x_text(x)}<br>{text}<br>{_detail(p)}"
+            for (x, p), text in zip(points.items(), cells, strict=True)
+        ],
+        "hovertemplate": "%{text}<extra></extra>",
+        "meta": {"cells": cells, "x": [x_text(x) for x in points]},
+    }
+
+
+def cell(point: Point) -> str:
+    """'3.62 us [3.59 us to 3.66 us]', with ~ if unstable and ? if the state was refuted."""
+    text = FORMATS[point.unit]
+    marks = ("" if point.stable else " ~") + (" ?" if point.verdict == "refuted" else "")
+    interval = f" [{text(point.low)} to {text(point.high)}]" if point.high > point.low else ""
+    return f"{text(point.value)}{interval}{marks}"
+
+
+def _detail(point: Point) -> str:
+    stability = "stable" if point.stable else f"unstable: {point.note}" if point.note else "unstable"
+    state = f"<br>buffer state {point.verdict}" if point.verdict else ""
+    return f"n = {point.n}, {stability}{state}"

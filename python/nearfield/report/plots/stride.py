@@ -1,0 +1,65 @@
+"""Strided vectors and the faces of a 3-D array: MPI datatype, packed by hand, contiguous."""
+
+from __future__ import annotations
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import curve, drawn_places, pick
+from nearfield.report.plots.axes import layout, linear_axis, log_axis, number_axis
+from nearfield.report.plots.chart import PLACE, Chart, Variant
+from nearfield.report.plots.series import bars, line, style
+from nearfield.units import format_bytes
+
+TITLE = "Elements that lie apart"
+SHORT = "Strides"
+METHODS = {
+    "datatype": ("MPI datatype", style(0), ""),
+    "manual-pack": ("packed by hand", style(1), "/"),
+    "contiguous": ("contiguous", style(2), "x"),
+}
+
+
+def charts(profile: Profile) -> list[Chart]:
+    return [c for c in (_vectors(profile), _faces(profile)) if c.variants]
+
+
+def _vectors(profile: Profile) -> Chart:
+    variants = []
+    for place in drawn_places(profile.records, "stride"):
+        rows = pick(profile.records, place, scenario="stride", metric="half_round_trip", face=None)
+        for size in sorted(rows["size_bytes"].drop_nulls().unique(), reverse=True):
+            for mode in rows["mode"].drop_nulls().unique(maintain_order=True):
+                traces = []
+                for method, (name, look, _) in METHODS.items():
+                    points = curve(
+                        rows, "stride", "half_round_trip",
+                        x="stride", size_bytes=size, mode=mode, method=method, deciding=False,
+                    )  # fmt: skip
+                    traces += line(name, points, look, lambda stride: f"stride {stride}")
+                strides = [x for trace in traces for x in trace["x"]]
+                x, y = number_axis(strides, "stride (doubles)"), log_axis(traces, "half round trip")
+                figure = {"data": traces, "layout": layout(x, y)}
+                if traces:
+                    choice = {PLACE: place.label, "payload": format_bytes(size), "send": mode}
+                    variants.append(Variant(choice, figure))
+    caption = "Doubles that lie `stride` apart, packing included. Strides that are powers of two and odd ones."
+    return Chart("stride", "Strided vectors", caption.replace("`", ""), variants)
+
+
+def _faces(profile: Profile) -> Chart:
+    variants = []
+    for place in drawn_places(profile.records, "stride"):
+        rows = pick(profile.records, place, scenario="stride", metric="half_round_trip", stride=None)
+        for size in sorted(rows["size_bytes"].drop_nulls().unique()):
+            traces = []
+            for method, (name, look, pattern) in METHODS.items():
+                points = curve(
+                    rows, "stride", "half_round_trip", x="face", size_bytes=size, method=method, deciding=False
+                )
+                points = {f"face {face}": p.scaled(1e-3, "us") for face, p in points.items()}
+                traces += bars(name, points, look, pattern)
+            y = linear_axis("half round trip (us)")
+            figure = {"data": traces, "layout": layout({"type": "category"}, y, barmode="group", bargap=0.35)}
+            if traces:
+                variants.append(Variant({PLACE: place.label, "payload": format_bytes(size)}, figure))
+    caption = "Faces of a 3-D array in C order with ghost layers: x is whole rows, y rows far apart, z single elements."
+    return Chart("faces", "Faces of a 3-D array", caption, variants)

@@ -1,0 +1,126 @@
+"""Where the numbers come from: everything that someone who doubts them asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nearfield.profile import Profile
+from nearfield.profile.schema import Launch, Switch
+from nearfield.report.markup import raw, table, tag, text
+from nearfield.units import format_bytes, format_ns
+
+Row = tuple[str, str]
+
+
+def blocks(profile: Profile) -> str:
+    parts = [
+        _block("MPI", _mpi(profile)),
+        _block("Run", _run(profile)),
+        _block("Machine", _machine(profile)),
+        _block("Clock", _clock(profile)),
+        _block("Counters", _counters(profile)),
+    ]
+    facts = tag("div", "".join(parts), class_="columns")
+    return facts + _switches(profile.run.switch) + _launches(profile.run.launch) + _variables(profile)
+
+
+def _block(title: str, rows: Iterable[Row]) -> str:
+    terms = "".join(tag("dt", name) + tag("dd", value or "unknown") for name, value in rows)
+    return tag("section", tag("h3", title) + tag("dl", terms), class_="facts") if terms else ""
+
+
+def _mpi(profile: Profile) -> list[Row]:
+    mpi = profile.run.mpi
+    return [
+        ("installation", raw(mpi.name)),
+        ("library", raw(mpi.library)),
+        ("inside a node", raw(mpi.transport) if mpi.transport else f"unknown: {raw(mpi.transport_reason or '')}"),
+        ("started by", raw(mpi.launcher)),
+    ]
+
+
+def _run(profile: Profile) -> list[Row]:
+    run, host = profile.run, profile.run.host
+    return [
+        ("when", raw(f"{run.created:%Y-%m-%d %H:%M %Z}")),
+        ("command", tag("code", raw(run.command))),
+        ("took", text(f"{run.seconds:.0f} s, tier {run.tier}{'' if run.complete else ', incomplete'}")),
+        ("nearfield", raw(run.nearfield)),
+        ("host", raw(host.name) + (f", in {raw(host.virtual)}" if host.virtual else "")),
+        ("kernel", raw(host.kernel)),
+        ("PUs allowed", raw(", ".join(map(str, host.cpus))) if host.cpus else "all"),
+        ("governor", raw(host.governor or "")),
+        ("load average before", "" if host.load_1m is None else f"{host.load_1m:.2f}"),
+    ]
+
+
+def _machine(profile: Profile) -> list[Row]:
+    machine, pages = profile.machine, profile.machine.pages
+    caches = [
+        (
+            f"L{c.level} {c.kind}",
+            text(
+                f"{format_bytes(c.size_bytes, digits=3)}, {c.count} of them, each for {c.shared_by} PU"
+                f"{'s' if c.shared_by > 1 else ''}" + (f", {c.ways} ways" if c.ways else "")
+            ),
+        )
+        for c in machine.cache
+    ]
+    huge = f"{format_bytes(pages.huge_bytes)} huge" if pages.huge_bytes else "no huge ones"
+    return [
+        ("processor", text(f"{machine.cpu_model}, {machine.cores} cores, {machine.pus} PUs")),
+        *caches,
+        (
+            "memory",
+            text(f"{format_bytes(machine.memory.total_bytes, digits=3)}, NUMA nodes: {machine.memory.numa_nodes}"),
+        ),
+        ("pages", text(f"{format_bytes(pages.base_bytes)}, {huge}")),
+        ("transparent huge pages", raw(f"{pages.transparent or 'unknown'}; shared memory: {pages.shmem or 'unknown'}")),
+        ("huge pages set aside, free", raw("" if pages.hugetlb_free is None else pages.hugetlb_free)),
+    ]
+
+
+def _clock(profile: Profile) -> list[Row]:
+    clock = profile.run.clock
+    known = [("resolution", clock.resolution_ns), ("cost of one reading", clock.overhead_ns)]
+    rows = [(name, text(format_ns(value))) for name, value in known if value is not None]
+    rate = clock.ticks_per_ns
+    return rows + ([("rate", text(f"{rate:.4g} ticks per ns"))] if rate else [])
+
+
+def _counters(profile: Profile) -> list[Row]:
+    by_state: dict[str, list[str]] = {}
+    for name, state in profile.run.counters.items():
+        by_state.setdefault(state, []).append(name)
+    return [(text(state), raw(", ".join(names))) for state, names in by_state.items()]
+
+
+def _switches(switches: list[Switch]) -> str:
+    rows = [
+        [text(s.distance or ""), raw(s.pair or ""), raw(s.kind), text(format_bytes(s.bytes)),
+         raw(f"{s.name} = {s.value}" if s.name else ""), text(s.evidence or "")]
+        for s in switches
+    ]  # fmt: skip
+    header = ("distance", "PUs", "what changes", "last size before", "control variable", "how it was found")
+    return _details("Protocol switches", table(header, rows)) if rows else ""
+
+
+def _launches(launches: list[Launch]) -> str:
+    rows = [
+        [str(launch.ranks), raw(", ".join(map(str, launch.cpus))), raw(", ".join(launch.hosts)),
+         raw(", ".join(launch.scenarios)), text(f"{launch.seconds:.0f} s"),
+         raw(launch.state + (f": {launch.reason}" if launch.reason else ""))]
+        for launch in launches
+    ]  # fmt: skip
+    header = ("ranks", "bound to PU", "hosts", "scenarios", "took", "ended")
+    return _details("Starts of the engine and binding", table(header, rows)) if rows else ""
+
+
+def _variables(profile: Profile) -> str:
+    rows = [[tag("code", raw(name)), str(value)] for name, value in profile.run.mpi.variables.items()]
+    title = f"Thresholds that the MPI reports ({len(rows)} control variables, MPI_T)"
+    return _details(title, table(("variable", "value"), rows)) if rows else ""
+
+
+def _details(title: str, content: str) -> str:
+    return tag("details", tag("summary", text(title)) + content, class_="wide")

@@ -1,0 +1,124 @@
+"""The three placement rules of Pellegrini, Hoefler and Fahringer (On the Effects of CPU Caches on MPI Point-to-Point
+Communications, section IV), filled with this machine's thresholds, and whether what was measured here supports them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import Place, is_network, one_per_distance
+from nearfield.report.findings.buffer_state import LEAST, best_gains
+from nearfield.report.measures import CACHED, GONE, cached_after, reach, switch_bytes
+from nearfield.report.words import percent
+from nearfield.units import format_bytes
+
+LEAST_SIZES = 3  # a rule is not judged by fewer sizes than that
+
+Status = Literal["supported", "not seen here", "not measured"]
+
+_TOO_FEW = f"Stable times of cached and uncached buffers at fewer than {LEAST_SIZES} sizes in this range."
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`number` as in the paper; `evidence` says with numbers why the status is what it is."""
+
+    number: int
+    range: str
+    advice: str
+    status: Status
+    evidence: str
+    numbers: Mapping[str, float | int] = field(default_factory=dict)
+
+
+def rules(profile: Profile) -> list[Rule]:
+    """Rules 1 and 3 for the nearest pair inside a node, rule 2 for the nearest pair across nodes."""
+    found = one_per_distance(profile.records, "pingpong") or one_per_distance(profile.records, "protocol")
+    inside = next((place for place in found if not is_network(place.distance)), None)
+    across = next((place for place in found if is_network(place.distance)), None)
+    return [_while_cached(profile, inside or across), _across_nodes(profile, across), _inside(profile, inside)]
+
+
+def _while_cached(profile: Profile, place: Place | None) -> Rule:
+    limit = switch_bytes(profile.run.switch, "eager-limit", place) if place else None
+    up_to = f"Up to {format_bytes(limit)} (the eager limit)" if limit else "Up to the eager limit (not found here)"
+    advice = "Communicate while the message is in the cache, and use received data at once."
+    if place is None or limit is None:
+        why = "No pair was measured." if place is None else "No eager limit was seen at the sizes measured."
+        return Rule(1, up_to, advice, "not measured", why)
+    gains = [
+        gain.value
+        for metric, side in (("send", "sender"), ("receive", "receiver"))
+        for size, gain in best_gains(profile, place, metric, side).items()
+        if size <= limit
+    ]
+    cached = {s: c for s, c in cached_after(profile.records, place, "receiver").items() if s <= limit}
+    gains = gains if len(gains) >= LEAST_SIZES else []
+    cached = cached if len(cached) >= LEAST_SIZES else {}
+    if not gains and not cached:
+        return Rule(1, up_to, advice, "not measured", _TOO_FEW)
+    parts, numbers, seen = [], {"limit_bytes": limit}, []
+    if gains:
+        middle = sorted(gains)[len(gains) // 2]
+        parts.append(f"cached buffers save {percent(middle)} of MPI_Send and MPI_Recv (median of {len(gains)})")
+        numbers["gain"] = middle
+        seen.append(middle >= LEAST)
+    if cached:
+        kept = sum(c >= CACHED for c in cached.values())
+        parts.append(f"received data is in the cache at {kept} of {len(cached)} sizes")
+        numbers["cached_sizes"] = kept
+        seen.append(kept * 2 > len(cached))
+    return Rule(1, up_to, advice, "supported" if all(seen) else "not seen here", _sentence(parts), numbers)
+
+
+def _across_nodes(profile: Profile, place: Place | None) -> Rule:
+    llc = profile.machine.llc_bytes
+    limit = switch_bytes(profile.run.switch, "eager-limit", place) if place else None
+    begin = f"from {format_bytes(limit)} (the eager limit)" if limit else "from the eager limit"
+    end = f"to {format_bytes(llc)} (the last-level cache)" if llc else "to the size of the last-level cache"
+    where = f"Between nodes, {begin} {end}"
+    advice = "Compute on a buffer before sending it, and wait with using received data."
+    if place is None:
+        return Rule(2, where, advice, "not measured", "No pair of cores on different nodes was measured.")
+    cached = _within(cached_after(profile.records, place, "receiver"), limit or 0, llc)
+    if len(cached) < LEAST_SIZES:
+        return Rule(2, where, advice, "not measured", _TOO_FEW)
+    gone = sum(c <= GONE for c in cached.values())
+    status: Status = "supported" if gone * 2 > len(cached) else "not seen here"
+    evidence = _sentence([f"received data comes from memory at {gone} of {len(cached)} sizes"])
+    return Rule(2, where, advice, status, evidence, {"gone_sizes": gone, "sizes": len(cached)})
+
+
+def _inside(profile: Profile, place: Place | None) -> Rule:
+    llc = profile.machine.llc_bytes
+    limit = switch_bytes(profile.run.switch, "eager-limit", place) if place else None
+    measured = cached_after(profile.records, place, "receiver") if place else {}
+    gap = reach(measured)
+    half = llc // 2 if llc else None
+    end = gap.cached_to if gap.gone_from and gap.cached_to else half
+    source = "measured here" if end and end == gap.cached_to and gap.gone_from else "half of the last-level cache"
+    begin = f"from {format_bytes(limit)} " if limit else ""
+    until = f"up to {format_bytes(end)} ({source})" if end else "up to half of the last-level cache"
+    where = f"Inside a node, {begin}{until}"
+    advice = "Use message data right after the call; if it is in the cache already, compute before the call."
+    cached = _within(measured, limit or 0, half)
+    if len(cached) < LEAST_SIZES:
+        return Rule(3, where, advice, "not measured", _TOO_FEW)
+    kept = sum(c >= CACHED for c in cached.values())
+    status: Status = "supported" if kept * 2 > len(cached) else "not seen here"
+    parts = [f"received data is in the cache at {kept} of {len(cached)} sizes up to half of the last-level cache"]
+    if gap.gone_from:
+        parts.append(f"it first has to come from memory at {format_bytes(gap.gone_from)}")
+    numbers = {"cached_sizes": kept, "sizes": len(cached)} | ({"gone_from": gap.gone_from} if gap.gone_from else {})
+    return Rule(3, where, advice, status, _sentence(parts), numbers)
+
+
+def _within(cached: dict[int, float], low: int, high: int | None) -> dict[int, float]:
+    return {size: c for size, c in cached.items() if low < size and (high is None or size <= high)}
+
+
+def _sentence(parts: list[str]) -> str:
+    text = "; ".join(parts)
+    return text[:1].upper() + text[1:] + "."

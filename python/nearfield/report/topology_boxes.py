@@ -1,0 +1,98 @@
+"""The machine as nested boxes: packages, caches with their sizes, cores, hardware threads. Memory is drawn as a strip
+above what it serves; instruction caches are left out."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from nearfield.errors import UsageError
+from nearfield.profile import Profile
+from nearfield.report.markup import tag, text
+from nearfield.topology import Topology
+from nearfield.units import format_bytes
+
+Node = dict[str, Any]
+MOST_ALIKE = 8  # of more neighbours that look the same, some are drawn and the others counted
+DRAWN_ALIKE = 4
+
+
+def draw(profile: Profile) -> str:
+    """HTML; a sentence instead where the topology cannot be read."""
+    try:
+        tree = _topology(profile.topology_xml).tree()
+    except UsageError as error:
+        return tag("p", f"The topology cannot be drawn: {text(error.message)}.", class_="quiet")
+    used = {pu for pair in _measured(profile) for pu in pair}
+    return tag("div", _children(tree, used), class_="topology", role="img", aria_label="Topology of the machine")
+
+
+def _topology(xml: str) -> Topology:
+    with tempfile.TemporaryDirectory(prefix="nearfield-") as folder:
+        path = Path(folder) / "topology.xml"
+        path.write_text(xml, encoding="utf-8")
+        return Topology.from_xml(path)
+
+
+def _measured(profile: Profile) -> list[list[int]]:
+    """PUs of every pair on this node that was measured."""
+    pairs = profile.records["pair"].drop_nulls().unique()
+    return [[int(pu) for pu in pair.split("-")] for pair in pairs if pair.replace("-", "").isdigit()]
+
+
+def _children(node: Node, used: set[int]) -> str:
+    memory = [c for c in node["children"] if c["type"] == "NUMANode"]
+    others = [c for c in node["children"] if c["type"] not in ("NUMANode", "L1i", "L2i", "L3i")]
+    # An instruction cache stands between a data cache and its core.
+    for hidden in (c for c in node["children"] if c["type"] in ("L1i", "L2i", "L3i")):
+        others += hidden["children"]
+    html = "".join(_memory(m) for m in memory)
+    inner = "".join(_run(run, used) for run in _runs(others))
+    return html + (tag("div", inner, class_="row") if inner else "")
+
+
+def _run(run: list[Node], used: set[int]) -> str:
+    if len(run) <= MOST_ALIKE:
+        return "".join(_box(node, used) for node in run)
+    shown = [n for i, n in enumerate(run) if i < DRAWN_ALIKE or used & set(_pus(n))][:MOST_ALIKE]
+    more = tag("div", f"and {len(run) - len(shown)} more like it", class_="more")
+    return "".join(_box(node, used) for node in shown) + more
+
+
+def _box(node: Node, used: set[int]) -> str:
+    kind = node["type"]
+    if kind == "PU":
+        marked = " used" if node["os_index"] in used else ""
+        return tag("span", str(node["os_index"]), class_=f"pu{marked}", title=f"PU {node['os_index']}")
+    name = kind if node["os_index"] is None else f"{kind} {node['os_index']}"
+    size = node["attrs"].get("size_bytes")
+    label = tag("b", text(name)) + (f" {text(format_bytes(size, digits=3))}" if size else "")
+    model = f" {text(' '.join(node['name'].split()))}" if node["name"] else ""
+    style = "cache" if size else kind.lower()
+    return tag("div", tag("div", label + model, class_="label") + _children(node, used), class_=f"box {style}")
+
+
+def _memory(node: Node) -> str:
+    size = node["attrs"].get("memory_bytes")
+    label = f"{tag('b', 'memory')} {text(format_bytes(size, digits=3)) if size else ''}"
+    return tag("div", f"{label} NUMA node {node['os_index']}", class_="memory")
+
+
+def _runs(siblings: list[Node]) -> list[list[Node]]:
+    """Neighbours that look the same."""
+    runs: list[list[Node]] = []
+    for node in siblings:
+        if runs and _shape(runs[-1][0]) == _shape(node):
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+    return runs
+
+
+def _shape(node: Node) -> tuple[Any, ...]:
+    return (node["type"], node["attrs"].get("size_bytes"), *map(_shape, node["children"]))
+
+
+def _pus(node: Node) -> list[int]:
+    return [node["os_index"]] if node["type"] == "PU" else [pu for c in node["children"] for pu in _pus(c)]

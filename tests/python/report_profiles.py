@@ -1,0 +1,71 @@
+"""Small made-up profiles for the tests of findings, rules and report: every number is chosen, so every answer is
+known. Times in ns; intervals are +-1 %."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from nearfield.profile import Machine, Profile, Run, from_rows
+from nearfield.profile.schema import Cache, Host, Memory, Mpi, Pages, Switch
+from nearfield.topology import Topology
+
+Row = dict[str, Any]
+KIB, MIB = 1 << 10, 1 << 20
+HERE = {"distance": "shared-l3", "pair": "0-1"}
+TOPOLOGY = "package:1 l3:1(size=8388608) l2:2(size=1048576) core:1 pu:1"
+
+
+def row(scenario: str, metric: str, value: float | None, unit: str = "ns", **more: Any) -> Row:
+    """One stable live record; `more` are its place, parameters, and whatever else differs."""
+    interval = {} if value is None else {"low": value * 0.99, "high": value * 1.01}
+    base = {"n": 100, "stable": value is not None, "source": "live"}
+    return {"scenario": scenario, "metric": metric, "unit": unit, "value": value, **interval, **base, **more}
+
+
+def message(size: int, time: float, state: str = "reused", **more: Any) -> Row:
+    return row("pingpong", "half_round_trip", time, size_bytes=size, state=state, **{**HERE, **more})
+
+
+def floor(kind: str, size: int, time: float, **more: Any) -> Row:
+    return row("floor", "time", time, kind=kind, size_bytes=size, **{**HERE, **more})
+
+
+def read(side: str, state: str, size: int, time: float, **more: Any) -> Row:
+    return row("pollution", "traverse", time, side=side, state=state, size_bytes=size, **{**HERE, **more})
+
+
+def switch(kind: str, size: int, name: str | None = None, value: int | None = None, **more: Any) -> Switch:
+    return Switch(**{**HERE, "kind": kind, "bytes": size, "name": name, "value": value, **more})
+
+
+def profile(rows: list[Row], switches: list[Switch] | None = None, **run: Any) -> Profile:
+    """With an 8 MiB last-level cache, so that half of it is 4 MiB."""
+    return Profile(
+        Path("made-up"), _machine(), _run(switches or [], run), from_rows(rows), Topology.from_synthetic(TOPOLOGY).xml()
+    )
+
+
+def _machine() -> Machine:
+    caches = [
+        Cache(level=level, kind="unified", size_bytes=size, shared_by=shared, count=2 // shared)
+        for level, size, shared in ((2, MIB, 1), (3, 8 * MIB, 2))
+    ]
+    return Machine(
+        schema_version=1, name="made-up", cpu_model="Test CPU", cores=2, pus=2, line_bytes=64, cache=caches,
+        memory=Memory(total_bytes=1 << 30, numa_nodes=1), pages=Pages(base_bytes=4096, shmem="never"),
+    )  # fmt: skip
+
+
+def _run(switches: list[Switch], more: dict[str, Any]) -> Run:
+    given: dict[str, Any] = {
+        "schema_version": 1, "nearfield": "0", "created": datetime(2026, 1, 2, tzinfo=timezone.utc), "tier": "quick",
+        "command": "nearfield probe", "seconds": 1.0, "complete": True, "switch": switches,
+        "mpi": Mpi(
+            name="openmpi-5.0.11", family="openmpi", version="5.0.11", library="Open MPI", launcher="mpirun",
+            variables={"btl_sm_eager_limit": 4096},
+        ),
+        "host": Host(name="made-up", kernel="Linux"),
+    }  # fmt: skip
+    return Run(**{**given, **more})

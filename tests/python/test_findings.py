@@ -1,0 +1,355 @@
+"""Do findings and rules say what the records say, with the right numbers, and nothing that they do not?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, switch
+
+from nearfield.profile import Profile, load
+from nearfield.report.evidence import Place
+from nearfield.report.findings import FINDERS, LEVELS, NOTES, Finding, findings
+from nearfield.report.findings.single_copy import copying_bounds
+from nearfield.report.rules import rules
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def of(topic: str, made: Profile, part: str = "") -> Finding:
+    found = [f for f in findings(made) if f.topic == topic and part in f.title]
+    assert len(found) == 1, [f.title for f in findings(made)]
+    return found[0]
+
+
+def none_of(topic: str, made: Profile) -> bool:
+    return not any(f.topic == topic for f in findings(made))
+
+
+# ---- headroom
+
+
+def slow_in_the_middle(**more: object) -> list[dict]:
+    """Flag 100 ns; floors 200 ns, 1 us, 4 us, 100 us. The MPI reaches 50 %, 20 %, 25 % and 80 % of them."""
+    rows = [floor("flag", 8, 100)]
+    for size, copy, share in ((KIB, 100, 0.5), (4 * KIB, 900, 0.2), (16 * KIB, 3900, 0.25), (MIB, 99_900, 0.8)):
+        rows += [floor("copy-remote", size, copy), floor("copy-remote-nt", size, 2 * copy)]
+        rows += [message(size, (copy + 100) / share, **more)]
+    return rows
+
+
+def test_the_worst_range_and_what_a_message_loses_there() -> None:
+    finding = of("headroom", profile(slow_in_the_middle()), "what the caches allow")
+    assert finding.level == "loss"
+    assert finding.numbers["from_bytes"] == 4 * KIB and finding.numbers["to_bytes"] == 16 * KIB
+    assert finding.numbers["share"] == pytest.approx((0.2 * 0.25) ** 0.5)
+    assert finding.numbers["lost_ns"] == pytest.approx(12_000)  # 16 KiB: 16 us instead of 4
+    assert "Between 4 KiB and 16 KiB this MPI moves 22 % of what these caches allow" in finding.text
+    assert "16.0 us" in finding.text and "12.0 us" in finding.text
+
+
+def test_the_faster_copy_is_the_floor() -> None:
+    rows = [*slow_in_the_middle(), floor("copy-remote-nt", 4 * MIB, 100), floor("copy-remote", 4 * MIB, 900)]
+    made = profile([*rows, message(4 * MIB, 2000)])
+    shares = of("headroom", made, "by size").numbers
+    assert shares[f"share_to_{4 * MIB}"] == pytest.approx((0.8 * 0.1) ** 0.5)
+
+
+def test_an_mpi_at_the_floor_is_praised() -> None:
+    rows = [floor("flag", 8, 100)]
+    for size in (KIB, 64 * KIB):
+        rows += [floor("copy-remote", size, size), message(size, 1.1 * (size + 100))]
+    finding = of("headroom", profile(rows), "As fast")
+    assert finding.level == "good" and finding.numbers["share"] == pytest.approx(1 / 1.1)
+
+
+@pytest.mark.parametrize("spoilt", ["flag", "copy", "message"])
+def test_no_share_without_all_three_parts(spoilt: str) -> None:
+    """Flag, copy and message must each be stable."""
+    unsteady = {part: {"stable": part != spoilt, "note": "wide"} for part in ("flag", "copy", "message")}
+    rows = [
+        floor("flag", 8, 100, **unsteady["flag"]),
+        floor("copy-remote", KIB, 900, **unsteady["copy"]),
+        message(KIB, 5000, **unsteady["message"]),
+    ]
+    assert none_of("headroom", profile(rows))
+
+
+# ---- steps
+
+
+def test_a_step_is_named_and_measured() -> None:
+    switches = [
+        switch("eager-limit", 4000, "btl_sm_eager_limit", 4096),
+        switch("single-copy", 4000, "btl_sm_eager_limit", 4096),
+    ]
+    finding = of("steps", profile([message(3999, 900), message(4000, 1000), message(4001, 2100)], switches))
+    assert finding.title == "Step at 4000 B" and finding.level == "loss"
+    assert finding.numbers["factor"] == pytest.approx(2.1)
+    assert finding.text.count("btl_sm_eager_limit = 4096") == 1
+    assert "is its eager limit" in finding.text and "the kernel copies" in finding.text
+    assert "A 4001 B message takes 2.1x a 4000 B one" in finding.text
+    assert "OMPI_MCA_btl_sm_eager_limit=65536" in finding.action
+
+
+def test_a_step_that_costs_nothing_is_a_fact() -> None:
+    made = profile([message(256, 500), message(257, 505)], [switch("unattended-limit", 256)])
+    finding = of("steps", made)
+    assert finding.level == "fact"
+    assert "a receiver that computes stalls its sender" in finding.text and "does not jump" in finding.text
+
+
+def test_an_eager_limit_implies_that_the_receiver_is_needed() -> None:
+    made = profile([message(256, 500)], [switch("eager-limit", 256), switch("unattended-limit", 256)])
+    assert of("steps", made).numbers["kinds"] == "eager-limit"
+
+
+def test_a_step_between_unstable_times_has_no_factor() -> None:
+    rows = [message(256, 500), message(257, 900, stable=False, note="wide")]
+    finding = of("steps", profile(rows, [switch("unattended-limit", 256)]))
+    assert "factor" not in finding.numbers and "not stable" in finding.text
+
+
+# ---- single copy
+
+
+def copies(local: float, remote: float) -> list[dict]:
+    return [floor("flag", 8, 100), floor("copy-local", MIB, local), floor("copy-remote", MIB, remote)]
+
+
+@pytest.mark.parametrize(
+    ("time", "level"),
+    [(60_000, "loss"), (45_000, None), (20_000, "good")],
+    ids=["slower than both copies", "between", "faster than one"],
+)
+def test_single_copy_is_judged_only_outside_of_the_bounds(time: float, level: str | None) -> None:
+    made = profile([*copies(20_000, 30_000), message(MIB, time)], [switch("single-copy", 4096)])
+    found = [f.level for f in findings(made) if f.topic == "single-copy"]
+    assert found == ([level] if level else [])
+
+
+def test_the_bounds_of_copying_in_and_out() -> None:
+    made = profile(copies(20_000, 30_000))
+    least, most = copying_bounds(made.records, Place(**HERE))[MIB]
+    assert (least, most) == (pytest.approx(29_700), pytest.approx(202 + 50_500))
+
+
+def test_without_single_copy_nothing_is_said_about_it() -> None:
+    assert none_of("single-copy", profile([*copies(20_000, 30_000), message(MIB, 60_000)]))
+
+
+# ---- buffer state
+
+
+def sends(size: int, invalid: float, modified: float, **more: object) -> list[dict]:
+    place = {**HERE, "side": "sender", "size_bytes": size}
+    return [
+        row("pingpong", "send", invalid, state="invalid", verdict="verified", **place),
+        row("pingpong", "send", modified, state="modified", **{"verdict": "verified", **place, **more}),
+    ]
+
+
+def test_the_peak_gain_of_cached_buffers() -> None:
+    finding = of("buffer-state", profile([*sends(KIB, 1000, 900), *sends(8 * KIB, 1000, 750), *sends(MIB, 9e4, 9e4)]))
+    assert finding.numbers["send_gain"] == pytest.approx(0.25)
+    assert finding.numbers["send_peak_bytes"] == finding.numbers["last_bytes"] == 8 * KIB
+    assert "MPI_Send returns up to 25 % sooner (at 8 KiB)" in finding.text
+
+
+def test_refuted_buffer_states_decide_nothing() -> None:
+    assert none_of("buffer-state", profile(sends(KIB, 1000, 500, verdict="refuted")))
+
+
+def test_no_gain_is_said_too() -> None:
+    assert "none of 1 comparisons" in of("buffer-state", profile(sends(KIB, 1000, 990))).text
+
+
+# ---- pollution
+
+
+def after_receive(sizes: dict[int, float]) -> list[dict]:
+    """size -> how much of the way from memory (10 us) to the cache (1 us) the buffer is after MPI_Recv."""
+    rows = []
+    for size, cached in sizes.items():
+        rows += [read("receiver", "base-invalid", size, 10_000), read("receiver", "base-preloaded", size, 1000)]
+        rows += [read("receiver", "invalid", size, 10_000 - 9000 * cached)]
+    return rows
+
+
+def test_up_to_which_size_received_data_is_cached() -> None:
+    finding = of("pollution", profile(after_receive({KIB: 1, MIB: 0.9, 2 * MIB: 0.6, 4 * MIB: 0.1, 8 * MIB: 1})))
+    assert finding.numbers == {"receiver_cached_to": MIB, "receiver_gone_from": 4 * MIB}
+    assert "up to 1 MiB is in the cache, one of 4 MiB mostly comes from memory" in finding.text
+    assert "Half of the last-level cache is 4 MiB" in finding.text
+
+
+def test_where_cached_and_uncached_reading_do_not_differ_nothing_is_said() -> None:
+    rows = [read("receiver", s, KIB, 1000) for s in ("invalid", "base-invalid", "base-preloaded")]
+    assert none_of("pollution", profile(rows))
+
+
+def test_data_that_the_call_pushes_out() -> None:
+    rows = [read("sender", "base-preloaded", MIB, 1000), read("sender", "preloaded", MIB, 3000)]
+    finding = of("pollution", profile(rows), "pushed out")
+    assert finding.numbers == {"sender_from_bytes": MIB, "sender_factor": pytest.approx(3)}
+
+
+# ---- strides, pages, load, collectives, distances
+
+
+def strided(method: str, time: float, **more: object) -> dict:
+    return row(
+        "stride", "half_round_trip", time, **HERE, **{"size_bytes": 2048, "method": method, "mode": "standard", **more}
+    )
+
+
+def test_strides_against_one_piece_and_packing_by_hand() -> None:
+    rows = [strided("contiguous", 1000, stride=1)]
+    for stride, typed, packed in ((1, 1000, 1000), (8, 4000, 2000), (64, 6000, 3000)):
+        rows += [strided("datatype", typed, stride=stride), strided("manual-pack", packed, stride=stride)]
+    finding = of("strides", profile(rows))
+    assert finding.numbers["factor_8"] == pytest.approx(4) and finding.numbers["factor_64"] == pytest.approx(6)
+    assert finding.level == "loss" and "2.0x faster" in finding.text and "Pack such messages by hand" in finding.text
+
+
+def test_faces_are_compared_each_packed_the_faster_way() -> None:
+    rows = [
+        strided(method, time, face=face)
+        for face, typed, packed in (("x", 1000, 1500), ("y", 1200, 1100), ("z", 5000, 3000))
+        for method, time in (("datatype", typed), ("manual-pack", packed))
+    ]
+    finding = of("strides", profile(rows), "Face")
+    assert finding.numbers["factor"] == pytest.approx(3) and finding.numbers["slowest"] == "z"
+    assert "Pack face y and z by hand" in finding.action
+
+
+def paged(memory: str, faults: float, touch: float) -> list[dict]:
+    case = {"size_bytes": 4 * MIB, "memory": memory}
+    return [
+        row("pages", "first_touch_faults", faults, "count", **case),
+        row("pages", "first_touch", touch, **case),
+    ]
+
+
+def test_pages_per_mib_and_the_gain_of_huge_ones() -> None:
+    finding = of("pages", profile([*paged("window", 1024, 4e6), *paged("window-huge", 2, 1e6)]))
+    assert finding.numbers["faults_per_mib_window"] == pytest.approx(256)
+    assert "256 page faults and 1.00 ms" in finding.text and "4.0x faster" in finding.text
+    assert "now 'never'" in finding.action
+
+
+def test_why_there_are_no_huge_pages_is_told() -> None:
+    missing = row("pages", "first_touch", None, size_bytes=4 * MIB, memory="window-huge", note="needs Linux 6.1")
+    assert "needs Linux 6.1" in of("pages", profile([*paged("window", 1024, 4e6), missing])).text
+
+
+def test_load_is_compared_with_none() -> None:
+    rows = [
+        row("load", "half_round_trip", time, size_bytes=size, load_bytes=load, **HERE)
+        for size, load, time in ((8, 0, 500), (8, MIB, 550), (MIB, 0, 1e5), (MIB, MIB, 2.5e5))
+    ]
+    finding = of("load", profile(rows))
+    assert finding.numbers == {"bytes": MIB, "load_bytes": MIB, "factor": pytest.approx(2.5)}
+
+
+def test_collectives_in_messages_and_their_jump() -> None:
+    rows = [message(size, size) for size in (KIB, 2 * KIB)]
+    rows += [
+        row("collective", "time", time, operation="bcast", ranks=2, size_bytes=size)
+        for size, time in ((KIB, 2 * KIB), (2 * KIB, 10 * KIB))
+    ]
+    made = profile(rows)
+    assert of("collectives", made, "in messages").numbers["bcast_factor"] == pytest.approx(5)
+    assert of("collectives", made, "jumps").numbers["factor"] == pytest.approx(5)
+
+
+def test_distances_are_compared_where_there_are_several() -> None:
+    far = {"distance": "same-node", "pair": "0-8"}
+    made = profile([message(8, 500), message(8, 1500, **far), message(MIB, 1e5), message(MIB, 1.2e5, **far)])
+    assert of("distances", made).numbers["factor"] == pytest.approx(3)
+    assert none_of("distances", profile([message(8, 500)]))
+
+
+# ---- quality, and laws of all findings
+
+
+def test_unstable_refuted_and_missing_are_counted() -> None:
+    rows = [message(8, 500), message(16, 500, stable=False, note="wide"), *sends(KIB, 9, 8, verdict="refuted")]
+    made = profile(rows, counters={"llc_misses": "no permission", "page_faults": "available"})
+    notes = [f for f in findings(made) if f.level == "note"]
+    assert {f.title for f in notes} == {
+        "25 % of the times are unstable", "Buffers not in the state asked for", "Counters that are not there",
+    }  # fmt: skip
+    assert any("llc_misses: no permission" in f.text for f in notes)
+
+
+@pytest.mark.parametrize("name", ["epyc-vm-quiet", "epyc-vm-busy"])
+def test_without_stable_records_there_is_no_finding_but_about_the_measurement(name: str) -> None:
+    real = load(DATA / name)
+    unsteady = real.records.with_columns(pl.lit(False).alias("stable"))
+    made = Profile(real.path, real.machine, real.run, unsteady, real.topology_xml)
+    assert {f.topic for f in findings(made)} <= {"quality", "steps"}
+    assert not any("factor" in f.numbers for f in findings(made))
+    assert all(rule.status == "not measured" for rule in rules(made))
+
+
+@pytest.mark.parametrize("finder", (*FINDERS, *NOTES), ids=lambda finder: finder.__name__)
+def test_no_finder_needs_anything_to_be_there(finder) -> None:  # noqa: ANN001
+    made = profile([])
+    assert finder(made) == []
+
+
+@pytest.mark.parametrize("name", ["epyc-vm-quiet", "epyc-vm-busy"])
+def test_findings_of_a_real_profile_are_sentences_in_order(name: str) -> None:
+    found = findings(load(DATA / name))
+    assert found
+    assert [LEVELS.index(f.level) for f in found] == sorted(LEVELS.index(f.level) for f in found)
+    for finding in found:
+        assert finding.text.endswith(".") and "  " not in finding.text and "nan" not in finding.text.split()
+        assert finding.title and finding.title[0].isupper() or finding.title[0].isdigit()
+
+
+def test_the_first_finding_of_a_topic_comes_before_the_second_of_another() -> None:
+    switches = [switch("unattended-limit", 256), switch("eager-limit", 4096)]
+    rows = [message(s, t) for s, t in ((256, 100), (257, 500), (4095, 600), (4097, 2400))]
+    topics = [f.topic for f in findings(profile([*rows, *slow_in_the_middle()], switches)) if f.level == "loss"]
+    assert topics[:2] in (["headroom", "steps"], ["steps", "headroom"])
+
+
+# ---- rules
+
+
+def test_rule_1_is_supported_by_cached_gains_and_cached_received_data() -> None:
+    rows = [r for size in (256, 512, KIB) for r in sends(size, 1000, 700)]
+    rows += after_receive({256: 1, 512: 1, KIB: 1})
+    first = rules(profile(rows, [switch("eager-limit", 4096)]))[0]
+    assert first.status == "supported" and first.range == "Up to 4 KiB (the eager limit)"
+    assert first.numbers["gain"] == pytest.approx(0.3) and "3 of 3" in first.evidence
+
+
+def test_rule_1_is_not_seen_where_cached_buffers_gain_nothing() -> None:
+    rows = [r for size in (256, 512, KIB) for r in sends(size, 1000, 1000)]
+    assert rules(profile(rows, [switch("eager-limit", 4096)]))[0].status == "not seen here"
+
+
+def test_rule_2_needs_another_node() -> None:
+    assert rules(profile(after_receive({MIB: 1})))[1].status == "not measured"
+    across = {"distance": "network-1", "pair": "a:0-b:0"}
+    rows = [{**r, **across} for r in after_receive({MIB: 0.1, 2 * MIB: 0, 4 * MIB: 0.2})]
+    second = rules(profile([*rows, message(8, 5000, **across)]))[1]
+    assert second.status == "supported" and "3 of 3" in second.evidence
+
+
+def test_rule_3_takes_the_measured_gap_or_half_of_the_cache() -> None:
+    near = message(8, 500)
+    kept = rules(profile([near, *after_receive({s * KIB: 1 for s in (8, 64, 512)})]))[2]
+    assert kept.status == "supported" and "up to 4 MiB (half of the last-level cache)" in kept.range
+    gap = rules(profile([near, *after_receive({8 * KIB: 1, 64 * KIB: 1, MIB: 1, 2 * MIB: 0})]))[2]
+    assert "up to 1 MiB (measured here)" in gap.range and "at 2 MiB" in gap.evidence
+    gone = rules(profile([near, *after_receive({8 * KIB: 0, 64 * KIB: 0, MIB: 0})]))[2]
+    assert gone.status == "not seen here"
+
+
+def test_one_or_two_sizes_are_not_enough_for_a_rule() -> None:
+    assert rules(profile([message(8, 500), *after_receive({KIB: 1, 2 * KIB: 1})]))[2].status == "not measured"

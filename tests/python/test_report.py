@@ -1,0 +1,273 @@
+"""`nearfield report`: is the page whole, self-contained and true to the records, whatever the profile holds?"""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import typer
+from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, switch
+from typer.testing import CliRunner
+
+from nearfield.cli.report import command
+from nearfield.errors import ProfileError, UsageError
+from nearfield.profile import Profile, load
+from nearfield.profile.schema import Skipped
+from nearfield.report import topology_boxes
+from nearfield.report.core_pairs import heat_map, pairs_table
+from nearfield.report.markup import embedded_json, text
+from nearfield.report.page import render
+from nearfield.report.plots import SCENARIOS, sections
+from nearfield.topology import Topology
+
+DATA = Path(__file__).parents[1] / "data"
+QUIET = load(DATA / "epyc-vm-quiet")
+
+app = typer.Typer()
+app.command()(command)
+
+
+def run(*arguments: str | Path) -> str:
+    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False).output
+
+
+def charts_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.DOTALL)
+    assert found
+    return {chart["id"]: chart for chart in json.loads(found.group(1))["charts"]}
+
+
+def own_part(page: str) -> str:
+    """The page without plotly.js, which mentions map servers that nobody asks."""
+    start = page.index("/**\n* plotly.js") if "/**\n* plotly.js" in page else page.rindex("<script>\n", 0, -20_000)
+    return page[:start]
+
+
+def trace(chart: dict[str, Any], name: str, **choice: str) -> dict[str, Any]:
+    variant = next(v for v in chart["variants"] if choice.items() <= v["choice"].items())
+    return next(t for t in variant["data"] if t.get("name") == name and "marker" in t)
+
+
+# ---- what the page says
+
+
+def test_the_page_is_one_file_with_all_its_parts() -> None:
+    page = render(QUIET)
+    assert page.startswith("<!doctype html>") and page.rstrip().endswith("</html>")
+    assert "{{" not in own_part(page)
+    assert not re.search(r'(?:src|href)="(?!#|data:)', own_part(page)), "it would load something"
+    for fact in ("AMD EPYC", "Open MPI 4.1.4", "ob1 / vader", "Rule 3", "eager limit", "nearfield probe"):
+        assert fact in page
+    assert "Not measured: needs" in page
+
+
+def test_the_package_holds_what_the_page_is_made_of() -> None:
+    for name in ("template.html", "style.css", "report.js"):
+        assert files("nearfield.report").joinpath(name).is_file()
+
+
+def test_an_incomplete_profile_says_so_at_the_top() -> None:
+    page = render(profile([message(8, 500)], complete=False))
+    assert page.index('class="banner"') < page.index('id="findings"')
+    assert "nearfield probe --resume" in page
+    assert 'class="banner"' not in render(profile([message(8, 500)]))
+
+
+def test_a_scenario_that_was_skipped_shows_its_reason() -> None:
+    made = profile([message(8, 500)], skipped=[Skipped(scenario="load", reason="needs 4 cores", distance="shared-l3")])
+    assert [s.skipped for s in sections(made) if s.scenario == "load"] == [["needs 4 cores (shared-l3)"]]
+    assert "Not measured: needs 4 cores (shared-l3)." in render(made)
+
+
+def test_an_empty_profile_still_makes_a_page() -> None:
+    page = render(profile([]))
+    assert "No finding" in page and charts_of(page) == {}
+
+
+def test_what_a_profile_says_cannot_become_markup() -> None:
+    """Names and reasons come from files that other people send."""
+    evil = "</script><script>alert(1)</script><img src=x>"
+    made = profile(
+        [message(8, 500), row("future", "delay", 5.0, colour=evil)],
+        skipped=[Skipped(scenario="load", reason=evil)], command=evil,
+    )  # fmt: skip
+    page = render(made)
+    assert "<script>alert" not in page and "<img" not in own_part(page)
+    assert charts_of(page)
+
+
+def test_numbers_are_set_as_on_paper() -> None:
+    assert text("takes 2.1x of 5 us & 4 KiB") == "takes 2.1\u00d7 of 5\u00a0\u00b5s &amp; 4\u00a0KiB"
+    assert text("0x10 and x4") == "0x10 and x4"
+    assert json.loads(embedded_json({"a": "</script>"})) == {"a": "</script>"}
+    assert "</" not in embedded_json({"a": "</script>"})
+
+
+# ---- plots
+
+
+def test_bandwidth_is_size_over_time_with_its_interval() -> None:
+    chart = charts_of(render(profile([message(4 * KIB, 1024)])))["pingpong"]
+    reused = trace(chart, "reused", show="bandwidth")
+    assert reused["x"] == [4096] and reused["y"] == [pytest.approx(4.0)]
+    assert reused["meta"]["cells"] == ["4.00 GB/s [3.96 GB/s to 4.04 GB/s]"]
+    assert "n = 100, stable" in reused["text"][0]
+
+
+def test_the_floor_is_in_every_bandwidth_plot_of_messages() -> None:
+    rows = [
+        floor("flag", 8, 100),
+        floor("copy-remote", KIB, 924),
+        floor("copy-remote-nt", KIB, 2000),
+        message(KIB, 2048),
+    ]
+    chart = charts_of(render(profile(rows)))["pingpong"]
+    assert trace(chart, "floor: a flag and one copy", show="bandwidth")["y"] == [pytest.approx(1.0)]
+    assert trace(chart, "floor: a flag and one copy", show="time")["y"] == [pytest.approx(1024)]
+
+
+def test_unstable_points_are_hollow_and_refuted_ones_have_a_dot() -> None:
+    rows = [
+        message(8, 500, "invalid", verdict="verified"),
+        message(16, 500, "invalid", verdict="verified", stable=False, note="wide"),
+        message(32, 500, "invalid", verdict="refuted"),
+    ]
+    drawn = trace(charts_of(render(profile(rows)))["pingpong"], "invalid", show="time")
+    base = drawn["marker"]["symbol"][0]
+    assert drawn["marker"]["symbol"] == [base, f"{base}-open", f"{base}-open-dot"]
+    assert "unstable: wide" in drawn["text"][1] and "refuted" in drawn["text"][2]
+
+
+def test_switches_are_marked_by_name_in_the_plots_of_their_pair() -> None:
+    far = {"distance": "same-node", "pair": "0-8"}
+    rows = [message(s, s, **place) for s in (KIB, 64 * KIB) for place in (HERE, far)]
+    made = profile(rows, [switch("eager-limit", 4000), switch("single-copy", 4000), switch("step", 9000, **far)])
+    layouts = {v["choice"]["place"]: v["layout"] for v in charts_of(render(made))["pingpong"]["variants"]}
+    notes = {place: {n["text"] for n in layout["annotations"]} for place, layout in layouts.items()}
+    assert "eager limit, single copy 4000 B" in notes["shared-l3, 0-1"]
+    assert not any("eager" in text for text in notes["same-node, 0-8"]) and "step 9000 B" in notes["same-node, 0-8"]
+
+
+def test_the_gain_is_the_share_of_time_saved() -> None:
+    place = {**HERE, "side": "sender", "size_bytes": KIB}
+    rows = [row("pingpong", "send", t, state=s, **place) for s, t in (("invalid", 1000), ("modified", 750))]
+    made = trace(charts_of(render(profile(rows)))["state-gain"], "modified", call="MPI_Send")
+    assert made["y"] == [pytest.approx(0.25)]
+
+
+def test_both_baselines_are_in_the_pollution_plot() -> None:
+    rows = [read("receiver", s, KIB, 1000) for s in ("invalid", "preloaded", "base-invalid", "base-preloaded")]
+    chart = charts_of(render(profile(rows)))["pollution"]
+    names = {t["name"] for t in chart["variants"][0]["data"]}
+    assert {"no call, in the cache", "no call, in memory"} < names and len(names) == 4
+
+
+def test_a_scenario_of_the_future_gets_a_plot() -> None:
+    rows = [
+        row("future", "delay", 10.0 * w, width=w, colour=c, stable=w != 4, note="wide" if w == 4 else None)
+        for w in (1, 2, 4)
+        for c in ("red", "blue")
+    ]
+    chart = charts_of(render(profile([*rows, row("future", "lonely", 3, "count")])))["scenario-future"]
+    assert chart["options"]["metric"] == ["delay", "lonely"]
+    assert trace(chart, "red", metric="delay")["y"] == [10, 20, 40]
+
+
+def test_every_scenario_has_a_plot_of_its_own() -> None:
+    """A scenario that the engine describes and that was measured is drawn, by its own module or the generic one."""
+    for section in sections(QUIET):
+        assert section.charts or section.skipped, section.scenario
+        assert section.scenario in SCENARIOS
+
+
+@pytest.mark.parametrize("name", ["epyc-vm-quiet", "epyc-vm-busy"])
+def test_every_point_of_a_plot_is_a_record(name: str) -> None:
+    made = load(DATA / name)
+    own = made.records.filter((pl.col("scenario") == "pingpong") & (pl.col("metric") == "half_round_trip"))
+    chart = charts_of(render(made))["pingpong"]
+    drawn = sorted(
+        y for v in chart["variants"] if v["choice"]["show"] == "time" for t in v["data"]
+        if "marker" in t and not t["name"].startswith("floor") for y in t["y"]
+    )  # fmt: skip
+    assert drawn == sorted(own["value"].drop_nulls())
+
+
+# ---- machine
+
+
+def with_pairs(pairs: list[tuple[str, str]]) -> Profile:
+    return profile([message(8, 400 + 10 * i, distance=d, pair=p) for i, (d, p) in enumerate(pairs)])
+
+
+def test_one_pair_for_each_distance_is_a_table_and_more_are_a_heat_map() -> None:
+    few = with_pairs([("shared-l3", "0-1"), ("same-node", "0-8")])
+    assert heat_map(few) == [] and pairs_table(few).count("<tr>") == 3
+    many = with_pairs([("shared-l3", "0-1"), ("shared-l3", "0-2"), ("same-node", "a:0-node-b:8")])
+    (chart,) = heat_map(many)
+    (drawn,) = chart.variants[0].figure["data"]
+    assert drawn["x"] == [":0", ":1", ":2", "a:0", "node-b:8"]
+    assert drawn["z"][0][1] == drawn["z"][1][0] == 400 and drawn["z"][3][4] == 420 and drawn["z"][0][0] is None
+
+
+def test_the_topology_is_nested_boxes_with_sizes_and_the_measured_pus_marked() -> None:
+    html = topology_boxes.draw(profile([message(8, 500)]))
+    assert html.index("L3") < html.index("L2") < html.index("Core")
+    assert "8\u00a0MiB" in html and html.count('class="pu used"') == 2
+
+
+def test_a_large_machine_is_drawn_in_part_and_counted() -> None:
+    small = profile([message(8, 500)])
+    xml = Topology.from_synthetic("package:1 l3:1 core:64 pu:2").xml()
+    html = topology_boxes.draw(Profile(small.path, small.machine, small.run, small.records, xml))
+    assert "and 60 more like it" in html
+
+
+def test_a_damaged_topology_is_said_and_does_not_spoil_the_page() -> None:
+    small = profile([message(8, 500)])
+    broken = Profile(small.path, small.machine, small.run, small.records, '<topology version="2.0">')
+    assert "cannot be drawn" in render(broken)
+
+
+# ---- the command
+
+
+def test_the_command_writes_beside_the_profile_and_tells_the_findings(tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+    folder.mkdir()
+    for source in (DATA / "epyc-vm-quiet").iterdir():
+        (folder / source.name).write_bytes(source.read_bytes())
+    out = run(folder)
+    assert (folder / "report.html").stat().st_size > 1 * MIB
+    assert str(folder / "report.html") in out.replace("\n", "") and "•" in out
+    assert sorted(p.name for p in folder.glob("*report*")) == ["report.html"]
+
+
+def test_the_page_goes_where_it_is_told(tmp_path: Path) -> None:
+    run(DATA / "epyc-vm-quiet", "-o", tmp_path / "page.html")
+    assert (tmp_path / "page.html").is_file()
+
+
+def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        run(DATA / "epyc-vm-quiet", "-o", tmp_path)
+    with pytest.raises(UsageError, match="there is no folder"):
+        run(DATA / "epyc-vm-quiet", "-o", tmp_path / "none" / "page.html")
+    with pytest.raises(ProfileError, match="there is no profile"):
+        run(tmp_path / "nothing")
+    with pytest.raises(ProfileError, match="cannot write"):
+        run(DATA / "epyc-vm-quiet", "-o", "/proc/page.html")
+
+
+def test_of_many_pairs_one_for_each_distance_is_drawn() -> None:
+    """A page must not grow with the square of the cores; the heat map still has all pairs."""
+    made = with_pairs([("shared-l3", f"{a}-{b}") for a in range(6) for b in range(a + 1, 6)])
+    charts = charts_of(render(made))
+    assert charts["pingpong"]["options"]["place"] == ["shared-l3, 0-1"]
+    (cells,) = charts["core-to-core"]["variants"][0]["data"]
+    assert sum(value is not None for row in cells["z"] for value in row) == 30
+    assert "15 were measured" in render(made)

@@ -1,0 +1,168 @@
+"""The report in a real headless Chromium: does it load without errors and without the network, are plots there, do
+clicks work, does it fit on a phone?"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from report_profiles import HERE, KIB, message, profile
+
+from nearfield.profile import load
+from nearfield.report.page import write
+
+webdriver = pytest.importorskip("selenium.webdriver")
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--window-size=1400,1000",
+)  # fmt: skip
+DATA = Path(__file__).parents[1] / "data"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM.exists() and DRIVER.exists()), reason=f"no {CHROMIUM} and {DRIVER}"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def real_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(load(DATA / "epyc-vm-quiet"), tmp_path_factory.mktemp("page") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def two_places_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    far = {"distance": "same-node", "pair": "0-8"}
+    rows = [message(s, s * f, **p) for p, f in ((HERE, 1), (far, 2)) for s in (KIB, 2 * KIB, 4 * KIB)]
+    return write(profile(rows, complete=False), tmp_path_factory.mktemp("page") / "report.html")
+
+
+def show(browser: webdriver.Chrome, page: Path, width: int = 1400, scheme: str = "light") -> None:
+    size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    wanted = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+    features = [{"name": name, "value": value} for name, value in wanted.items()]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    for log in ("browser", "performance"):
+        browser.get_log(log)
+    browser.get(page.as_uri())
+    wait(lambda: browser.execute_script("return document.documentElement.dataset.ready") == "true")
+    browser.execute_script("try { localStorage.clear() } catch {}")
+
+
+def wait(condition, seconds: float = 20) -> None:  # noqa: ANN001
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def script(browser: webdriver.Chrome, code: str) -> object:
+    return browser.execute_script(f"return {code}")
+
+
+def complaints(browser: webdriver.Chrome) -> list[str]:
+    return [line["message"] for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")]
+
+
+def test_it_loads_without_an_error_and_without_the_network(browser: webdriver.Chrome, real_page: Path) -> None:
+    show(browser, real_page)
+    assert complaints(browser) == []
+    events = [json.loads(line["message"])["message"] for line in browser.get_log("performance")]
+    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    assert asked and all(url.startswith(("file:", "data:", "blob:")) for url in asked)
+
+
+def test_every_chart_has_a_plot_with_points(browser: webdriver.Chrome, real_page: Path) -> None:
+    show(browser, real_page)
+    charts = browser.find_elements("css selector", "figure.plot")
+    assert len(charts) >= 5
+    for chart in charts:
+        points = chart.find_elements("css selector", ".plotly-place svg .points path, .plotly-place svg .point path")
+        assert points, chart.get_attribute("id")
+
+
+def test_findings_and_rules_are_on_top(browser: webdriver.Chrome, real_page: Path) -> None:
+    show(browser, real_page)
+    assert browser.find_elements("css selector", "#findings .finding")
+    assert len(browser.find_elements("css selector", "#rules li")) == 3
+    tops = [script(browser, f"document.getElementById('{i}').offsetTop") for i in ("findings", "rules", "s-pingpong")]
+    assert tops == sorted(tops)
+
+
+def test_the_theme_button_changes_the_page_and_its_plots(browser: webdriver.Chrome, real_page: Path) -> None:
+    show(browser, real_page, scheme="dark")
+    line = "document.querySelector('#pingpong .scatterlayer .js-line:not([style*=\"width: 0\"])').style.stroke"
+    paper = "getComputedStyle(document.body).backgroundColor"
+    before = script(browser, paper), script(browser, line)
+    assert before[0] == "rgb(20, 23, 26)"
+    browser.find_element("id", "theme").click()
+    assert script(browser, paper) == "rgb(255, 255, 255)"
+    wait(lambda: script(browser, line) != before[1])
+
+
+def test_a_choice_redraws_its_plot(browser: webdriver.Chrome, real_page: Path) -> None:
+    show(browser, real_page)
+    title = "document.querySelector('#pingpong .ytitle').textContent"
+    assert script(browser, title) == "bandwidth (GB/s)"
+    browser.find_element("xpath", "//figure[@id='pingpong']//button[text()='time']").click()
+    wait(lambda: script(browser, title) == "time")
+    assert complaints(browser) == []
+
+
+def test_the_table_beneath_a_plot_has_its_values(browser: webdriver.Chrome, real_page: Path) -> None:
+    show(browser, real_page)
+    browser.find_element("css selector", "#pingpong details summary").click()
+    wait(lambda: len(browser.find_elements("css selector", "#pingpong details tbody tr")) > 10)
+    head = browser.find_element("css selector", "#pingpong details thead").text
+    assert "reused" in head and "invalid" in head
+
+
+@pytest.mark.parametrize("format_", ["svg", "png"])
+def test_a_plot_can_be_saved(browser: webdriver.Chrome, real_page: Path, tmp_path: Path, format_: str) -> None:
+    show(browser, real_page)
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.find_element("css selector", f"#pingpong [data-save={format_}]").click()
+    wait(lambda: any(p.suffix == f".{format_}" and p.stat().st_size for p in tmp_path.iterdir()))
+    (saved,) = tmp_path.iterdir()
+    content = saved.read_bytes()
+    assert content.startswith(b"\x89PNG" if format_ == "png" else b"<svg") and len(content) > 10_000
+    if format_ == "svg":
+        assert b"Half round trip" in content and b"openmpi" in content
+    assert complaints(browser) == []
+
+
+def test_the_selector_shows_another_pair(browser: webdriver.Chrome, two_places_page: Path) -> None:
+    show(browser, two_places_page)
+    top = "document.querySelector('#pingpong .plotly-place').data.find(t => t.name === 'reused' && t.meta).y[0]"
+    assert script(browser, top) == pytest.approx(1.0)
+    browser.find_element("css selector", "#place option:nth-child(2)").click()
+    wait(lambda: script(browser, top) == pytest.approx(0.5))
+    assert browser.find_element("css selector", ".banner").is_displayed()
+
+
+@pytest.mark.parametrize("width", [320, 390, 1400])
+@pytest.mark.parametrize("which", ["real_page", "two_places_page"])
+def test_nothing_sticks_out_to_the_right(
+    browser: webdriver.Chrome, which: str, width: int, request: pytest.FixtureRequest
+) -> None:
+    show(browser, request.getfixturevalue(which), width=width)
+    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert script(browser, "document.documentElement.scrollWidth") <= width
+    wide = script(browser, "Math.max(...[...document.querySelectorAll('.main-svg')].map(s => s.clientWidth))")
+    assert wide <= width
