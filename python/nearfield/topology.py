@@ -62,9 +62,7 @@ class Topology:
         try:
             text = Path(path).read_text(encoding="utf-8", errors="replace")
         except OSError as error:
-            raise UsageError(
-                f"{path}: {error.strerror}", "Give a file that 'lstopo FILE.xml' wrote."
-            ) from error
+            raise UsageError(f"{path}: {error.strerror}", "Give a file that 'lstopo FILE.xml' wrote.") from error
         try:
             return cls(_native.Topology.from_xml(str(path)), str(path))
         except _native.TopologyError as error:
@@ -98,10 +96,7 @@ class Topology:
     @cached_property
     def caches(self) -> list[Cache]:
         """By level, then kind, then first PU."""
-        return [
-            Cache(c.level, c.kind, c.size_bytes, c.line_bytes, c.ways, tuple(c.pus))
-            for c in self._native.caches
-        ]
+        return [Cache(c.level, c.kind, c.size_bytes, c.line_bytes, c.ways, tuple(c.pus)) for c in self._native.caches]
 
     @cached_property
     def numa_nodes(self) -> list[tuple[int, ...]]:

@@ -144,9 +144,7 @@ def draw_matrix(topology: Topology) -> Text:
     return text
 
 
-def _cell(
-    topology: Topology, core_of: dict[int, tuple[int, ...]], a: tuple[int, ...], b: tuple[int, ...]
-) -> str:
+def _cell(topology: Topology, core_of: dict[int, tuple[int, ...]], a: tuple[int, ...], b: tuple[int, ...]) -> str:
     """The distance between two rows; inside one row that of its first two cores, or PUs, if it has two."""
     if a != b:
         return topology.distance(a[0], b[0])

@@ -13,9 +13,7 @@ _BINARY = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
 _TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 _RATES = (("GB/s", 1.0), ("MB/s", 1e-3))  # in bytes per nanosecond, which is GB/s
 _SUFFIXES = {"": 1, "b": 1} | {
-    suffix: 1 << shift
-    for shift, letter in ((10, "k"), (20, "m"), (30, "g"))
-    for suffix in (letter, letter + "ib")
+    suffix: 1 << shift for shift, letter in ((10, "k"), (20, "m"), (30, "g")) for suffix in (letter, letter + "ib")
 }
 
 
@@ -39,15 +37,11 @@ def parse_bytes(text: str) -> int:
     number, suffix = match.group(1), match.group(2).lower()
     if suffix not in _SUFFIXES:
         ambiguous = suffix in ("kb", "mb", "gb")
-        cause = (
-            "may mean powers of 1000 or of 1024" if ambiguous else f"has the unknown unit '{match.group(2)}'"
-        )
+        cause = "may mean powers of 1000 or of 1024" if ambiguous else f"has the unknown unit '{match.group(2)}'"
         raise UsageError(f"the size '{text}' {cause}", "Write sizes as 4096, 4KiB or 1.5MiB.")
     size_bytes = float(number) * _SUFFIXES[suffix]
     if not size_bytes.is_integer():
-        raise UsageError(
-            f"the size '{text}' is not a whole number of bytes", "Write sizes as 4096, 4KiB or 1.5MiB."
-        )
+        raise UsageError(f"the size '{text}' is not a whole number of bytes", "Write sizes as 4096, 4KiB or 1.5MiB.")
     return int(size_bytes)
 
 

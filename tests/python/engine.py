@@ -30,7 +30,9 @@ def write_plan(folder: Path, scenarios: list[str], ranks: int, **keys: Any) -> P
     return plan
 
 
-def run_plan(installation: Installation, plan: Path, ranks: int, **options: Any) -> tuple[Finished, list[dict[str, Any]]]:
+def run_plan(
+    installation: Installation, plan: Path, ranks: int, **options: Any
+) -> tuple[Finished, list[dict[str, Any]]]:
     """Runs the engine to its end; how it ended, and the lines it wrote."""
     program = mpi.program(installation)
     options = {"oversubscribe": ranks > len(CORES), "timeout_s": 120, **options}

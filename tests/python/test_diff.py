@@ -71,12 +71,8 @@ def test_a_ratio_by_hand() -> None:
     """Is the interval what one gets with pencil and paper? 100 [90, 110] against 200 [190, 230]."""
     ratio = ratio_of(Estimate(100, 90, 110), Estimate(200, 190, 230))
     assert ratio is not None and ratio.value == 2
-    assert math.log(2 / ratio.low) == pytest.approx(
-        math.sqrt(math.log(200 / 190) ** 2 + math.log(110 / 100) ** 2)
-    )
-    assert math.log(ratio.high / 2) == pytest.approx(
-        math.sqrt(math.log(230 / 200) ** 2 + math.log(100 / 90) ** 2)
-    )
+    assert math.log(2 / ratio.low) == pytest.approx(math.sqrt(math.log(200 / 190) ** 2 + math.log(110 / 100) ** 2))
+    assert math.log(ratio.high / 2) == pytest.approx(math.sqrt(math.log(230 / 200) ** 2 + math.log(100 / 90) ** 2))
 
 
 def test_a_recorded_ratio() -> None:
@@ -168,9 +164,7 @@ def test_laws_of_ratios() -> None:
         there, back = ratio_of(a, b), ratio_of(b, a)
         assert there and back
         assert there.low <= there.value <= there.high
-        assert (back.low, back.value, back.high) == pytest.approx(
-            (1 / there.high, 1 / there.value, 1 / there.low)
-        )
+        assert (back.low, back.value, back.high) == pytest.approx((1 / there.high, 1 / there.value, 1 / there.low))
         word = verdict_of(there, True, "ns", 0.05)
         assert verdict_of(back, True, "ns", 0.05) == INVERSE.get(word, word)
         itself = ratio_of(a, a)
@@ -184,11 +178,7 @@ def test_a_profile_is_the_same_as_itself() -> None:
     agree?"""
     comparison = compared(QUIET, QUIET)
     assert len(comparison.changes) == QUIET.records.height
-    assert (
-        comparison.only_a.is_empty()
-        and comparison.only_b.is_empty()
-        and not lone_axes(QUIET.records, QUIET.records)
-    )
+    assert comparison.only_a.is_empty() and comparison.only_b.is_empty() and not lone_axes(QUIET.records, QUIET.records)
     assert all(c.ratio is None or c.ratio.value == 1 for c in comparison.changes)
     assert {c.verdict for c in comparison.changes} == {"same", "unstable", None}
     assert agreement(comparison.changes)["share"] == 1
@@ -325,9 +315,7 @@ def test_another_machine_and_mpi_are_named(tmp_path: Path) -> None:
 def test_two_profiles_without_a_common_record(tmp_path: Path) -> None:
     """Is that said, and what each has instead?"""
     records = from_rows([row(scenario="load")])
-    save(
-        tmp_path / "b", machine=QUIET.machine, topology_xml=QUIET.topology_xml, run=QUIET.run, records=records
-    )
+    save(tmp_path / "b", machine=QUIET.machine, topology_xml=QUIET.topology_xml, run=QUIET.run, records=records)
     text = diff(QUIET.path, tmp_path / "b")
     assert "no record in common" in text and "only in B: the scenario load" in text
     assert "no time is stable in both" in diff(QUIET.path, tmp_path / "b", "--agreement")
@@ -343,9 +331,7 @@ def test_json_is_json_and_complete() -> None:
     assert len(parsed["changes"]) == QUIET.records.height
     assert parsed["agreement"]["agreeing"] == 22
     assert {"key", "a", "b", "ratio", "verdict", "note"} <= parsed["changes"][0].keys()
-    assert json.loads(diff(QUIET.path, BUSY.path, "--agreement", "--json")) == {
-        "agreement": parsed["agreement"]
-    }
+    assert json.loads(diff(QUIET.path, BUSY.path, "--agreement", "--json")) == {"agreement": parsed["agreement"]}
 
 
 def test_agreement_prints_one_line() -> None:

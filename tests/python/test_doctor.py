@@ -72,9 +72,7 @@ def test_software_events_count_faults(checks):
     ):
         before = kernel.perf_count(fd)
         kernel.touch(address, size)
-        assert 1 <= kernel.perf_count(fd) - before <= 64 + 8, (
-            "at most one fault a page, and a few of Python's"
-        )
+        assert 1 <= kernel.perf_count(fd) - before <= 64 + 8, "at most one fault a page, and a few of Python's"
 
 
 def test_an_unknown_counter_is_refused_with_a_reason():

@@ -21,6 +21,10 @@ SCENARIOS = [*PAIR, *EVERY_RANK, "load"]
 needs_two_cores = pytest.mark.skipif(len(CORES) < 2, reason="two ranks that spin need two cores")
 
 
+def shared_memory_files() -> set[str]:
+    return {file.name for file in Path("/dev/shm").iterdir()}
+
+
 def ranks_of(scenario: str) -> int:
     return 4 if scenario == "load" else 2
 
@@ -169,7 +173,7 @@ def test_dead_rank_ends_the_launch(installation: Installation, tmp_path: Path) -
     """When a rank is killed, does the launch end soon, keep what was written, and leave /dev/shm clean?"""
     plan = write_plan(tmp_path, ["protocol", "collective"], 2, min_samples=10_000_000)
     plan.write_text(plan.read_text().replace("collective 0.2", "collective 600"))
-    before = set(os.listdir("/dev/shm"))
+    before = shared_memory_files()
     killed = threading.Event()
 
     def kill_one_rank() -> None:
@@ -191,7 +195,7 @@ def test_dead_rank_ends_the_launch(installation: Installation, tmp_path: Path) -
     assert not finished.timed_out
     assert seconds < 50
     assert of_type(lines, "scenario_end")
-    assert set(os.listdir("/dev/shm")) <= before
+    assert shared_memory_files() <= before
 
 
 def _is_rank(process: Path, plan: Path) -> bool:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -61,5 +60,3 @@ def test_python_sees_the_same_estimators():
     assert _native.paired_ratio([1.0, 2.0], [2.0, 4.0]).value == 2.0
     with pytest.raises(ValueError, match="not a number"):
         _native.median_estimate([1.0, float("nan")])
-
-

@@ -36,9 +36,7 @@ def trial_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def trial(
-    installation: Installation, project: Path, trial_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def trial(installation: Installation, project: Path, trial_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The small program, built for one MPI; once per session."""
     monkeypatch.setenv("NEARFIELD_CACHE", str(trial_cache))
     return mpi.program(installation, TARGET, source=project)
@@ -280,9 +278,7 @@ def test_unwritable_cache_is_named(
     assert "NEARFIELD_CACHE" in error.value.remedy
 
 
-def test_simultaneous_builds_make_one(
-    installations: list[Installation], project: Path, scratch_cache: Path
-) -> None:
+def test_simultaneous_builds_make_one(installations: list[Installation], project: Path, scratch_cache: Path) -> None:
     """When three processes ask at once, does one build, and do all get it?"""
     code = (
         "import sys; from pathlib import Path; from nearfield import mpi\n"
@@ -373,9 +369,7 @@ def test_nothing_survives_a_launch(installation: Installation, trial: Path, vict
 
     before = mpi.snapshot_shm()
     limit = 4 if victim == "nobody" else 60
-    done = mpi.run(
-        installation, [str(trial), "spin"], 2, timeout_s=limit, on_line=strike, on_start=launcher.append
-    )
+    done = mpi.run(installation, [str(trial), "spin"], 2, timeout_s=limit, on_line=strike, on_start=launcher.append)
     assert len(ranks) == 2
     assert done.timed_out == (victim == "nobody")
     assert not done.ok
@@ -399,9 +393,7 @@ def is_ours_and_unused(name: str) -> bool:
 
 
 @pytest.mark.mpi
-def test_interrupt_ends_ranks_and_reaches_the_caller(
-    installations: list[Installation], project: Path
-) -> None:
+def test_interrupt_ends_ranks_and_reaches_the_caller(installations: list[Installation], project: Path) -> None:
     """Does Ctrl-C end the ranks, and still interrupt who asked for the launch?"""
     inst = installations[0]
     exe = mpi.program(inst, TARGET, source=project)
@@ -437,9 +429,7 @@ def test_living_runs_keep_their_shared_memory(tmp_path: Path) -> None:
         f"f = open('/dev/shm/{name}', 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096); f.close()\n"
         "print('mapped', flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as child:
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout and child.stdout.readline()
         assert name not in mpi.remove_stale_shm(before)
     assert name in mpi.remove_stale_shm(before)
@@ -483,9 +473,7 @@ def test_transport_is_known(installation: Installation) -> None:
 def test_list_for_scripts(installations: list[Installation]) -> None:
     """Does `nearfield mpi --json` print valid JSON with every MPI, and nothing else?"""
     code = "from nearfield.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "mpi", "--json"], capture_output=True, text=True, timeout=170
-    )
+    done = subprocess.run([sys.executable, "-c", code, "mpi", "--json"], capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stderr
     listed = json.loads(done.stdout)["installations"]
     assert [row["name"] for row in listed] == [i.name for i in installations]

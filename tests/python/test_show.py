@@ -78,9 +78,7 @@ def test_a_refuted_state_is_marked(tmp_path: Path) -> None:
 def test_one_scenario_is_shown_whole() -> None:
     """Is every size there with --scenario, while the overview thins them but keeps first and last?"""
     sizes = where(RECORDS, scenario="pingpong", metric="half_round_trip")["size_bytes"].n_unique()
-    small, [whole] = (
-        f(where(RECORDS, scenario="pingpong", metric="half_round_trip")) for f in (overview, grids)
-    )
+    small, [whole] = (f(where(RECORDS, scenario="pingpong", metric="half_round_trip")) for f in (overview, grids))
     assert small is not None and len(small.rows) == 12 < len(whole.rows) == sizes
     assert (small.rows[0], small.rows[-1]) == (whole.rows[0], whole.rows[-1])
     assert small.left_out + len(small.cells) == len(whole.cells) == 4 * sizes
@@ -118,9 +116,9 @@ def test_every_scenario_is_laid_out_without_loss() -> None:
 
 def test_the_headline_is_the_time_of_the_whole_operation() -> None:
     """Is half_round_trip chosen before send, and the first metric where there is no such time?"""
-    assert headline_metric(
-        where(RECORDS, scenario="pingpong", unit="ns", metric=["send", "half_round_trip"])
-    ) == ("half_round_trip")
+    assert headline_metric(where(RECORDS, scenario="pingpong", unit="ns", metric=["send", "half_round_trip"])) == (
+        "half_round_trip"
+    )
     assert headline_metric(where(RECORDS, scenario="protocol", unit="count", side=None)) == "send_blocks"
 
 
@@ -190,9 +188,7 @@ def test_csv_holds_the_records_asked_for() -> None:
         (["--json", "--csv"], "two formats", "one"),
     ],
 )
-def test_a_mistake_is_answered_with_the_nearest_valid_name(
-    arguments: list[str], cause: str, remedy: str
-) -> None:
+def test_a_mistake_is_answered_with_the_nearest_valid_name(arguments: list[str], cause: str, remedy: str) -> None:
     """Does the error name what is wrong and what was probably meant?"""
     with pytest.raises(UsageError) as caught:
         show(QUIET, *arguments)
@@ -204,9 +200,7 @@ def test_a_side_that_was_not_measured_is_empty_not_misspelt() -> None:
     assert "no record is like that" in show(QUIET, "--scenario", "floor", "--where", "side=receiver")
 
 
-def test_the_profile_here_is_shown_when_none_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_profile_here_is_shown_when_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Does `nearfield show` without arguments find the only profile of the folder?"""
     shutil.copytree(QUIET, tmp_path / "mine")
     monkeypatch.chdir(tmp_path)

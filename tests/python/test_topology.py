@@ -229,9 +229,7 @@ def test_a_bad_synthetic_string_is_explained(description, cause):
     with pytest.raises(UsageError) as caught:
         Topology.from_synthetic(description)
     assert cause in caught.value.message
-    assert Topology.from_synthetic(caught.value.remedy.split("'")[1]).pus, (
-        "the example in the remedy must work"
-    )
+    assert Topology.from_synthetic(caught.value.remedy.split("'")[1]).pus, "the example in the remedy must work"
 
 
 @pytest.mark.parametrize(
@@ -256,9 +254,7 @@ def test_a_bad_xml_file_is_explained(content, cause, tmp_path):
     assert "lstopo" in caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "cause"), [(0, 99, "PU 99"), (-1, 0, "PU -1"), (1, 1, "no distance to itself")]
-)
+@pytest.mark.parametrize(("a", "b", "cause"), [(0, 99, "PU 99"), (-1, 0, "PU -1"), (1, 1, "no distance to itself")])
 def test_an_impossible_pair_is_explained(a, b, cause):
     """Does asking for a PU that is not there name it and those that are?"""
     with pytest.raises(UsageError, match=cause) as caught:

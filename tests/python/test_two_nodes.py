@@ -38,17 +38,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("order", [NODES, NODES[::-1]], ids=["a-b", "b-a"])
-def test_ranks_on_two_nodes(
-    installation: Installation, nodes: TwoNodes, project: Path, order: tuple[str, str]
-) -> None:
+def test_ranks_on_two_nodes(installation: Installation, nodes: TwoNodes, project: Path, order: tuple[str, str]) -> None:
     """Does `hosts` start a rank on each node, in the order given, and do their messages cross the cable?"""
     exe = mpi.program(installation, mpi_program.TARGET, source=project)
     before = [nodes.bytes_sent(node) for node in NODES]
     hosts = json.dumps([[node, 1] for node in order])
     command = nodes.on("nodea", [sys.executable, "-c", _LAUNCH, installation.name, str(exe), hosts])
-    child = subprocess.run(
-        command, env={**os.environ, **nodes.env}, capture_output=True, text=True, timeout=90
-    )
+    child = subprocess.run(command, env={**os.environ, **nodes.env}, capture_output=True, text=True, timeout=90)
     assert child.returncode == 0, child.stderr
     done = json.loads(child.stdout)
     assert done["exit_code"] == 0, done["stdout"] + done["stderr"]

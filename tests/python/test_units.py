@@ -60,9 +60,7 @@ def test_rates_and_ratios() -> None:
     assert (format_ratio(1), format_ratio(1.0001), format_ratio(0.0973)) == ("x1", "x1.00", "x0.0973")
 
 
-@pytest.mark.parametrize(
-    ("text", "size_bytes"), [("4096", 4096), ("4k", 4096), ("4KiB", 4096), (" 1.5 MiB ", 3 << 19)]
-)
+@pytest.mark.parametrize(("text", "size_bytes"), [("4096", 4096), ("4k", 4096), ("4KiB", 4096), (" 1.5 MiB ", 3 << 19)])
 def test_sizes_as_people_write_them(text: str, size_bytes: int) -> None:
     """Are the usual spellings understood?"""
     assert parse_bytes(text) == size_bytes

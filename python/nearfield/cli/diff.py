@@ -87,9 +87,7 @@ def _facts(profile: Profile) -> dict[str, str]:
         "machine": machine.name,
         "processor": machine.cpu_model,
         "cores": str(machine.cores),
-        "caches": ", ".join(
-            f"L{c.level} {format_bytes(c.size_bytes)} x{c.count}" for c in machine.data_caches
-        ),
+        "caches": ", ".join(f"L{c.level} {format_bytes(c.size_bytes)} x{c.count}" for c in machine.data_caches),
         "MPI": f"{run.mpi.family} {run.mpi.version}",
         "transport": run.mpi.transport or "unknown",
         "kernel": run.host.kernel,
@@ -220,9 +218,7 @@ def _axes(lone: list[LoneAxis], comparison: Comparison) -> list[RenderableType]:
     """What cannot be compared, because only one of the two has it."""
     if not (comparison.only_a.height or comparison.only_b.height):
         return []
-    title = (
-        f"not compared: {comparison.only_a.height} records only in A, {comparison.only_b.height} only in B"
-    )
+    title = f"not compared: {comparison.only_a.height} records only in A, {comparison.only_b.height} only in B"
     return [Text(), Text(title, style="bold"), *(Text(f"  {_axis_line(axis)}") for axis in lone), Text()]
 
 

@@ -78,9 +78,7 @@ def command(
         mpi.choose(None)  # raises the error that says what to install
 
 
-def _row(
-    inst: Installation, default: bool, build: bool, console: Console
-) -> tuple[_Row, NearfieldError | None]:
+def _row(inst: Installation, default: bool, build: bool, console: Console) -> tuple[_Row, NearfieldError | None]:
     error = None
     if build and not mpi.is_built(inst):
         try:
@@ -116,9 +114,7 @@ def _print(rows: list[_Row], unusable: tuple[Unusable, ...]) -> None:
         inst = row.inst
         mark = " *" if row.default else ""
         built = "yes" if row.built else "no"
-        table.add_row(
-            inst.name + mark, inst.family, inst.version, str(inst.launcher), row.transport or "?", built
-        )
+        table.add_row(inst.name + mark, inst.family, inst.version, str(inst.launcher), row.transport or "?", built)
     if rows:
         console.print(table)
     if any(row.default for row in rows):
@@ -126,9 +122,7 @@ def _print(rows: list[_Row], unusable: tuple[Unusable, ...]) -> None:
     for reason, names in _unknown(rows).items():
         console.print(f"[dim]? {', '.join(names)}: {reason}[/dim]", soft_wrap=True)
     for bad in unusable:
-        console.print(
-            f"\n[yellow]not usable:[/yellow] {bad.path} ({bad.origin}): {bad.reason}", soft_wrap=True
-        )
+        console.print(f"\n[yellow]not usable:[/yellow] {bad.path} ({bad.origin}): {bad.reason}", soft_wrap=True)
         console.print(f"  [dim]→ {bad.remedy}[/dim]", soft_wrap=True)
 
 

@@ -10,29 +10,42 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from nearfield import mpi
 from nearfield.errors import UsageError
+from nearfield.probe import TIERS, Listener, Request
+from nearfield.probe import probe as run_probe
 from nearfield.probe.launch import Job, describe_scenarios
-from nearfield.probe.session import Listener, Request
-from nearfield.probe.session import probe as run_probe
-from nearfield.probe.tiers import TIERS
 from nearfield.units import parse_bytes
 
-err = Console(stderr=True, highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+INTERRUPTED = 130  # as shells say: 128 + SIGINT
 
 
 def command(
+    ctx: typer.Context,
     quick: Annotated[bool, typer.Option("--quick", help=f"{TIERS['quick'].summary}, fewer sizes")] = False,
     full: Annotated[bool, typer.Option("--full", help=f"{TIERS['full'].summary}, all sizes, many repetitions")] = False,
+    budget: Annotated[
+        float | None, typer.Option(help="this many seconds of measuring instead of the tier's", metavar="SECONDS")
+    ] = None,
     scenario: Annotated[list[str] | None, typer.Option(help="only this scenario (repeat for more); see --list")] = None,
     sizes: Annotated[str, typer.Option(help="message sizes instead of the tier's, e.g. 8,4KiB,1MiB")] = "",
-    mpi_name: Annotated[str | None, typer.Option("--mpi", help="which MPI: a name of `nearfield mpi`, or a path")] = None,
-    ranks: Annotated[int | None, typer.Option(min=2, help="ranks of collectives and load (default: one per core)")] = None,
+    mpi_name: Annotated[
+        str | None, typer.Option("--mpi", help="which MPI: a name of `nearfield mpi`, or a path")
+    ] = None,
+    ranks: Annotated[
+        int | None, typer.Option(min=2, help="ranks of collectives and load (default: one per core)")
+    ] = None,
     pairs: Annotated[str, typer.Option(help="`one` pair per distance, or `all` of them")] = "one",
-    hostfile: Annotated[Path | None, typer.Option(help="measure across these nodes too; lines HOST [slots=N] [cpus=0,2]")] = None,
+    hostfile: Annotated[
+        Path | None, typer.Option(help="measure across these nodes too; lines HOST [slots=N] [cpus=0,2]")
+    ] = None,
     launcher: Annotated[str | None, typer.Option(help="mpirun, mpiexec or srun (default: what fits)")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="folder for the profile")] = Path("nearfield-profile"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the profile that is there")] = False,
@@ -57,10 +70,13 @@ def command(
     if list_:
         return _list(mpi_name, json_)
     if quick and full:
-        raise UsageError("--quick and --full exclude each other")
+        raise UsageError("--quick and --full exclude each other", "leave one of them out")
     if pairs not in ("one", "all"):
         raise UsageError(f"--pairs {pairs}: must be 'one' or 'all'")
+    if resume:
+        _require_alone(ctx)
     request = Request(
+        budget_s=budget,
         tier="quick" if quick else "full" if full else "default",
         scenarios=tuple(scenario or ()),
         sizes=tuple(parse_bytes(size) for size in sizes.split(",")) if sizes else (),
@@ -72,19 +88,41 @@ def command(
         command=shlex.join(["nearfield", *sys.argv[1:]]),
     )
     with _Display() as display:
-        complete = run_probe(
-            out.absolute(), request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=display
+        outcome = run_probe(
+            out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=display
         )
-    if not complete:
-        err.print(f"stopped; what was measured is in [bold]{out}[/bold]. Complete it: nearfield probe --resume -o {out}")
-        raise typer.Exit(130)
-    err.print(f"profile: [bold]{out}[/bold]   next: nearfield report {out}")
-    return None
+    folder = escape(str(out))
+    if not outcome.saved:
+        err.print("stopped before anything was measured")
+    elif not outcome.complete:
+        err.print(
+            f"stopped; what was measured is in [bold]{folder}[/bold]. To go on: nearfield probe --resume -o {folder}"
+        )
+    else:
+        err.print(f"profile: [bold]{folder}[/bold]   next: nearfield report {folder}")
+    raise typer.Exit(0 if outcome.complete else INTERRUPTED)
+
+
+def _require_alone(ctx: typer.Context) -> None:
+    """--resume measures what the interrupted probe was asked for."""
+    allowed = {"resume", "out", "keep_samples"}
+    given = [name for name in ctx.params if _is_given(ctx, name) and name not in allowed]
+    if given:
+        option = {"mpi_name": "mpi"}.get(given[0], given[0])
+        raise UsageError(
+            f"--resume completes what was asked for; --{option} cannot change that",
+            "leave it out, or start anew with --overwrite",
+        )
+
+
+def _is_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _list(mpi_name: str | None, as_json: bool) -> None:
     inst = mpi.choose(mpi_name)
-    scenarios = describe_scenarios(inst, mpi.program(inst, progress=lambda text: err.print(text)))
+    scenarios = describe_scenarios(inst, mpi.program(inst, progress=lambda text: err.print(escape(text))))
     if as_json:
         print(json.dumps(scenarios, indent=2))
         return
@@ -96,7 +134,7 @@ def _list(mpi_name: str | None, as_json: bool) -> None:
 
 
 class _Display(Listener):
-    """One progress bar over all launches; the bar's unit is a second of measuring time."""
+    """One progress bar over all launches; its unit is a second of measuring. In a log, a line for each launch."""
 
     def __enter__(self) -> _Display:
         self._bar = Progress(
@@ -109,6 +147,7 @@ class _Display(Listener):
             console=err,
             refresh_per_second=2,
             transient=True,
+            disable=not err.is_terminal,
         )
         self._task: Any = None
         self._done_s = 0.0
@@ -118,7 +157,7 @@ class _Display(Listener):
         self._bar.stop()
 
     def say(self, text: str) -> None:
-        err.print(text)
+        err.print(escape(text))
 
     def plan(self, jobs: list[Job]) -> None:
         total = sum(sum(job.budgets.values()) for job in jobs)
@@ -129,6 +168,8 @@ class _Display(Listener):
         where = f"{job.group.distance or 'all cores'} ({job.group.pair})"
         self._label = f"{where} launch {job.number + 1}"
         self._bar.update(self._task, description=f"{self._label}: starting {len(job.group.places)} ranks")
+        if not err.is_terminal:  # a log: a line for each launch
+            err.print(f"{self._label}: {', '.join(job.budgets)}")
 
     def progress(self, job: Job, scenario: str, share: float) -> None:
         names = list(job.budgets)
@@ -140,4 +181,4 @@ class _Display(Listener):
         self._done_s += sum(job.budgets.values())
         self._bar.update(self._task, completed=self._done_s)
         if ending["state"] == "failed":
-            err.print(f"[yellow]launch failed[/yellow] ({self._label}): {ending['reason']}")
+            err.print(f"[yellow]launch failed[/yellow] ({self._label}): {escape(ending['reason'])}")

@@ -22,9 +22,7 @@ from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
 from nearfield.profile.words import suggestion
 from nearfield.units import format_bytes, format_ns, format_value, parse_bytes
 
-LEGEND = (
-    "~ unstable: no decision uses it    ? the buffers were not in that state    ± half of the 95 % interval"
-)
+LEGEND = "~ unstable: no decision uses it    ? the buffers were not in that state    ± half of the 95 % interval"
 
 
 def command(
@@ -32,9 +30,7 @@ def command(
         Path | None,
         typer.Argument(help="./nearfield-profile, or the only one here, if absent.", show_default=False),
     ] = None,
-    scenario: Annotated[
-        str | None, typer.Option(help="All records of one scenario.", show_default=False)
-    ] = None,
+    scenario: Annotated[str | None, typer.Option(help="All records of one scenario.", show_default=False)] = None,
     metric: Annotated[str | None, typer.Option(help="Of one metric.", show_default=False)] = None,
     conditions: Annotated[
         list[str] | None,
@@ -71,9 +67,7 @@ def terminal() -> Console:
 # ---- which records
 
 
-def select(
-    records: pl.DataFrame, scenario: str | None, metric: str | None, conditions: list[str]
-) -> pl.DataFrame:
+def select(records: pl.DataFrame, scenario: str | None, metric: str | None, conditions: list[str]) -> pl.DataFrame:
     """The records asked for. UsageError for a name or value that no record has, with the nearest that one
     has."""
     for column, value in (("scenario", scenario), ("metric", metric)):
@@ -89,9 +83,7 @@ def _parse_condition(condition: str, records: pl.DataFrame) -> tuple[str, list[A
     name, equals, text = condition.partition("=")
     name = name.strip()
     if not equals:
-        raise UsageError(
-            f"--where '{condition}' has no '='", "Write --where size_bytes=4KiB or --where state=invalid."
-        )
+        raise UsageError(f"--where '{condition}' has no '='", "Write --where size_bytes=4KiB or --where state=invalid.")
     choices = [*PLACE, "source", *([VERDICT] if records[VERDICT].null_count() < records.height else [])]
     choices += parameters(records)
     if name not in choices:
@@ -140,11 +132,7 @@ def overview_of(profile: Profile) -> RenderableType:
     notes = Footnotes()
     declared = declared_metrics(profile.run)
     for (scenario,), records in profile.records.group_by("scenario", maintain_order=True):
-        own = (
-            records.filter(pl.col("metric").is_in([m for s, m in declared if s == scenario]))
-            if declared
-            else records
-        )
+        own = records.filter(pl.col("metric").is_in([m for s, m in declared if s == scenario])) if declared else records
         own = own if own.height else records
         grid = overview(where(own, metric=headline_metric(own)))
         if grid:
@@ -173,9 +161,7 @@ def header(profile: Profile) -> RenderableType:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
     grid.add_row("profile", escape(str(profile.path)))
-    grid.add_row(
-        "machine", escape(f"{machine.name}: {machine.cpu_model}, {machine.cores} cores, {machine.pus} PUs")
-    )
+    grid.add_row("machine", escape(f"{machine.name}: {machine.cpu_model}, {machine.cores} cores, {machine.pus} PUs"))
     grid.add_row("caches", escape(_caches(profile)))
     grid.add_row(
         "MPI",
@@ -183,9 +169,7 @@ def header(profile: Profile) -> RenderableType:
     )
     grid.add_row("run", escape(_run_line(profile)))
     if not run.complete:
-        grid.add_row(
-            "", "[yellow]incomplete: it was interrupted; 'nearfield probe --resume' completes it[/yellow]"
-        )
+        grid.add_row("", "[yellow]incomplete: it was interrupted; 'nearfield probe --resume' completes it[/yellow]")
     for switch in run.switch:
         grid.add_row("switch", escape(_switch_line(switch)))
     for skipped in run.skipped:

@@ -89,7 +89,5 @@ def copy_devices() -> Check:
         return Check(name, "ok", ", ".join(usable), "MPIs built for them copy with fewer system calls")
     if devices:
         found = f"{', '.join(devices)} without permission"
-        return Check(
-            name, "warn", found, "MPIs built for them fall back", "Let your group read and write them."
-        )
+        return Check(name, "warn", found, "MPIs built for them fall back", "Let your group read and write them.")
     return Check(name, "ok", "neither device is there", "nothing needs them where single copy (CMA) works")

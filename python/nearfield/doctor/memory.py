@@ -43,9 +43,7 @@ def shared_huge_pages() -> Check:
     """Can memory shared between ranks lie in huge pages: asked for beforehand, or collapsed afterwards?"""
     name, setting = "huge pages, shared", chosen(THP / "shmem_enabled") or "absent"
     asked, collapsed = _shared_gets_huge(kernel.MADV_HUGEPAGE), _shared_gets_huge(kernel.MADV_COLLAPSE)
-    found = (
-        f"shmem_enabled {setting}: on request {asked}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
-    )
+    found = f"shmem_enabled {setting}: on request {asked}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
     if "yes" in (asked, collapsed):
         return Check(name, "ok", found, "pages: window-huge is measured")
     remedy = (
@@ -74,9 +72,7 @@ def hugetlb_pages() -> Check:
     name, pools = "huge pages, reserved", []
     for pool in sorted(Path("/sys/kernel/mm/hugepages").glob("hugepages-*")):
         size_kib = int(re.sub(r"\D", "", pool.name))
-        pools.append(
-            (size_kib, int(read(pool / "free_hugepages") or 0), int(read(pool / "nr_hugepages") or 0))
-        )
+        pools.append((size_kib, int(read(pool / "free_hugepages") or 0), int(read(pool / "nr_hugepages") or 0)))
     if not pools:
         return Check(name, "ok", "the kernel has no hugetlb", "nothing here needs them")
     kept = [f"{free} of {total} pages of {size // 1024} MiB free" for size, free, total in pools if total]
@@ -90,9 +86,7 @@ def dev_shm() -> Check:
     mount = next((m for m in reversed(_mounts()) if m[1] == path), None)  # the last one lies on top
     if not os.access(path, os.W_OK):
         found = f"{path} is {'not writable' if Path(path).exists() else 'absent'}"
-        return Check(
-            name, "missing", found, "MPI falls back to slow paths, or does not start", "Mount a tmpfs there."
-        )
+        return Check(name, "missing", found, "MPI falls back to slow paths, or does not start", "Mount a tmpfs there.")
     space = os.statvfs(path)
     free, size = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
     options = f"{mount[2]}, {mount[3]}" if mount else "not a mount of its own"

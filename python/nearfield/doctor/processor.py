@@ -138,17 +138,13 @@ def numa_balancing() -> Check:
         found = f"balancing {'off' if setting in (None, '0') else 'on'}, NUMA nodes: {nodes}"
         return Check(name, "ok", found, "pages stay where they were first touched")
     means = "pages are unmapped and moved while being measured"
-    return Check(
-        name, "warn", f"{nodes} NUMA nodes, balancing on", means, "As root: sysctl kernel.numa_balancing=0."
-    )
+    return Check(name, "warn", f"{nodes} NUMA nodes, balancing on", means, "As root: sysctl kernel.numa_balancing=0.")
 
 
 def clock() -> Check:
     """Can time be read without a system call from a clock that does not change its speed?"""
     source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource") or "unknown"
-    flags = next(
-        (ln for ln in (read("/proc/cpuinfo") or "").splitlines() if ln.startswith("flags")), ""
-    ).split()
+    flags = next((ln for ln in (read("/proc/cpuinfo") or "").splitlines() if ln.startswith("flags")), "").split()
     invariant = {"constant_tsc", "nonstop_tsc"} <= set(flags)
     found = f"clock source {source}" + (f"; {'invariant' if invariant else 'varying'} TSC" if flags else "")
     if invariant or source == "arch_sys_counter" or (not flags and source != "unknown"):

@@ -66,8 +66,7 @@ def native_source() -> Path:
         if (place / "CMakeLists.txt").is_file() and (place / "src/probe").is_dir():
             return place
     raise MpiError(
-        "nearfield's native sources are missing: no CMakeLists.txt with src/probe in "
-        + ", ".join(map(str, places)),
+        "nearfield's native sources are missing: no CMakeLists.txt with src/probe in " + ", ".join(map(str, places)),
         "reinstall nearfield",
     )
 
@@ -194,9 +193,7 @@ def _step(command: list[str], env: dict[str, str], log: Path, *, first: bool) ->
     with log.open("w" if first else "a") as out:
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
-        return (
-            subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode == 0
-        )
+        return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode == 0
 
 
 def _find_executable(work: Path, target: str, log: Path) -> Path:

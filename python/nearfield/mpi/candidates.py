@@ -32,9 +32,7 @@ def _prefixes_behind(mpicc: Path) -> list[Path]:
     except MpiError:
         return []
     folders = [Path(p) for p in re.findall(r"-[IL]\"?([^\s\"]+)", show)]
-    return list(
-        dict.fromkeys(parent for f in folders for parent in f.parents if (parent / "bin/mpirun").exists())
-    )
+    return list(dict.fromkeys(parent for f in folders for parent in f.parents if (parent / "bin/mpirun").exists()))
 
 
 def wrappers_at(path: Path) -> Iterator[Path]:
@@ -59,9 +57,7 @@ def wrappers_in(folder: Path) -> list[Path]:
         for name in sorted(names):
             if re.fullmatch(re.escape(wrapper) + r"(\.\w+)?", name):
                 best.setdefault(suffix_of(name), name)
-    return [
-        folder / best[suffix] for suffix in sorted(best, reverse=True)
-    ]  # with a suffix first: it stays put
+    return [folder / best[suffix] for suffix in sorted(best, reverse=True)]  # with a suffix first: it stays put
 
 
 def suffix_of(name: str) -> str:

@@ -67,9 +67,7 @@ def explain_failure(inst: Installation, log: Path) -> MpiError:
     text = log.read_text(errors="replace")
     error = first_error(text)
     packages = FAMILIES[inst.family].packages
-    remedies = [
-        advice.format(packages=packages) for pattern, advice in _REMEDIES if re.search(pattern, error)
-    ]
+    remedies = [advice.format(packages=packages) for pattern, advice in _REMEDIES if re.search(pattern, error)]
     return MpiError(
         f"the engine cannot be built for {inst.name}: {error}",
         "; ".join([*remedies[:1], f"the whole log is {log}"]),

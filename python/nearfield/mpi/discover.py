@@ -139,9 +139,7 @@ def _named(found: list[Installation]) -> tuple[Installation, ...]:
     result = []
     for installation in found:
         count = seen[installation.name] = seen.get(installation.name, 0) + 1
-        result.append(
-            replace(installation, name=f"{installation.name}-{count}") if count > 1 else installation
-        )
+        result.append(replace(installation, name=f"{installation.name}-{count}") if count > 1 else installation)
     return tuple(result)
 
 

@@ -2,10 +2,12 @@
 
 The launcher gets a session of its own, and a mark in the environment that every process it starts inherits:
 ranks put themselves into other process groups and outlive a killed launcher, the mark finds them all the
-same. On a time limit or an interrupt all of them get SIGTERM, and SIGKILL after a while.
+same. On a time limit or an interrupt all of them get SIGTERM, and SIGKILL after a while. If this process
+itself is killed, its guard does all that.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -21,6 +23,7 @@ from typing import IO
 
 from nearfield.errors import MpiError
 from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.guard import Guard
 from nearfield.mpi.installation import Hosts, Installation
 from nearfield.mpi.launch import launch_command
 from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
@@ -73,8 +76,10 @@ def run(
     with _scratch(inst, environment, hosts) as scratch:
         environment = {**environment, **scratch, **(env or {}), MARK: mark}
         before = snapshot_shm()
-        process = _start(command, environment, cwd)
-        return _watch(process, mark, before, timeout_s, on_line, on_start)
+        with Guard(mark=mark, scratch=sorted(set(scratch.values())), shm=sorted(before)) as guard:
+            process = _start(command, environment, cwd)
+            guard.tell(launcher=process.pid)
+            return _watch(process, mark, before, timeout_s, on_line, on_start)
 
 
 def _watch(
@@ -105,9 +110,7 @@ def _watch(
 
 
 @contextmanager
-def _scratch(
-    inst: Installation, environment: dict[str, str], hosts: Hosts | None
-) -> Iterator[dict[str, str]]:
+def _scratch(inst: Installation, environment: dict[str, str], hosts: Hosts | None) -> Iterator[dict[str, str]]:
     """A folder of this launch's own for session files, so that they go even if the launcher was killed. Only
     for launches on this machine, and not where the user has said where."""
     variables = FAMILIES[inst.family].scratch_variables
@@ -161,21 +164,35 @@ class _Reader:
 
 def end_all(mark: str, process: subprocess.Popen[str]) -> None:
     """Ends the launcher and every process that carries the mark: politely, then not."""
-    deadline = time.monotonic() + GRACE_S
     if process.poll() is None:
         _signal([process.pid], signal.SIGTERM)  # the launcher first: it also ends ranks on other hosts
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S / 2)
+    _end_marked(mark)
+    process.wait()
+
+
+def clean_up_after_death(mark: str, launcher: int | None, scratch: list[str], before: set[str]) -> None:
+    """What `run` would have done at its end; called by the guard when nobody else is left to do it."""
+    deadline = time.monotonic() + GRACE_S / 2
+    _signal([pid for pid in marked(mark) if pid == launcher], signal.SIGTERM)
+    while launcher in marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    _end_marked(mark)
+    remove_stale_shm(before)
+    for folder in scratch:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_marked(mark: str) -> None:
+    deadline = time.monotonic() + GRACE_S / 2
     _signal(marked(mark), signal.SIGTERM)
     while (left := list(marked(mark))) and time.monotonic() < deadline:
-        process.poll()
         time.sleep(0.05)
     while left:
         _signal(left, signal.SIGKILL)
-        process.poll()
         time.sleep(0.05)
         left = list(marked(mark))
-    process.wait()
 
 
 def marked(mark: str) -> Iterator[int]:

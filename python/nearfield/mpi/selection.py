@@ -23,9 +23,7 @@ def choose(name_or_path: str | None = None) -> Installation:
     if len(by_name) == 1:
         return by_name[0]
     if by_name:
-        raise MpiError(
-            f"'{name_or_path}' may mean {', '.join(i.name for i in by_name)}", "give the whole name"
-        )
+        raise MpiError(f"'{name_or_path}' may mean {', '.join(i.name for i in by_name)}", "give the whole name")
     if "/" in name_or_path or Path(name_or_path).exists():
         return _at(Path(name_or_path).expanduser(), found)
     raise _unknown(name_or_path, found)
@@ -43,17 +41,13 @@ def _unknown(name: str, found: Survey) -> MpiError:
     names = [i.name for i in found.usable]
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.3)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return MpiError(
-        f"no MPI is called '{name}'", f"{hint}There are: {', '.join(names) or 'none'} (see nearfield mpi)"
-    )
+    return MpiError(f"no MPI is called '{name}'", f"{hint}There are: {', '.join(names) or 'none'} (see nearfield mpi)")
 
 
 def _at(path: Path, found: Survey) -> Installation:
     """The MPI that a path leads to; found before, or looked at now."""
     if not path.exists():
-        raise MpiError(
-            f"there is no MPI at {path}: no such file or folder", "see nearfield mpi for those found"
-        )
+        raise MpiError(f"there is no MPI at {path}: no such file or folder", "see nearfield mpi for those found")
     wrappers = list(wrappers_at(path.absolute()))
     if not wrappers:
         raise MpiError(f"no MPI compiler wrapper ({', '.join(WRAPPERS)}) at {path}", all_packages())

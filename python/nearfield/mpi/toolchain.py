@@ -86,9 +86,7 @@ def find_library(show: str) -> Path:
             candidate = folder / f"lib{name}.so"
             if candidate.exists():
                 return _follow(candidate)
-    raise MpiError(
-        f"lib{names[0]}.so is in none of the folders the wrapper names", "install MPI's development files"
-    )
+    raise MpiError(f"lib{names[0]}.so is in none of the folders the wrapper names", "install MPI's development files")
 
 
 def _default_folders(compiler: str) -> list[Path]:

@@ -1,4 +1,8 @@
-"""Makes records of what the launches left: samples of several launches pooled, verdicts attached, reasons kept."""
+"""Makes records of what the launches left: samples of several launches pooled, verdicts attached, reasons kept.
+
+A file that a crash has damaged counts up to its first line that is not whole; what followed is measured again on
+--resume. What an attempt has of a scenario that it did not finish counts until another attempt has it whole.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ class Series:
 
     unit: str
     launches: list[list[float]] = field(default_factory=list)
+    oversubscribed: bool = False
 
 
 Key = tuple[str, str, str | None, str | None, str | None, str]  # scenario, metric, distance, pair, side, parameters
@@ -42,7 +47,10 @@ class Collection:
 
 def finished_scenarios(job: Job, folder: Path) -> set[str]:
     """What earlier attempts at this launch have measured to the end."""
-    lines = (line for path in job.attempts(folder) for line in read_lines(path))
+    return {name for path in job.attempts(folder) for name in _finished(read_lines(path))}
+
+
+def _finished(lines: Iterable[dict[str, Any]]) -> set[str]:
     return {line["scenario"] for line in lines if line["type"] in ("scenario_end", "skipped") and not line.get("cut")}
 
 
@@ -58,7 +66,7 @@ def collect(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> Colle
 
 def _collect_file(job: Job, path: Path, whole: set[str], kind_of: dict[str, str], found: Collection) -> None:
     lines = list(read_lines(path))
-    cut = {line["scenario"] for line in lines if line["type"] == "scenario_end" and line.get("cut")}
+    cut = whole - _finished(lines)
     for line in lines:
         if line["type"] == "launch":
             found.headers.append(line)
@@ -66,10 +74,8 @@ def _collect_file(job: Job, path: Path, whole: set[str], kind_of: dict[str, str]
             found.switches.append({**line, "pair": job.group.pair, "distance": job.group.distance})
         elif line["type"] == "skipped":
             found.skipped.append({**line, "distance": job.group.distance})
-        elif line["type"] in ("samples", "state", "missing"):
-            # What an interrupted attempt has of a scenario counts only until another attempt has it whole.
-            if not (line["scenario"] in cut and line["scenario"] in whole):
-                _collect_case(job, line, kind_of, found)
+        elif line["type"] in ("samples", "state", "missing") and line["scenario"] not in cut:
+            _collect_case(job, line, kind_of, found)
 
 
 def _collect_case(job: Job, line: dict[str, Any], kind_of: dict[str, str], found: Collection) -> None:
@@ -84,19 +90,22 @@ def _collect_case(job: Job, line: dict[str, Any], kind_of: dict[str, str], found
     if line["type"] == "missing":
         found.missing[key] = (line["unit"], line["reason"])
         return
-    series = found.series.setdefault(key, Series(line["unit"]))
+    series = found.series.setdefault(key, Series(line["unit"], oversubscribed=job.group.oversubscribed))
     series.launches.append([sample for sample in line["samples"] if sample is not None])
 
 
 def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[dict[str, Any]]:
     """One record per series and per missing value, in a stable order."""
-    rows = [_row(key, series, tier, resolution_ns) for key, series in found.series.items() if any(series.launches)]
-    rows = _merge_skew(rows, found, tier, resolution_ns) + list(_verdict_rows(found))
-    for row in rows:
-        row["verdict"] = _verdict(found, row)
-    present = {(r["scenario"], r["metric"], r["distance"], r["pair"]) for r in rows}
+    series = _skew_merged(found.series)
+    rows = [
+        _row(key, one, tier, resolution_ns) | {"verdict": _verdict(found, key)}
+        for key, one in series.items()
+        if any(one.launches)
+    ]
+    rows += _verdict_rows(found)
+    measured = {key[:4] for key, one in series.items() if any(one.launches)}
     for key, (unit, reason) in found.missing.items():
-        if not (json.loads(key[5]) == {} and (key[0], key[1], key[2], key[3]) in present):
+        if key[5] != "{}" or key[:4] not in measured:
             rows.append(_frame(key, unit) | {"value": None, "n": 0, "stable": False, "note": reason})
     return rows
 
@@ -112,7 +121,9 @@ def _row(key: Key, series: Series, tier: Tier, resolution_ns: float) -> dict[str
     launches = [samples for samples in series.launches if samples]
     estimate = _native.pooled_estimate(launches, 0.0 if exact else resolution_ns)
     stable, note = True, None
-    if not exact and not _native.is_stable(estimate, tier.stable):
+    if not exact and series.oversubscribed:
+        stable, note = False, "more ranks than cores: they wait for one another's turn"
+    elif not exact and not _native.is_stable(estimate, tier.stable):
         stable, note = False, _why_unstable(estimate, launches)
     values = {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
     return _frame(key, series.unit) | values | {"stable": stable, "note": note}
@@ -128,43 +139,36 @@ def _why_unstable(estimate: Any, launches: list[list[float]]) -> str:
     return note
 
 
-def _merge_skew(rows: list[dict[str, Any]], found: Collection, tier: Tier, resolution_ns: float) -> list[dict[str, Any]]:
-    """How well ranks start together is a property of the place, not of the case: one record per scenario."""
-    pooled: dict[Key, Series] = {}
-    for key, series in found.series.items():
-        if key[1] == "start_skew":
-            merged = pooled.setdefault((*key[:5], "{}"), Series(series.unit))
-            merged.launches.append([sample for launch in series.launches for sample in launch])
-    flat = [(key, Series("ns", [sum(series.launches, [])])) for key, series in pooled.items()]
-    kept = [row for row in rows if row["metric"] != "start_skew"]
-    return kept + [_row(key, series, tier, resolution_ns) for key, series in flat if series.launches[0]]
+def _skew_merged(series: dict[Key, Series]) -> dict[Key, Series]:
+    """How well ranks start together is a property of the place, not of the case: one series per scenario there."""
+    merged: dict[Key, Series] = {}
+    for key, one in series.items():
+        if key[1] != "start_skew":
+            merged[key] = one
+            continue
+        whole = merged.setdefault((*key[:5], "{}"), Series(one.unit, [[]], one.oversubscribed))
+        whole.launches[0] += [sample for launch in one.launches for sample in launch]
+    return merged
 
 
 def _verdict_rows(found: Collection) -> Iterable[dict[str, Any]]:
     """What the sampled lines showed, as numbers beside the verdict."""
     for key, lines in found.verdicts.items():
-        for metric, unit, field_name in (
-            ("lines_cached", "share", "cached"),
-            ("line_latency", "ns", "latency_ns"),
-        ):
+        verdict = _verdict(found, key)
+        for metric, unit, field_name in (("lines_cached", "share", "cached"), ("line_latency", "ns", "latency_ns")):
             values = [line[field_name] for line in lines if line[field_name] is not None]
             if values:
+                row = _frame((key[0], metric, *key[2:]), unit) | {"verdict": verdict, "stable": True}
                 middle = _native.quantile(values, 0.5)
-                row = _frame((key[0], metric, *key[2:]), unit)
-                yield row | {"value": middle, "low": min(values), "high": max(values), "n": len(values), "stable": True}
+                yield row | {"value": middle, "low": min(values), "high": max(values), "n": len(values)}
 
 
-def _verdict(found: Collection, row: dict[str, Any]) -> str | None:
+def _verdict(found: Collection, key: Key) -> str | None:
     """The worse of both sides' for a record of the whole operation; the side's own otherwise."""
-    core = {"scenario", "metric", "unit", "source", "distance", "pair", "side", "value", "low", "high", "n", "stable", "note"}
-    parameters = json.dumps({name: value for name, value in row.items() if name not in core})
-    sides = [row["side"]] if row["side"] else ["sender", "receiver"]
-    verdicts = [
+    scenario, _, distance, pair, side, parameters = key
+    verdicts = {
         line["verdict"]
-        for side in sides
-        for line in found.verdicts.get((row["scenario"], "", row["distance"], row["pair"], side, parameters), [])
-    ]
-    for worst in ("refuted", "unverifiable", "verified"):
-        if worst in verdicts:
-            return worst
-    return None
+        for place in ([side] if side else ["sender", "receiver"])
+        for line in found.verdicts.get((scenario, "", distance, pair, place, parameters), [])
+    }
+    return next((worst for worst in ("refuted", "unverifiable", "verified") if worst in verdicts), None)

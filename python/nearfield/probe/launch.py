@@ -9,9 +9,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, NoReturn
 
 from nearfield import mpi
 from nearfield.errors import MeasurementError, MpiError, ProfileError
@@ -35,7 +36,9 @@ class Job:
         return folder / f"{self.group.name}.{self.number}.{attempt}{suffix}"
 
     def attempts(self, folder: Path) -> list[Path]:
-        return sorted(folder.glob(f"{self.group.name}.{self.number}.*.jsonl"))
+        """What this and earlier sittings wrote for this launch, oldest first."""
+        files = (self.file(folder, attempt, ".jsonl") for attempt in count())
+        return list(takewhile(Path.exists, files))
 
 
 def describe_scenarios(inst: Installation, engine: Path) -> list[dict[str, Any]]:
@@ -102,7 +105,7 @@ def run_job(
         plan_file.write_text(plan(output))
         output.touch()
     except OSError as error:
-        raise ProfileError(f"cannot write {plan_file}: {error.strerror}", "choose another folder with --out") from error
+        raise ProfileError(f"cannot write {plan_file}: {error.strerror}", _REMEDIES["output"]) from error
     timeout_s = 60 + 4 * sum(job.budgets.values()) + (240 if job.group.oversubscribed else 0)
     with _Watcher(output, on_progress):
         finished = mpi.run(
@@ -118,11 +121,11 @@ def run_job(
 
 
 def _ending(job: Job, output: Path, finished: mpi.Finished) -> dict[str, Any]:
-    lines = list(read_lines(output))
-    for line in lines:
+    ended = set()
+    for line in read_lines(output):
+        ended.add(line["type"])
         if line["type"] == "error":
-            _raise_error(line)
-    ended = {line["type"] for line in lines}
+            _raise_error(line["kind"], line["message"])
     state, reason = "failed", None
     if "end" in ended:
         state = "complete"
@@ -130,20 +133,25 @@ def _ending(job: Job, output: Path, finished: mpi.Finished) -> dict[str, Any]:
         state = "stopped"
     elif finished.timed_out:
         reason = f"no end after {finished.seconds:.0f} s"
-    elif "cannot write" in finished.stderr:
-        raise ProfileError(_last_words(finished), "free some space or choose another folder with --out")
     else:
+        said = re.search(r"nearfield-probe: (\w+): (.*)", finished.stderr)
+        if said and said[1] in _REMEDIES:
+            _raise_error(said[1], said[2])
         reason = f"exit code {finished.exit_code}: {_last_words(finished)}"
     return {"seconds": finished.seconds, "state": state, "reason": reason}
 
 
-def _raise_error(line: dict[str, Any]) -> None:
-    remedies = {
-        "sanity": "this MPI delivers wrong data; do not use it for anything",
-        "binding": "let no launcher option, cgroup or MPI setting bind the ranks",
-        "output": "free some space or choose another folder with --out",
-    }
-    raise MeasurementError(line["message"], remedies.get(line["kind"], ""))
+_REMEDIES = {
+    "sanity": "this MPI delivers wrong data; do not use it for anything",
+    "binding": "let no launcher option, cgroup or MPI setting bind the ranks; name hosts as they name themselves",
+    "output": "free some space or choose another folder with --out",
+    "plan": "with a hostfile, the folder of --out must be the same on all nodes",
+}
+
+
+def _raise_error(kind: str, message: str) -> NoReturn:
+    error = ProfileError if kind == "output" else MeasurementError
+    raise error(message, _REMEDIES.get(kind, ""))
 
 
 def _last_words(finished: mpi.Finished) -> str:
@@ -157,12 +165,15 @@ def _last_words(finished: mpi.Finished) -> str:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The engine's lines; a last line cut short by a crash is left out."""
+    """The engine's lines up to the first that is not whole: a crash cuts the last one short, and nothing that comes
+    after damage is to be trusted."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for text in file:
             try:
                 line = json.loads(text)
             except json.JSONDecodeError:
+                return
+            if not isinstance(line, dict) or "type" not in line:
                 return
             yield line
 

@@ -6,7 +6,7 @@ Nodes of a hostfile are taken to be like this one; a rank that cannot be bound a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from nearfield.errors import UsageError
 from nearfield.topology import Topology
 
 NETWORK = "network-1"
+BACKGROUND = "pair-and-background"  # a pair is timed while the other ranks load the machine
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks that are launched together, and for what: "pair", "all" or "pair-and-background"."""
+    """Ranks that are launched together, and for what: "pair", "all" or BACKGROUND."""
 
     kinds: tuple[str, ...]
     places: tuple[Place, ...]
-    distance: str | None = None
-    oversubscribed: bool = False
+    distance: str | None = None  # of the pair that is timed, its first two ranks
+    oversubscribed: bool = False  # more ranks than cores: what they measure means nothing
 
     @property
     def pair(self) -> str:
@@ -56,40 +57,49 @@ class Group:
 
 @dataclass(frozen=True)
 class Node:
-    host: str
+    host: str  # empty: this machine
     cpus: tuple[int, ...]  # first PU of each core to use
 
 
 def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
-    """Lines `HOST [slots=N] [cpus=0,2,4]`, # comments. Without cpus: the first N of this node's cores."""
+    """Lines `HOST [slots=N] [cpus=0,2,4]`, # comments. Without cpus: this node's cores; slots: the first N of them.
+    UsageError names file and line."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
-        raise UsageError(f"cannot read the hostfile {path}: {error.strerror}") from error
-    nodes = []
+        raise UsageError(f"cannot read the hostfile {path}: {error.strerror}", _HOSTFILE) from error
+    nodes: dict[str, Node] = {}
     for number, line in enumerate(lines, 1):
         words = line.split("#")[0].split()
         if words:
-            nodes.append(_node(words, default_cpus, f"{path}:{number}"))
+            where = f"{path}:{number}"
+            if words[0] in nodes:
+                raise UsageError(f"{where}: {words[0]} is there twice", "one line for each host")
+            nodes[words[0]] = _node(words, default_cpus, where)
     if not nodes:
-        raise UsageError(f"the hostfile {path} names no host", "one host a line: HOST [slots=N] [cpus=0,2]")
-    return nodes
+        raise UsageError(f"the hostfile {path} names no host", _HOSTFILE)
+    return list(nodes.values())
+
+
+_HOSTFILE = "one host a line: HOST [slots=N] [cpus=0,2]"
 
 
 def _node(words: list[str], default_cpus: tuple[int, ...], where: str) -> Node:
-    cpus = default_cpus
+    given: dict[str, list[int]] = {}
     for word in words[1:]:
         key, _, value = word.partition("=")
-        try:
-            if key == "slots":
-                cpus = cpus[: int(value)]
-            elif key == "cpus":
-                cpus = tuple(int(cpu) for cpu in value.split(","))
-            else:
-                raise UsageError(f"{where}: unknown key '{key}'", "known: slots=N, cpus=0,2,4")
-        except ValueError as error:
-            raise UsageError(f"{where}: '{word}' is no number or list of numbers") from error
-    return Node(words[0], cpus)
+        if key not in ("slots", "cpus"):
+            raise UsageError(f"{where}: unknown key '{key}'", "known: slots=N, cpus=0,2,4")
+        if not re.fullmatch(r"\d+" if key == "slots" else r"\d+(,\d+)*", value):
+            raise UsageError(f"{where}: '{word}' is no number or list of numbers", _HOSTFILE)
+        given[key] = [int(number) for number in value.split(",")]
+    cpus = tuple(given.get("cpus", default_cpus))
+    if len(set(cpus)) < len(cpus):
+        raise UsageError(f"{where}: a CPU is there twice", "one rank runs on each")
+    slots = given.get("slots", [len(cpus)])[0]
+    if slots == 0:
+        raise UsageError(f"{where}: slots=0 leaves no CPU to use", "leave the line out")
+    return Node(words[0], cpus[:slots])
 
 
 def plan_groups(
@@ -97,57 +107,73 @@ def plan_groups(
 ) -> tuple[list[Group], dict[str, str]]:
     """The groups to launch for these kinds of scenarios, and for kinds that cannot run: why.
 
-    Groups of the same ranks in the same places are one launch. `ranks`: how many take part in `all` scenarios
-    instead of one per core; more than there are cores makes them oversubscribed (function only).
+    Groups of the same ranks in the same places are one launch. `ranks`: how many take part in `all` and load
+    scenarios instead of one per core; more than there are cores makes them oversubscribed (function only).
     """
-    first_pus = tuple(core[0] for core in topology.cores)
-    here = nodes or [Node("", first_pus)]
+    here = nodes or [Node("", tuple(core[0] for core in topology.cores))]
     missing: dict[str, str] = {}
     groups: list[Group] = []
     if "pair" in kinds:
         groups += _pairs(topology, here[0], all_pairs) + _pairs_across(here, all_pairs)
         if not groups:
-            missing["pair"] = "needs two cores; this machine lets us use one"
+            missing["pair"] = "needs 2 free cores; there is 1"
     places = [Place(cpu, node.host) for node in here for cpu in node.cpus]
-    for kind, least in (("all", 2), ("pair-and-background", 4)):
+    for kind, least in (("all", 2), (BACKGROUND, 4)):
         if kind in kinds:
-            wanted = max(ranks or len(places), 2 if kind == "all" else 0)
-            if wanted < least or (len(places) < least and not ranks):
-                missing[kind] = f"needs {least} free cores; there are {len(places)}"
+            if (ranks or len(places)) >= least:
+                groups.append(_group_of(kind, topology, places, ranks or len(places)))
+            elif ranks:
+                missing[kind] = f"needs {least} ranks; --ranks asks for {ranks}"
             else:
-                groups.append(_group_of(kind, places, wanted))
+                missing[kind] = f"needs {least} free cores; there {_are(len(places))}"
     return _merged(groups), missing
 
 
+def _are(count: int) -> str:
+    return "is 1" if count == 1 else f"are {count}"
+
+
 def _pairs(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:
+    """The pairs inside a node, of cores that may be used there."""
+    usable = {pu for core in topology.cores if set(core) & set(node.cpus) for pu in core}
     groups = []
-    for distance, representative in topology.representatives().items():
-        for a, b in topology.pairs(distance) if all_pairs else [representative]:
+    for distance in topology.distances():
+        pairs = [pair for pair in topology.pairs(distance) if set(pair) <= usable]
+        for a, b in pairs if all_pairs else pairs[:1]:
             groups.append(Group(("pair",), (Place(a, node.host), Place(b, node.host)), distance))
     return groups
 
 
 def _pairs_across(nodes: list[Node], all_pairs: bool) -> list[Group]:
     pairs = list(combinations(nodes, 2))
-    chosen = pairs if all_pairs else pairs[:1]
     return [
-        Group(("pair",), (Place(a.cpus[0], a.host), Place(b.cpus[0], b.host)), NETWORK) for a, b in chosen
+        Group(("pair",), (Place(a.cpus[0], a.host), Place(b.cpus[0], b.host)), NETWORK)
+        for a, b in (pairs if all_pairs else pairs[:1])
     ]
 
 
-def _group_of(kind: str, places: list[Place], ranks: int) -> Group:
-    oversubscribed = ranks > len(places)
-    chosen = tuple(places[i % len(places)] for i in range(ranks))
-    return Group((kind,), chosen, None, oversubscribed)
+def _group_of(kind: str, topology: Topology, places: list[Place], ranks: int) -> Group:
+    """With more ranks than places the places are dealt out again, host by host, so that each host is one run."""
+    dealt = [places[i % len(places)] for i in range(ranks)]
+    hosts = [place.host for place in places]
+    chosen = sorted(dealt, key=lambda place: hosts.index(place.host))
+    distance = _distance(topology, *chosen[:2]) if kind == BACKGROUND else None
+    return Group((kind,), tuple(chosen), distance, ranks > len(places))
+
+
+def _distance(topology: Topology, a: Place, b: Place) -> str | None:
+    """None for two ranks that share a PU."""
+    if a.host != b.host:
+        return NETWORK
+    return topology.distance(a.cpu, b.cpu) if a != b else None
 
 
 def _merged(groups: list[Group]) -> list[Group]:
-    """All cores of a two-core machine are also its only pair: one launch serves both."""
-    merged: dict[tuple[Place, ...], Group] = {}
+    """All cores of a two-core machine are also its only pair: one launch serves both. Never with background ranks,
+    for which the engine splits the ranks of the whole launch."""
+    merged: dict[tuple[tuple[Place, ...], bool], Group] = {}
     for group in groups:
-        same = merged.get(group.places)
-        if same and "pair-and-background" not in group.kinds:
-            merged[group.places] = Group((*same.kinds, *group.kinds), group.places, same.distance, same.oversubscribed)
-        else:
-            merged[group.places if not same else (*group.places, Place(-2))] = group
+        key = (group.places, BACKGROUND in group.kinds)
+        same = merged.get(key)
+        merged[key] = replace(same, kinds=same.kinds + group.kinds) if same else group
     return list(merged.values())

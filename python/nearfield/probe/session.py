@@ -6,48 +6,28 @@ resumed; each launch's finished scenarios are not measured again.
 
 from __future__ import annotations
 
-import json
 import shutil
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import nearfield
 from nearfield import mpi, profile
-from nearfield.errors import MeasurementError, NearfieldError, ProfileError, UsageError
-from nearfield.probe.collect import Collection, collect, finished_scenarios, to_rows
-from nearfield.probe.facts import capture_host, capture_machine
+from nearfield.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.probe.collect import collect, finished_scenarios, to_rows
+from nearfield.probe.describe import Facts, describe_run
+from nearfield.probe.facts import capture_machine
+from nearfield.probe.interrupt import Interrupt
 from nearfield.probe.launch import Job, OnProgress, describe_scenarios, plan_text, run_job
 from nearfield.probe.layout import Group, plan_groups, read_hostfile
-from nearfield.probe.switches import add_steps, name_switches
-from nearfield.probe.tiers import TIERS, Tier
+from nearfield.probe.request import Request
+from nearfield.probe.work import Work
 from nearfield.profile import records, schema
-from nearfield.topology import Topology
 from nearfield.profile.words import suggestion
+from nearfield.topology import Topology
 
 LAUNCH_OVERHEAD_S = 6.0  # starting ranks, calibration, sanity checks; measured with the Open MPI wheel
 SHORTEST_BUDGET_S = 0.3
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the user asked for; kept beside an unfinished profile so that it can be resumed."""
-
-    tier: str = "default"
-    scenarios: tuple[str, ...] = ()  # empty: all
-    sizes: tuple[int, ...] = ()  # empty: the tier's
-    mpi: str | None = None
-    ranks: int | None = None
-    all_pairs: bool = False
-    hostfile: str | None = None
-    launcher: str | None = None
-    command: str = ""
-    created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat())
 
 
 class Listener:
@@ -60,250 +40,197 @@ class Listener:
     def end(self, job: Job, ending: dict[str, Any]) -> None: ...
 
 
-def probe(out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool, listener: Listener) -> bool:
-    """Measures and saves a profile at `out`. True if it is complete, False if the user stopped it.
+@dataclass(frozen=True)
+class Outcome:
+    complete: bool  # False: the user stopped it
+    saved: bool  # False: before anything was measured
 
-    Raises NearfieldError; when a launch failed, after saving what the others measured.
-    """
-    work = out.with_name(out.name + ".launches")
+
+def probe(
+    out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool, listener: Listener
+) -> Outcome:
+    """Measures and saves a profile at `out`. Raises NearfieldError; when a launch failed, after saving what the others
+    measured."""
+    out = out.resolve()
+    work = Work(out)
     if resume:
-        request = _read_request(work)
+        request = work.read_request()
+    else:
+        work.require_free(overwrite=overwrite)
     profile.ensure_writable(out, overwrite=overwrite or resume)
     session = Session(out, work, request, listener)
-    session.prepare(fresh=not resume)
-    return session.run(keep_samples)
-
-
-def _read_request(work: Path) -> Request:
-    try:
-        values = json.loads((work / "request.json").read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise UsageError(f"there is nothing to resume at {work}", "start a new probe without --resume") from error
-    return Request(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    session.prepare()
+    with work.held(session.request, fresh=not resume):
+        return session.run(keep_samples)
 
 
 class Session:
-    """One sitting. Not reentrant; launches run one after the other, they would disturb each other."""
+    """One sitting. Launches run one after the other: they would disturb each other."""
 
-    def __init__(self, out: Path, work: Path, request: Request, listener: Listener) -> None:
-        self.out, self.work, self.request, self.listener = out, work, request, listener
-        self.tier: Tier = TIERS[request.tier]
+    def __init__(self, out: Path, work: Work, request: Request, listener: Listener) -> None:
+        self.out, self.work, self.listener = out, work, listener
+        self.tier = request.thoroughness
         self.topology = Topology.live()
         self.inst = mpi.choose(request.mpi)
-        self.stop_file = work / "stop"
+        self.request = replace(request, mpi=request.mpi or self.inst.name)  # --resume goes on with the same
         self.launches: list[schema.Launch] = []
-        self.missing: dict[str, str] = {}
+        self.spent: dict[str, float] = {}
 
-    def prepare(self, *, fresh: bool) -> None:
-        """Builds the engine if need be, plans the jobs, makes the work folder."""
+    def prepare(self) -> None:
+        """Builds the engine if need be and plans the jobs. MeasurementError if there is nothing to measure."""
         self.engine = mpi.program(self.inst, progress=self.listener.say)
         self.scenarios = describe_scenarios(self.inst, self.engine)
         self.kind_of = {s["name"]: s["ranks"] for s in self.scenarios}
-        self.jobs = self._plan_jobs()
-        try:
-            if fresh:
-                shutil.rmtree(self.work, ignore_errors=True)
-            self.work.mkdir(parents=True, exist_ok=True)
-            self.stop_file.unlink(missing_ok=True)
-            (self.work / "request.json").write_text(json.dumps(asdict(self.request)))
-        except OSError as error:
-            cause = error.strerror or str(error)
-            raise ProfileError(f"cannot write {self.work}: {cause}", "choose another folder with --out") from error
-
-    def _plan_jobs(self) -> list[Job]:
-        wanted = self.request.scenarios or tuple(self.kind_of)
-        for name in wanted:
+        self.wanted = self.request.scenarios or tuple(self.kind_of)
+        for name in self.wanted:
             if name not in self.kind_of:
                 raise UsageError(f"unknown scenario '{name}'", suggestion(name, list(self.kind_of)))
+        self.jobs, self.skipped = self._plan_jobs()
+        if not self.jobs:
+            raise MeasurementError(
+                "nothing can be measured here: " + _by_reason(self.skipped),
+                "let this process use more cores (taskset, cgroup, batch system)",
+            )
+        self.transport = mpi.transport_or_reason(self.inst)
+
+    def _plan_jobs(self) -> tuple[list[Job], dict[str, str]]:
+        """The launches; and of the scenarios wanted, those that cannot run, with the reason."""
         first_pus = tuple(core[0] for core in self.topology.cores)
         nodes = read_hostfile(Path(self.request.hostfile), first_pus) if self.request.hostfile else None
-        kinds = {self.kind_of[name] for name in self.kind_of}
-        groups, self.missing = plan_groups(
-            self.topology, kinds, nodes=nodes, all_pairs=self.request.all_pairs, ranks=self.request.ranks
+        groups, missing = plan_groups(
+            self.topology,
+            set(self.kind_of.values()),
+            nodes=nodes,
+            all_pairs=self.request.all_pairs,
+            ranks=self.request.ranks,
         )
         unit = self._seconds_per_weight(groups)
-        jobs = [self._job(group, number, unit, wanted) for number in range(self.tier.launches) for group in groups]
-        return [job for job in jobs if job.budgets]
+        jobs = [self._job(group, number, unit) for number in range(self.tier.launches) for group in groups]
+        skipped = {name: missing[self.kind_of[name]] for name in self.wanted if self.kind_of[name] in missing}
+        return [job for job in jobs if job.budgets], skipped
 
     def _seconds_per_weight(self, groups: list[Group]) -> float:
-        """The tier's time over all its work, so that a scenario alone takes no longer than it would among all."""
-        weights = [s["weight"] for group in groups for s in self.scenarios if s["ranks"] in group.kinds]
+        """The tier's time over all its work, so that a scenario alone takes no longer than it would among all; a
+        budget that the user gave is for what is wanted."""
+        counted = self.kind_of if self.request.budget_s is None else self.wanted
+        scenarios = [s for s in self.scenarios if s["name"] in counted]
+        weights = [s["weight"] for group in groups for s in scenarios if s["ranks"] in group.kinds]
         left = self.tier.budget_s - LAUNCH_OVERHEAD_S * len(groups) * self.tier.launches
         return max(left, self.tier.budget_s / 4) / self.tier.launches / max(sum(weights), 1e-9)
 
-    def _job(self, group: Group, number: int, unit: float, wanted: tuple[str, ...]) -> Job:
-        mine = [s for s in self.scenarios if s["ranks"] in group.kinds and s["name"] in wanted]
+    def _job(self, group: Group, number: int, unit: float) -> Job:
+        """Weightiest first: who stops early has what matters most."""
+        mine = [s for s in self.scenarios if s["ranks"] in group.kinds and s["name"] in self.wanted]
+        mine.sort(key=lambda s: -s["weight"])
         return Job(group, number, {s["name"]: max(SHORTEST_BUDGET_S, unit * s["weight"]) for s in mine})
 
-    def run(self, keep_samples: bool) -> bool:
+    def run(self, keep_samples: bool) -> Outcome:
+        """Measures what is left to measure, and saves."""
         started = time.monotonic()
-        self.listener.plan(self.jobs)
-        failure: NearfieldError | None = None
-        with self._interruptible() as interrupted:
-            try:
-                for job in self.jobs:
-                    if not interrupted():
-                        self._run(job)
-                    else:
-                        self._note(job, {"seconds": 0.0, "state": "pending", "reason": None})
-            except NearfieldError as error:
-                failure = error
-        complete = failure is None and all(launch.state == "complete" for launch in self.launches)
-        seconds = self._seconds_so_far() + time.monotonic() - started
-        self._save(complete, seconds)
+        self.spent = self.work.read_spent()
+        earlier = self.spent.get("total", 0.0)
+        failure = self._measure()
+        complete = all(launch.state == "complete" for launch in self.launches)
+        self.spent["total"] = earlier + time.monotonic() - started
+        saved = self._save(complete)
+        self.work.write_spent(self.spent)
+        if complete or not saved:
+            self.work.end(self.out / "samples" if keep_samples and saved else None)
         if failure:
             raise failure
-        self._raise_failed_launch()
-        if complete:
-            self._tidy(keep_samples)
-        return complete
+        self._raise_failed_launch(saved)
+        return Outcome(complete, saved)
 
-    def _run(self, job: Job) -> None:
-        done = finished_scenarios(job, self.work)
-        left = {name: budget for name, budget in job.budgets.items() if name not in done}
-        if not left:
-            return self._note(job, {"seconds": 0.0, "state": "complete", "reason": None})
-        job_left = Job(job.group, job.number, left)
-        self.listener.begin(job_left)
+    def _measure(self) -> NearfieldError | None:
+        """Runs the jobs until one shows that the others would fail alike, or the user has had enough."""
+        left = [self._left(job) for job in self.jobs]
+        self.listener.plan([job for job in left if job.budgets])
+        failure: NearfieldError | None = None
+        with Interrupt(self.work.stop_file, self.listener.say) as interrupt:
+            for job, rest in zip(self.jobs, left, strict=True):
+                ending: dict[str, Any] = {"seconds": 0.0, "state": "pending", "reason": None}
+                if not rest.budgets:
+                    ending["state"] = "complete"
+                elif not failure and not interrupt.asked:
+                    try:
+                        ending = interrupt.wait_for(lambda rest=rest: self._run(rest)) or ending | {"state": "stopped"}
+                    except NearfieldError as error:
+                        failure = error
+                        ending |= {"state": "failed", "reason": error.message}
+                self._note(job, ending)
+        return failure
+
+    def _left(self, job: Job) -> Job:
+        """What earlier sittings have not measured to the end."""
+        done = finished_scenarios(job, self.work.folder)
+        return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
+
+    def _run(self, job: Job) -> dict[str, Any]:
+        self.listener.begin(job)
         extra = {"sizes": " ".join(map(str, self.request.sizes))} if self.request.sizes else {}
-        on_progress: OnProgress = lambda scenario, share: self.listener.progress(job_left, scenario, share)  # noqa: E731
+        on_progress: OnProgress = lambda scenario, share: self.listener.progress(job, scenario, share)  # noqa: E731
         ending = run_job(
-            job_left,
+            job,
             self.inst,
             self.engine,
-            self.work,
-            lambda output: plan_text(job_left, self.tier, self.topology, output, self.stop_file, extra),
+            self.work.folder,
+            lambda output: plan_text(job, self.tier, self.topology, output, self.work.stop_file, extra),
             launcher=self.request.launcher,
             on_progress=on_progress,
         )
-        self._note(job, ending)
-        self.listener.end(job_left, ending)
-        return None
+        self.listener.end(job, ending)
+        return ending
 
     def _note(self, job: Job, ending: dict[str, Any]) -> None:
         places = job.group.places
-        hosts = [place.host for place in places] if job.group.hosts else []
+        name = f"{job.group.name}.{job.number}"
+        self.spent[name] = self.spent.get(name, 0.0) + ending["seconds"]
         self.launches.append(
             schema.Launch(
                 ranks=len(places),
                 cpus=[place.cpu for place in places],
-                hosts=hosts,
+                hosts=[place.host for place in places] if job.group.hosts else [],
                 scenarios=list(job.budgets),
                 distance=job.group.distance,
-                **ending,
+                **ending | {"seconds": self.spent[name]},
             )
         )
 
-    def _raise_failed_launch(self) -> None:
+    def _raise_failed_launch(self, saved: bool) -> None:
         failed = [launch for launch in self.launches if launch.state == "failed"]
-        if failed:
-            raise MeasurementError(
-                f"{len(failed)} of {len(self.launches)} launches failed ({failed[0].reason}); "
-                f"what the others measured is in {self.out}",
-                "complete it with: nearfield probe --resume --out " + str(self.out),
-            )
+        if not failed:
+            return
+        cause = f"{len(failed)} of {len(self.launches)} launches failed ({failed[0].reason})"
+        if not saved:
+            raise MeasurementError(f"{cause}; nothing was measured", "see whether this MPI works: nearfield mpi")
+        raise MeasurementError(
+            f"{cause}; what was measured is in {self.out}",
+            f"complete it with: nearfield probe --resume --out {self.out}",
+        )
 
-    @contextmanager
-    def _interruptible(self) -> Iterator[Callable[[], bool]]:
-        """The first Ctrl-C (or SIGTERM) asks the engine to end the scenario under way; the second ends the ranks."""
-        count = 0
-
-        def on_signal(number: int, frame: Any) -> None:
-            nonlocal count
-            count += 1
-            if count > 1:
-                raise KeyboardInterrupt
-            self.stop_file.touch()
-            self.listener.say("stopping: saving what was measured (again to stop at once)")
-
-        old = {s: signal.signal(s, on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield lambda: count > 0
-        except KeyboardInterrupt:
-            pass
-        finally:
-            for number, handler in old.items():
-                signal.signal(number, handler)
-
-    def _seconds_so_far(self) -> float:
-        try:
-            return json.loads((self.work / "seconds.json").read_text())
-        except (OSError, json.JSONDecodeError):
-            return 0.0
-
-    def _save(self, complete: bool, seconds: float) -> None:
-        found = collect(self.jobs, self.work, self.kind_of)
+    def _save(self, complete: bool) -> bool:
+        """False if there is nothing to save."""
+        found = collect(self.jobs, self.work.folder, self.kind_of)
         if not found.headers:
-            return  # nothing was measured: the reason is on its way to the user
+            return False
         header = found.headers[0]
         rows = to_rows(found, self.tier, header["clock_resolution_ns"])
-        run = self._describe_run(found, rows, header, complete, seconds)
-        machine = capture_machine(self.topology, header["ticks_per_ns"])
-        table = records.from_rows(rows)
+        facts = Facts(self.request, self.inst, self.transport, self.topology, self.scenarios, self.launches)
         profile.save(
-            self.out, machine=machine, topology_xml=self.topology.xml(), run=run, records=table, overwrite=True
+            self.out,
+            machine=capture_machine(self.topology, header["ticks_per_ns"]),
+            topology_xml=self.topology.xml(),
+            run=describe_run(facts, found, rows, self.skipped, complete=complete, seconds=self.spent["total"]),
+            records=records.from_rows(rows),
+            overwrite=True,
         )
-        (self.work / "seconds.json").write_text(json.dumps(seconds))
-
-    def _describe_run(
-        self, found: Collection, rows: list[dict[str, Any]], header: dict[str, Any], complete: bool, seconds: float
-    ) -> schema.Run:
-        variables = header["variables"]
-        transport, reason = mpi.transport_or_reason(self.inst)
-        missing = {r["metric"]: r["note"] for r in rows if r["value"] is None and r["unit"] == "count"}
-        counters = {name: missing.get(name, "available") for name in _COUNTERS}
-        return schema.Run(
-            schema_version=1,
-            nearfield=nearfield.__version__,
-            created=self.request.created,
-            tier=self.request.tier,
-            command=self.request.command,
-            seconds=seconds,
-            complete=complete,
-            mpi=schema.Mpi(
-                name=self.inst.name,
-                family=self.inst.family,
-                version=self.inst.version,
-                library=header["library"],
-                transport=transport,
-                transport_reason=reason or None,
-                launcher=str(self.inst.launcher),
-                variables=variables,
-            ),
-            host=capture_host(self.topology),
-            clock=schema.RunClock(
-                resolution_ns=header["clock_resolution_ns"],
-                overhead_ns=header["clock_overhead_ns"],
-                ticks_per_ns=header["ticks_per_ns"],
-            ),
-            launch=self.launches,
-            switch=add_steps(name_switches(found.switches, variables), rows, variables),
-            skipped=self._skipped(found),
-            counters=counters,
-            scenario=[_described(s) for s in self.scenarios if any(r["scenario"] == s["name"] for r in rows)],
-        )
-
-    def _skipped(self, found: Collection) -> list[schema.Skipped]:
-        wanted = self.request.scenarios or tuple(self.kind_of)
-        skipped = {
-            (line["scenario"], line["reason"], line["distance"]): None for line in found.skipped
-        } | {(name, self.missing[self.kind_of[name]], None): None for name in wanted if self.kind_of[name] in self.missing}
-        return [schema.Skipped(scenario=s, reason=reason, distance=distance) for s, reason, distance in skipped]
-
-    def _tidy(self, keep_samples: bool) -> None:
-        if keep_samples:
-            shutil.move(self.work, self.out / "samples")
-        else:
-            shutil.rmtree(self.work, ignore_errors=True)
+        shutil.rmtree(self.out / "samples", ignore_errors=True)  # of the profile that was there before
+        return True
 
 
-_COUNTERS = ("page_faults", "context_switches", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")
-
-
-def _described(scenario: dict[str, Any]) -> schema.Scenario:
-    return schema.Scenario(
-        name=scenario["name"],
-        summary=scenario["summary"],
-        parameters=[schema.ParameterInfo(**p) for p in scenario["parameters"]],
-        metrics=[schema.MetricInfo(**m) for m in scenario["metrics"]],
-    )
+def _by_reason(skipped: dict[str, str]) -> str:
+    """'collective, pages: needs 2 free cores; there is 1'."""
+    names: dict[str, list[str]] = {}
+    for name, reason in skipped.items():
+        names.setdefault(reason, []).append(name)
+    return ". ".join(f"{', '.join(those)}: {reason}" for reason, those in names.items())

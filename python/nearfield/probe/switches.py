@@ -3,6 +3,7 @@ own thresholds (MPI_T), and steps of the time that no protocol switch explains."
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,16 +28,27 @@ _EVIDENCE = {
 
 
 def name_switches(found: Iterable[dict[str, Any]], variables: dict[str, int]) -> list[Switch]:
-    """One Switch per pair and kind; launches that saw it elsewhere (noise) are outvoted."""
+    """One Switch per pair, kind and size; launches that saw it elsewhere (noise) are outvoted."""
     votes: dict[tuple[str, str, str], list[int]] = {}
     for line in found:
         votes.setdefault((line["pair"], line["distance"], line["kind"]), []).append(line["size_bytes"])
     switches = []
     for (pair, distance, kind), sizes in votes.items():
-        size = max(set(sizes), key=sizes.count)
-        name = _variable_at(kind, size, int(1.1 * size) + 64, variables)
-        switches.append(_switch(pair, distance, kind, size, name, variables, _EVIDENCE[kind]))
+        for size in _agreed(kind, sizes, variables):
+            name = _variable_near(kind, size, variables)
+            switches.append(_switch(pair, distance, kind, size, name, variables, _EVIDENCE[kind]))
     return sorted(switches, key=lambda s: (s.pair or "", s.bytes))
+
+
+def _agreed(kind: str, sizes: list[int], variables: dict[str, int]) -> list[int]:
+    """The sizes with most votes. If no two launches agree: one, preferably where the MPI has a threshold."""
+    votes = Counter(sizes)
+    most = max(votes.values())
+    agreed = sorted(size for size in votes if votes[size] == most)
+    if most > 1:
+        return agreed
+    named = [size for size in agreed if _variable_near(kind, size, variables)]
+    return (named or [agreed[(len(agreed) - 1) // 2]])[:1]
 
 
 def add_steps(switches: list[Switch], rows: list[dict[str, Any]], variables: dict[str, int]) -> list[Switch]:
@@ -64,13 +76,18 @@ def _steps(curve: list[tuple[int, float]]) -> Iterable[tuple[int, int, float]]:
 def _explain(
     switches: list[Switch], pair: str, distance: str, size: int, beyond: int, factor: float, variables: dict[str, int]
 ) -> None:
-    percent = f"the half round trip grows by {100 * (factor - 1):.0f} % more than its trend between {size} and {beyond} B"
+    percent = f"half_round_trip grows by {100 * (factor - 1):.0f} % more than its trend between {size} and {beyond} B"
     causes = [s for s in switches if s.pair == pair and size <= s.bytes < beyond and s.kind != "step"]
     for cause in causes:
         cause.evidence = f"{cause.evidence}; {percent}"
     if not causes:
         name = _variable_at("step", size, beyond, variables)
         switches.append(_switch(pair, distance, "step", size, name, variables, percent))
+
+
+def _variable_near(kind: str, size: int, variables: dict[str, int]) -> str | None:
+    """A threshold counts the header too, or not: the payload that just fits is somewhat smaller, or equal."""
+    return _variable_at(kind, size, int(1.1 * size) + 64, variables)
 
 
 def _variable_at(kind: str, least: int, most: int, variables: dict[str, int]) -> str | None:

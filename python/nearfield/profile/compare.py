@@ -117,9 +117,7 @@ def compare(a: pl.DataFrame, b: pl.DataFrame, runs: tuple[Run, Run], threshold: 
     both = a.join(b, on=keys, how="inner", suffix="_b", nulls_equal=True, maintain_order="left")
     declared = declared_metrics(*runs)
     changes = [_change(row, keys, declared, threshold) for row in both.iter_rows(named=True)]
-    only = [
-        x.join(y, on=keys, how="anti", nulls_equal=True, maintain_order="left") for x, y in ((a, b), (b, a))
-    ]
+    only = [x.join(y, on=keys, how="anti", nulls_equal=True, maintain_order="left") for x, y in ((a, b), (b, a))]
     return Comparison(changes, *only)
 
 
@@ -161,8 +159,7 @@ def largest(changes: Iterable[Change]) -> list[Change]:
 
 def _summary(group: list[Change]) -> dict[str, Any]:
     counts = {
-        word: sum(c.verdict == word for c in group)
-        for word in ("faster", "slower", "changed", "same", "unstable")
+        word: sum(c.verdict == word for c in group) for word in ("faster", "slower", "changed", "same", "unstable")
     }
     times = [c.ratio.value for c in group if c.ratio and c.unit == "ns" and c.verdict != "unstable"]
     missing = sum(c.verdict is None for c in group)
@@ -180,8 +177,7 @@ def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.Da
     def widened(frame: pl.DataFrame) -> pl.DataFrame:
         have = frame.columns
         return frame.select(
-            (pl.col(name) if name in have else pl.lit(None)).cast(dtype).alias(name)
-            for name, dtype in types.items()
+            (pl.col(name) if name in have else pl.lit(None)).cast(dtype).alias(name) for name, dtype in types.items()
         )
 
     return widened(a), widened(b)
@@ -189,15 +185,11 @@ def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.Da
 
 def _one_pair_each(*tables: pl.DataFrame) -> bool:
     """True if no profile has two pairs at one distance in one scenario."""
-    per_place = (
-        t.drop_nulls("pair").group_by("scenario", "distance").agg(pl.col("pair").n_unique()) for t in tables
-    )
+    per_place = (t.drop_nulls("pair").group_by("scenario", "distance").agg(pl.col("pair").n_unique()) for t in tables)
     return all((pairs["pair"] <= 1).all() for pairs in per_place)
 
 
-def _change(
-    row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float
-) -> Change:
+def _change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float) -> Change:
     a, b = _estimate(row, ""), _estimate(row, "_b")
     ratio = ratio_of(a, b) if a and b else None
     stable = row["stable"] and row["stable_b"]
@@ -254,9 +246,7 @@ def _lone_in(scenario: str, a: pl.DataFrame, b: pl.DataFrame) -> Iterable[LoneAx
     if a.is_empty() or b.is_empty():
         yield LoneAxis("A" if b.is_empty() else "B", scenario, "scenario", [scenario])
         return
-    columns = [
-        name for name in identity(_same_columns(a, b)[0]) if name not in ("scenario", "source", "pair")
-    ]
+    columns = [name for name in identity(_same_columns(a, b)[0]) if name not in ("scenario", "source", "pair")]
     for column in columns:
         has_a, has_b = _values(a, column), _values(b, column)
         if lone := [value for value in has_a if value not in has_b]:

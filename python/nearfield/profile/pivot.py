@@ -84,9 +84,7 @@ def _most_frequent(values: Iterable[Any]) -> Any:
 def _grid(records: pl.DataFrame) -> Grid:
     column = _column_name(records)
     varying = [name for name in parameters(records) if records[name].n_unique() > 1 and name != column]
-    constant = [
-        name for name in (*PLACE, *parameters(records)) if records[name].n_unique() == 1 and name != column
-    ]
+    constant = [name for name in (*PLACE, *parameters(records)) if records[name].n_unique() == 1 and name != column]
     rows = sorted({tuple(row) for row in records.select(varying).iter_rows()}, key=_row_order)
     cells = {
         (tuple(record[name] for name in varying), record[column] if column else None): record
@@ -124,9 +122,7 @@ def _column_values(records: pl.DataFrame, column: str) -> list[Any]:
 
 def _row_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Numbers by size, words by name, null first, column by column."""
-    return tuple(
-        (value is not None, isinstance(value, str), value if value is not None else 0) for value in row
-    )
+    return tuple((value is not None, isinstance(value, str), value if value is not None else 0) for value in row)
 
 
 def _thinned(grid: Grid, most_rows: int, total: int) -> Grid:

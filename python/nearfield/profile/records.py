@@ -31,9 +31,7 @@ CORE: dict[str, tuple[type[pl.DataType], str]] = {
 }
 # Found out with the record, so it does not identify one. Always the last column.
 VERDICT = "verdict"
-VERDICT_SUMMARY = (
-    "did the buffers have their state: verified, refuted or unverifiable; null: no state was asked for"
-)
+VERDICT_SUMMARY = "did the buffers have their state: verified, refuted or unverifiable; null: no state was asked for"
 
 WORDS: dict[str, tuple[str, ...]] = {
     "unit": tuple(UNITS),
@@ -109,9 +107,7 @@ def describe(record: Mapping[str, Any]) -> str:
         for name, value in record.items()
         if name not in CORE and name != VERDICT and value is not None
     ]
-    return f"{record['scenario']} {record['metric']}" + (
-        f" ({', '.join(place + rest)})" if place + rest else ""
-    )
+    return f"{record['scenario']} {record['metric']}" + (f" ({', '.join(place + rest)})" if place + rest else "")
 
 
 def _parameter_columns(records: pl.DataFrame) -> list[str]:

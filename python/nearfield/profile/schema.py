@@ -66,9 +66,7 @@ class Pages(Table):
     base_bytes: PositiveInt = _key("size of an ordinary page")
     huge_bytes: PositiveInt | None = _optional("size of the huge page that transparent huge pages use")
     transparent: str | None = _optional("transparent huge pages of private memory: always, madvise or never")
-    shmem: str | None = _optional(
-        "the same for shared memory: always, within_size, advise, never, deny or force"
-    )
+    shmem: str | None = _optional("the same for shared memory: always, within_size, advise, never, deny or force")
     hugetlb_free: NonNegativeInt | None = _optional("huge pages set aside and free")
 
 
@@ -132,6 +130,19 @@ class RunClock(Table):
     ticks_per_ns: NonNegativeFloat | None = _optional("its rate")
 
 
+class Calibration(Table):
+    """What the first launch's sender measured before anything else; states of buffers are judged by it."""
+
+    level_latency_ns: list[float] = _list("one load from L1, L2, ... the last level, the clock's overhead included")
+    memory_latency_ns: NonNegativeFloat = _key("the same from memory")
+    cached_limit_ns: NonNegativeFloat | None = _optional("loads up to this came from a cache; absent: cannot be told")
+    dirty_limit_ns: NonNegativeFloat | None = _optional(
+        "flushing a line took longer than this: it was dirty; absent: clean and dirty cannot be told apart here"
+    )
+    common_clock: bool = _key("the ranks' clocks agree, so that they can start together")
+    flag_ns: NonNegativeFloat = _key("half the fastest round trip of a flag; bounds the error of starting together")
+
+
 class Launch(Table):
     """One start of the engine."""
 
@@ -185,9 +196,7 @@ class Scenario(Table):
     name: str = _key("a value of the records' column scenario")
     summary: str = _key("what it measures")
     parameters: list[ParameterInfo] = _list("what its cases differ in")
-    metrics: list[MetricInfo] = _list(
-        "what it measures in each case; other metrics of its records are diagnostics"
-    )
+    metrics: list[MetricInfo] = _list("what it measures in each case; other metrics of its records are diagnostics")
 
 
 class Run(Table):
@@ -204,10 +213,9 @@ class Run(Table):
     mpi: Mpi = _key("the MPI measured")
     host: Host = _key("where the run was started")
     clock: RunClock = Field(default_factory=RunClock, description="the clock that took the times")
+    calibration: Calibration | None = Field(default=None, description="latencies by which buffer states are judged")
     launch: list[Launch] = _list("one table per start of the engine")
     switch: list[Switch] = _list("one table per protocol switch found")
     skipped: list[Skipped] = _list("one table per scenario that could not be measured")
-    counters: dict[str, str] = Field(
-        default_factory=dict, description='counter -> "available", or why it is not'
-    )
+    counters: dict[str, str] = Field(default_factory=dict, description='counter -> "available", or why it is not')
     scenario: list[Scenario] = _list("one table per scenario")

@@ -125,13 +125,9 @@ def find_profile(path: str | Path | None = None) -> Path:
         return Path(DEFAULT_NAME)
     found = sorted(p.parent for p in Path().glob(f"*/{RECORDS}") if (p.parent / RUN).exists())
     if not found:
-        raise UsageError(
-            "there is no profile in this folder", "Measure one: nearfield probe --quick. Or name one."
-        )
+        raise UsageError("there is no profile in this folder", "Measure one: nearfield probe --quick. Or name one.")
     if len(found) > 1:
-        raise UsageError(
-            f"there are several profiles here: {', '.join(map(str, found))}", "Name one of them."
-        )
+        raise UsageError(f"there are several profiles here: {', '.join(map(str, found))}", "Name one of them.")
     return found[0]
 
 
@@ -144,14 +140,10 @@ def _require_profile(folder: Path) -> None:
     if not folder.exists():
         raise ProfileError(f"there is no profile '{folder}'", f"Measure one: nearfield probe --out {folder}.")
     if not folder.is_dir():
-        raise ProfileError(
-            f"'{folder}' is a file, and a profile is a folder", "Give the folder that holds run.toml."
-        )
+        raise ProfileError(f"'{folder}' is a file, and a profile is a folder", "Give the folder that holds run.toml.")
     missing = [name for name in FILES if not (folder / name).exists()]
     if len(missing) == len(FILES):
-        raise ProfileError(
-            f"'{folder}' is not a profile: it has no {', '.join(FILES)}", "Give a profile's folder."
-        )
+        raise ProfileError(f"'{folder}' is not a profile: it has no {', '.join(FILES)}", "Give a profile's folder.")
     if missing:
         raise ProfileError(f"the profile '{folder}' is not whole: {', '.join(missing)} is missing", _ANEW)
 
@@ -166,18 +158,10 @@ def _read(path: Path) -> bytes:
 def _parse_records(table: bytes, path: Path, sha256: str | None) -> pl.DataFrame:
     """Damage is looked for before the table is decoded: a flipped bit may decode to other numbers."""
     if not (table.startswith(b"PAR1") and table.endswith(b"PAR1")):
-        cause = (
-            "is empty"
-            if not table
-            else "is cut off"
-            if table.startswith(b"PAR1")
-            else "is not a Parquet file"
-        )
+        cause = "is empty" if not table else "is cut off" if table.startswith(b"PAR1") else "is not a Parquet file"
         raise ProfileError(f"{path} {cause}", _ANEW)
     if sha256 is not None and hashlib.sha256(table).hexdigest() != sha256:
-        raise ProfileError(
-            f"{path} is damaged or from another run: its checksum is not the one in {RUN}", _ANEW
-        )
+        raise ProfileError(f"{path} is damaged or from another run: its checksum is not the one in {RUN}", _ANEW)
     try:
         return check(pl.read_parquet(io.BytesIO(table)))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -195,9 +179,7 @@ def _require_free(folder: Path, path: str | Path, overwrite: bool) -> None:
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if not any((folder / name).exists() for name in (MACHINE, RECORDS, RUN)):
-        raise ProfileError(
-            f"'{path}' holds something that is not a profile", "Give a name that does not exist yet."
-        )
+        raise ProfileError(f"'{path}' holds something that is not a profile", "Give a name that does not exist yet.")
     if not overwrite:
         raise ProfileError(f"there is a profile in '{path}' already", "Give another name, or --overwrite it.")
 

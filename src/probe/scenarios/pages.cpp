@@ -164,7 +164,7 @@ class Pages final : public Scenario {
   }
 
   void note_missing(std::int64_t size, Memory memory, const std::string& reason) {
-    for (const char* metric : {"first_touch", "traverse", "first_touch_faults", "traverse_faults"})
+    for (const char* metric : {"first_touch", "traverse", "first_touch_faults", "traverse_faults", "huge_bytes"})
       missing_.push_back({metric, parameters(size, memory), reason});
   }
 

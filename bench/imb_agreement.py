@@ -1,0 +1,152 @@
+"""Does nearfield measure what Intel MPI Benchmarks measure?
+
+Half round trips of nearfield's pingpong with buffers `reused` beside those of IMB-MPI1's PingPong, under the same MPI,
+on the same two CPUs, in short launches in turn: IMB, nearfield, IMB, nearfield, ..., IMB. The number of a launch is its
+median: of nearfield's repetitions (each the mean of up to 32 round trips), and of IMB's means over 3 to 200.
+
+Each launch of nearfield is compared with the mean of the two launches of IMB around it. Where these two differ by more
+than 10 % from each other, the machine changed meanwhile (virtual CPUs move, neighbours use the cache), and the round
+does not count for that size; this looks at IMB's times only. The interval of a ratio is over the rounds that count;
+with fewer than five, or an interval beyond +-10 %, the answer is open. `lowest` is the ratio of the lowest numbers of
+both, whenever they were taken: what an undisturbed machine may give, and a hint only.
+
+The bar: ratios within 10 % of 1 at every size, for every MPI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from support import console, engine_for, finish, new_table, parser, run_engine, samples_of, two_cpus, verdict
+from support.imb import Benchmark, find
+
+from nearfield import _native, mpi
+from nearfield.errors import UsageError
+from nearfield.mpi import Installation
+from nearfield.units import format_bytes, format_ns, parse_bytes
+
+SIZES = (8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20)
+BAR = 0.10
+STEADY = 0.10  # two launches of IMB differ by less: nothing changed in between
+LEAST_ROUNDS = 5
+
+
+def main(options: argparse.Namespace) -> dict[str, Any]:
+    try:
+        program = find(options.imb)
+    except UsageError as error:
+        if options.imb or options.check:
+            raise
+        console.print(f"skipped: {error.message}. To run this bench: {error.remedy}", markup=False)
+        return {"met": None, "reason": error.message}
+    sizes = tuple(parse_bytes(size) for size in options.sizes.split(",")) if options.sizes else SIZES
+    cpus = two_cpus(options.cpus)
+    results = [measure(inst, program, cpus, sizes, options) for inst in chosen(options.mpi)]
+    met = judge(results)
+    return {"met": met, "bar": BAR, "imb": str(program), "cpus": cpus, "mpis": results}
+
+
+def judge(results: list[dict[str, Any]]) -> bool | None:
+    cases = [(f"{r['mpi']} {format_bytes(s['size_bytes'])}", s["met"]) for r in results for s in r["sizes"]]
+    missed, unknown = ([name for name, met in cases if met is word] for word in (False, None))
+    if missed:
+        verdict(False, f"beyond 10 %: {', '.join(missed)}")
+    elif unknown or not cases:
+        verdict(
+            None, f"the machine was too restless for {', '.join(unknown)}" if unknown else "no MPI to compare under"
+        )
+    else:
+        verdict(True, "every ratio within 10 %")
+    return False if missed else None if unknown or not cases else True
+
+
+def chosen(names: list[str] | None) -> list[Installation]:
+    """IMB's program can use Intel MPI and MPICH, whose ABI is the same. By default the newest of each family."""
+    if names:
+        return [mpi.choose(name) for name in names]
+    newest: dict[str, Installation] = {}
+    for inst in sorted(mpi.discover(), key=lambda i: [int(part) for part in i.version.split(".") if part.isdigit()]):
+        if inst.family in ("intel", "mpich"):
+            newest[inst.family] = inst
+    return list(newest.values())
+
+
+def measure(
+    inst: Installation, program: Path, cpus: tuple[int, int], sizes: tuple[int, ...], options: argparse.Namespace
+) -> dict[str, Any]:
+    engine = engine_for(inst)
+    imb = Benchmark(program, inst, cpus)
+    places = imb.places()
+    console.print(f"[bold]{inst.name}[/]: IMB's ranks seen on CPUs {' and '.join(sorted(p.allowed for p in places))}")
+    theirs: dict[int, list[float]] = {size: [] for size in sizes}
+    ours: dict[int, list[float]] = {size: [] for size in sizes}
+
+    def run_imb() -> None:
+        for size, times in imb.half_round_trips_ns(sizes, options.samples).items():
+            theirs[size].append(_native.quantile(times, 0.5))
+
+    def run_nearfield() -> None:
+        lines = run_engine(inst, engine, cpus, "pingpong", budget_s=options.budget, min_samples=21, sizes=sizes)
+        resolution_ns = next(line["clock_resolution_ns"] for line in lines if line["type"] == "launch")
+        for size in sizes:
+            times = samples_of(lines, "half_round_trip", size_bytes=size, state="reused")
+            ours[size].append(_native.median_estimate(times, resolution_ns).value)
+
+    run_imb()
+    for number in range(options.rounds):
+        run_nearfield()
+        run_imb()
+        console.print(f"  round {number + 1} of {options.rounds}", style="dim")
+    rows = [compared(size, theirs[size], ours[size]) for size in sizes]
+    console.print(table(inst, rows))
+    return {"mpi": inst.name, "library": places[0].library, "sizes": rows}
+
+
+def compared(size: int, theirs: list[float], ours: list[float]) -> dict[str, Any]:
+    """`theirs` has one launch more: before the first of `ours` and after each."""
+    triples = zip(theirs, theirs[1:], ours, strict=False)
+    rounds = [((a + b) / 2, mine) for a, b, mine in triples if max(a, b) / min(a, b) <= 1 + STEADY]
+    row = {"size_bytes": size, "imb_ns": theirs, "nearfield_ns": ours, "rounds": len(rounds)}
+    row["lowest"] = min(ours) / min(theirs)
+    if not rounds:
+        return {**row, "ratio": None, "low": None, "high": None, "met": None}
+    ratio = _native.paired_ratio(*map(list, zip(*rounds, strict=True)))
+    known = len(rounds) >= LEAST_ROUNDS and ratio.relative_half_width <= BAR
+    met = abs(ratio.value - 1) <= BAR if known else None
+    return {**row, "ratio": ratio.value, "low": ratio.low, "high": ratio.high, "met": met}
+
+
+def table(inst: Installation, rows: list[dict[str, Any]]) -> Table:
+    numbers = "IMB PingPong, from to, nearfield reused, from to, rounds, ratio, interval, lowest, "
+    made = new_table(f"half round trip under {inst.name}", "size", numbers)
+    words = {True: "[green]agrees[/]", False: "[red]differs[/]", None: "[yellow]open[/]"}
+    for row in rows:
+        cells = [format_bytes(row["size_bytes"])]
+        for name in ("imb_ns", "nearfield_ns"):
+            times = row[name]
+            cells += [format_ns(_native.quantile(times, 0.5)), f"{format_ns(min(times))} {format_ns(max(times))}"]
+        cells.append(f"{row['rounds']} of {len(row['nearfield_ns'])}")
+        known = row["ratio"] is not None
+        cells += [f"{row['ratio']:.3f}", f"{row['low']:.2f} to {row['high']:.2f}"] if known else ["-", "-"]
+        made.add_row(*cells, f"{row['lowest']:.3f}", words[row["met"]])
+    return made
+
+
+def parse() -> argparse.Namespace:
+    made = parser(__doc__)
+    made.add_argument("--mpi", action="append", metavar="NAME", help="Intel MPI or MPICH; repeat for more")
+    made.add_argument("--imb", type=Path, metavar="FILE", help="the program IMB-MPI1 (default: of an Intel MPI found)")
+    made.add_argument("--sizes", help="message sizes, e.g. 8,4KiB (default: eight from 8 B to 4 MiB)")
+    made.add_argument("--rounds", type=int, default=11, help="launches of nearfield (default %(default)s)")
+    made.add_argument("--samples", type=int, default=31, help="IMB's means per size and launch (default %(default)s)")
+    made.add_argument("--budget", type=float, default=1.0, help="nearfield's seconds per launch (default %(default)s)")
+    made.add_argument("--cpus", metavar="A,B", help="where the two ranks go (default: the nearest two cores)")
+    return made.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(finish(main, parse()))

@@ -1,0 +1,62 @@
+"""A process that outlives nearfield: if nearfield is killed during a launch, it ends the ranks and removes what they
+leave. Nothing else would: ranks know nothing of nearfield, and some launchers start them in sessions of their own.
+
+It is started by path, without the package, because it should cost the machine nothing while ranks measure: it waits
+for the end of its standard input, which is nearfield's own end unless nearfield has ended the guard before. Each line
+there is a JSON object; together they say {path, mark, scratch, shm, launcher}.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+
+class Guard:
+    """Around a launch. `tell` adds to what the guard knows; leaving ends it."""
+
+    def __init__(self, **facts: Any) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for nearfield
+            text=True,
+        )
+        self.tell(path=sys.path, **facts)
+
+    def tell(self, **facts: Any) -> None:
+        assert self._process.stdin
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(facts) + "\n")
+            self._process.stdin.flush()
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def main() -> None:
+    facts: dict[str, Any] = {}
+    with suppress(json.JSONDecodeError):  # cut short
+        for line in sys.stdin:
+            facts |= json.loads(line)
+    if facts:
+        sys.path[:] = facts["path"]
+        from nearfield.mpi.process import clean_up_after_death
+
+        clean_up_after_death(facts["mark"], facts.get("launcher"), facts["scratch"], set(facts["shm"]))
+
+
+if __name__ == "__main__":
+    main()
