@@ -2,7 +2,7 @@
 
 Half round trips of nearfield's pingpong with buffers `reused` beside those of IMB-MPI1's PingPong, under the same MPI,
 on the same two CPUs, in short launches in turn: IMB, nearfield, IMB, nearfield, ..., IMB. The number of a launch is its
-median: of nearfield's repetitions (each the mean of up to 32 round trips), and of IMB's means over 3 to 200.
+median: of nearfield's repetitions (each the mean of up to 32 round trips), and of IMB's means over 3 to 400.
 
 Each launch of nearfield is compared with the mean of the two launches of IMB around it. Where these two differ by more
 than 10 % from each other, the machine changed meanwhile (virtual CPUs move, neighbours use the cache), and the round

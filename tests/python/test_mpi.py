@@ -415,7 +415,9 @@ def test_stray_processes_are_found_by_their_mark() -> None:
     mark = "stray-test"
     env = {**os.environ, "NEARFIELD_LAUNCH": mark}
     subprocess.run(["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 &"], env=env, check=True)
-    strays = list(marked(mark))
+    deadline = time.monotonic() + 10  # it may still be on its way from sh to setsid to sleep
+    while not (strays := list(marked(mark))) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert len(strays) == 1
     os.kill(strays[0], signal.SIGKILL)
 

@@ -21,7 +21,7 @@ pytestmark = [
 EVERYTHING = {"protocol", "floor", "pingpong", "pollution", "stride", "pages", "collective"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A profile of every scenario at two sizes, with its samples."""
     out = tmp_path_factory.mktemp("probe") / "profile"
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def whole(folder: Path) -> Profile:
     return nearfield.load(folder)
 

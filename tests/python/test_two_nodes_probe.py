@@ -26,7 +26,7 @@ FIRST, SECOND = CORES[:2]
 ACROSS = f"nodea:{FIRST}-nodeb:{SECOND}"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
     if reason := why_not():
         pytest.skip(reason)

@@ -5,6 +5,7 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from nearfield.errors import NearfieldError
 
@@ -29,7 +30,7 @@ def main() -> None:
         app()
     except NearfieldError as error:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(f"[bold red]error:[/bold red] {error.message}", markup=True)
+        console.print(f"[bold red]error:[/bold red] {escape(error.message)}")
         if error.remedy:
-            console.print(f"  [dim]→[/dim] {error.remedy}")
+            console.print(f"  [dim]→[/dim] {escape(error.remedy)}")
         sys.exit(error.exit_code)
