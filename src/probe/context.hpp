@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "probe/cache_state.hpp"
+#include "probe/gauge.hpp"
 #include "probe/plan.hpp"
 #include "probe/start_line.hpp"
 
@@ -33,6 +34,7 @@ struct Context {
   double resolution_ticks = 0.0;  ///< the clock's step
   StartLine* start_line = nullptr;
   Latencies latencies;
+  Gauge gauge;  ///< of the core this rank is on
   std::vector<Switch> switches;
 
   bool sender() const { return rank == 0; }

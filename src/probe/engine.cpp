@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -116,16 +117,21 @@ class Run {
     const Ticks begin = now();
     command({Task::measure, index, repetitions});
     data.spent += seconds(now() - begin);
-    const auto& primary = deciding_samples(data);
-    if (static_cast<std::int64_t>(primary.size()) >= std::max<std::int64_t>(ctx_.plan.min_samples, 21))
-      data.done = is_stable(median_estimate(primary, ctx_.resolution_ticks), ctx_.plan.tolerance);
+    const auto deciding = deciding_samples(data);
+    if (static_cast<std::int64_t>(deciding.size()) >= std::max<std::int64_t>(ctx_.plan.min_samples, 21))
+      data.done = is_stable(median_estimate(deciding, ctx_.resolution_ticks), ctx_.plan.tolerance);
   }
 
-  // Those of the last time that this rank measures: the whole operation rather than a part of it.
-  const std::vector<double>& deciding_samples(const CaseData& data) const {
-    for (std::size_t m = spec_.metrics.size(); m-- > 0;)
-      if (spec_.metrics[m].unit == "ns" && !std::isnan(data.samples[m].back())) return data.samples[m];
-    return data.samples[0];
+  // Those of the last time that this rank measures, the whole operation rather than a part of it, while nothing else
+  // used this core.
+  std::vector<double> deciding_samples(const CaseData& data) const {
+    std::size_t deciding = 0;
+    for (std::size_t m = 0; m < spec_.metrics.size(); ++m)
+      if (spec_.metrics[m].unit == "ns" && !std::isnan(data.samples[m].back())) deciding = m;
+    std::vector<double> samples;
+    for (std::size_t i = 0; i < data.gauges.size(); ++i)
+      if (ctx_.gauge.slowdown(data.gauges[i]) <= Gauge::limit) samples.push_back(data.samples[deciding][i]);
+    return samples;
   }
 
   void progress(double share) {
@@ -153,11 +159,14 @@ class Run {
     scenario_->begin_visit();
     CaseData& data = data_[static_cast<std::size_t>(what.index)];
     if (what.task == Task::measure && scenario_->stated().empty()) warm_up();
+    const double before = ctx_.gauge.read();
     for (int i = 0; i < what.repetitions; ++i) {
       if (what.task == Task::measure) measure(data);
       if (what.task == Task::count_events) count_events(data);
       if (what.task == Task::sample_state) sample_states(data);
     }
+    const double gauge = std::max(before, ctx_.gauge.read());
+    data.gauges.resize(data.samples[0].size(), gauge);
     scenario_->end_visit();
   }
 

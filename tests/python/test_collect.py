@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nearfield.probe.collect import Collection, collect, finished_scenarios, to_rows
+from nearfield.probe.collect import Collection, collect, disturbed_share, finished_scenarios, to_rows
 from nearfield.probe.describe import COUNTERS
 from nearfield.probe.launch import Job, read_lines
 from nearfield.probe.layout import Group, Place
@@ -76,6 +76,24 @@ def test_launches_are_pooled(tmp_path: Path) -> None:
     assert row["low"] <= 100 <= 104 <= row["high"], "the interval knows that launches differ"
     place = {"distance": "shared-l3", "pair": "0-1", "side": "sender", "size_bytes": 8, "unit": "ns", "source": "live"}
     assert row | place == row
+
+
+def test_disturbed_repetitions_are_set_apart(tmp_path: Path) -> None:
+    """Does a record leave out what was taken while something else used a core, as long as enough is left?"""
+    line = samples([100.0] * 10, side="sender", disturbed=[160.0] * 30)
+    found = collect([write(tmp_path, [HEADER, line, end()])], tmp_path, KIND_OF)
+    row = only(rows_of(found), "send")
+    assert (row["n"], row["stable"]) == (10, True)
+    assert row["high"] < 110
+    assert disturbed_share(found) == 0.75
+
+
+def test_nothing_but_disturbed_repetitions_is_unstable(tmp_path: Path) -> None:
+    """With hardly any undisturbed repetition, is everything used and the record unstable, with the reason?"""
+    line = samples([100.0], side="sender", disturbed=[160.0] * 30)
+    row = only(rows_of(collect([write(tmp_path, [HEADER, line, end()])], tmp_path, KIND_OF)), "send")
+    assert (row["n"], row["stable"]) == (31, False)
+    assert "something else used the cores" in row["note"]
 
 
 def test_scenarios_of_all_ranks_have_no_pair(tmp_path: Path) -> None:

@@ -4,12 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import mpi_program
 import pytest
-from two_nodes import NODES, TwoNodes, two_nodes, why_not
+from two_nodes import NODES, TwoNodes
 
 from nearfield import mpi
 from nearfield.mpi import Installation
@@ -21,14 +20,6 @@ name, exe, hosts = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 done = mpi.run(mpi.choose(name), [exe], 2, hosts=[tuple(h) for h in hosts], timeout_s=60)
 print(json.dumps(dataclasses.asdict(done)))
 """
-
-
-@pytest.fixture(scope="session")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
-    if reason := why_not():
-        pytest.skip(reason)
-    with two_nodes(tmp_path_factory.mktemp("nodes")) as both:
-        yield both
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,12 @@ of any network; what is tested is what gets measured, and where.
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 from probing import COMMAND, CORES, SHORT
-from two_nodes import TwoNodes, two_nodes, why_not
+from two_nodes import TwoNodes
 
 import nearfield
 from nearfield.mpi import Installation
@@ -24,14 +23,6 @@ pytestmark = [
 ]
 FIRST, SECOND = CORES[:2]
 ACROSS = f"nodea:{FIRST}-nodeb:{SECOND}"
-
-
-@pytest.fixture(scope="session")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
-    if reason := why_not():
-        pytest.skip(reason)
-    with two_nodes(tmp_path_factory.mktemp("nodes")) as both:
-        yield both
 
 
 def probe_on(nodes: TwoNodes, out: Path, hosts: str, *arguments: str) -> subprocess.CompletedProcess[str]:

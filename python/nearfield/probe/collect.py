@@ -19,15 +19,28 @@ from nearfield.probe.tiers import Tier
 
 # Metrics that describe a repetition rather than measure the MPI: counted, not timed.
 EXACT_UNITS = ("count", "bytes", "share")
+FEWEST = 6  # samples: fewer have no 95 % interval
 
 
 @dataclass
 class Series:
-    """The samples of one metric of one case at one place, launch by launch."""
+    """The samples of one metric of one case at one place, launch by launch.
+
+    `disturbed`: taken while something else used one of the cores, as a gauge beside the measurement showed
+    (src/probe/gauge.hpp); set apart by the gauge alone, never by their own value.
+    """
 
     unit: str
     launches: list[list[float]] = field(default_factory=list)
+    disturbed: list[list[float]] = field(default_factory=list)
     oversubscribed: bool = False
+
+    def usable(self) -> tuple[list[list[float]], bool]:
+        """The undisturbed samples; all of them, and True, if those are too few to say anything."""
+        if sum(map(len, self.launches)) >= FEWEST or not any(self.disturbed):
+            return [samples for samples in self.launches if samples], False
+        both = [a + b for a, b in zip(self.launches, self.disturbed, strict=True)]
+        return [samples for samples in both if samples], True
 
 
 Key = tuple[str, str, str | None, str | None, str | None, str]  # scenario, metric, distance, pair, side, parameters
@@ -92,6 +105,7 @@ def _collect_case(job: Job, line: dict[str, Any], kind_of: dict[str, str], found
         return
     series = found.series.setdefault(key, Series(line["unit"], oversubscribed=job.group.oversubscribed))
     series.launches.append([sample for sample in line["samples"] if sample is not None])
+    series.disturbed.append([sample for sample in line.get("disturbed", []) if sample is not None])
 
 
 def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[dict[str, Any]]:
@@ -100,10 +114,10 @@ def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[dict[st
     rows = [
         _row(key, one, tier, resolution_ns) | {"verdict": _verdict(found, key)}
         for key, one in series.items()
-        if any(one.launches)
+        if any(one.launches + one.disturbed)
     ]
     rows += _verdict_rows(found)
-    measured = {key[:4] for key, one in series.items() if any(one.launches)}
+    measured = {key[:4] for key, one in series.items() if any(one.launches + one.disturbed)}
     for key, (unit, reason) in found.missing.items():
         if key[5] != "{}" or key[:4] not in measured:
             rows.append(_frame(key, unit) | {"value": None, "n": 0, "stable": False, "note": reason})
@@ -118,11 +132,13 @@ def _frame(key: Key, unit: str) -> dict[str, Any]:
 
 def _row(key: Key, series: Series, tier: Tier, resolution_ns: float) -> dict[str, Any]:
     exact = series.unit in EXACT_UNITS
-    launches = [samples for samples in series.launches if samples]
+    launches, too_disturbed = series.usable()
     estimate = _native.pooled_estimate(launches, 0.0 if exact else resolution_ns)
     stable, note = True, None
     if not exact and series.oversubscribed:
         stable, note = False, "more ranks than cores: they wait for one another's turn"
+    elif not exact and too_disturbed:
+        stable, note = False, "something else used the cores during nearly all repetitions"
     elif not exact and not _native.is_stable(estimate, tier.stable):
         stable, note = False, _why_unstable(estimate, launches)
     values = {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
@@ -139,6 +155,14 @@ def _why_unstable(estimate: Any, launches: list[list[float]]) -> str:
     return note
 
 
+def disturbed_share(found: Collection) -> float | None:
+    """Of all timed repetitions: how many were set apart because something else used a core."""
+    timed = [one for one in found.series.values() if one.unit == "ns"]
+    apart = sum(len(samples) for one in timed for samples in one.disturbed)
+    whole = apart + sum(len(samples) for one in timed for samples in one.launches)
+    return apart / whole if whole else None
+
+
 def _skew_merged(series: dict[Key, Series]) -> dict[Key, Series]:
     """How well ranks start together is a property of the place, not of the case: one series per scenario there."""
     merged: dict[Key, Series] = {}
@@ -146,8 +170,8 @@ def _skew_merged(series: dict[Key, Series]) -> dict[Key, Series]:
         if key[1] != "start_skew":
             merged[key] = one
             continue
-        whole = merged.setdefault((*key[:5], "{}"), Series(one.unit, [[]], one.oversubscribed))
-        whole.launches[0] += [sample for launch in one.launches for sample in launch]
+        whole = merged.setdefault((*key[:5], "{}"), Series(one.unit, [[]], oversubscribed=one.oversubscribed))
+        whole.launches[0] += [sample for launch in one.launches + one.disturbed for sample in launch]
     return merged
 
 

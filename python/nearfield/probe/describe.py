@@ -7,7 +7,7 @@ from typing import Any
 
 import nearfield
 from nearfield.mpi import Installation
-from nearfield.probe.collect import Collection
+from nearfield.probe.collect import Collection, disturbed_share
 from nearfield.probe.facts import capture_host
 from nearfield.probe.request import Request
 from nearfield.probe.switches import add_steps, name_switches
@@ -58,6 +58,7 @@ def describe_run(
             ticks_per_ns=header["ticks_per_ns"],
         ),
         calibration=_calibration(header),
+        disturbed_share=disturbed_share(found),
         launch=facts.launches,
         switch=add_steps(name_switches(found.switches, variables), rows, variables),
         skipped=_skipped(found, skipped),

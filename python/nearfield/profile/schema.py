@@ -214,6 +214,9 @@ class Run(Table):
     host: Host = _key("where the run was started")
     clock: RunClock = Field(default_factory=RunClock, description="the clock that took the times")
     calibration: Calibration | None = Field(default=None, description="latencies by which buffer states are judged")
+    disturbed_share: float | None = _optional(
+        "share of the repetitions during which something else used a core; set apart, in no record"
+    )
     launch: list[Launch] = _list("one table per start of the engine")
     switch: list[Switch] = _list("one table per protocol switch found")
     skipped: list[Skipped] = _list("one table per scenario that could not be measured")
