@@ -22,10 +22,10 @@ pytestmark = [
     pytest.mark.mpi,
     pytest.mark.skipif(len(CORES) < 2, reason="two ranks that spin need two cores"),
 ]
-# Floor is measured first, then the ping-pong; long messages keep both busy for a while.
+# The ping-pong is measured first, having the greater weight, then the floor; long messages keep both busy for a while.
 SCENARIOS = ["--scenario", "floor", "--scenario", "pingpong", "--sizes", "64,1K,4K,16K,64K,256K,1M,4M"]
 WHILE = ["--quick", "--budget", "16", *SCENARIOS]  # 12 s for starting twice, 2 s a launch
-FLOOR_DONE = '"progress","scenario":"pingpong"'
+PINGPONG_DONE = '"progress","scenario":"floor"'
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,7 @@ def test_interrupt_saves_and_resume_completes(tmp_path: Path) -> None:
     """After one Ctrl-C, is there a valid profile that says that it is not whole, and does --resume complete it?"""
     out = tmp_path / "p"
     with probing(out, *WHILE) as running:
-        running.until_written(FLOOR_DONE)
+        running.until_written(PINGPONG_DONE)
         hold(running)
         running.interrupt()
         running.until("stop file", (running.work / "stop").exists)
@@ -92,7 +92,7 @@ def test_interrupt_saves_and_resume_completes(tmp_path: Path) -> None:
     profile = nearfield.load(out)
     assert not profile.run.complete
     assert states(out) == ["stopped", "pending"]
-    assert "floor" in set(profile.records["scenario"])
+    assert "pingpong" in set(profile.records["scenario"])
     refused = probe("--quick", "--out", out)
     assert refused.code == 4
     assert "there is an interrupted probe" in refused.words
@@ -117,7 +117,7 @@ def test_second_interrupt_ends_at_once(tmp_path: Path) -> None:
     """If ranks do not react, does a second Ctrl-C end them, and keep what was measured all the same?"""
     out = tmp_path / "p"
     with probing(out, *WHILE) as running:
-        running.until_written(FLOOR_DONE)
+        running.until_written(PINGPONG_DONE)
         hold(running)
         running.interrupt()
         running.until("stop file", (running.work / "stop").exists)
@@ -127,7 +127,7 @@ def test_second_interrupt_ends_at_once(tmp_path: Path) -> None:
         assert not running.ranks()
     assert done.code == 130
     assert states(out) == ["stopped", "pending"]
-    assert set(nearfield.load(out).records["scenario"]) == {"floor"}
+    assert set(nearfield.load(out).records["scenario"]) == {"pingpong"}
 
 
 def test_killed_rank_is_told_and_resume_completes(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_killed_rank_is_told_and_resume_completes(tmp_path: Path) -> None:
     out = tmp_path / "p"
     before = snapshot_shm()
     with probing(out, *WHILE) as running:
-        running.until_written(FLOOR_DONE)
+        running.until_written(PINGPONG_DONE)
         os.kill(max(running.ranks()), signal.SIGKILL)
         done = running.ended()
     assert done.code == 5
@@ -157,7 +157,7 @@ def test_killed_probe_leaves_nothing_running(installation: Installation, tmp_pat
     """If nearfield itself is killed, do the ranks end, and go their files in /dev/shm and in the temporary folder?"""
     before = snapshot_shm()
     with probing(tmp_path / "p", *WHILE, "--mpi", installation.name) as running:
-        running.until_written(FLOOR_DONE)
+        running.until_written(PINGPONG_DONE)
         assert len(running.ranks()) == 2
         (watcher,) = [p.pid for p in living() if p.parent == running.process.pid and guard.__file__ in p.words]
         running.process.kill()
@@ -173,7 +173,7 @@ def test_killed_probe_can_be_resumed(tmp_path: Path) -> None:
     """After a kill, does a new probe refuse to throw the work away, and --resume complete it?"""
     out = tmp_path / "p"
     with probing(out, *WHILE) as running:
-        running.until_written(FLOOR_DONE)
+        running.until_written(PINGPONG_DONE)
         running.process.kill()
         running.process.wait()
         running.until("ranks end", lambda: not running.ranks(), 20)
@@ -201,7 +201,7 @@ def test_full_disk_is_an_error_that_can_be_mended(small_disk: Path) -> None:
     """If the disk fills up while measuring, is that said with exit code 4, and can --resume complete it?"""
     out = small_disk / "p"
     with probing(out, *WHILE) as running:
-        running.until_written(FLOOR_DONE)
+        running.until_written(PINGPONG_DONE)
         filler = small_disk / "filler"
         fill(filler)
         done = running.ended()
