@@ -174,6 +174,7 @@ def test_killed_probe_can_be_resumed(tmp_path: Path) -> None:
     out = tmp_path / "p"
     with probing(out, *WHILE) as running:
         running.until_written(PINGPONG_DONE)
+        hold(running)  # or the floor might be done before the ranks are ended
         running.process.kill()
         running.process.wait()
         running.until("ranks end", lambda: not running.ranks(), 20)
