@@ -107,11 +107,11 @@ def run_engine(
 
 
 def samples_of(lines: list[dict[str, Any]], metric: str, side: str | None = None, **parameters: Any) -> list[float]:
-    """The samples of the one case with these parameters."""
+    """The samples of the one case with these parameters, disturbed ones too: what they are compared with has them."""
     for line in lines:
         here = line["type"] == "samples" and line["metric"] == metric and line.get("side") == side
         if here and parameters.items() <= line["parameters"].items():
-            return line["samples"]
+            return line["samples"] + line["disturbed"]
     raise MeasurementError(f"the engine did not measure {metric} with {parameters}")
 
 

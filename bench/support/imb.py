@@ -27,7 +27,7 @@ from nearfield.mpi import Installation
 SONAME = "libmpi.so.12"
 MARK = "NEARFIELD_BENCH"
 # Iterations of sizes up to: enough that leaving the barriers apart (some 100 ns) does not count, and no more.
-ITERATIONS = {8 << 10: 400, 256 << 10: 20, 1 << 40: 3}
+ITERATIONS = {8 << 10: 1000, 256 << 10: 300, 1 << 40: 30}
 
 # Binds this rank and becomes the benchmark. argv: CPUs, library folder, command. Launchers bind in ways of their own.
 _BIND_AND_RUN = """

@@ -77,16 +77,23 @@ Estimate median_estimate(std::span<const double> samples, double resolution) {
   return {quantile_of_sorted(sorted, 0.5), sorted[rank], sorted[sorted.size() - 1 - rank], sorted.size()};
 }
 
-Estimate pooled_estimate(std::span<const std::vector<double>> launches, double resolution) {
-  std::vector<double> all;
-  for (const auto& launch : launches) all.insert(all.end(), launch.begin(), launch.end());
-  Estimate pooled = median_estimate(all, resolution);
-  for (const auto& launch : launches) {
-    if (launch.empty()) continue;
-    const double median = median_estimate(launch, resolution).value;
-    pooled.low = std::min(pooled.low, median);
-    pooled.high = std::max(pooled.high, median);
+Estimate pooled_estimate(std::span<const Visits> launches, double resolution) {
+  std::vector<double> all, visit_medians, launch_medians;
+  for (const Visits& launch : launches) {
+    const std::size_t begin = all.size();
+    for (const auto& visit : launch) {
+      if (visit.empty()) continue;
+      all.insert(all.end(), visit.begin(), visit.end());
+      visit_medians.push_back(median_estimate(visit, resolution).value);
+    }
+    const std::span<const double> whole(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end());
+    if (!whole.empty()) launch_medians.push_back(median_estimate(whole, resolution).value);
   }
+  Estimate pooled = median_estimate(all, resolution);
+  const Estimate visits = median_estimate(visit_medians);
+  const auto [lowest, highest] = std::minmax_element(launch_medians.begin(), launch_medians.end());
+  pooled.low = std::min({pooled.low, visits.low, *lowest});
+  pooled.high = std::max({pooled.high, visits.high, *highest});
   return pooled;
 }
 

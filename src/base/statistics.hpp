@@ -29,9 +29,13 @@ double quantile(std::span<const double> samples, double q);
 /// whole step. Throws std::invalid_argument if empty.
 Estimate median_estimate(std::span<const double> samples, double resolution = 0);
 
-/// Median over several launches of one program. Samples of one launch are not independent of each other (they
-/// share page placement), so the interval covers the medians of the launches as well as the pooled interval.
-Estimate pooled_estimate(std::span<const std::vector<double>> launches, double resolution = 0);
+/// The samples of one launch, visit by visit: what was taken in one go, at one moment.
+using Visits = std::vector<std::vector<double>>;
+
+/// Median over several launches of one program. Samples of one visit are not independent of each other (a machine is
+/// faster at one moment than at another), nor are those of one launch (they share page placement). So the interval
+/// covers the interval of the visits' medians and the medians of the launches as well as that of all samples.
+Estimate pooled_estimate(std::span<const Visits> launches, double resolution = 0);
 
 /// True if the interval's half width is within `tolerance` of the value (0.05 = 5 %) and n >= 6.
 bool is_stable(const Estimate& estimate, double tolerance);

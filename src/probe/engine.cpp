@@ -24,7 +24,8 @@ struct Command {
 };
 
 constexpr Seconds visit_s = 2e-3;  // a visit of one case lasts about this long
-constexpr int longest_visit = 64;
+constexpr int longest_visit = 16;
+constexpr std::size_t fewest_visits = 12;  // a machine is faster at one moment than at another
 constexpr std::size_t most_metrics = 8;
 
 class Run {
@@ -118,7 +119,8 @@ class Run {
     command({Task::measure, index, repetitions});
     data.spent += seconds(now() - begin);
     const auto deciding = deciding_samples(data);
-    if (static_cast<std::int64_t>(deciding.size()) >= std::max<std::int64_t>(ctx_.plan.min_samples, 21))
+    if (data.visits.back() + 1 >= fewest_visits &&
+        static_cast<std::int64_t>(deciding.size()) >= std::max<std::int64_t>(ctx_.plan.min_samples, 21))
       data.done = is_stable(median_estimate(deciding, ctx_.resolution_ticks), ctx_.plan.tolerance);
   }
 
@@ -167,6 +169,7 @@ class Run {
     }
     const double gauge = std::max(before, ctx_.gauge.read());
     data.gauges.resize(data.samples[0].size(), gauge);
+    data.visits.resize(data.samples[0].size(), data.visits.empty() ? 0 : data.visits.back() + 1);
     scenario_->end_visit();
   }
 

@@ -77,13 +77,16 @@ void Reporter::emit_samples(const Metric& metric, std::string side, const std::v
   if (side.empty() && metric.combine == Combine::sides) side = "sender";
   if (std::all_of(samples.begin(), samples.end(), [](double v) { return std::isnan(v); })) return;
   // Repetitions during which something else used a core are kept, apart.
-  std::vector<double> undisturbed, disturbed;
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    (slowdown_[i] <= Gauge::limit ? undisturbed : disturbed).push_back(samples[i]);
+  std::vector<double> undisturbed, disturbed, visits;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const bool calm = slowdown_[i] <= Gauge::limit;
+    (calm ? undisturbed : disturbed).push_back(samples[i]);
+    if (calm) visits.push_back(static_cast<double>(data_->visits[i]));
+  }
   JsonObject line = header("samples", metric.name, metric.unit, *parameters_);
   if (!side.empty()) line.add("side", side);
-  line.add("samples", std::span<const double>(undisturbed)).add("disturbed", std::span<const double>(disturbed));
-  emit_.line(line);
+  line.add("samples", std::span<const double>(undisturbed)).add("visits", std::span<const double>(visits));
+  emit_.line(line.add("disturbed", std::span<const double>(disturbed)));
 }
 
 // How far apart the ranks left the start line, repetition by repetition.

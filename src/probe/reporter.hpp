@@ -19,6 +19,7 @@ struct CaseData {
   std::vector<std::vector<double>> samples;  // [metric], in ticks or counts
   std::vector<double> starts;                // when this rank left the start line, ticks
   std::vector<double> gauges;                // the core's gauge around it, ticks
+  std::vector<std::size_t> visits;           // at which visit it was taken
   std::vector<std::int64_t> events;          // summed over counted repetitions
   int counted = 0;
   Sampled sampled;     // lines of the stated buffers

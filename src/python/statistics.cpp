@@ -24,7 +24,7 @@ void bind_statistics(nb::module_& module) {
       nb::arg("samples"), nb::arg("resolution") = 0.0);
   module.def(
       "pooled_estimate",
-      [](const std::vector<Samples>& launches, double resolution) { return pooled_estimate(launches, resolution); },
+      [](const std::vector<Visits>& launches, double resolution) { return pooled_estimate(launches, resolution); },
       nb::arg("launches"), nb::arg("resolution") = 0.0);
   module.def("is_stable", &is_stable);
   module.def("outlier_share", [](const Samples& s) { return outlier_share(s); });

@@ -132,17 +132,40 @@ void coarse_clock_recovers_the_median() {
   CHECK(std::abs(median_estimate(coarse).value - 333.0) > 1.0);
 }
 
-// Launches that disagree widen the interval to cover both; launches that agree do not.
+// Launches that disagree widen the interval to cover both, however few visits one has; launches that agree do not.
 void launches_are_pooled() {
   const Samples a = upwards(101);
   Samples b = a;
   for (double& s : b) s += 1000;
-  const Estimate apart = pooled_estimate(std::vector<Samples>{a, b, {}});
-  CHECK(apart.low <= 51 && apart.high >= 1051);
-  CHECK(apart.n == 202);
-  const Estimate together = pooled_estimate(std::vector<Samples>{a, a});
+  const Visits many(20, a);
+  for (const auto& launches : {std::vector<Visits>{many, {b}, {}}, std::vector<Visits>{{b}, Visits(20, b), {a}}}) {
+    const Estimate apart = pooled_estimate(launches);
+    CHECK(apart.low <= 51 && apart.high >= 1051);
+    CHECK(apart.n == 101 * (launches[0].size() + launches[1].size() + launches[2].size()));
+  }
+  const Estimate together = pooled_estimate(std::vector<Visits>{{a}, {a}});
   CHECK(together.high - together.low < 30);
   CHECK(near(together.value, 51));
+}
+
+// A machine that is at one speed or another, visit by visit: however many samples a visit has, the interval is that of
+// so many visits, and reaches both speeds when most visits but not nearly all were at one of them.
+void visits_are_the_unit() {
+  std::mt19937 random(5);
+  std::normal_distribution<double> fine(0.0, 1.0);
+  for (const int fast_visits : {8, 12}) {
+    Visits launch(20);
+    Samples all;
+    for (int visit = 0; visit < 20; ++visit) {
+      for (int i = 0; i < 50; ++i) launch[visit].push_back((visit < fast_visits ? 100 : 130) + fine(random));
+      all.insert(all.end(), launch[visit].begin(), launch[visit].end());
+    }
+    const Estimate estimate = pooled_estimate(std::vector<Visits>{launch});
+    CHECK(estimate.low < 105 && estimate.high > 125);
+    CHECK(estimate.n == 1000);
+    const Estimate one = pooled_estimate(std::vector<Visits>{{all}});
+    CHECK(near(one.low, median_estimate(all).low) && near(one.high, median_estimate(all).high));
+  }
 }
 
 void stability() {
@@ -211,6 +234,7 @@ int main() {
   coarse_clock_is_interpolated();
   coarse_clock_recovers_the_median();
   launches_are_pooled();
+  visits_are_the_unit();
   stability();
   ratios_are_paired();
   steps_of_a_recorded_curve();

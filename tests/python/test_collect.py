@@ -78,6 +78,15 @@ def test_launches_are_pooled(tmp_path: Path) -> None:
     assert row | place == row
 
 
+def test_visits_are_the_unit(tmp_path: Path) -> None:
+    """Does a machine that is now fast, now slow, make a wide interval, however many repetitions each moment has?"""
+    values = [100.0 + 30 * (visit % 2) for visit in range(20) for _ in range(50)]
+    numbers = [visit for visit in range(20) for _ in range(50)]
+    apart = write(tmp_path, [HEADER, samples(values, visits=numbers), end()])
+    row = only(rows_of(collect([apart], tmp_path, KIND_OF)), "send")
+    assert (row["low"] <= 105, row["high"] >= 125, row["stable"], row["n"]) == (True, True, False, 1000)
+
+
 def test_disturbed_repetitions_are_set_apart(tmp_path: Path) -> None:
     """Does a record leave out what was taken while something else used a core, as long as enough is left?"""
     line = samples([100.0] * 10, side="sender", disturbed=[160.0] * 30)

@@ -284,6 +284,12 @@ def test_unstable_refuted_and_missing_are_counted() -> None:
     assert any("llc_misses: no permission" in f.text for f in notes)
 
 
+def test_a_restless_machine_is_told() -> None:
+    """Does the reader learn that something else used the cores, and not when it was next to nothing?"""
+    assert "54 %" in of("quality", profile([], disturbed_share=0.54)).statement
+    assert none_of("quality", profile([], disturbed_share=0.04))
+
+
 @pytest.mark.parametrize("name", ["epyc-vm-quiet", "epyc-vm-busy"])
 def test_without_stable_records_there_is_no_finding_but_about_the_measurement(name: str) -> None:
     real = load(DATA / name)

@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +23,33 @@ EXACT_UNITS = ("count", "bytes", "share")
 FEWEST = 6  # samples: fewer have no 95 % interval
 
 
+Visits = list[list[float]]
+
+
 @dataclass
 class Series:
-    """The samples of one metric of one case at one place, launch by launch.
+    """The samples of one metric of one case at one place, launch by launch and visit by visit (taken in one go).
 
     `disturbed`: taken while something else used one of the cores, as a gauge beside the measurement showed
     (src/probe/gauge.hpp); set apart by the gauge alone, never by their own value.
     """
 
     unit: str
-    launches: list[list[float]] = field(default_factory=list)
+    launches: list[Visits] = field(default_factory=list)
     disturbed: list[list[float]] = field(default_factory=list)
     oversubscribed: bool = False
 
-    def usable(self) -> tuple[list[list[float]], bool]:
+    def usable(self) -> tuple[list[Visits], bool]:
         """The undisturbed samples; all of them, and True, if those are too few to say anything."""
-        if sum(map(len, self.launches)) >= FEWEST or not any(self.disturbed):
-            return [samples for samples in self.launches if samples], False
-        both = [a + b for a, b in zip(self.launches, self.disturbed, strict=True)]
-        return [samples for samples in both if samples], True
+        if len(self.undisturbed()) >= FEWEST or not any(self.disturbed):
+            return self.launches, False
+        return [[*visits, apart] for visits, apart in zip(self.launches, self.disturbed, strict=True)], True
+
+    def undisturbed(self) -> list[float]:
+        return [sample for visits in self.launches for visit in visits for sample in visit]
+
+    def empty(self) -> bool:
+        return not self.undisturbed() and not any(self.disturbed)
 
 
 Key = tuple[str, str, str | None, str | None, str | None, str]  # scenario, metric, distance, pair, side, parameters
@@ -104,8 +113,17 @@ def _collect_case(job: Job, line: dict[str, Any], kind_of: dict[str, str], found
         found.missing[key] = (line["unit"], line["reason"])
         return
     series = found.series.setdefault(key, Series(line["unit"], oversubscribed=job.group.oversubscribed))
-    series.launches.append([sample for sample in line["samples"] if sample is not None])
+    series.launches.append(_visits(line["samples"], line.get("visits")))
     series.disturbed.append([sample for sample in line.get("disturbed", []) if sample is not None])
+
+
+def _visits(samples: list[float | None], visits: list[float] | None) -> Visits:
+    """Samples with the same number in `visits` together; those not taken (None) left out."""
+    grouped: dict[float, list[float]] = defaultdict(list)
+    for sample, visit in zip(samples, visits or [0] * len(samples), strict=True):
+        if sample is not None:
+            grouped[visit].append(sample)
+    return list(grouped.values())
 
 
 def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[dict[str, Any]]:
@@ -114,10 +132,10 @@ def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[dict[st
     rows = [
         _row(key, one, tier, resolution_ns) | {"verdict": _verdict(found, key)}
         for key, one in series.items()
-        if any(one.launches + one.disturbed)
+        if not one.empty()
     ]
     rows += _verdict_rows(found)
-    measured = {key[:4] for key, one in series.items() if any(one.launches + one.disturbed)}
+    measured = {key[:4] for key, one in series.items() if not one.empty()}
     for key, (unit, reason) in found.missing.items():
         if key[5] != "{}" or key[:4] not in measured:
             rows.append(_frame(key, unit) | {"value": None, "n": 0, "stable": False, "note": reason})
@@ -145,11 +163,11 @@ def _row(key: Key, series: Series, tier: Tier, resolution_ns: float) -> dict[str
     return _frame(key, series.unit) | values | {"stable": stable, "note": note}
 
 
-def _why_unstable(estimate: Any, launches: list[list[float]]) -> str:
+def _why_unstable(estimate: Any, launches: list[Visits]) -> str:
     if estimate.n < 6:
         return f"only {estimate.n} repetitions"
     note = f"the interval is ±{100 * estimate.relative_half_width:.0f} % of the median"
-    medians = [_native.quantile(samples, 0.5) for samples in launches]
+    medians = [_native.quantile(list(chain(*visits)), 0.5) for visits in launches if any(visits)]
     if len(medians) > 1 and max(medians) > 1.05 * min(medians):
         note += f"; launches differ by {100 * (max(medians) / min(medians) - 1):.0f} %"
     return note
@@ -159,7 +177,7 @@ def disturbed_share(found: Collection) -> float | None:
     """Of all timed repetitions: how many were set apart because something else used a core."""
     timed = [one for one in found.series.values() if one.unit == "ns"]
     apart = sum(len(samples) for one in timed for samples in one.disturbed)
-    whole = apart + sum(len(samples) for one in timed for samples in one.launches)
+    whole = apart + sum(len(one.undisturbed()) for one in timed)
     return apart / whole if whole else None
 
 
@@ -170,8 +188,8 @@ def _skew_merged(series: dict[Key, Series]) -> dict[Key, Series]:
         if key[1] != "start_skew":
             merged[key] = one
             continue
-        whole = merged.setdefault((*key[:5], "{}"), Series(one.unit, [[]], oversubscribed=one.oversubscribed))
-        whole.launches[0] += [sample for launch in one.launches + one.disturbed for sample in launch]
+        whole = merged.setdefault((*key[:5], "{}"), Series(one.unit, [[[]]], oversubscribed=one.oversubscribed))
+        whole.launches[0][0] += [*one.undisturbed(), *chain(*one.disturbed)]
     return merged
 
 

@@ -43,7 +43,12 @@ FINDERS: tuple[Callable[[Profile], list[Finding]], ...] = (
     distances.distances,
 )
 # About the measurement: these see the records of all pairs, those above only of the pairs that are drawn.
-NOTES: tuple[Callable[[Profile], list[Finding]], ...] = (quality.unstable, quality.refuted, quality.counters)
+NOTES: tuple[Callable[[Profile], list[Finding]], ...] = (
+    quality.disturbed,
+    quality.unstable,
+    quality.refuted,
+    quality.counters,
+)
 
 
 def findings(profile: Profile) -> list[Finding]:

@@ -10,6 +10,7 @@ from nearfield.report.findings.finding import Finding
 from nearfield.report.words import listed, percent
 
 MANY = 0.1
+DISTURBED = 0.05  # of the repetitions: fewer are any system's own doing
 
 
 def unstable(profile: Profile) -> list[Finding]:
@@ -37,6 +38,27 @@ def unstable(profile: Profile) -> list[Finding]:
             action="Measure again on a quiet machine, or longer (without --quick)." if share > MANY else "",
             numbers={"unstable": wide.height, "times": times.height, "share": share},
             weight=3 if share > MANY else 1,
+        )
+    ]
+
+
+def disturbed(profile: Profile) -> list[Finding]:
+    """How often something else used the cores meanwhile."""
+    share = profile.run.disturbed_share
+    if share is None or share < DISTURBED:
+        return []
+    return [
+        Finding(
+            topic="quality",
+            title="This machine is not quiet",
+            statement=(
+                f"During {percent(share)} of the repetitions something else used one of the cores (a fixed piece of "
+                "work beside them took longer than it does undisturbed); they are in no number here."
+            ),
+            level="note",
+            action="Stop what else runs. On a virtual machine it may be a neighbour that shares the physical cores.",
+            numbers={"share": share},
+            weight=4,
         )
     ]
 
