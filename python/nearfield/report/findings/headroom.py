@@ -6,7 +6,7 @@ import math
 
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, geometric_mean
-from nearfield.report.evidence import Place, one_per_distance, prefix
+from nearfield.report.evidence import Place, one_per_distance, prefix, shared
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import floor_shares, half_round_trip, message_floor
 from nearfield.report.words import percent, sentence
@@ -31,7 +31,7 @@ def by_range(profile: Profile) -> list[Finding]:
 def _worst_at(profile: Profile, place: Place) -> list[Finding]:
     shares = _cacheable(profile, floor_shares(profile.records, place))
     if not shares:
-        return []
+        return _bounded_at(profile, place)
     sizes = _around_worst(shares)
     share = _mean(shares, sizes)
     if min(s.value for s in shares.values()) >= GOOD:
@@ -56,6 +56,41 @@ def _worst_at(profile: Profile, place: Place) -> list[Finding]:
             weight=10 / share,
         )
     ]  # fmt: skip
+
+
+def _bounded_at(profile: Profile, place: Place) -> list[Finding]:
+    """Where times are too unsteady for a share: the two that it lies between, by the ends of the intervals, if even the
+    larger one is a loss."""
+    floors = message_floor(profile.records, place, deciding=False)
+    times = half_round_trip(profile.records, place, deciding=False)
+    bounds = _cacheable(
+        profile,
+        {
+            size: Estimate(floors[size].value / times[size].value, low, high)
+            for size in shared(floors, times)
+            if (low := floors[size].low / times[size].high) < (high := floors[size].high / times[size].low) < GOOD
+        },
+    )
+    if not bounds:
+        return []
+    size = min(bounds, key=lambda size: bounds[size].high)
+    share = bounds[size]
+    return [
+        Finding(
+            topic="headroom",
+            title=f"At most {percent(share.high)} of what the caches allow",
+            statement=sentence(
+                f"{prefix(profile, place)}at {format_bytes(size)} this MPI moves between {percent(share.low)} and "
+                f"{percent(share.high)} of what these caches allow: a message takes {format_ns(times[size].low)} to "
+                f"{format_ns(times[size].high)}, a flag and one copy between the same two cores "
+                f"{format_ns(floors[size].low)} to {format_ns(floors[size].high)}. The machine is too restless to say "
+                "it closer."
+            ),
+            level="loss",
+            numbers={"low": share.low, "high": share.high, "size_bytes": size},
+            weight=10 / share.high,
+        )
+    ]
 
 
 def _ranges_at(profile: Profile, place: Place) -> list[Finding]:
