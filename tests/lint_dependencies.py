@@ -26,6 +26,7 @@ PYTHON_FORBIDDEN = {
     "profile": {"probe", "mpi", "report", "cli"},
     "report": {"probe", "mpi", "cli"},
     "probe": {"report", "cli"},
+    "tune": {"probe", "report", "cli"},
     "doctor": {"probe", "report", "cli"},
 }
 

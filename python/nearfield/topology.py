@@ -123,6 +123,12 @@ class Topology:
         except _native.TopologyError as error:
             raise UsageError(str(error), f"Take two different PUs of: {ranges(self.pus)}.") from error
 
+    def cache_bytes(self, pu: int) -> list[int]:
+        """Sizes of the data caches of a PU, nearest first; usual ones where the system does not tell."""
+        caches = [c for c in self.caches if c.kind != "instruction" and (pu in c.pus or pu < 0)]
+        by_level = {c.level: c.size_bytes for c in sorted(caches, key=lambda c: c.level)}
+        return list(by_level.values()) or [32 << 10, 1 << 20, 32 << 20]
+
     def distances(self) -> list[str]:
         """The classes that some pair has, nearest first."""
         return self._native.distances()

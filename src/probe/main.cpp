@@ -19,6 +19,7 @@
 #include "probe/protocol.hpp"
 #include "probe/scenario.hpp"
 #include "probe/single_copy.hpp"
+#include "probe/turns.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -173,6 +174,9 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
     MPI_Comm_size(ctx.timed, &ctx.size);
     start_line = std::make_unique<StartLine>(ctx.timed, plan.oversubscribed, ctx.ticks_per_ns);
     ctx.start_line = start_line.get();
+  }
+  if (!plan.turns.empty()) return take_turns(ctx, find_scenario(plan.scenarios.at(0).name), emit);
+  if (ctx.timed != MPI_COMM_NULL) {
     ctx.latencies = calibrate(plan.cache_bytes, ctx.line_bytes());
     if (ctx.size == 2) ctx.switches = find_switches(ctx);
   }

@@ -21,6 +21,7 @@ struct ScenarioRequest {
 struct Plan {
   std::string output;     ///< rank 0 appends one JSON object a line
   std::string stop_file;  ///< when it exists, finish what is under way and end
+  std::string turns;      ///< take turns with another job (turns.hpp): rank r is told when by the FIFO `<turns>.r`
   std::string tier = "quick";
   double tolerance = 0.02;       ///< a case is done when its interval is within this share of its median
   std::int64_t min_samples = 7;  ///< repetitions a case gets at least, budget or not

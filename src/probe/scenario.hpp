@@ -88,7 +88,7 @@ struct Spec {
   std::string name;
   std::string summary;
   Ranks ranks;
-  double weight;  ///< share of the time budget, relative to the other scenarios
+  double weight;  ///< share of the time budget, relative to the other scenarios; 0: measured only when asked for
   std::vector<ParameterInfo> parameters;
   std::vector<Metric> metrics;
   std::unique_ptr<Scenario> (*make)(Context&);

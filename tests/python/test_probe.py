@@ -43,7 +43,7 @@ def test_every_scenario_has_records(whole: Profile) -> None:
     assert whole.run.complete
     measured, skipped = set(whole.records["scenario"]), {s.scenario for s in whole.run.skipped}
     assert measured >= EVERYTHING
-    assert measured | skipped == {*EVERYTHING, "load"}
+    assert measured | skipped == {*EVERYTHING, "load", "traffic"}
     if len(CORES) < 4:
         assert [s.reason for s in whole.run.skipped] == [f"needs 4 free cores; there are {len(CORES)}"]
 
@@ -169,7 +169,7 @@ def test_list_for_people_and_scripts(tmp_path: Path) -> None:
     assert table.code == 0
     listed = probe("--list", "--json", "--out", tmp_path / "p")
     scenarios = json.loads(listed.out)
-    assert {s["name"] for s in scenarios} == {*EVERYTHING, "load"}
+    assert {s["name"] for s in scenarios} == {*EVERYTHING, "load", "traffic"}
     assert all(s["name"] in table.out and s["summary"] and s["metrics"] for s in scenarios)
     assert not list(tmp_path.iterdir())
 

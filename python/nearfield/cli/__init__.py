@@ -9,19 +9,19 @@ from rich.markup import escape
 
 from nearfield.errors import NearfieldError
 
-VERBS = ("probe", "show", "diff", "report", "mpi", "topology", "doctor")
+VERBS = ("probe", "show", "diff", "report", "tune", "run", "compare", "export", "mpi", "topology", "doctor")
 
 app = typer.Typer(
     name="nearfield",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="Measure what caches, core distance, memory layout, pages and load do to MPI on this machine.",
+    help="Measure what caches, core distance, memory layout, pages and load do to MPI here, and make it faster.",
     epilog="Start with [bold]nearfield probe --quick[/bold], then [bold]nearfield report[/bold].",
 )
 for verb in VERBS:
     module = importlib.import_module(f"nearfield.cli.{verb}")
-    app.command(name=verb)(module.command)
+    app.command(name=verb, context_settings=getattr(module, "CONTEXT", None))(module.command)
 
 
 def main() -> None:

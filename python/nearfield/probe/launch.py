@@ -56,7 +56,7 @@ def describe_scenarios(inst: Installation, engine: Path) -> list[dict[str, Any]]
 
 def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file: Path, extra: dict[str, str]) -> str:
     """The plan file of src/probe/plan.hpp."""
-    levels = _cache_levels(topology, job.group.places[0].cpu)
+    levels = topology.cache_bytes(job.group.places[0].cpu)
     lines = {
         "output": str(output),
         "stop_file": str(stop_file),
@@ -72,12 +72,6 @@ def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file:
     text += [f"rank = {place.cpu} {place.host}".rstrip() for place in job.group.places]
     text += [f"scenario = {name} {budget:.3f}" for name, budget in job.budgets.items()]
     return "\n".join(text) + "\n"
-
-
-def _cache_levels(topology: Topology, cpu: int) -> list[int]:
-    caches = [c for c in topology.caches if c.kind != "instruction" and (cpu in c.pus or cpu < 0)]
-    by_level = {c.level: c.size_bytes for c in sorted(caches, key=lambda c: c.level)}
-    return list(by_level.values()) or [32 << 10, 1 << 20, 32 << 20]
 
 
 def _line_bytes(topology: Topology) -> int:

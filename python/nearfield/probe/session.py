@@ -81,7 +81,8 @@ class Session:
         self.engine = mpi.program(self.inst, progress=self.listener.say)
         self.scenarios = describe_scenarios(self.inst, self.engine)
         self.kind_of = {s["name"]: s["ranks"] for s in self.scenarios}
-        self.wanted = self.request.scenarios or tuple(self.kind_of)
+        usual = tuple(s["name"] for s in self.scenarios if s["weight"] > 0)
+        self.wanted = self.request.scenarios or usual
         for name in self.wanted:
             if name not in self.kind_of:
                 raise UsageError(f"unknown scenario '{name}'", suggestion(name, list(self.kind_of)))

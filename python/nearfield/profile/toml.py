@@ -17,28 +17,28 @@ from nearfield.profile.words import suggestion
 Model = TypeVar("Model", bound=Table)
 
 
-def dump_toml(model: Table, comment: str) -> bytes:
+_REMEDY = "Mend that line if the file was edited by hand; otherwise measure anew with 'nearfield probe'."
+
+
+def dump_toml(model: Table, comment: str, described_in: str = "docs/profile.md") -> bytes:
     """The model as TOML under a comment; keys without a value, and empty lists and tables, are left out."""
     text = tomlkit.dumps(_without_empty(model.model_dump()))
-    return f"# {comment} Format: docs/profile.md of nearfield.\n{text}".encode()
+    return f"# {comment} Format: {described_in} of nearfield.\n{text}".encode()
 
 
-def parse_toml(model: type[Model], content: bytes, path: Path) -> Model:
+def parse_toml(model: type[Model], content: bytes, path: Path, remedy: str = _REMEDY) -> Model:
     """ProfileError that names `path` and the line or key."""
     try:
         values = tomlkit.parse(content.decode()).unwrap()
     except UnicodeDecodeError as error:
-        raise ProfileError(f"{path} is damaged: byte {error.start} is not UTF-8 text", _REMEDY) from error
+        raise ProfileError(f"{path} is damaged: byte {error.start} is not UTF-8 text", remedy) from error
     except ParseError as error:
-        raise ProfileError(f"{path}: {error}", _REMEDY) from error
+        raise ProfileError(f"{path}: {error}", remedy) from error
     _check_version(values.get("schema_version"), path)
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ProfileError(f"{path}: {explain(error, model)}", _REMEDY) from error
-
-
-_REMEDY = "Mend that line if the file was edited by hand; otherwise measure anew with 'nearfield probe'."
+        raise ProfileError(f"{path}: {explain(error, model)}", remedy) from error
 
 
 def explain(error: ValidationError, model: type[Table]) -> str:

@@ -1,0 +1,123 @@
+"""`nearfield compare`: a program under stock and under tuned MPI, in turn."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nearfield import _native
+from nearfield.cli.run import CONTEXT as CONTEXT
+from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, RulesOption, prepared
+from nearfield.errors import MeasurementError, UsageError
+from nearfield.tune.apply import environment_of
+
+FEWEST = 6  # runs of each: fewer have no interval
+SAME = 0.01  # smaller differences are none
+
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def command(
+    argv: CommandArgument,
+    runs: Annotated[int, typer.Option("-n", "--runs", min=2, help="Runs of each.")] = 10,
+    metric: Annotated[
+        str,
+        typer.Option(metavar="REGEX", help="A number that the program prints, instead of wall time: the first group."),
+    ] = "",
+    higher: Annotated[bool, typer.Option("--higher-is-better", help="Of the metric: a rate, not a time.")] = False,
+    rules: RulesOption = None,
+    force: ForceOption = False,
+    mpi_name: MpiOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Run a program with stock and with tuned MPI, in turn, and say what tuning is worth to it.
+
+    One run of each does not count. Then they alternate; each pair gives a ratio, and the verdict is the median of the
+    ratios with its 95 % interval.
+
+    Examples:
+
+      nearfield compare -- mpirun -n 2 ./app
+
+      nearfield compare -n 20 --metric 'GFLOPS: ([0-9.]+)' --higher-is-better -- mpirun -n 2 ./app
+    """
+    pattern = _pattern(metric)
+    made = prepared(argv, rules, force, mpi_name)
+    if not made.environment:
+        raise UsageError("the rules set nothing: stock and tuned are the same", "; ".join(made.notes))
+    environments = {"stock": dict(os.environ), "tuned": environment_of(made)}
+    for name, environment in environments.items():
+        measured(argv, environment, pattern, name)
+    values: dict[str, list[float]] = {"stock": [], "tuned": []}
+    for number in range(runs):
+        for name in ("stock", "tuned") if number % 2 == 0 else ("tuned", "stock"):
+            values[name].append(measured(argv, environments[name], pattern, name))
+        if not as_json:
+            pair = f"stock {values['stock'][-1]:.4g}, tuned {values['tuned'][-1]:.4g}"
+            err.print(f"[dim]{number + 1} of {runs}: {pair}[/dim]")
+    slow, fast = ("tuned", "stock") if higher else ("stock", "tuned")
+    ratio = _native.paired_ratio(values[fast], values[slow])
+    gain = {"value": ratio.value, "low": ratio.low, "high": ratio.high, "n": ratio.n}
+    if as_json:
+        print(json.dumps({"gain": gain, "metric": metric or "wall time", **values}, indent=1))
+    else:
+        print(verdict(ratio.value, ratio.low, ratio.high, ratio.n))
+
+
+def verdict(value: float, low: float, high: float, n: int) -> str:
+    """In one line; `value`: how many times as fast as stock."""
+    interval = f"{value:.3f}x of stock ({low:.3f} to {high:.3f}, n = {n})"
+    if n < FEWEST:
+        return f"tuned: {interval}; too few runs for a verdict"
+    if low > 1 + SAME:
+        return f"tuned is faster: {interval}"
+    if high < 1 - SAME:
+        return f"tuned is slower: {interval}"
+    return f"no difference that these runs can show: {interval}"
+
+
+def measured(argv: list[str], environment: dict[str, str], pattern: re.Pattern[str] | None, name: str) -> float:
+    """Seconds of a run, or what it printed."""
+    start = time.monotonic()
+    try:
+        done = subprocess.run(
+            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        raise UsageError(f"cannot start {argv[0]}: {error.strerror}") from error
+    seconds = time.monotonic() - start
+    if done.returncode:
+        words = [line for line in (done.stderr + done.stdout).splitlines() if line.strip(" -=")]
+        raise MeasurementError(
+            f"the {name} run ended with exit code {done.returncode}: {words[0] if words else 'no word'}"
+        )
+    if pattern is None:
+        return seconds
+    found = pattern.findall(done.stdout + done.stderr)
+    if not found:
+        raise MeasurementError(
+            f"the {name} run printed nothing that fits '{pattern.pattern}'", f"it printed: {done.stdout[-300:]}"
+        )
+    try:
+        return float(found[-1])
+    except ValueError as error:
+        raise UsageError(f"'{found[-1]}' is no number", "put the number into the first group of --metric") from error
+
+
+def _pattern(metric: str) -> re.Pattern[str] | None:
+    if not metric:
+        return None
+    try:
+        pattern = re.compile(metric)
+    except re.error as error:
+        raise UsageError(f"--metric '{metric}' is no regular expression: {error}") from error
+    if pattern.groups != 1:
+        raise UsageError(f"--metric '{metric}' must have one group, the number", r"for instance 'time: ([0-9.]+)'")
+    return pattern

@@ -1,0 +1,81 @@
+"""Stock, resident, and one setting after another against it: what a search asks for numbers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from nearfield.mpi import Installation
+from nearfield.topology import Topology
+from nearfield.tune.duel import Contestant, pairs
+from nearfield.tune.gains import Case, Gain, Pair, gain
+from nearfield.tune.knobs import KnobFile, Settings
+
+PATTERNS = ("pingpong", "stream", "exchange")
+
+
+class Arena:
+    """Two cores of one distance. Use as a context: stock is started at its begin and ended at its end."""
+
+    def __init__(
+        self, inst: Installation, engine: Path, topology: Topology, pair: tuple[int, int], knobs: KnobFile
+    ) -> None:
+        self._inst, self._engine, self._topology, self._pair = inst, engine, topology, pair
+        self.knobs = knobs
+        self._stock: Contestant | None = None
+
+    def __enter__(self) -> Arena:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave_stock()
+
+    @contextmanager
+    def against(self, settings: Settings, sizes: Sequence[int]) -> Iterator[Comparison]:
+        """These settings, running and checked, beside stock. Unfit if they cannot be used."""
+        stock = self._stock_at(sizes)
+        with self._contestant(sizes, self.knobs.environment(settings)) as other:
+            comparison = Comparison(stock, other, [(pattern, size) for size in sizes for pattern in PATTERNS])
+            for case in comparison.cases:
+                other.check(case)
+            yield comparison
+
+    def _contestant(self, sizes: Sequence[int], environment: dict[str, str]) -> Contestant:
+        return Contestant(self._inst, self._engine, self._topology, self._pair, sizes, environment)
+
+    def _stock_at(self, sizes: Sequence[int]) -> Contestant:
+        """Stock, started anew if it measures other sizes."""
+        if self._stock and {size for _, size in self._stock.cases} >= set(sizes):
+            return self._stock
+        self._leave_stock()
+        self._stock = self._contestant(sizes, {}).__enter__()
+        for case in self._stock.cases:
+            self._stock.check(case)
+        return self._stock
+
+    def _leave_stock(self) -> None:
+        if self._stock:
+            self._stock.__exit__(None, None, None)
+            self._stock = None
+
+
+class Comparison:
+    """Pairs of times of stock and one setting, case by case, as they come."""
+
+    def __init__(self, stock: Contestant, other: Contestant, cases: list[Case]) -> None:
+        self._stock, self._other = stock, other
+        self.cases = cases
+        self.found: dict[Case, list[Pair]] = defaultdict(list)
+
+    def measure(self, count: int, cases: Iterable[Case] | None = None) -> None:
+        """So many more pairs of each case (default: all of them)."""
+        for case in self.cases if cases is None else cases:
+            self.found[case] += pairs(self._stock, self._other, case, count)
+
+    def gains(self) -> dict[Case, Gain]:
+        return {case: gain(found) for case, found in self.found.items()}

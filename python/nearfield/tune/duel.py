@@ -1,0 +1,173 @@
+"""Jobs of one MPI under different settings, resident on the same two cores at once, measured in turn.
+
+What is tuned is read once, in MPI_Init, so two settings are two launches; and launches minutes apart differ more than
+settings do. Here each job sleeps (in read() of a FIFO, src/probe/turns.hpp) until its turn, and turns are milliseconds
+apart. The thread that gives turns sleeps while a job measures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any
+
+from nearfield import _native, mpi
+from nearfield.errors import MeasurementError
+from nearfield.mpi import Installation
+from nearfield.topology import Topology
+from nearfield.tune.gains import Case, Pair
+
+START_LIMIT_S = 20.0
+TURN_LIMIT_S = 10.0
+SCENARIO = "traffic"
+
+
+class Unfit(MeasurementError):
+    """A setting that cannot be used: MPI does not start, hangs, dies or damages data. The message says which."""
+
+
+class Contestant:
+    """One job; use as a context. Turns are given by one thread at a time."""
+
+    def __init__(
+        self,
+        inst: Installation,
+        engine: Path,
+        topology: Topology,
+        pair: tuple[int, int],
+        sizes: Sequence[int],
+        environment: Mapping[str, str],
+        *,
+        corrupt: bool = False,
+    ) -> None:
+        """`corrupt`: damage what arrives, to test that it is noticed."""
+        self._inst, self._engine, self._environment = inst, engine, dict(environment)
+        self._plan: dict[str, Any] = {
+            "cache_bytes": " ".join(map(str, topology.cache_bytes(pair[0]))),
+            "sizes": " ".join(map(str, sizes)),
+            "scenario": f"{SCENARIO} 0",
+            "corrupt": int(corrupt),
+        }
+        self._pair = pair
+        self._launcher: int | None = None
+        self._finished: mpi.Finished | None = None
+        self._failure: Exception | None = None
+        self._unread = b""
+        self.cases: dict[Case, int] = {}
+
+    def __enter__(self) -> Contestant:
+        self._folder = TemporaryDirectory(prefix="nearfield-tune-")
+        folder = Path(self._folder.name)
+        fifos = [folder / f"turns.{rank}" for rank in range(len(self._pair))]
+        for fifo in (*fifos, folder / "answers"):
+            os.mkfifo(fifo, 0o600)
+        # Open for both: opening waits for nobody, and a job that ends is no end of file.
+        self._commands = [os.open(fifo, os.O_RDWR | os.O_CLOEXEC) for fifo in fifos]
+        self._answers = os.open(folder / "answers", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        plan = {**self._plan, "output": folder / "answers", "turns": folder / "turns"}
+        text = "".join(f"{key} = {value}\n" for key, value in plan.items())
+        (folder / "plan").write_text(text + "".join(f"rank = {cpu}\n" for cpu in self._pair))
+        self._thread = threading.Thread(target=self._run, args=(folder / "plan",), daemon=True)
+        self._thread.start()
+        try:
+            cases = self._answer("cases", START_LIMIT_S)["cases"]
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tell("end")
+        self._thread.join(2.0)
+        if self._thread.is_alive() and self._launcher:
+            with suppress(ProcessLookupError):
+                os.kill(self._launcher, signal.SIGKILL)  # `mpi.run` then ends the ranks
+        self._thread.join()
+        for descriptor in (*self._commands, self._answers):
+            os.close(descriptor)
+        self._folder.cleanup()
+
+    def check(self, case: Case) -> None:
+        """That data arrives as it was sent. Unfit if not."""
+        self._tell(f"check {self.cases[case]}")
+        if problem := self._answer("checked", TURN_LIMIT_S)["problem"]:
+            raise Unfit(f"damages data: {case[0]} of {case[1]} bytes: {problem}")
+
+    def visit(self, case: Case, repetitions: int) -> list[float]:
+        """Times of so many repetitions, in ns per message. Unfit if they do not end."""
+        self._tell(f"visit {self.cases[case]} {repetitions}")
+        return self._answer("visit", TURN_LIMIT_S)["samples"]
+
+    def _run(self, plan: Path) -> None:
+        def started(pid: int) -> None:
+            self._launcher = pid
+
+        try:
+            self._finished = mpi.run(
+                self._inst, [str(self._engine), str(plan)], len(self._pair), env=self._environment, on_start=started
+            )
+        except Exception as error:  # told to whoever waits for an answer
+            self._failure = error
+
+    def _tell(self, command: str) -> None:
+        for descriptor in self._commands:
+            os.write(descriptor, f"{command}\n".encode())
+
+    def _answer(self, kind: str, limit_s: float) -> dict[str, Any]:
+        """The next line of that kind; lines of other kinds are passed over."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            while b"\n" in self._unread:
+                line, _, self._unread = self._unread.partition(b"\n")
+                answer = json.loads(line)
+                if answer["type"] == kind:
+                    return answer
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Unfit(f"hangs: no answer within {limit_s:.0f} s")
+            if select.select([self._answers], [], [], min(left, 0.1))[0]:
+                self._unread += os.read(self._answers, 1 << 16)
+            elif not self._thread.is_alive():
+                raise self._ended()
+
+    def _ended(self) -> Exception:
+        if self._failure:
+            return self._failure
+        assert self._finished
+        text = self._finished.stderr + self._finished.stdout
+        words = [line.strip() for line in text.splitlines() if line.strip(" -=*\t")]
+        what = "does not start" if not self.cases else "dies"
+        return Unfit(f"{what} (exit code {self._finished.exit_code}): {words[0] if words else 'it said nothing'}")
+
+
+def pairs(stock: Contestant, other: Contestant, case: Case, count: int, visit_s: float = 0.002) -> list[Pair]:
+    """So many pairs of times, who begins alternating. A visit's time is the median of its repetitions."""
+    repetitions = 1
+    found: list[Pair] = []
+    for number in range(count):
+        times: dict[Contestant, float] = {}
+        for contestant in (stock, other) if number % 2 == 0 else (other, stock):
+            times[contestant] = _native.quantile(contestant.visit(case, repetitions), 0.5)
+        found.append((times[stock], times[other]))
+        messages_s = max(times.values()) * 1e-9 * messages(case)
+        repetitions = max(1, min(20, int(visit_s / messages_s)))
+    return found
+
+
+def messages(case: Case) -> int:
+    """Of a repetition, as src/probe/scenarios/traffic.cpp has it (a ping-pong: there and back)."""
+    pattern, size = case
+    count = max(1, min(32, (256 << 10) // size))
+    return 2 * count if pattern == "pingpong" else count

@@ -1,0 +1,16 @@
+"""How a site installs rules once for all users: one file per format, each exporting one `Format` as `SPEC`."""
+
+import importlib
+import pkgutil
+
+from nearfield.tune.formats.format import Format
+
+FORMATS: dict[str, Format] = {
+    spec.name: spec
+    for spec in (
+        importlib.import_module(f"{__name__}.{m.name}").SPEC
+        for m in pkgutil.iter_modules(__path__)
+        if m.name != "format"
+    )
+}
+__all__ = ["FORMATS", "Format"]

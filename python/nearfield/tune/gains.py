@@ -1,0 +1,79 @@
+"""What a setting gains over stock, from times taken in turn. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nearfield import _native
+
+NEVER_BELOW = 0.97  # of stock, at any size: the promise of tune
+Case = tuple[str, int]  # pattern, size in bytes
+Pair = tuple[float, float]  # times of stock and of the setting, milliseconds apart, in ns
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Stock's time over the setting's: above 1 is faster. A median with its 95 % interval over `n` pairs."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def slower(self) -> bool:
+        """Beyond what the measurement may be wrong by, and beyond what counts."""
+        return self.value < NEVER_BELOW and self.high < 1
+
+    @property
+    def harmless(self) -> bool:
+        """Surely not slower. Else more pairs are wanted: of many cases, a few look slower by chance."""
+        return self.low > NEVER_BELOW
+
+
+def gain(pairs: Sequence[Pair]) -> Gain:
+    stock, tuned = zip(*pairs, strict=True)
+    ratio = _native.paired_ratio(list(tuned), list(stock))
+    return Gain(ratio.value, ratio.low, ratio.high, ratio.n)
+
+
+def geometric_mean(gains: Iterable[Gain]) -> Gain:
+    """The mean of independent gains; its interval from the intervals, as if errors were normal on a log scale."""
+    logs = [(math.log(g.value), (math.log(g.high) - math.log(g.low)) / 2, g.n) for g in gains]
+    if not logs:
+        raise ValueError("no gains")
+    middle = math.fsum(value for value, _, _ in logs) / len(logs)
+    half = math.sqrt(math.fsum(width**2 for _, width, _ in logs)) / len(logs)
+    return Gain(math.exp(middle), math.exp(middle - half), math.exp(middle + half), sum(n for _, _, n in logs))
+
+
+def score(gains: Mapping[Case, Gain]) -> float:
+    """What a search maximises: the mean log gain over patterns and sizes, less what it loses anywhere beyond what is
+    allowed. A loss weighs as if it were at three sizes: a few pairs cannot tell it from noise, the finals can."""
+    allowed = math.log(NEVER_BELOW)
+    logs = [math.log(g.value) for g in gains.values()]
+    losses = [allowed - value for value in logs if value < allowed]
+    return (math.fsum(logs) - 2 * math.fsum(losses)) / len(logs)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Consecutive sizes with one gain."""
+
+    from_bytes: int
+    to_bytes: int
+    gain: Gain
+
+
+def ranges(gains: Mapping[Case, Gain], limits: Sequence[int]) -> list[Range]:
+    """The gain between the limits (bytes, ascending), all patterns together."""
+    found = []
+    borders = [0, *limits, math.inf]
+    for above, upto in zip(borders, borders[1:], strict=False):
+        inside = {case: g for case, g in gains.items() if above < case[1] <= upto}
+        if inside:
+            sizes = [size for _, size in inside]
+            found.append(Range(min(sizes), max(sizes), geometric_mean(inside.values())))
+    return found

@@ -1,0 +1,200 @@
+"""What can be set in an MPI to change how it moves messages inside a node. Data: a file per MPI in `knobs/`.
+
+A file tells which MPI and transport it is for, each knob's environment variable, type, range and default, what must
+hold between knobs, and what a rank's shared memory then costs. A new MPI is one new file.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import tomlkit
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from nearfield.errors import MpiError, UsageError
+
+Value = int | str
+Settings = dict[str, Value]  # knob -> value; knobs left out keep the MPI's default
+
+FOLDER = Path(__file__).parent / "knobs"
+
+
+class Knob(BaseModel):
+    """One parameter of an MPI, read from the environment in MPI_Init."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    summary: str
+    variable: str
+    type: Literal["bytes", "count", "choice"]
+    default: Value
+    role: str | None = None  # what the model knows it as (model.py)
+    low: int = 0
+    high: int = 0
+    values: dict[str, str] = Field(default_factory=dict)  # of a choice: name -> text for the variable
+    grid: tuple[Value, ...] = ()  # what an exhaustive search tries; none: the default only
+
+    @model_validator(mode="after")
+    def _check(self) -> Knob:
+        if self.type == "choice" and self.default not in self.values:
+            raise ValueError(f"default '{self.default}' is none of {', '.join(self.values)}")
+        for value in (self.default, *self.grid):
+            if problem := self.problem(value):
+                raise ValueError(problem)
+        return self
+
+    def problem(self, value: Value) -> str | None:
+        """Why the knob cannot have this value; None if it can."""
+        if value == self.default:
+            return None
+        if self.type == "choice":
+            return None if value in self.values else f"{self.name} = '{value}': must be {_either(self.values)}"
+        if isinstance(value, bool) or not isinstance(value, int):
+            return f"{self.name} = '{value}': must be a number"
+        if not self.low <= value <= self.high:
+            return f"{self.name} = {value}: must be between {self.low} and {self.high}"
+        return None
+
+    def text(self, value: Value) -> str:
+        """For the environment variable."""
+        return self.values[str(value)] if self.type == "choice" else str(value)
+
+    def choices(self) -> list[Value]:
+        """The values a search tries, in order; the default among them."""
+        if self.type == "choice":
+            return list(self.values)
+        if isinstance(self.default, int):
+            return sorted({*self.steps(), self.default})
+        return [self.default, *self.steps()]
+
+    def steps(self) -> list[int]:
+        """The range of a number in powers of two."""
+        powers = [1 << power for power in range(self.high.bit_length()) if self.low <= 1 << power <= self.high]
+        return powers + [self.high] * (self.high not in powers)
+
+
+class KnobFile(BaseModel):
+    """The knobs of one MPI and transport."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    family: str
+    since: str
+    before: str | None = None
+    transport: str  # how the text of `nearfield mpi` for the transport begins, or has as a word
+    memory_bytes: str  # of shared memory, per rank: an expression of knobs and `ranks` (per node)
+    per_pair: Literal["component", "shim"] | None = None
+    knob: tuple[Knob, ...]
+    constraints: dict[str, str] = Field(default_factory=dict)  # "a >= 2 * b" -> why
+
+    @model_validator(mode="after")
+    def _check(self) -> KnobFile:
+        defaults = self.complete({})
+        for rule in self.constraints:
+            _holds(rule, defaults)
+        _evaluate(self.memory_bytes, {**defaults, "ranks": 2})
+        return self
+
+    def __getitem__(self, name: str) -> Knob:
+        return next(knob for knob in self.knob if knob.name == name)
+
+    def complete(self, settings: Mapping[str, Value]) -> Settings:
+        """All knobs, defaults included."""
+        return {knob.name: settings.get(knob.name, knob.default) for knob in self.knob}
+
+    def problems(self, settings: Mapping[str, Value]) -> list[str]:
+        """Why these settings cannot be: unknown knobs, values out of range, what must hold between knobs."""
+        names = {knob.name for knob in self.knob}
+        found = [
+            f"unknown parameter '{name}'; known: {', '.join(sorted(names))}" for name in settings if name not in names
+        ]
+        found += [p for name, value in settings.items() if name in names and (p := self[name].problem(value))]
+        if found:
+            return found
+        whole = self.complete(settings)
+        return [f"{rule} does not hold: {why}" for rule, why in self.constraints.items() if self.breaks(rule, whole)]
+
+    def breaks(self, rule: str, whole: Mapping[str, Value]) -> bool:
+        """Whether these settings, defaults included, break this constraint."""
+        return not _holds(rule, whole)
+
+    def environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
+        """What to set; knobs at their default are left alone."""
+        chosen = [(self[name], value) for name, value in settings.items()]
+        return {knob.variable: knob.text(value) for knob, value in chosen if value != knob.default}
+
+    def memory(self, settings: Mapping[str, Value], ranks: int) -> int:
+        """Bytes of shared memory that a rank costs at most, with so many ranks on its node."""
+        return int(_evaluate(self.memory_bytes, {**self.complete(settings), "ranks": ranks}))
+
+
+@lru_cache
+def knob_files() -> tuple[KnobFile, ...]:
+    return tuple(KnobFile(**tomlkit.parse(path.read_text()).unwrap()) for path in sorted(FOLDER.glob("*.toml")))
+
+
+def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
+    """The knobs of this MPI with this transport (as `nearfield mpi` names it). MpiError if none are known."""
+    carried_by_ucx = bool(transport and re.search(r"\bucx\b", transport))
+    for file in knob_files():
+        if carried_by_ucx != (file.family == "ucx"):
+            continue
+        if carried_by_ucx or (file.family == family and _within(version, file.since, file.before)):
+            return file
+    known = ", ".join(
+        f"{f.family} {f.since}{f' to {f.before}' if f.before else ''} ({f.transport})" for f in knob_files()
+    )
+    raise MpiError(
+        f"nearfield knows no parameters of {family} {version}, transport {transport or 'unknown'}",
+        f"known are: {known}",
+    )
+
+
+def _within(version: str, since: str, before: str | None) -> bool:
+    return numbers(since) <= numbers(version) and (before is None or numbers(version) < numbers(before))
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """For comparison: 5.0.11 -> (5, 0, 11); what is no number ends it."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+def _either(words: Mapping[str, Any]) -> str:
+    return " or ".join(f"'{word}'" for word in words)
+
+
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
+
+
+def _evaluate(expression: str, values: Mapping[str, Value]) -> float:
+    """Arithmetic of knobs and numbers. A knob whose default the MPI does not tell ("auto") counts as 0."""
+
+    def value_of(node: ast.expr) -> float:
+        match node:
+            case ast.Constant(value=int() as number):
+                return number
+            case ast.Name(id=name) if name in values:
+                value = values[name]
+                return value if isinstance(value, int) else 0
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](value_of(left), value_of(right))
+        raise UsageError(f"'{expression}' is no arithmetic of {', '.join(values)}")
+
+    return value_of(ast.parse(expression, mode="eval").body)
+
+
+def _holds(rule: str, values: Mapping[str, Value]) -> bool:
+    """Whether "a >= b" holds; it does where one of its knobs is left to the MPI ("auto")."""
+    left, relation, right = re.split(r"\s*(>=|<=)\s*", rule)
+    if any(isinstance(values.get(name), str) for name in re.findall(r"[a-z_]+", rule)):
+        return True
+    a, b = _evaluate(left, values), _evaluate(right, values)
+    return a >= b if relation == ">=" else a <= b

@@ -1,0 +1,106 @@
+"""Which MPI a command line will run under: by its launcher, and by the library its program is linked to."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearfield import mpi
+from nearfield.errors import MpiError, UsageError
+from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.toolchain import ask, library_text
+
+_ELF = b"\x7fELF"
+_LAUNCHERS = {name for family in FAMILIES.values() for name in family.launchers}
+_TAKES_A_FILE = ("-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile", "--app", "-rankfile")
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """The MPI of a command, and what told it."""
+
+    family: str
+    version: str
+    by: str
+
+
+def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
+    """UsageError for a command that does not exist, MpiError if nothing tells the MPI, or two things tell two."""
+    if mpi_name:
+        inst = mpi.choose(mpi_name)
+        return Recognised(inst.family, inst.version, "--mpi")
+    if not shutil.which(argv[0]):
+        raise UsageError(f"there is no command '{argv[0]}'")
+    launcher, program = of_launcher(argv), of_program(argv)
+    if launcher and program and launcher.family != program.family:
+        raise MpiError(
+            f"{launcher.by} is of {launcher.family} {launcher.version}, but {program.by} of {program.family} "
+            f"{program.version}: each rank would be alone",
+            "start it with the launcher of its own MPI",
+        )
+    found = program or launcher
+    if not found:
+        raise MpiError(
+            f"neither the launcher nor a program in '{' '.join(argv)}' tells which MPI it is", "name it with --mpi"
+        )
+    return found
+
+
+def of_launcher(argv: Sequence[str]) -> Recognised | None:
+    """What the first launcher in the command says of itself (`env A=1 mpirun` has one, srun tells nothing)."""
+    for word in argv:
+        name = Path(word).name
+        path = shutil.which(word)
+        if path and (name in _LAUNCHERS or name.partition(".")[0] in _LAUNCHERS):
+            return _ask_launcher(Path(path))
+    return None
+
+
+def _ask_launcher(path: Path) -> Recognised | None:
+    for family in FAMILIES.values():
+        try:
+            version = family.launcher_version(ask([str(path), "--version"], family.needs(path.parent.parent)))
+        except MpiError:
+            continue
+        if version:
+            return Recognised(family.name, version, f"launcher {path}")
+    return None
+
+
+def of_program(argv: Sequence[str]) -> Recognised | None:
+    """The MPI that the first program after the launcher is linked to; None for scripts, interpreters and programs that
+    bring their MPI along."""
+    for before, word in zip(argv, argv[1:], strict=False):
+        path = shutil.which(word)
+        if path and before not in _TAKES_A_FILE and Path(path).is_file():
+            library = linked_library(Path(path))
+            return _ask_library(library, path) if library else None
+    return None
+
+
+def linked_library(program: Path) -> Path | None:
+    """The libmpi that the loader would give to it."""
+    try:
+        with program.open("rb") as file:
+            if file.read(4) != _ELF:
+                return None
+        done = subprocess.run(
+            ["ldd", str(program)], capture_output=True, text=True, errors="replace", timeout=20, env=os.environ
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"^\s*libmpi(?:ch)?\.so\S* => (/\S+)", done.stdout, re.MULTILINE)
+    return Path(found[1]) if found else None
+
+
+def _ask_library(library: Path, program: str) -> Recognised | None:
+    text = library_text(library)
+    for family in FAMILIES.values():
+        if version := family.library_version(text):
+            return Recognised(family.name, version, f"{program} with {library}")
+    return None

@@ -1,0 +1,195 @@
+"""`rules.toml`: what `tune` found for one MPI on one kind of machine, typed and checked; people may edit it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from nearfield.errors import ProfileError, UsageError
+from nearfield.profile.schema import Table
+from nearfield.profile.toml import dump_toml, parse_toml
+from nearfield.topology import Topology
+from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
+
+
+class GainTable(Table):
+    """Stock's time over the tuned one, with its 95 % interval over n pairs."""
+
+    value: float = Field(gt=0)
+    low: float = Field(gt=0)
+    high: float = Field(gt=0)
+    n: int = Field(ge=0)
+
+
+class RangeTable(Table):
+    """Sizes with one gain: the geometric mean over them and over ping-pong, stream and exchange."""
+
+    from_bytes: int = Field(ge=1)
+    to_bytes: int = Field(ge=1)
+    gain: GainTable
+
+
+class PointTable(Table):
+    """One size and pattern as it was measured."""
+
+    pattern: str
+    size_bytes: int = Field(ge=1)
+    stock_ns: float = Field(gt=0)  # per message, median
+    tuned_ns: float = Field(gt=0)
+    gain: GainTable
+
+
+class RuleTable(Table):
+    """What is set for pairs of one distance, and what it gains."""
+
+    distance: str
+    pair: str  # of cores, that it was measured on
+    parameters: dict[str, Value] = Field(default_factory=dict)  # none: stock is best
+    reason: str = ""  # why there are none
+    memory_per_rank_bytes: int = Field(ge=0)
+    at_ranks_per_node: int = Field(ge=1)
+    gain: GainTable | None = None
+    range: list[RangeTable] = Field(default_factory=list)
+    point: list[PointTable] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> RuleTable:
+        for one in self.range:
+            if one.from_bytes > one.to_bytes:
+                raise ValueError(f"range from {one.from_bytes} to {one.to_bytes}: ends before it begins")
+        return self
+
+
+class MpiTable(Table):
+    family: str
+    version: str
+    transport: str
+
+
+class MachineTable(Table):
+    """What must be the same where the rules are applied; nodes of one kind share them."""
+
+    cpu_model: str
+    cores: int = Field(ge=1)
+    cache_bytes: list[int]  # of a core, nearest first
+    distances: list[str]
+
+
+class TriedTable(Table):
+    """How the search went."""
+
+    measured: int
+    left: int  # half-way, as worse than half of those before
+    unfit: list[str] = Field(default_factory=list)  # settings with which this MPI does not start, hangs or errs
+
+
+class Rules(Table):
+    """All of `rules.toml`."""
+
+    schema_version: int
+    nearfield: str
+    created: str
+    command: str
+    seconds: float
+    host: str
+    mpi: MpiTable
+    machine: MachineTable
+    tried: TriedTable
+    rule: list[RuleTable]
+
+    def knobs(self) -> KnobFile:
+        return find_knobs(self.mpi.family, self.mpi.version, self.mpi.transport)
+
+    def best_of(self, distances: list[str] | None = None) -> RuleTable:
+        """The one rule for a process that has several distances: the one measured at the farthest of them, since
+        what is slowest there costs most."""
+        chosen = [rule for rule in self.rule if distances is None or rule.distance in distances] or self.rule
+        return chosen[-1]
+
+
+def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
+    return MachineTable(
+        cpu_model=topology.cpu_model,
+        cores=len(topology.cores),
+        cache_bytes=cache_bytes,
+        distances=topology.distances(),
+    )
+
+
+def find_rules(given: Path | None) -> Path:
+    """As given, else by NEARFIELD_RULES, else `rules.toml` here."""
+    path = given or Path(os.environ.get("NEARFIELD_RULES") or "rules.toml")
+    if not path.is_file():
+        raise UsageError(f"there are no rules at {path}", "make them with: nearfield tune")
+    return path
+
+
+def load_rules(path: Path) -> Rules:
+    """Reads and checks; errors name the file, the key and what it must be."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", "make one with: nearfield tune") from error
+    rules = parse_toml(Rules, content, path, _REMEDY)
+    if not rules.rule:
+        raise ProfileError(f"{path} has no rule", _REMEDY)
+    knobs = rules.knobs()
+    for rule in rules.rule:
+        if problems := knobs.problems(rule.parameters):
+            raise ProfileError(f"{path}: rule for {rule.distance}: {problems[0]}", _REMEDY)
+    return rules
+
+
+_REMEDY = "Mend that line if the file was edited by hand; otherwise make it anew with 'nearfield tune'."
+
+
+def require_writable(path: Path) -> None:
+    """That `save_rules` will be able to, before minutes are spent on what it is to save."""
+    if path.is_dir():
+        raise UsageError(f"'{path}' is a folder", f"name a file: -o {path / 'rules.toml'}")
+    _write(path, b"", keep=False)
+
+
+def save_rules(rules: Rules, path: Path) -> None:
+    """Whole or not at all."""
+    _write(path, dump_toml(rules, "What nearfield tune found.", "docs/rules.md"), keep=True)
+
+
+def _write(path: Path, text: bytes, *, keep: bool) -> None:
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_bytes(text)
+        if keep:
+            fresh.replace(path)
+    except OSError as error:
+        raise ProfileError(f"cannot write {path}: {error.strerror}", "choose another file with --out") from error
+    finally:
+        with suppress(OSError):
+            fresh.unlink()
+
+
+def mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -> list[str]:
+    """Why the rules are not for this MPI or this machine; empty if they are."""
+    found = []
+    if family != rules.mpi.family:
+        found.append(f"they are for {rules.mpi.family}, the program runs under {family}")
+    elif numbers(version)[:2] != numbers(rules.mpi.version)[:2]:
+        found.append(f"they are for {family} {rules.mpi.version}, the program runs under {version}")
+    theirs = rules.machine
+    for what, here, there in (
+        ("processor", machine.cpu_model, theirs.cpu_model),
+        ("caches (bytes)", machine.cache_bytes, theirs.cache_bytes),
+        ("core distances", machine.distances, theirs.distances),
+    ):
+        if here != there:
+            found.append(f"they were measured on another machine: {what} {_text(there)}, here {_text(here)}")
+    return found
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,191 @@
+"""Finds the settings that gain most: those of the model first, then Optuna's, each measured against stock.
+
+What does not start, hangs or damages data is noted and avoided. Half measured, a setting that is worse than half of
+those before it is left. At the end every parameter that gains nothing is put back to its default, so that a rule holds
+only what matters.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Literal
+
+from nearfield.tune.arena import Arena
+from nearfield.tune.duel import Unfit
+from nearfield.tune.gains import Case, Gain, score
+from nearfield.tune.knobs import KnobFile, Settings, Value
+
+if TYPE_CHECKING:
+    import optuna
+
+SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
+FIRST_LOOK = 2  # of so many sizes one is measured before a setting may be left
+WORTH = 0.01  # of the score: what a parameter must gain to be kept
+Origin = Literal["model", "search", "grid", "without"]
+
+
+@dataclass
+class Trial:
+    """One setting that was tried, and what came of it."""
+
+    settings: Settings
+    origin: Origin
+    state: Literal["measured", "left", "unfit"] = "measured"
+    score: float = float("-inf")
+    gains: dict[Case, Gain] = field(default_factory=dict)
+    reason: str = ""
+
+
+OnTrial = Callable[[Trial], None]
+
+
+class Deadline:
+    """A time on the monotonic clock, and whether somebody has asked to stop."""
+
+    def __init__(self, seconds: float) -> None:
+        self.start = time.monotonic()
+        self.seconds = seconds
+        self.stopped = False
+
+    def over(self) -> bool:
+        return self.stopped or time.monotonic() - self.start > self.seconds
+
+
+class Search:
+    """All trials on one arena. `run` and `simplify` may be called in this order, with their own deadlines."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        on_trial: OnTrial,
+        *,
+        sizes: Sequence[int] = SIZES,
+        refused: Callable[[Settings], str | None] = lambda settings: None,
+    ) -> None:
+        """`refused`: why settings must not even be tried; None if they may."""
+        self._arena, self._on_trial, self._sizes, self._refused = arena, on_trial, sizes, refused
+        self._known: dict[tuple[tuple[str, Value], ...], Trial] = {}
+
+    @property
+    def trials(self) -> list[Trial]:
+        return list(self._known.values())
+
+    def best_first(self) -> list[Trial]:
+        return sorted((t for t in self.trials if t.state == "measured"), key=lambda t: t.score, reverse=True)
+
+    def run(self, first: Sequence[Settings], deadline: Deadline) -> None:
+        """The model's candidates, then Optuna's until the time is over."""
+        import optuna  # takes half a second
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        sampler = optuna.samplers.TPESampler(seed=20100315, multivariate=True, n_startup_trials=len(first) + 8)
+        study = optuna.create_study(
+            direction="maximize", sampler=sampler, pruner=optuna.pruners.MedianPruner(n_startup_trials=6)
+        )
+        for settings in first:
+            study.enqueue_trial(_as_parameters(self._arena.knobs, settings))
+        for number in range(10_000):
+            if deadline.over():
+                return
+            asked = study.ask()
+            settings = repaired(self._arena.knobs, _suggested(self._arena.knobs, asked))
+            trial = self._try(settings, "model" if number < len(first) else "search", asked)
+            failed = trial.state == "unfit"
+            study.tell(asked, None if failed else trial.score, state=optuna.trial.TrialState.FAIL if failed else None)
+
+    def run_grid(self, deadline: Deadline) -> bool:
+        """Every combination of the knobs' grids (OTPO's way). False if the time was over before."""
+        for settings in grid(self._arena.knobs):
+            if deadline.over():
+                return False
+            self._try(settings, "grid")
+        return True
+
+    def simplify(self, deadline: Deadline) -> None:
+        """Puts back what does not matter in the best setting, one parameter after the other."""
+        if not self.best_first():
+            return
+        best = self.best_first()[0]
+        for name in list(best.settings):
+            without = repaired(self._arena.knobs, {k: v for k, v in best.settings.items() if k != name})
+            if deadline.over():
+                return
+            if len(without) >= len(best.settings):
+                continue  # another parameter needs it
+            trial = self._try(without, "without")
+            if trial.state == "measured" and trial.score >= best.score - WORTH:
+                trial.score = max(trial.score, best.score)  # of equals the simpler
+                best = trial
+
+    def _try(self, settings: Settings, origin: Origin, asked: optuna.Trial | None = None) -> Trial:
+        key = tuple(sorted(settings.items()))
+        if key not in self._known:
+            self._known[key] = self._measured(Trial(settings, origin), asked)
+            self._on_trial(self._known[key])
+        return self._known[key]
+
+    def _measured(self, trial: Trial, asked: optuna.Trial | None) -> Trial:
+        if reason := self._refused(trial.settings):
+            trial.state, trial.reason = "unfit", reason
+            return trial
+        try:
+            with self._arena.against(trial.settings, self._sizes) as comparison:
+                looked = set(self._sizes[::FIRST_LOOK])
+                comparison.measure(1, [case for case in comparison.cases if case[1] in looked])
+                trial.score = score(comparison.gains())
+                if asked:
+                    asked.report(trial.score, 0)
+                    if asked.should_prune():
+                        trial.state, trial.gains = "left", comparison.gains()
+                        return trial
+                comparison.measure(1, [case for case in comparison.cases if case[1] not in looked])
+                comparison.measure(1)
+                trial.gains = comparison.gains()
+                trial.score = score(trial.gains)
+        except Unfit as error:
+            trial.state, trial.reason = "unfit", error.message
+        return trial
+
+
+def grid(knobs: KnobFile) -> Iterator[Settings]:
+    """Every combination of the knobs' grids, repaired; each once."""
+    chosen = [knob for knob in knobs.knob if knob.grid]
+    seen: list[Settings] = []
+    for values in product(*(knob.grid for knob in chosen)):
+        settings = repaired(knobs, {knob.name: value for knob, value in zip(chosen, values, strict=True)})
+        if settings not in seen:
+            seen.append(settings)
+            yield settings
+
+
+def repaired(knobs: KnobFile, settings: Settings) -> Settings:
+    """Without defaults, and with the left side of each constraint raised until it holds, where its knob can."""
+    whole = knobs.complete(settings)
+    for rule in [*knobs.constraints, *knobs.constraints]:  # twice: one may raise what another needs
+        name = rule.split()[0]
+        for step in knobs[name].steps():
+            if not knobs.breaks(rule, whole):
+                break
+            if isinstance(whole[name], str) or step > whole[name]:
+                whole[name] = step
+    return {name: value for name, value in whole.items() if value != knobs[name].default}
+
+
+def _suggested(knobs: KnobFile, asked: optuna.Trial) -> Settings:
+    settings: Settings = {}
+    for knob in knobs.knob:
+        choices = knob.choices()
+        if knob.type == "choice":
+            settings[knob.name] = asked.suggest_categorical(knob.name, choices)
+        else:  # a place among the powers of two, so that near ones are known to be alike
+            settings[knob.name] = choices[asked.suggest_int(knob.name, 0, len(choices) - 1)]
+    return settings
+
+
+def _as_parameters(knobs: KnobFile, settings: Settings) -> dict[str, Value]:
+    """As `_suggested` would have been told."""
+    whole = knobs.complete(settings)
+    return {k.name: whole[k.name] if k.type == "choice" else k.choices().index(whole[k.name]) for k in knobs.knob}

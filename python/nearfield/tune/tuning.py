@@ -1,0 +1,277 @@
+"""`nearfield tune` without the command line: for every distance a search and its confirmation, then the rules."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from statistics import median
+
+import nearfield
+from nearfield import mpi
+from nearfield.errors import MeasurementError
+from nearfield.topology import Topology
+from nearfield.tune.arena import PATTERNS, Arena, Comparison
+from nearfield.tune.duel import Unfit
+from nearfield.tune.gains import NEVER_BELOW, Case, Gain, Pair, geometric_mean, ranges
+from nearfield.tune.knobs import KnobFile, Settings, find_knobs
+from nearfield.tune.model import candidates
+from nearfield.tune.rules import (
+    GainTable,
+    MpiTable,
+    PointTable,
+    RangeTable,
+    Rules,
+    RuleTable,
+    TriedTable,
+    machine_table,
+)
+from nearfield.tune.search import SIZES, Deadline, Search, Trial, repaired
+from nearfield.units import format_bytes
+
+SEARCH_SHARE, SIMPLIFY_SHARE = 0.6, 0.1  # of the time for a distance; the rest confirms
+FINALISTS = 3
+FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30
+
+
+@dataclass
+class Request:
+    """What is asked of `tune`."""
+
+    mpi: str | None = None
+    budget_s: float = 180.0
+    exhaustive: bool = False
+    memory_limit_bytes: int = 64 << 20  # of shared memory per rank
+    ranks_per_node: int | None = None  # for the memory it costs; default: a rank per core
+    distances: tuple[str, ...] = ()  # default: all inside the machine
+    sizes: tuple[int, ...] = ()  # default: ten to search, 1 B to four times the last-level cache to confirm
+    command: str = ""
+
+
+class Listener:
+    """What happens, for a display; the default says nothing."""
+
+    def say(self, text: str) -> None: ...
+    def begin(self, distance: str, phase: str, share: float) -> None: ...
+    def tried(self, trial: Trial, best: Trial | None, count: int) -> None: ...
+
+
+@dataclass
+class Confirmed:
+    """A setting measured at every size."""
+
+    settings: Settings
+    gains: dict[Case, Gain]
+    pairs: dict[Case, list[Pair]]
+
+    @property
+    def slower(self) -> list[Case]:
+        return [case for case, gain in self.gains.items() if gain.slower]
+
+
+@dataclass
+class Tuning:
+    """One run of tune. `stop` may be called from a signal handler: the best so far is confirmed in short, and kept."""
+
+    request: Request
+    listener: Listener
+    stopped: bool = False
+    _deadline: Deadline | None = field(default=None, repr=False)
+
+    def stop(self) -> None:
+        self.stopped = True
+        if self._deadline:
+            self._deadline.stopped = True
+
+    def run(self) -> Rules:
+        start = datetime.now(timezone.utc)
+        inst = mpi.choose(self.request.mpi)
+        topology = Topology.live()
+        engine = mpi.program(inst, progress=self.listener.say)
+        transport, reason = mpi.transport_or_reason(inst)
+        if not transport:
+            raise MeasurementError(
+                f"what carries messages under {inst.name} is not known: {reason}", "see nearfield mpi"
+            )
+        knobs = find_knobs(inst.family, inst.version, transport)
+        pairs = {d: pair for d, pair in topology.representatives().items() if d in (self.request.distances or [d])}
+        if not pairs:
+            raise MeasurementError("tune needs two cores to send messages between; there is one")
+        rules, trials = [], []
+        for distance, pair in pairs.items():
+            with Arena(inst, engine, topology, pair, knobs) as arena:
+                rule, tried = self._tune(arena, distance, pair, topology, self.request.budget_s / len(pairs))
+            rules.append(rule)
+            trials += tried
+        return Rules(
+            schema_version=1,
+            nearfield=nearfield.__version__,
+            created=start.isoformat(timespec="seconds"),
+            command=self.request.command,
+            seconds=(datetime.now(timezone.utc) - start).total_seconds(),
+            host=socket.gethostname(),
+            mpi=MpiTable(family=inst.family, version=inst.version, transport=transport),
+            machine=machine_table(topology, topology.cache_bytes(topology.pus[0])),
+            tried=tried_table(trials),
+            rule=rules,
+        )
+
+    def _tune(
+        self, arena: Arena, distance: str, pair: tuple[int, int], topology: Topology, seconds: float
+    ) -> tuple[RuleTable, list[Trial]]:
+        caches = topology.cache_bytes(pair[0])
+        ranks = self.request.ranks_per_node or len(topology.cores)
+        search = Search(
+            arena,
+            lambda trial: self._report(search, trial),
+            sizes=self.request.sizes or SIZES,
+            refused=self._memory_check(arena.knobs, ranks),
+        )
+        self._phase(distance, "searching", seconds * SEARCH_SHARE)
+        assert self._deadline
+        if self.request.exhaustive:
+            self._deadline.seconds = float("inf")
+            search.run_grid(self._deadline)
+        else:
+            search.run(candidates(arena.knobs, caches, distance), self._deadline)
+            self._phase(distance, "simplifying", seconds * SIMPLIFY_SHARE)
+            search.simplify(self._deadline)
+        self._phase(distance, "confirming", seconds * (1 - SEARCH_SHARE - SIMPLIFY_SHARE))
+        chosen, reason = self._confirm(arena, search, self.request.sizes or all_sizes(caches[-1]))
+        limits = [4 << 10, *caches]
+        return rule_table(arena.knobs, distance, pair, ranks, chosen, reason, limits), search.trials
+
+    def _memory_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
+        limit = max(self.request.memory_limit_bytes, knobs.memory({}, ranks))  # stock is always allowed
+
+        def problem(settings: Settings) -> str | None:
+            needed = knobs.memory(settings, ranks)
+            return f"needs {needed >> 20} MiB per rank at {ranks} ranks per node" if needed > limit else None
+
+        return problem
+
+    def _phase(self, distance: str, name: str, seconds: float) -> None:
+        self._deadline = Deadline(seconds)
+        self._deadline.stopped = self.stopped
+        self.listener.begin(distance, name, seconds)
+
+    def _report(self, search: Search, trial: Trial) -> None:
+        best = search.best_first()
+        self.listener.tried(trial, best[0] if best else None, len(search.trials))
+
+    def _confirm(self, arena: Arena, search: Search, sizes: Sequence[int]) -> tuple[Confirmed | None, str]:
+        """The best of the finalists that is nowhere slower than stock; None, and why, if there is none. Of one that is
+        slower somewhere, what it would be without the parameter that makes it so, is one more finalist."""
+        waiting = [trial.settings for trial in search.best_first() if trial.settings and trial.score > 0][:FINALISTS]
+        seen, refused = list(waiting), []
+        while waiting and len(refused) < 2 * FINALISTS:
+            settings = waiting.pop(0)
+            try:
+                with arena.against(settings, sizes) as comparison:
+                    confirmed = self._measure_well(comparison, settings)
+            except Unfit as error:
+                refused.append(error.message)
+                continue
+            if not confirmed.slower:
+                return confirmed, ""
+            refused.append(_loss_text(confirmed))
+            if (mended := self._mended(arena, confirmed)) and mended not in seen:
+                waiting.insert(0, mended)
+                seen.append(mended)
+            if self.stopped:
+                break
+        return None, "; ".join(refused) or "nothing was faster than stock"
+
+    def _measure_well(self, comparison: Comparison, settings: Settings) -> Confirmed:
+        """A few pairs of each case, then more: of those that look slower than stock in any case, of those that might be
+        while there is time."""
+        assert self._deadline
+        comparison.measure(1 if self.stopped else FEWEST_PAIRS)
+        for _ in range((MOST_PAIRS - FEWEST_PAIRS) // MORE_PAIRS):
+            wanted = (lambda g: g.value < NEVER_BELOW) if self._deadline.over() else (lambda g: not g.harmless)
+            comparison.measure(MORE_PAIRS, [case for case, gain in comparison.gains().items() if wanted(gain)])
+        return Confirmed(settings, comparison.gains(), dict(comparison.found))
+
+    def _mended(self, arena: Arena, confirmed: Confirmed) -> Settings | None:
+        """The settings without the one parameter without which the slower cases are slower least, if that helps."""
+        cases = confirmed.slower
+        sizes = sorted({size for _, size in cases})
+        best: tuple[float, Settings] | None = None
+        for name in confirmed.settings:
+            left_out = {n: value for n, value in confirmed.settings.items() if n != name}
+            without = repaired(arena.knobs, left_out)
+            if not without or len(without) > len(left_out):
+                continue
+            try:
+                with arena.against(without, sizes) as comparison:
+                    comparison.measure(MORE_PAIRS, cases)
+                    worst = min(gain.value for gain in comparison.gains().values())
+            except Unfit:
+                continue
+            if best is None or worst > best[0]:
+                best = (worst, without)
+        return best[1] if best and best[0] >= NEVER_BELOW else None
+
+
+def _loss_text(confirmed: Confirmed) -> str:
+    pattern, size = min(confirmed.slower, key=lambda case: confirmed.gains[case].value)
+    return f"{pattern} of {format_bytes(size)} at {confirmed.gains[pattern, size].value:.2f} of stock's speed"
+
+
+def all_sizes(last_level_bytes: int) -> list[int]:
+    """1 B to four times the last-level cache: every power of two up to 16 MiB, then every other one."""
+    sizes = [1 << power for power in range(25)]
+    return sizes + [last_level_bytes, 4 * last_level_bytes] if last_level_bytes > sizes[-1] else sizes
+
+
+def rule_table(
+    knobs: KnobFile,
+    distance: str,
+    pair: tuple[int, int],
+    ranks: int,
+    chosen: Confirmed | None,
+    reason: str,
+    limits: Sequence[int],
+) -> RuleTable:
+    settings = chosen.settings if chosen else {}
+    table = RuleTable(
+        distance=distance,
+        pair=f"{pair[0]}-{pair[1]}",
+        parameters=settings,
+        reason=reason,
+        memory_per_rank_bytes=knobs.memory(settings, ranks),
+        at_ranks_per_node=ranks,
+    )
+    if chosen:
+        table.gain = _gain_table(geometric_mean(chosen.gains.values()))
+        for part in ranges(chosen.gains, limits):
+            table.range.append(
+                RangeTable(from_bytes=part.from_bytes, to_bytes=part.to_bytes, gain=_gain_table(part.gain))
+            )
+        table.point = [
+            _point(case, chosen) for case in sorted(chosen.gains, key=lambda c: (PATTERNS.index(c[0]), c[1]))
+        ]
+    return table
+
+
+def _point(case: Case, chosen: Confirmed) -> PointTable:
+    stock, tuned = (round(median(times), 1) for times in zip(*chosen.pairs[case], strict=True))
+    pattern, size = case
+    return PointTable(
+        pattern=pattern, size_bytes=size, stock_ns=stock, tuned_ns=tuned, gain=_gain_table(chosen.gains[case])
+    )
+
+
+def _gain_table(gain: Gain) -> GainTable:
+    return GainTable(value=round(gain.value, 4), low=round(gain.low, 4), high=round(gain.high, 4), n=gain.n)
+
+
+def tried_table(trials: Sequence[Trial]) -> TriedTable:
+    unfit = [f"{_short(t.settings)}: {t.reason}" for t in trials if t.state == "unfit"]
+    count = {state: sum(t.state == state for t in trials) for state in ("measured", "left")}
+    return TriedTable(**count, unfit=unfit)
+
+
+def _short(settings: Settings) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "stock"

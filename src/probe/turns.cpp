@@ -1,0 +1,125 @@
+#include "probe/turns.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+
+#include "probe/failure.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+// Lines from a FIFO, read without spinning and without MPI.
+class Commands {
+ public:
+  explicit Commands(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) abort_launch("plan", "cannot read commands from " + path + ": " + std::strerror(errno));
+  }
+  ~Commands() { close(fd_); }
+  Commands(const Commands&) = delete;
+  Commands& operator=(const Commands&) = delete;
+
+  // "end" when nobody is left to write.
+  std::string next() {
+    std::size_t end;
+    while ((end = pending_.find('\n')) == std::string::npos) {
+      char bytes[256];
+      const ssize_t n = read(fd_, bytes, sizeof bytes);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return "end";
+      pending_.append(bytes, static_cast<std::size_t>(n));
+    }
+    const std::string line = pending_.substr(0, end);
+    pending_.erase(0, end + 1);
+    return line;
+  }
+
+ private:
+  int fd_;
+  std::string pending_;
+};
+
+class Turns {
+ public:
+  Turns(Context& ctx, const Spec& spec, Emitter& emit)
+      : ctx_(ctx), spec_(spec), emit_(emit), scenario_(spec.make(ctx)), values_(spec.metrics.size()) {
+    std::vector<std::string> cases;
+    for (const auto& parameters : scenario_->cases()) cases.push_back(json_of(parameters));
+    emit_.line(JsonObject().add("type", "cases").add_raw("cases", json_array(cases)));
+  }
+
+  void take() {
+    Commands commands(ctx_.plan.turns + "." + std::to_string(ctx_.world_rank));
+    for (std::string line = commands.next(); line != "end"; line = commands.next()) {
+      std::istringstream words(line);
+      std::string verb;
+      std::size_t index = 0;
+      int count = 1;
+      words >> verb >> index >> count;
+      scenario_->select(index);
+      if (verb == "check") check(index);
+      if (verb == "visit") visit(index, count);
+    }
+  }
+
+ private:
+  static std::string json_of(const Parameters& parameters) {
+    JsonObject object;
+    for (const auto& [name, value] : parameters) {
+      if (const auto* text = std::get_if<std::string>(&value))
+        object.add(name, *text);
+      else
+        object.add(name, std::get<std::int64_t>(value));
+    }
+    return object.str();
+  }
+
+  void check(std::size_t index) {
+    scenario_->fill(1);
+    ctx_.start_line->wait();
+    scenario_->body(values_);
+    auto arrived = scenario_->arrived();
+    if (ctx_.plan.corrupt && !arrived.empty()) arrived[arrived.size() / 2] ^= std::byte{0x40};
+    const std::string problem = scenario_->problem(1);
+    int failed = problem.empty() ? ctx_.size : ctx_.rank;
+    MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MIN, ctx_.timed);
+    const std::string told = failed == ctx_.size   ? ""
+                             : failed == ctx_.rank ? problem
+                                                   : "rank " + std::to_string(failed) + " got wrong data";
+    emit_.line(JsonObject().add("type", "checked").add("case", static_cast<int>(index)).add("problem", told));
+  }
+
+  void visit(std::size_t index, int count) {
+    once();  // another job has used the caches
+    std::vector<double> samples;
+    const double before = ctx_.gauge.read();
+    for (int i = 0; i < count; ++i) samples.push_back(once() / ctx_.ticks_per_ns);
+    const double slowdown = ctx_.gauge.slowdown(std::max(before, ctx_.gauge.read()));
+    JsonObject line;
+    line.add("type", "visit").add("case", static_cast<int>(index)).add("slowdown", slowdown);
+    emit_.line(line.add("samples", std::span<const double>(samples)));
+  }
+
+  double once() {
+    scenario_->prepare();
+    ctx_.start_line->wait();
+    scenario_->body(values_);
+    return values_[0];
+  }
+
+  Context& ctx_;
+  const Spec& spec_;
+  Emitter& emit_;
+  std::unique_ptr<Scenario> scenario_;
+  std::vector<double> values_;
+};
+
+}  // namespace
+
+void take_turns(Context& ctx, const Spec& spec, Emitter& emit) { Turns(ctx, spec, emit).take(); }
+
+}  // namespace nearfield::probe

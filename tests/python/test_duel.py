@@ -1,0 +1,103 @@
+"""Do two jobs take turns on the same cores, and is every way in which one can fail told apart and cleaned up?"""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from probing import living
+
+from nearfield import mpi
+from nearfield.mpi import Installation
+from nearfield.topology import Topology
+from nearfield.tune import duel
+from nearfield.tune.arena import PATTERNS
+from nearfield.tune.duel import Contestant, Unfit, messages, pairs
+from nearfield.tune.gains import gain
+
+pytestmark = [pytest.mark.mpi, pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
+SIZES = [8, 4096, 1 << 20]
+
+
+def contestant(inst: Installation, environment: dict[str, str] | None = None, corrupt: bool = False) -> Contestant:
+    topology = Topology.live()
+    pair = next(iter(topology.representatives().values()))
+    return Contestant(inst, mpi.program(inst), topology, pair, SIZES, environment or {}, corrupt=corrupt)
+
+
+def ranks() -> list[int]:
+    return [p.pid for p in living() if p.words[0].endswith("nearfield-probe") and "nearfield-tune-" in p.words[1]]
+
+
+def test_equals_are_equal(installation: Installation) -> None:
+    """Is a job against its like neither faster nor slower as far as pairs can tell, and do both end without a trace?"""
+    before = mpi.snapshot_shm()
+    with contestant(installation) as one, contestant(installation) as other:
+        assert set(one.cases) == {(pattern, size) for pattern in PATTERNS for size in SIZES}
+        for case in one.cases:
+            one.check(case)
+            found = gain(pairs(one, other, case, 6))
+            assert 0 < found.low <= found.high
+            assert not found.low > 2 and not found.high < 0.5, (case, found)
+    assert ranks() == []
+    assert mpi.remove_stale_shm(before) == []
+
+
+def test_who_waits_sleeps(installation: Installation) -> None:
+    """Does a job that is not its turn leave the cores to the other?"""
+    with contestant(installation) as one:
+        one.visit(("pingpong", 8), 1)
+        before = cpu_seconds(ranks())
+        time.sleep(1.0)
+        assert cpu_seconds(ranks()) - before < 0.2
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    ticks = [sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13])) for pid in pids]
+    assert len(ticks) == 2
+    return sum(ticks) / os.sysconf("SC_CLK_TCK")
+
+
+def test_damaged_data_is_unfit(installation: Installation) -> None:
+    with contestant(installation, corrupt=True) as one:
+        for case in one.cases:
+            with pytest.raises(Unfit, match="damages data"):
+                one.check(case)
+
+
+def test_what_does_not_start_is_unfit(installation: Installation) -> None:
+    """Is the reason that the MPI gives in the error?"""
+    wrong = {
+        "OMPI_MCA_pml": "none-such", "MPIR_CVAR_CH4_NETMOD": "none-such", "UCX_TLS": "none-such",
+        "I_MPI_FABRICS": "ofi", "I_MPI_OFI_PROVIDER": "none-such",
+    }  # fmt: skip
+    with pytest.raises(Unfit, match="does not start"), contestant(installation, wrong):
+        pass
+    assert ranks() == []
+
+
+def test_what_hangs_or_dies_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a job without an answer given up after the limit, one that was killed at once, and nothing left of both?"""
+    monkeypatch.setattr(duel, "TURN_LIMIT_S", 2.0)
+    with contestant(installation) as one:
+        stopped = ranks()
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(Unfit, match="hangs"):
+            one.visit(("stream", 8), 1)
+    assert ranks() == []
+    with contestant(installation) as one:
+        with suppress(ProcessLookupError):
+            os.kill(ranks()[-1], signal.SIGKILL)
+        with pytest.raises(Unfit, match="dies|hangs"):
+            one.visit(("exchange", 1 << 20), 1)
+    assert ranks() == []
+
+
+def test_messages_are_counted_as_the_engine_sends_them() -> None:
+    """One ping-pong is two messages; windows hold 256 KiB, one message at least and 32 at most."""
+    assert [messages((p, 8)) for p in PATTERNS] == [64, 32, 32]
+    assert [messages((p, 64 << 10)) for p in PATTERNS] == [8, 4, 4]
+    assert [messages((p, 16 << 20)) for p in PATTERNS] == [2, 1, 1]

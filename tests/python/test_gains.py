@@ -1,0 +1,58 @@
+"""Is what a setting gains computed right from pairs of times?"""
+
+import math
+
+import pytest
+
+from nearfield.tune.gains import Gain, gain, geometric_mean, ranges, score
+
+
+def sure(value: float) -> Gain:
+    return Gain(value, value * 0.99, value * 1.01, 10)
+
+
+def test_a_gain_is_stock_over_tuned() -> None:
+    """Is twice as fast 2, with an interval that holds all but the outermost ratios?"""
+    found = gain([(200.0, 100.0), (210.0, 100.0), (190.0, 100.0)] * 4)
+    assert found.value == pytest.approx(2.0)
+    assert 1.9 <= found.low <= found.value <= found.high <= 2.1
+    assert found.n == 12
+
+
+def test_a_machine_that_changes_speed_changes_no_gain() -> None:
+    """Do pairs cancel what slows both?"""
+    found = gain([(200.0 * speed, 100.0 * speed) for speed in (1, 3, 1, 2, 5, 1, 2)])
+    assert (found.low, found.value, found.high) == pytest.approx((2, 2, 2))
+
+
+def test_slower_needs_both_amount_and_certainty() -> None:
+    assert Gain(0.9, 0.8, 0.95, 10).slower
+    assert not Gain(0.9, 0.8, 1.02, 10).slower, "may be chance"
+    assert not Gain(0.98, 0.975, 0.99, 10).slower, "too little to count"
+    assert Gain(0.99, 0.98, 1.0, 10).harmless
+    assert not Gain(1.2, 0.9, 1.5, 10).harmless
+
+
+def test_the_mean_is_geometric() -> None:
+    """Does half and twice as fast make none, with an interval narrower than any of its parts'?"""
+    mean = geometric_mean([sure(2.0), sure(0.5)])
+    assert mean.value == pytest.approx(1.0)
+    assert mean.high / mean.low < 1.01 / 0.99
+    with pytest.raises(ValueError, match="no gains"):
+        geometric_mean([])
+
+
+def test_a_loss_outweighs_the_gain_that_pays_for_it() -> None:
+    """Does a setting that doubles one size and halves another score below one that changes nothing?"""
+    cases = [("pingpong", 8), ("pingpong", 4096)]
+    assert score(dict(zip(cases, [sure(1.0), sure(1.0)], strict=True))) == 0
+    assert score(dict(zip(cases, [sure(2.0), sure(0.5)], strict=True))) < 0
+    assert score(dict(zip(cases, [sure(2.0), sure(0.98)], strict=True))) == pytest.approx(math.log(2 * 0.98) / 2)
+
+
+def test_ranges_cover_every_size_once() -> None:
+    """Is each size in one range, whatever the limits?"""
+    gains = {(pattern, 1 << power): sure(1.0 + power) for power in range(12) for pattern in ("pingpong", "stream")}
+    found = ranges(gains, [4, 64, 1 << 20])
+    assert [(r.from_bytes, r.to_bytes) for r in found] == [(1, 4), (8, 64), (128, 2048)]
+    assert sum(r.gain.n for r in found) == sum(g.n for g in gains.values())

@@ -1,0 +1,89 @@
+"""Are rules kept whole, checked as people may have edited them, and refused where they do not belong?"""
+
+from pathlib import Path
+
+import pytest
+from tuning import rules_for, write
+
+from nearfield import mpi
+from nearfield.errors import NearfieldError
+from nearfield.tune.apply import application
+from nearfield.tune.formats import FORMATS
+from nearfield.tune.rules import load_rules, mismatches
+
+INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
+SETTINGS = {"eager_limit": 65536, "max_send_size": 131072, "single_copy": "none"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path, rules_for(INST, "ob1 / sm", SETTINGS))
+
+
+def test_what_is_saved_is_loaded(file: Path) -> None:
+    assert load_rules(file) == rules_for(INST, "ob1 / sm", SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("eager_limit = 65536", "eager_limit = 65536000000", "must be between"),
+        ("eager_limit = 65536", "eager_limmit = 65536", "unknown parameter 'eager_limmit'"),
+        ("eager_limit = 65536", "eager_limit = 262144", "max_send_size >= eager_limit does not hold"),
+        ('single_copy = "none"', 'single_copy = "knem"', "must be 'kernel' or 'none'"),
+        ('distance = "', 'distanze = "', "did you mean 'distance'"),
+        ("schema_version = 1", "schema_version = 99", "newer"),
+        ("[mpi]", "[mpi", "rules.toml"),
+        ('family = "openmpi"', 'family = "lam"', "knows no parameters of lam"),
+        ("cores = ", 'cores = "many" # ', "cores"),
+    ],
+)
+def test_a_bad_file_is_refused(file: Path, old: str, new: str, words: str) -> None:
+    """Does every kind of damage and bad hand edit end with an error that names it?"""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(NearfieldError) as caught:
+        load_rules(file)
+    assert words in caught.value.message + caught.value.remedy
+
+
+def test_a_truncated_or_binary_file_is_refused(file: Path) -> None:
+    for content in (b"\xff\xfe\x00", b"", file.read_bytes()[:200]):
+        file.write_bytes(content)
+        with pytest.raises(NearfieldError):
+            load_rules(file)
+
+
+def test_rules_of_another_mpi_or_machine_do_not_fit(file: Path) -> None:
+    """Is each difference named, and a patch level of the same MPI none?"""
+    rules = load_rules(file)
+    assert mismatches(rules, "openmpi", "5.0.10", rules.machine) == []
+    assert "runs under mpich" in mismatches(rules, "mpich", "5.0.2", rules.machine)[0]
+    assert "runs under 4.1.4" in mismatches(rules, "openmpi", "4.1.4", rules.machine)[0]
+    other = rules.machine.model_copy(update={"cpu_model": "Another CPU", "cache_bytes": [1, 2]})
+    assert len(mismatches(rules, "openmpi", "5.0.11", other)) == 2
+
+
+def test_what_the_user_has_set_stays(file: Path) -> None:
+    """Are the user's own variables kept, and is that told?"""
+    name = "OMPI_MCA_btl_sm_eager_limit"
+    made = application(load_rules(file), here={name: "1234"})
+    assert name not in made.environment
+    assert any("1234 stays" in note for note in made.notes)
+    assert made.environment["OMPI_MCA_smsc"] == "^cma,xpmem,knem"
+
+
+def test_rules_without_parameters_set_nothing(tmp_path: Path) -> None:
+    made = application(rules_for(INST, "ob1 / sm", {}), here={})
+    assert made.environment == {} and "stock is best" in made.notes[0]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_says_all_that_is_set(file: Path, name: str) -> None:
+    """Does each exported file hold each value, and comments only where its language has comments?"""
+    environment = application(load_rules(file), here={}).environment
+    text = FORMATS[name].write("openmpi", ["a comment"], environment)
+    assert text is not None and "# a comment" in text
+    for variable, value in environment.items():
+        assert any(variable.removeprefix("OMPI_MCA_") in line and value in line for line in text.splitlines())

@@ -1,0 +1,167 @@
+"""Do unmodified programs get what the rules say, or run as before, or not at all?"""
+
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tuning import NEARFIELD, nearfield, rules_for, write
+
+from nearfield import mpi
+from nearfield.mpi import Installation, launch_command
+from nearfield.tune.knobs import find_knobs
+from nearfield.tune.recognise import of_launcher, of_program, recognise
+from nearfield.tune.rules import Rules
+
+pytestmark = pytest.mark.mpi
+
+
+def transport(inst: Installation) -> str:
+    carrier, reason = mpi.transport_or_reason(inst)
+    assert carrier, reason
+    return carrier
+
+
+def no_single_copy(inst: Installation) -> Rules:
+    """Rules that make the kernel copy nothing; for Intel MPI, which has no knob for that, any."""
+    knobs = find_knobs(inst.family, inst.version, transport(inst))
+    names = {knob.name for knob in knobs.knob}
+    if "cma_threshold" in names:
+        settings = {"cma_threshold": 2147483647}
+    else:
+        settings = {"single_copy": "none"} if "single_copy" in names else {"fwd_size": 32768}
+    return rules_for(inst, transport(inst), settings)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_an_unmodified_program_is_tuned(installation: Installation, tmp_path: Path) -> None:
+    """Does the same command line send by other means under `nearfield run`, and does -v say what was set?"""
+    file = write(tmp_path, no_single_copy(installation))
+    argv, env = launch_command(installation, [str(mpi.program(installation)), "--transport-probe"], 2)
+    stock = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+    tuned = nearfield("run", "-v", "--rules", file, "--", *argv, env=env)
+    assert tuned.code == 0, tuned.err
+    assert " = " in tuned.words
+    if installation.family != "intel":
+        assert "single_copies 0 -" in tuned.out
+        assert "single_copies 0 -" not in stock.stdout, "stock copies by the kernel here, or this test shows nothing"
+
+
+def test_the_launcher_and_the_program_tell_the_mpi(installation: Installation) -> None:
+    engine = str(mpi.program(installation))
+    for found in (
+        of_launcher([str(installation.launcher), "-n", "2", "true"]),
+        of_program(["srun", "-n", "2", engine]),
+        recognise([str(installation.launcher), "-n", "2", "python3", "app.py"]),
+    ):
+        assert found and (found.family, found.version) == (installation.family, installation.version)
+    assert of_program(["srun", "sh", "-c", engine]) is None
+
+
+def test_a_program_of_another_mpi_is_refused(installations: list[Installation], tmp_path: Path) -> None:
+    """Is the classic mistake, the launcher of one MPI with a program of another, told before it is made?"""
+    families = {inst.family: inst for inst in installations}
+    if len(families) < 2:
+        pytest.skip("one family of MPI here")
+    first, second = list(families.values())[:2]
+    file = write(tmp_path, rules_for(first, transport(first), {}))
+    done = nearfield("run", "--rules", file, "--", first.launcher, "-n", "1", mpi.program(second), "--describe")
+    assert done.code == 3 and "each rank would be alone" in done.words
+
+
+def test_rules_for_another_mpi_are_refused_unless_forced(installation: Installation, tmp_path: Path) -> None:
+    knobs = {"openmpi": ("mpich", "5.0.2", "ch4 / posix"), "mpich": ("openmpi", "5.0.11", "ob1 / sm")}
+    family, version, carrier = knobs.get(installation.family, knobs["mpich"])
+    other = Installation(f"{family}-{version}", family, version, Path("/"), Path("/"), Path("/"), "made up")
+    file = write(tmp_path, rules_for(other, carrier, {}))
+    argv, env = launch_command(installation, ["true"], 1)
+    refused = nearfield("run", "--rules", file, "--", *argv, env=env)
+    assert refused.code == 2 and f"they are for {family}" in refused.words and "--force" in refused.words
+    assert nearfield("run", "--force", "--rules", file, "--", *argv, env=env).code == 0
+
+
+@pytest.fixture
+def rules(installations: list[Installation], tmp_path: Path) -> Path:
+    inst = next(i for i in installations if i.family == "openmpi" and i.version.startswith("5"))
+    return write(tmp_path, rules_for(inst, "ob1 / sm", {"eager_limit": 32768}))
+
+
+def sh(text: str) -> list[str]:
+    return ["--force", "--", "sh", "-c", text]
+
+
+def test_run_is_transparent(rules: Path) -> None:
+    """Are standard streams, exit code, arguments and signals those of the program itself?"""
+    command = [*NEARFIELD, "run", "--rules", str(rules), *sh('read line; echo "got $line"; echo bad >&2; exit 7')]
+    done = subprocess.run(command, input="words\n", capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "got words\n", "bad\n")
+    killed = subprocess.run([*NEARFIELD, "run", "--rules", str(rules), *sh("kill -TERM $$")], timeout=30)
+    assert killed.returncode == -15
+
+
+def test_options_of_the_launcher_are_its_own(rules: Path) -> None:
+    """Does `-n` or `-v` after the command belong to the command, with or without `--`?"""
+    for dashes in ([], ["--"]):
+        done = nearfield("run", "--force", "--rules", rules, *dashes, "echo", "-v", "-n", "--force")
+        assert done.code == 0 and "-v -n --force" in done.out
+
+
+def test_missing_commands_and_rules_are_told(rules: Path, tmp_path: Path) -> None:
+    assert "no command 'no-such'" in nearfield("run", "--rules", rules, "--", "no-such").words
+    assert "no rules at" in nearfield("run", "--rules", tmp_path / "none.toml", "--", "true").words
+    assert "tells which MPI" in nearfield("run", "--rules", rules, "--", "true").words
+
+
+def test_compare_says_what_tuning_is_worth(rules: Path) -> None:
+    """By a number that the program prints: is the ratio right, and turned around where higher is better?"""
+    text = "echo value ${OMPI_MCA_btl_sm_eager_limit:-4096}"
+    metric = ["-n", "6", "--rules", rules, "--metric", r"value (\d+)"]
+    slower = nearfield("compare", *metric, *sh(text))
+    assert slower.code == 0 and "tuned is slower: 0.125x of stock (0.125 to 0.125, n = 6)" in slower.out
+    faster = nearfield("compare", *metric, "--higher-is-better", *sh(text))
+    assert "tuned is faster: 8.000x" in faster.out
+    assert "too few runs" in nearfield("compare", *metric[2:], "-n", "2", *sh(text)).out
+
+
+def test_compare_tells_what_went_wrong(rules: Path) -> None:
+    """Which run failed and how; a metric that is not printed, or no expression, or no number."""
+    only_tuned = sh('test -z "$OMPI_MCA_btl_sm_eager_limit" || { echo broken; exit 3; }')
+    failed = nearfield("compare", "--rules", rules, *only_tuned)
+    assert failed.code == 5 and "the tuned run ended with exit code 3: broken" in failed.words
+    for metric, words in (
+        ("(x+)", "nothing that fits"),
+        ("(", "no regular"),
+        ("x", "one group"),
+        ("(a)b", "no number"),
+    ):
+        done = nearfield("compare", "--rules", rules, "--metric", metric, *sh("echo ab"))
+        assert done.code != 0 and words in done.words
+
+
+def test_export_is_what_run_sets(rules: Path) -> None:
+    """Does sourcing the exported file set the same, and does every wrong request end in a reason?"""
+    text = nearfield("export", "--rules", rules, "--format", "env").out
+    shown = subprocess.run(["sh", "-c", f"{text}\nenv"], capture_output=True, text=True).stdout
+    assert "OMPI_MCA_btl_sm_eager_limit=32768" in shown.splitlines()
+    conf = nearfield("export", "--rules", rules, "--for", "openmpi", "--format", "conf").out
+    assert "btl_sm_eager_limit = 32768" in conf.splitlines()
+    assert "are for openmpi, not mpich" in nearfield("export", "--rules", rules, "--for", "mpich").words
+    assert "unknown format" in nearfield("export", "--rules", rules, "--format", "yaml").words
+    slurm = nearfield("export", "--rules", rules, "--format", "slurm").out
+    printed = subprocess.run(["sh", "-c", slurm], capture_output=True, text=True).stdout
+    assert printed == "export OMPI_MCA_btl_sm_eager_limit=32768\n"
+
+
+@pytest.mark.skipif(not shutil.which("ompi_info"), reason="no Open MPI on PATH")
+def test_open_mpi_reads_the_exported_file(rules: Path, tmp_path: Path) -> None:
+    """Does Open MPI itself take the exported defaults file as it is?"""
+    file = tmp_path / "params.conf"
+    assert nearfield("export", "--rules", rules, "--format", "conf", "-o", file).code == 0
+    text = file.read_text().replace("btl_sm_", "btl_vader_")  # the one on PATH may be 4.1
+    file.write_text(text)
+    env = {**os.environ, "OMPI_MCA_mca_base_param_files": str(file)}
+    command = "ompi_info --param btl all --level 9 --parsable"
+    shown = subprocess.run(shlex.split(command), env=env, capture_output=True, text=True, timeout=60).stdout
+    assert "btl_vader_eager_limit:value:32768" in shown or "btl_sm_eager_limit:value:32768" in shown

@@ -1,0 +1,67 @@
+"""Does `nearfield tune` find rules that hold, whatever happens meanwhile?"""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tuning import NEARFIELD, nearfield
+
+from nearfield.mpi import Installation
+from nearfield.tune.rules import load_rules
+
+pytestmark = [pytest.mark.mpi, pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
+SHORT = ("--budget", "8", "--sizes", "8,16KiB,1MiB")
+
+
+def test_rules_are_found(installation: Installation, tmp_path: Path) -> None:
+    """With every MPI: are there rules, with parameters that gain or the reason for none, and a word for a person?"""
+    out = tmp_path / "rules.toml"
+    done = nearfield("tune", "--mpi", installation.name, *SHORT, "-o", out)
+    assert done.code == 0, done.err
+    rules = load_rules(out)
+    assert (rules.mpi.family, rules.mpi.version) == (installation.family, installation.version)
+    assert rules.tried.measured >= 1
+    for rule in rules.rule:
+        assert bool(rule.parameters) != bool(rule.reason)
+        assert rule.distance in done.out
+        if rule.parameters:
+            assert rule.gain and not any(p.gain.value < 0.97 and p.gain.high < 1 for p in rule.point)
+            assert {p.size_bytes for p in rule.point} == {8, 16 << 10, 1 << 20}
+
+
+def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
+    """Is there a whole rules file soon after Ctrl-C, and none after a second one?"""
+    for presses in (1, 2):
+        out = tmp_path / f"rules-{presses}.toml"
+        command = [*NEARFIELD, "tune", "--budget", "300", "--sizes", "8,64KiB", "-o", str(out)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(8)
+        for _ in range(presses):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        _, err = process.communicate(timeout=60)
+        assert "Traceback" not in err, err
+        assert (process.returncode, out.exists()) == ((0, True) if presses == 1 else (130, False)), err
+    load_rules(tmp_path / "rules-1.toml")
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_the_search(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path, tmp_path / "file" / "rules.toml"):
+        started = time.monotonic()
+        done = nearfield("tune", "-o", out)
+        assert done.code in (2, 4) and str(out) in done.words
+        assert time.monotonic() - started < 10
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    """Does a small bound keep every setting that needs more from being tried or chosen?"""
+    out = tmp_path / "rules.toml"
+    done = nearfield("tune", "--memory", "1MiB", *SHORT, "-o", out)
+    assert done.code == 0, done.err
+    rules = load_rules(out)
+    stock = rules.knobs().memory({}, 2)
+    assert all(rule.memory_per_rank_bytes <= stock for rule in rules.rule)
