@@ -1,4 +1,4 @@
-# make demo   set everything up, measure this machine for a minute and a half, write a report
+# make demo   set everything up, measure this machine, tune its MPI (two and a half minutes together), write a report
 # make test   everything that CI runs
 PYTHON ?= python3
 VENV   := .venv
@@ -9,6 +9,7 @@ NATIVE := $(shell find src/base src/topology src/python -type f) CMakeLists.txt
 .PHONY: demo test bench lint clean
 demo: $(VENV)/.installed
 	$(NF) probe --quick --out demo-profile --overwrite
+	$(NF) tune --budget 45 --out demo-profile/rules.toml
 	$(NF) report demo-profile
 
 test: $(VENV)/.test

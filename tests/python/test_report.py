@@ -23,10 +23,13 @@ from nearfield.report.core_pairs import heat_map, pairs_table
 from nearfield.report.markup import embedded_json, text
 from nearfield.report.page import render
 from nearfield.report.plots import SCENARIOS, sections
+from nearfield.report.tuned import tuned_findings
 from nearfield.topology import Topology
+from nearfield.tune.rules import load_rules
 
 DATA = Path(__file__).parents[1] / "data"
 QUIET = load(DATA / "epyc-vm-quiet")
+RULES = DATA / "rules" / "openmpi-5.0.11.toml"
 
 app = typer.Typer()
 app.command()(command)
@@ -165,6 +168,33 @@ def test_both_baselines_are_in_the_pollution_plot() -> None:
     chart = charts_of(render(profile(rows)))["pollution"]
     names = {t["name"] for t in chart["variants"][0]["data"]}
     assert {"no call, in the cache", "no call, in memory"} < names and len(names) == 4
+
+
+def test_stock_against_tuned_is_on_the_page_with_the_line_that_applies_it() -> None:
+    """Is the factor the first finding, the gain drawn as it was measured, and what to set there to copy?"""
+    rules = load_rules(RULES)
+    page = render(QUIET, rules)
+    assert page.index("as fast when tuned") < page.index("of what the caches allow")
+    assert "export OMPI_MCA_btl_sm_eager_limit=65536" in page
+    drawn = trace(charts_of(page)["tuned-gain"], "ping-pong")
+    measured = {p.size_bytes: p.gain.value for p in rules.rule[0].point if p.pattern == "pingpong"}
+    assert dict(zip(drawn["x"], drawn["y"], strict=True)) == measured
+    assert "tuned" not in own_part(render(QUIET)).split("<footer")[0].replace("tuned-", "")
+
+
+def test_rules_that_found_nothing_say_so() -> None:
+    """Without a gain: no finding, and the reason where the plots would be."""
+    rules = load_rules(RULES)
+    rules.rule[0] = rules.rule[0].model_copy(update={"parameters": {}, "reason": "all lose", "range": [], "point": []})
+    assert tuned_findings(rules) == []
+    assert "stock is best (all lose)" in render(QUIET, rules)
+
+
+def test_rules_of_another_mpi_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "rules.toml"
+    other.write_text(RULES.read_text().replace('version = "5.0.11"', 'version = "5.0.3"'))
+    with pytest.raises(UsageError, match="5.0.3, the profile of"):
+        run(DATA / "epyc-vm-quiet", "--rules", other, "-o", tmp_path / "report.html")
 
 
 def test_a_scenario_of_the_future_gets_a_plot() -> None:

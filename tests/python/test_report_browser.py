@@ -13,6 +13,7 @@ from report_profiles import HERE, KIB, message, profile
 
 from nearfield.profile import load
 from nearfield.report.page import write
+from nearfield.tune.rules import load_rules
 
 webdriver = pytest.importorskip("selenium.webdriver")
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
@@ -42,7 +43,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 @pytest.fixture(scope="module")
 def real_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(load(DATA / "epyc-vm-quiet"), tmp_path_factory.mktemp("page") / "report.html")
+    rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
+    return write(load(DATA / "epyc-vm-quiet"), tmp_path_factory.mktemp("page") / "report.html", rules)
 
 
 @pytest.fixture(scope="module")

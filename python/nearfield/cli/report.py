@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from nearfield.errors import UsageError
-from nearfield.profile import find_profile, load
+from nearfield.profile import Profile, find_profile, load
 from nearfield.report.findings import Finding, findings
+from nearfield.report.tuned import tuned_findings
+from nearfield.tune.rules import Rules, load_rules
 
 TOLD = 4  # findings in the terminal
 
@@ -26,18 +28,38 @@ def command(
         Path | None,
         typer.Option("-o", "--out", metavar="FILE", help="Default: report.html in the profile's folder."),
     ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option("--rules", metavar="FILE", help="Add stock against tuned. Default: rules.toml in that folder."),
+    ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained HTML page about a profile: findings, rules, plots, provenance."""
     from nearfield.report.page import write  # plotly takes a while to import, and other verbs do not need it
 
     loaded = load(find_profile(profile))
-    path = write(loaded, _target(loaded.path, out))
+    tuned = _rules_of(loaded, rules)
+    path = write(loaded, _target(loaded.path, out), tuned)
     console = Console(highlight=False, soft_wrap=not Console().is_terminal)
-    _tell(console, findings(loaded))
+    _tell(console, [*tuned_findings(tuned), *findings(loaded)])
     console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
     if open_it and not webbrowser.open(path.resolve().as_uri()):
         console.print(Text("no browser could be opened; open that file in one", style="yellow"))
+
+
+def _rules_of(profile: Profile, given: Path | None) -> Rules | None:
+    """As given, else those in the profile's folder. UsageError if they are for another MPI than was measured."""
+    path = given or profile.path / "rules.toml"
+    if given is None and not path.exists():
+        return None
+    rules = load_rules(path)
+    measured = (profile.run.mpi.family, profile.run.mpi.version)
+    if (rules.mpi.family, rules.mpi.version) != measured:
+        raise UsageError(
+            f"{path} is for {rules.mpi.family} {rules.mpi.version}, the profile of {' '.join(measured)}",
+            "give the rules of that MPI with --rules",
+        )
+    return rules
 
 
 def _target(folder: Path, out: Path | None) -> Path:

@@ -18,6 +18,8 @@ from nearfield.report.markup import embedded_json, raw, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
+from nearfield.report.tuned import tuned_findings, tuned_html, tuned_section
+from nearfield.tune.rules import Rules
 from nearfield.units import format_bytes
 
 FIRST = 6  # findings that are shown without asking
@@ -25,9 +27,9 @@ _LEVELS = {"loss": "time lost", "good": "good as it is"}
 _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI"}
 
 
-def render(profile: Profile) -> str:
-    """The whole page. Pure but for reading the package's own files."""
-    parts = sections(narrowed(profile))
+def render(profile: Profile, tuned: Rules | None = None) -> str:
+    """The whole page. Pure but for reading the package's own files. `tuned`: what `tune` found for this MPI."""
+    parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
     slots = {
@@ -37,11 +39,11 @@ def render(profile: Profile) -> str:
         "banner": _banner(profile),
         "navigation": _navigation(parts),
         "place": _place_selector(profile),
-        "findings": _findings(findings(profile)),
+        "findings": _findings([*tuned_findings(tuned), *findings(profile)]),
         "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
         "machine": topology_boxes.draw(profile),
         "pairs": "".join(map(_chart, heat)) + core_pairs.pairs_table(profile),
-        "scenarios": "".join(map(_section, parts)),
+        "scenarios": "".join(_section(part, tuned) for part in parts),
         "provenance": provenance.blocks(profile),
         "footer": raw(f"nearfield {__version__}"),
         "charts": embedded_json({"label": _label(profile), "charts": [c.as_dict() for c in charts]}),
@@ -51,9 +53,9 @@ def render(profile: Profile) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], _asset("template.html"))
 
 
-def write(profile: Profile, path: Path) -> Path:
+def write(profile: Profile, path: Path, tuned: Rules | None = None) -> Path:
     """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    page = render(profile).encode()
+    page = render(profile, tuned).encode()
     new = path.with_name(f".{path.name}.new")
     try:
         new.write_bytes(page)
@@ -144,12 +146,13 @@ def _rule(rule: Rule) -> str:
     return tag("li", body + tag("p", text(rule.advice)) + tag("p", text(rule.evidence), class_="quiet"))
 
 
-def _section(section: Section) -> str:
+def _section(section: Section, tuned: Rules | None) -> str:
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
     skipped = "".join(tag("p", f"Not measured: {text(reason)}.", class_="skipped") for reason in section.skipped)
     if not section.charts and not section.skipped:
         skipped = tag("p", "Nothing was measured here: every record is without a value.", class_="skipped")
-    body = tag("h2", text(section.title)) + summary + skipped + "".join(map(_chart, section.charts))
+    apply = tuned_html(tuned) if tuned and section.scenario == "tuned" else ""
+    body = tag("h2", text(section.title)) + summary + apply + skipped + "".join(map(_chart, section.charts))
     return tag("section", body, id=f"s-{section.scenario}")
 
 

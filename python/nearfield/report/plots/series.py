@@ -20,6 +20,7 @@ FORMATS: dict[str, Callable[[float], str]] = {
     "bytes": lambda value: format_bytes(value, digits=3),
     "ns/MiB": lambda value: f"{format_ns(value)} per MiB",
     "us": lambda value: format_ns(value * 1e3),
+    "factor": lambda value: f"{value:.2f}x",
     "count/MiB": lambda value: f"{float(f'{value:.3g}'):g} per MiB",
 }
 

@@ -1,0 +1,67 @@
+"""Stock against tuned: bandwidth of both and the gain, by size, as `tune` measured them in turn."""
+
+from __future__ import annotations
+
+from nearfield.report.evidence import Curve, Point
+from nearfield.report.plots.axes import bytes_axis, layout, linear_axis
+from nearfield.report.plots.chart import Chart, Variant
+from nearfield.report.plots.series import Style, line, style
+from nearfield.tune.rules import PointTable, Rules, RuleTable
+
+TITLE = "Stock against tuned"
+SHORT = "Tuned"
+_PATTERNS = {"pingpong": "ping-pong", "stream": "stream, one way", "exchange": "exchange, both ways"}
+_STOCK, _TUNED = Style("@s4", "dash", "square"), Style("@s1")
+
+
+def charts(rules: Rules) -> list[Chart]:
+    found = [rule for rule in rules.rule if rule.point]
+    if not found:
+        return []
+    bandwidth = [variant for rule in found for variant in _bandwidths(rule)]
+    gains = [Variant(_choice(rule), _gains(rule)) for rule in found]
+    caption = (
+        "Message size over time per message, sender's data just written. Stock and tuned jobs were on the same cores "
+        "at once and measured in turn."
+    )
+    gain_caption = "Stock's time over the tuned one, pair by pair: above 1 is faster. Median and 95 % interval."
+    return [
+        Chart("tuned-bandwidth", "Bandwidth", caption, bandwidth),
+        Chart("tuned-gain", "Gain", gain_caption, gains),
+    ]
+
+
+def _choice(rule: RuleTable) -> dict[str, str]:
+    return {"distance": rule.distance}
+
+
+def _bandwidths(rule: RuleTable) -> list[Variant]:
+    variants = []
+    for pattern, name in _PATTERNS.items():
+        points = [p for p in rule.point if p.pattern == pattern]
+        stock: Curve = {p.size_bytes: _rate(p, p.stock_ns) for p in points}
+        tuned: Curve = {p.size_bytes: _rate(p, p.tuned_ns) for p in points}
+        traces = line("stock", stock, _STOCK) + line("tuned", tuned, _TUNED)
+        figure = {"data": traces, "layout": layout(bytes_axis(stock, "message size"), linear_axis("bandwidth (GB/s)"))}
+        variants.append(Variant({**_choice(rule), "pattern": name}, figure))
+    return variants
+
+
+def _gains(rule: RuleTable) -> dict[str, object]:
+    traces = []
+    for i, (pattern, name) in enumerate(_PATTERNS.items()):
+        points: Curve = {
+            p.size_bytes: Point(p.gain.value, p.gain.low, p.gain.high, p.gain.n, True, unit="factor")
+            for p in rule.point
+            if p.pattern == pattern
+        }
+        traces += line(name, points, style(i))
+    sizes = {p.size_bytes for p in rule.point}
+    highest = max(p.gain.value for p in rule.point)
+    axis = linear_axis("times as fast as stock", range=[0, 1.15 * highest])  # a band may reach far beyond
+    return {"data": traces, "layout": layout(bytes_axis(sizes, "message size"), axis)}
+
+
+def _rate(point: PointTable, time_ns: float) -> Point:
+    rate = point.size_bytes / time_ns
+    return Point(rate, rate, rate, point.gain.n, True, unit="GB/s")

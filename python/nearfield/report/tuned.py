@@ -1,0 +1,82 @@
+"""What rules say on the page: the factor, and the one line that applies it."""
+
+from __future__ import annotations
+
+from nearfield.report.findings import Finding
+from nearfield.report.markup import raw, table, tag, text
+from nearfield.report.plots import Section, tuned
+from nearfield.report.words import sentence
+from nearfield.tune.gains import Gain, geometric_mean
+from nearfield.tune.rules import GainTable, RangeTable, Rules, RuleTable
+from nearfield.units import format_bytes
+
+WORTH_TELLING = 1.05
+
+
+def tuned_findings(rules: Rules | None) -> list[Finding]:
+    """How much faster the same programs could be, where it gains most."""
+    found = []
+    for rule in rules.rule if rules else []:
+        gaining = [one for one in rule.range if one.gain.low > WORTH_TELLING]
+        if not gaining:
+            continue
+        best = max(gaining, key=lambda one: one.gain.value)
+        where = f"between cores of distance {rule.distance}, " if rules and len(rules.rule) > 1 else ""
+        found.append(
+            Finding(
+                topic="tuned",
+                title=f"{best.gain.value:.1f}x as fast when tuned",
+                statement=sentence(
+                    f"{where}messages from {_span(best)} are {best.gain.value:.2f} times as fast with other "
+                    f"parameters of this MPI ({best.gain.low:.2f} to {best.gain.high:.2f}); no size is slower."
+                ),
+                level="loss",
+                action="Run programs as they are: nearfield run -- mpirun ...",
+                numbers={"gain": best.gain.value, "from_bytes": best.from_bytes, "to_bytes": best.to_bytes},
+                weight=best.gain.value,
+            )
+        )
+    return found
+
+
+def tuned_section(rules: Rules) -> Section:
+    refused = [f"{rule.distance}: stock is best ({rule.reason})" for rule in rules.rule if not rule.parameters]
+    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), refused)
+
+
+def tuned_html(rules: Rules) -> str:
+    """The line that applies the rules, what they set, and the gain by range."""
+    environment = rules.knobs().environment(rules.best_of().parameters)
+    if not environment:
+        return ""
+    lines = "\n".join(f"export {name}={value}" for name, value in environment.items())
+    html = tag("p", "To apply it to programs as they are:", class_="quiet")
+    html += tag("pre", tag("code", text("nearfield run -- mpirun ...")))
+    html += tag("p", "or, without nearfield:", class_="quiet") + tag("pre", tag("code", text(lines)))
+    return html + "".join(_ranges(rule) for rule in rules.rule if rule.range)
+
+
+def _ranges(rule: RuleTable) -> str:
+    patterns = list(dict.fromkeys(p.pattern for p in rule.point))
+    rows = []
+    for one in rule.range:
+        inside = {pattern: _mean(rule, one, pattern) for pattern in patterns}
+        rows.append([text(_span(one)), raw(_text(one.gain)), *(raw(f"{inside[p]:.2f}x") for p in patterns)])
+    cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank at {rule.at_ranks_per_node} per node"
+    name = f"{rule.distance}, PUs {rule.pair}; {cost}" if rule.memory_per_rank_bytes else rule.distance
+    return tag("p", text(name), class_="quiet") + table(("message size", "gain, all patterns", *patterns), rows)
+
+
+def _mean(rule: RuleTable, one: RangeTable, pattern: str) -> float:
+    inside = [p.gain for p in rule.point if p.pattern == pattern and one.from_bytes <= p.size_bytes <= one.to_bytes]
+    return geometric_mean(Gain(g.value, g.low, g.high, g.n) for g in inside).value
+
+
+def _text(gain: GainTable) -> str:
+    return f"{gain.value:.2f}x [{gain.low:.2f} to {gain.high:.2f}]"
+
+
+def _span(one: RangeTable) -> str:
+    if one.from_bytes == one.to_bytes:
+        return format_bytes(one.from_bytes)
+    return f"{format_bytes(one.from_bytes)} to {format_bytes(one.to_bytes)}"
