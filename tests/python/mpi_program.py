@@ -2,13 +2,22 @@
 
 from pathlib import Path
 
+import pytest
+
+from nearfield import mpi
+from nearfield.mpi import Installation
+
 TARGET = "nearfield-trial"
 
 _PROJECT = f"""
 cmake_minimum_required(VERSION 3.21)
 project(trial LANGUAGES CXX)
+set(CMAKE_CXX_STANDARD 20)
 add_executable({TARGET} src/trial.cpp)
+# The MPI library must find the C library's functions that a program replaces.
+set_target_properties({TARGET} PROPERTIES ENABLE_EXPORTS ON)
 """
+PROGRAMS = Path(__file__).parents[1] / "programs"
 
 # Without arguments: exchange, say who and where, end. `spin`: say the process id, then never end.
 _SOURCE = r"""
@@ -48,3 +57,10 @@ def write_project(folder: Path, source: str = _SOURCE) -> Path:
     (folder / "CMakeLists.txt").write_text(_PROJECT)
     (folder / "src/trial.cpp").write_text(source)
     return folder
+
+
+def built(inst: Installation, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program of tests/programs, built for one MPI into a cache below `folder`, unless it is there."""
+    project = write_project(folder / name, (PROGRAMS / name).read_text())
+    monkeypatch.setenv("NEARFIELD_CACHE", str(folder / "cache"))
+    return mpi.program(inst, TARGET, source=project)

@@ -28,10 +28,10 @@ def no_single_copy(inst: Installation) -> Rules:
     """Rules that make the kernel copy nothing; for Intel MPI, which has no knob for that, any."""
     knobs = find_knobs(inst.family, inst.version, transport(inst))
     names = {knob.name for knob in knobs.knob}
-    if "cma_threshold" in names:
-        settings = {"cma_threshold": 2147483647}
-    else:
-        settings = {"single_copy": "none"} if "single_copy" in names else {"fwd_size": 32768}
+    settings: dict[str, int | str] = {"fwd_size": 32768}
+    for name, value in (("cma_threshold", 2147483647), ("single_copy", "none"), ("rendezvous", 4194304)):
+        if name in names:
+            settings = {name: value}
     return rules_for(inst, transport(inst), settings)
 
 

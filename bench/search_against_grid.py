@@ -1,0 +1,73 @@
+"""Does the search of `nearfield tune` find what trying everything finds?
+
+Runs both for one MPI: the search within its budget, and every combination of the knobs' grids. Then the two winners
+duel: resident on the same two cores at once, measured in turn, all patterns and sizes.
+
+The bar: the search's winner reaches at least 0.97 of the speed of the grid's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Any
+
+from support import console, finish, parser, verdict
+
+from nearfield import mpi
+from nearfield.topology import Topology
+from nearfield.tune.arena import PATTERNS, Arena, Comparison
+from nearfield.tune.duel import Contestant
+from nearfield.tune.gains import geometric_mean
+from nearfield.tune.knobs import Settings, find_knobs
+from nearfield.tune.model import candidates
+from nearfield.tune.search import SIZES, Deadline, Search
+
+BAR = 0.97
+
+
+def main(options: argparse.Namespace) -> dict[str, Any]:
+    inst = mpi.choose(options.mpi)
+    engine, topology = mpi.program(inst), Topology.live()
+    transport, _ = mpi.transport_or_reason(inst)
+    knobs = find_knobs(inst.family, inst.version, transport)
+    distance, cores = next(iter(topology.representatives().items()))
+    winners: dict[str, Settings] = {}
+    with Arena(inst, engine, topology, cores, knobs) as arena:
+        for name in ("search", "grid"):
+            search, start = Search(arena, lambda trial: None), time.monotonic()
+            if name == "search":
+                search.run(candidates(knobs, topology.cache_bytes(cores[0]), distance), Deadline(options.budget))
+            else:
+                search.run_grid(Deadline(float("inf")))
+            best = search.best_first()[0]
+            winners[name] = best.settings
+            took = f"{len(search.trials)} tried in {time.monotonic() - start:.0f} s"
+            console.print(f"{name}: {took}, best {best.settings}, score {best.score:.3f}")
+
+    def contestant(settings: Settings) -> Contestant:
+        return Contestant(inst, engine, topology, cores, SIZES, knobs.environment(settings))
+
+    with contestant(winners["grid"]) as grid, contestant(winners["search"]) as found:
+        comparison = Comparison(grid, found, [(pattern, size) for size in SIZES for pattern in PATTERNS])
+        for case in comparison.cases:
+            grid.check(case)
+            found.check(case)
+        comparison.measure(options.pairs)
+        mean = geometric_mean(comparison.gains().values())
+    met = mean.value >= BAR
+    verdict(met, f"the search's winner has {mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f}) of the grid's speed")
+    return {"met": met, "mpi": inst.name, "winners": winners, "ratio": [mean.value, mean.low, mean.high]}
+
+
+def parse() -> argparse.Namespace:
+    made = parser(__doc__)
+    made.add_argument("--mpi", metavar="NAME", help="which MPI (default: the one nearfield chooses)")
+    made.add_argument("--budget", type=float, default=108.0, help="the search's seconds (default: those of `tune`)")
+    made.add_argument("--pairs", type=int, default=15, help="pairs of times per case (default %(default)s)")
+    return made.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(finish(main, parse()))

@@ -1,0 +1,41 @@
+// The distance of two ranks of one node, from the kernel's description of the machine and the CPUs each rank may use.
+// hwloc is left out on purpose: this is loaded into other people's programs. The classes and the two rules (instruction
+// caches do not count; same-numa holds only inside a package) are those of topology/distance.hpp.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace nearfield::tune {
+
+enum class Distance { same_core, shared_l2, shared_l3, same_numa, same_package, same_node };
+
+// Nearest first; the index is the enumerator's value.
+inline constexpr std::array<std::string_view, 6> distance_names{"same-core", "shared-l2",    "shared-l3",
+                                                                "same-numa", "same-package", "same-node"};
+
+std::optional<Distance> distance_named(std::string_view name);
+
+// As large as the kernel's largest CPU set, and plain memory, so that ranks can exchange it.
+using Cpus = std::bitset<8192>;
+
+// Which CPUs share what; objects[d] are those that make a pair have the distance d. same_node needs none.
+struct Hardware {
+  std::array<std::vector<Cpus>, 5> objects;
+};
+
+// Reads <root>/devices/system/{cpu,node}. What is not there (virtual machines hide much) makes no class.
+Hardware read_hardware(const std::filesystem::path& root);
+
+// "0-3,8" as in the kernel's *_list files; numbers beyond what Cpus holds are left out.
+Cpus parse_cpu_list(std::string_view text);
+
+// The nearest class with one object that covers all CPUs of both: a rank that may move counts with everywhere it may
+// be. An empty set has no place, hence same_node.
+Distance distance_between(const Hardware& hardware, const Cpus& a, const Cpus& b);
+
+}  // namespace nearfield::tune

@@ -1,0 +1,152 @@
+// The MPI functions that stand before the library's: every one that sends a message to one rank, and those that begin
+// and end MPI, persistent requests included. Each goes on to the next one of its name, so that other preloaded tools
+// still see the call.
+//
+// Under both names, MPI_ and PMPI_: MPICH's Fortran bindings (a library of their own, libmpichfort or libmpifort) call
+// the C functions, but those of mpi_f08 call PMPI_Init, PMPI_Start and others; and a profiling tool that is linked into
+// the executable comes before us and calls PMPI_ names. Whoever passes by twice changes nothing the second time.
+//
+// Not covered, and sent under whatever threshold the last send left: collectives, partitioned sends, one-sided
+// communication. Programs that start MPI by MPI_Session_init alone stay stock.
+//
+// mpi.h is left out: see shim.hpp.
+#include <cstdint>
+
+#include "tune/mpich/library.hpp"
+#include "tune/mpich/shim.hpp"
+
+using nearfield::tune::Handle;
+
+namespace {
+using Count = std::int64_t;  // MPI_Count
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+#define NEXT(name) \
+  static const auto next = reinterpret_cast<decltype(&name)>(nearfield::tune::next_or_abort(#name, "P" #name))
+
+#define SENDS(name, number)                                                                               \
+  EXPORT int name(const void* buffer, number count, Handle type, int destination, int tag, Handle comm) { \
+    NEXT(name);                                                                                           \
+    nearfield::tune::before_send(destination, comm);                                                      \
+    return next(buffer, count, type, destination, tag, comm);                                             \
+  }
+
+#define SENDS_WITH_REQUEST(name, number)                                                                \
+  EXPORT int name(const void* buffer, number count, Handle type, int destination, int tag, Handle comm, \
+                  void* request) {                                                                      \
+    NEXT(name);                                                                                         \
+    nearfield::tune::before_send(destination, comm);                                                    \
+    return next(buffer, count, type, destination, tag, comm, request);                                  \
+  }
+
+#define MAKES_PERSISTENT(name, number)                                                                  \
+  EXPORT int name(const void* buffer, number count, Handle type, int destination, int tag, Handle comm, \
+                  void* request) {                                                                      \
+    NEXT(name);                                                                                         \
+    const int result = next(buffer, count, type, destination, tag, comm, request);                      \
+    if (result == 0) nearfield::tune::after_send_init(destination, comm, request);                      \
+    return result;                                                                                      \
+  }
+
+// `last` is the status, or the request of the nonblocking form.
+#define SENDS_AND_RECEIVES(name, number)                                                                               \
+  EXPORT int name(const void* out, number n_out, Handle type_out, int destination, int tag_out, void* in, number n_in, \
+                  Handle type_in, int source, int tag_in, Handle comm, void* last) {                                   \
+    NEXT(name);                                                                                                        \
+    nearfield::tune::before_send(destination, comm);                                                                   \
+    return next(out, n_out, type_out, destination, tag_out, in, n_in, type_in, source, tag_in, comm, last);            \
+  }
+
+#define REPLACES(name, number)                                                                                   \
+  EXPORT int name(void* buffer, number count, Handle type, int destination, int tag_out, int source, int tag_in, \
+                  Handle comm, void* last) {                                                                     \
+    NEXT(name);                                                                                                  \
+    nearfield::tune::before_send(destination, comm);                                                             \
+    return next(buffer, count, type, destination, tag_out, source, tag_in, comm, last);                          \
+  }
+
+#define ALL_NAMES(macro, name) macro(name, int) macro(name##_c, Count) macro(P##name, int) macro(P##name##_c, Count)
+
+ALL_NAMES(SENDS, MPI_Send)
+ALL_NAMES(SENDS, MPI_Ssend)
+ALL_NAMES(SENDS, MPI_Rsend)
+ALL_NAMES(SENDS, MPI_Bsend)
+ALL_NAMES(SENDS_WITH_REQUEST, MPI_Isend)
+ALL_NAMES(SENDS_WITH_REQUEST, MPI_Issend)
+ALL_NAMES(SENDS_WITH_REQUEST, MPI_Irsend)
+ALL_NAMES(SENDS_WITH_REQUEST, MPI_Ibsend)
+ALL_NAMES(MAKES_PERSISTENT, MPI_Send_init)
+ALL_NAMES(MAKES_PERSISTENT, MPI_Ssend_init)
+ALL_NAMES(MAKES_PERSISTENT, MPI_Rsend_init)
+ALL_NAMES(MAKES_PERSISTENT, MPI_Bsend_init)
+ALL_NAMES(SENDS_AND_RECEIVES, MPI_Sendrecv)
+ALL_NAMES(SENDS_AND_RECEIVES, MPI_Isendrecv)
+ALL_NAMES(REPLACES, MPI_Sendrecv_replace)
+ALL_NAMES(REPLACES, MPI_Isendrecv_replace)
+
+#define STARTS(name)                           \
+  EXPORT int name(void* request) {             \
+    NEXT(name);                                \
+    nearfield::tune::before_start(request, 1); \
+    return next(request);                      \
+  }
+
+// The standard lets Startall start in any order, one after another; so it may also be done in parts. Only under MPICH,
+// where a request is an int, does before_start return less than all.
+#define STARTS_ALL(name)                                         \
+  EXPORT int name(int count, void* requests) {                   \
+    NEXT(name);                                                  \
+    auto* first = static_cast<int*>(requests);                   \
+    int length = nearfield::tune::before_start(first, count);    \
+    while (length < count) {                                     \
+      if (const int result = next(length, first)) return result; \
+      first += length;                                           \
+      count -= length;                                           \
+      length = nearfield::tune::before_start(first, count);      \
+    }                                                            \
+    return next(count, first);                                   \
+  }
+
+#define FREES(name)                                \
+  EXPORT int name(void* request) {                 \
+    NEXT(name);                                    \
+    nearfield::tune::before_request_free(request); \
+    return next(request);                          \
+  }
+
+#define BEGINS(name)                                \
+  EXPORT int name(int* argc, char*** argv) {        \
+    NEXT(name);                                     \
+    const int result = next(argc, argv);            \
+    if (result == 0) nearfield::tune::after_init(); \
+    return result;                                  \
+  }
+
+#define BEGINS_WITH_THREADS(name)                                         \
+  EXPORT int name(int* argc, char*** argv, int required, int* provided) { \
+    NEXT(name);                                                           \
+    const int result = next(argc, argv, required, provided);              \
+    if (result == 0) nearfield::tune::after_init();                       \
+    return result;                                                        \
+  }
+
+#define ENDS(name)                      \
+  EXPORT int name() {                   \
+    NEXT(name);                         \
+    nearfield::tune::before_finalize(); \
+    return next();                      \
+  }
+
+STARTS(MPI_Start)
+STARTS(PMPI_Start)
+STARTS_ALL(MPI_Startall)
+STARTS_ALL(PMPI_Startall)
+FREES(MPI_Request_free)
+FREES(PMPI_Request_free)
+BEGINS(MPI_Init)
+BEGINS(PMPI_Init)
+BEGINS_WITH_THREADS(MPI_Init_thread)
+BEGINS_WITH_THREADS(PMPI_Init_thread)
+ENDS(MPI_Finalize)
+ENDS(PMPI_Finalize)

@@ -1,0 +1,25 @@
+// Finds the MPI library's functions when they are first needed, never at load time: most processes that a preloaded
+// library gets into are no MPI programs. Also where the program got its MPI through dlopen with local scope (Python's
+// extension modules), where dlsym(RTLD_NEXT) does not look.
+#pragma once
+
+namespace nearfield::tune {
+
+// Null if no loaded library has it.
+void* find_mpi_function(const char* name);
+
+// The whole path of the loaded library that has this function, or "".
+const char* library_of(void* function);
+
+// The next tool's or the library's own; `pmpi_name` if no MPI_ name follows ours. Ends the process with a line if
+// there is none: the program called a function that its MPI does not have.
+void* next_or_abort(const char* name, const char* pmpi_name);
+
+// The rank that the launcher has told, for words before the MPI library is known; 0 if there is no launcher.
+int rank_from_environment();
+
+}  // namespace nearfield::tune
+
+// The profiling name of an MPI function, with its own type; for files that include mpi.h. MPI must be initialised.
+#define NEARFIELD_PMPI(name) \
+  (reinterpret_cast<decltype(&P##name)>(::nearfield::tune::next_or_abort("P" #name, "P" #name)))

@@ -1,0 +1,30 @@
+// The thresholds of persistent sends, from MPI_Send_init to MPI_Request_free. Partitioned sends are left out.
+#pragma once
+
+#include <mpi.h>
+
+#include <optional>
+#include <unordered_map>
+
+namespace nearfield::tune {
+
+class Persistent {
+ public:
+  void remember(MPI_Request request, int bytes) { bytes_[request] = bytes; }
+  void forget(MPI_Request request) { bytes_.erase(request); }
+
+  // Nothing for what is no send.
+  std::optional<int> of(MPI_Request request) const;
+
+  // How many of the requests, from the first on, can be started under one threshold, and which; receives go with any.
+  struct Run {
+    int length;
+    std::optional<int> bytes;
+  };
+  Run first_run(const MPI_Request* requests, int count) const;
+
+ private:
+  std::unordered_map<MPI_Request, int> bytes_;
+};
+
+}  // namespace nearfield::tune

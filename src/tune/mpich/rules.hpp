@@ -1,0 +1,38 @@
+// What the user asks for, from two environment variables. Pure text in, values out.
+//   NEARFIELD_PAIR_RULES    DISTANCE:single_copy_from=BYTES;...   BYTES a number of bytes or `never`
+//   NEARFIELD_PAIR_CLASSES  A-B:DISTANCE;...                      world ranks; for tests
+#pragma once
+
+#include <array>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tune/mpich/distance.hpp"
+
+namespace nearfield::tune {
+
+// Says what is wrong, in one line without an end.
+struct Malformed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The smallest message in bytes that is copied directly from process to process. MPICH's own value where nobody has
+// said anything.
+inline constexpr int stock = -1;
+
+struct Rules {
+  std::array<int, distance_names.size()> single_copy_from;
+  int of(Distance distance) const { return single_copy_from[static_cast<std::size_t>(distance)]; }
+};
+
+// MPICH keeps thresholds as int: `never` and larger numbers become the largest, which messages beyond 2 GiB exceed.
+// Throws Malformed.
+Rules parse_rules(std::string_view text);
+
+// World ranks, smaller first. Throws Malformed.
+std::map<std::pair<int, int>, Distance> parse_classes(std::string_view text);
+
+}  // namespace nearfield::tune

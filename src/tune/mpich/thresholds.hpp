@@ -1,0 +1,41 @@
+// MPICH's single-copy thresholds of this process, through the MPI tool interface. They are global and read by the
+// sender at each send. Leaves out a program that writes them itself meanwhile: its value is overwritten at the next
+// send to another class of peer.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+
+#include "tune/mpich/rules.hpp"
+
+namespace nearfield::tune {
+
+class Thresholds {
+ public:
+  // After MPI_Init. False if this MPICH has none (before 4.3; built without CMA).
+  bool open();
+
+  // `bytes` for all, or for `stock` what open() found. Calls MPI only when that changes something.
+  void set(int bytes) {
+    if (bytes != current_) write(bytes);
+  }
+
+  // Before MPI_Finalize: as found.
+  void close();
+
+ private:
+  struct Variable {
+    MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
+    int found = 0;
+  };
+
+  bool open(const char* name, Variable& variable);
+  void write(int bytes);
+
+  Variable cma_, xpmem_;
+  decltype(&MPI_T_cvar_write) cvar_write_ = nullptr;
+  int current_ = stock;
+};
+
+}  // namespace nearfield::tune
