@@ -41,10 +41,10 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
                 search.run(candidates(knobs, topology.cache_bytes(cores[0]), distance), Deadline(options.budget))
             else:
                 search.run_grid(Deadline(float("inf")))
-            best = search.best_first()[0]
-            winners[name] = best.settings
             took = f"{len(search.trials)} tried in {time.monotonic() - start:.0f} s"
-            console.print(f"{name}: {took}, best {best.settings}, score {best.score:.3f}")
+            search.play_off(Deadline(options.play_off))
+            winners[name] = search.winner or {}
+            console.print(f"{name}: {took}, winner {winners[name]}")
 
     def contestant(settings: Settings) -> Contestant:
         return Contestant(inst, engine, topology, cores, SIZES, knobs.environment(settings))
@@ -64,7 +64,8 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
 def parse() -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("--mpi", metavar="NAME", help="which MPI (default: the one nearfield chooses)")
-    made.add_argument("--budget", type=float, default=108.0, help="the search's seconds (default: those of `tune`)")
+    made.add_argument("--budget", type=float, default=90.0, help="the search's seconds (default: those of `tune`)")
+    made.add_argument("--play-off", type=float, default=36.0, help="seconds of either's play-off (default: the same)")
     made.add_argument("--pairs", type=int, default=15, help="pairs of times per case (default %(default)s)")
     return made.parse_args()
 

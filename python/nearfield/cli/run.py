@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from nearfield.errors import MpiError
-from nearfield.tune.apply import Application, application, environment_of, require_fit
+from nearfield.tune.apply import Application, application, environment_of, installation_of, require_fit
 from nearfield.tune.recognise import recognise
 from nearfield.tune.rules import find_rules, load_rules
 
@@ -48,6 +48,8 @@ def command(
       nearfield run -v --rules site/rules.toml -- srun -n 64 ./app input
     """
     made = prepared(argv, rules, force, mpi_name)
+    for warning in made.warnings:
+        err.print(f"nearfield: {escape(warning)}")
     if verbose:
         for note in made.notes:
             err.print(f"nearfield: {escape(note)}")
@@ -61,6 +63,12 @@ def prepared(argv: list[str], file: Path | None, force: bool, mpi_name: str | No
     """What to set for this command; errors if the rules are not for it."""
     path = find_rules(file)
     rules = load_rules(path)
+    try:
+        found = recognise(argv, mpi_name)
+    except MpiError:
+        if not force:
+            raise
+        return application(rules)
     if not force:
-        require_fit(rules, recognise(argv, mpi_name), str(path))
-    return application(rules)
+        require_fit(rules, found, str(path))
+    return application(rules, installation_of(found))

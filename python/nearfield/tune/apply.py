@@ -3,46 +3,60 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nearfield.errors import UsageError
+from nearfield import mpi
+from nearfield.errors import MpiError, UsageError
+from nearfield.mpi import Installation
 from nearfield.topology import Topology
+from nearfield.tune import per_pair
 from nearfield.tune.recognise import Recognised
-from nearfield.tune.rules import Rules, RuleTable, machine_table, mismatches
+from nearfield.tune.rules import Rules, machine_table, mismatches
 
 
 @dataclass
 class Application:
-    """What to set for a launch, and what to tell the person who asked how."""
+    """What to set for a launch, and what to tell the person who asked how; warnings even one who did not."""
 
     environment: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
-def application(rules: Rules, here: Mapping[str, str] = os.environ) -> Application:
-    """What these rules set beside an environment. A variable that is set there already stays: the user knows better."""
+def application(rules: Rules, inst: Installation | None = None, here: Mapping[str, str] = os.environ) -> Application:
+    """What these rules set beside an environment. Several distances: per pair where the MPI `inst` can be given that,
+    else one set for all. A variable that is set there already stays: the user knows better."""
     made = Application()
-    chosen = _chosen(rules, made)
-    for name, value in rules.knobs().environment(chosen.parameters).items():
-        if name in here:
+    for name, value in _wanted(rules, inst, here, made).items():
+        if name in here and name not in ("LD_PRELOAD", "OMPI_MCA_mca_base_component_path"):
             made.notes.append(f"{name} = {here[name]} stays, as it was set before (the rules have {value})")
         else:
             made.environment[name] = value
-    if not chosen.parameters:
-        made.notes.append(f"nothing is set: {chosen.reason or 'stock is best'}")
-    made.notes += [f"{name} = {value}" for name, value in made.environment.items()]
+            made.notes.append(f"{name} = {value}")
+    if not made.environment:
+        reason = next((rule.reason for rule in rules.rule if rule.reason), "stock is best")
+        made.notes.append(f"nothing is set: {reason}")
     return made
 
 
-def _chosen(rules: Rules, made: Application) -> RuleTable:
-    """One set of parameters for the whole launch."""
-    chosen = rules.best_of()
-    if len(rules.rule) > 1:
-        made.notes.append(
-            f"one set for all pairs, that of {chosen.distance}: this MPI takes no parameters per pair of ranks"
-        )
-    return chosen
+def _wanted(rules: Rules, inst: Installation | None, here: Mapping[str, str], made: Application) -> dict[str, str]:
+    if per_pair.differ(rules):
+        try:
+            if inst is None:
+                raise MpiError("it is not known which MPI will run")
+            return per_pair.environment(rules, inst, here)
+        except MpiError as error:
+            why = f"{error.message}; one set for all pairs, that of {rules.best_of().distance}"
+            # Only where it could be otherwise is it worth a word to everybody.
+            (made.warnings if rules.knobs().per_pair and inst else made.notes).append(why)
+    return rules.knobs().environment(rules.best_of().parameters)
+
+
+def installation_of(found: Recognised) -> Installation | None:
+    """The MPI of this machine that was recognised."""
+    same = [i for i in mpi.discover() if (i.family, i.version) == (found.family, found.version)]
+    return same[0] if same else None
 
 
 def require_fit(rules: Rules, found: Recognised, where: str) -> None:
@@ -58,8 +72,3 @@ def require_fit(rules: Rules, found: Recognised, where: str) -> None:
 
 def environment_of(made: Application) -> dict[str, str]:
     return {**os.environ, **made.environment}
-
-
-def command_line(argv: Sequence[str], made: Application) -> str:
-    """How one would type it."""
-    return " ".join([*(f"{name}={value}" for name, value in made.environment.items()), *argv])

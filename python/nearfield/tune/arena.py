@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune.duel import Contestant, pairs
-from nearfield.tune.gains import Case, Gain, Pair, gain
+from nearfield.tune.gains import Case, Gain, Pair, gain, score
 from nearfield.tune.knobs import KnobFile, Settings
 
 PATTERNS = ("pingpong", "stream", "exchange")
@@ -45,6 +46,22 @@ class Arena:
                 other.check(case)
             yield comparison
 
+    @contextmanager
+    def champion(self, settings: Settings, sizes: Sequence[int]) -> Iterator[Champion]:
+        """These settings, resident, for others to duel with directly."""
+        with ExitStack() as stack:
+            yield Champion(stack.enter_context(self._contestant(sizes, self.knobs.environment(settings))), settings)
+
+    def duel(self, champion: Champion, settings: Settings, passes: int) -> float:
+        """How much better these settings are than the champion, as a score. Unfit if they cannot be used."""
+        cases = list(champion.job.cases)
+        with self._contestant(sorted({size for _, size in cases}), self.knobs.environment(settings)) as challenger:
+            for case in cases:
+                challenger.check(case)
+            comparison = Comparison(champion.job, challenger, cases)
+            comparison.measure(passes)
+            return score(comparison.gains())
+
     def _contestant(self, sizes: Sequence[int], environment: dict[str, str]) -> Contestant:
         return Contestant(self._inst, self._engine, self._topology, self._pair, sizes, environment)
 
@@ -62,6 +79,14 @@ class Arena:
         if self._stock:
             self._stock.__exit__(None, None, None)
             self._stock = None
+
+
+@dataclass
+class Champion:
+    """A setting that others must beat."""
+
+    job: Contestant
+    settings: Settings
 
 
 class Comparison:

@@ -29,6 +29,7 @@ from nearfield.tune.gains import Case, Pair
 START_LIMIT_S = 20.0
 TURN_LIMIT_S = 10.0
 SCENARIO = "traffic"
+LONG = 32 << 20
 
 
 class Unfit(MeasurementError):
@@ -152,18 +153,24 @@ class Contestant:
         return Unfit(f"{what} (exit code {self._finished.exit_code}): {words[0] if words else 'it said nothing'}")
 
 
-def pairs(stock: Contestant, other: Contestant, case: Case, count: int, visit_s: float = 0.002) -> list[Pair]:
+def pairs(stock: Contestant, other: Contestant, case: Case, count: int) -> list[Pair]:
     """So many pairs of times, who begins alternating. A visit's time is the median of its repetitions."""
-    repetitions = 1
+    repetitions = repetitions_of(case)
     found: list[Pair] = []
     for number in range(count):
         times: dict[Contestant, float] = {}
         for contestant in (stock, other) if number % 2 == 0 else (other, stock):
             times[contestant] = _native.quantile(contestant.visit(case, repetitions), 0.5)
         found.append((times[stock], times[other]))
-        messages_s = max(times.values()) * 1e-9 * messages(case)
-        repetitions = max(1, min(20, int(visit_s / messages_s)))
     return found
+
+
+def repetitions_of(case: Case) -> int:
+    """Of a visit: some two milliseconds' worth, and three, so that an interruption is not taken for the time; of very
+    long messages one, which is longer than an interruption."""
+    pattern, size = case
+    guess_s = messages(case) * (5e-7 + size / 5e9)
+    return 1 if size > LONG else max(3, min(20, int(2e-3 / guess_s)))
 
 
 def messages(case: Case) -> int:

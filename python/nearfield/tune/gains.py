@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nearfield import _native
 
 NEVER_BELOW = 0.97  # of stock, at any size: the promise of tune
+MOST_CREDIBLE = 8.0
 Case = tuple[str, int]  # pattern, size in bytes
 Pair = tuple[float, float]  # times of stock and of the setting, milliseconds apart, in ns
 
@@ -51,9 +52,10 @@ def geometric_mean(gains: Iterable[Gain]) -> Gain:
 
 def score(gains: Mapping[Case, Gain]) -> float:
     """What a search maximises: the mean log gain over patterns and sizes, less what it loses anywhere beyond what is
-    allowed. A loss weighs as if it were at three sizes: a few pairs cannot tell it from noise, the finals can."""
+    allowed. A loss weighs as if it were at three sizes: a few pairs cannot tell it from noise, the finals can. Nothing
+    counts for more than MOST_CREDIBLE: a job that was not running for a while looks a hundred times slower."""
     allowed = math.log(NEVER_BELOW)
-    logs = [math.log(g.value) for g in gains.values()]
+    logs = [math.log(min(max(g.value, 1 / MOST_CREDIBLE), MOST_CREDIBLE)) for g in gains.values()]
     losses = [allowed - value for value in logs if value < allowed]
     return (math.fsum(logs) - 2 * math.fsum(losses)) / len(logs)
 

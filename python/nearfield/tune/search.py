@@ -1,8 +1,8 @@
 """Finds the settings that gain most: those of the model first, then Optuna's, each measured against stock.
 
 What does not start, hangs or damages data is noted and avoided. Half measured, a setting that is worse than half of
-those before it is left. At the end every parameter that gains nothing is put back to its default, so that a rule holds
-only what matters.
+those before it is left. At the end the best duel with each other, and every parameter that gains nothing is put back to
+its default, so that a rule holds only what matters.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 FIRST_LOOK = 2  # of so many sizes one is measured before a setting may be left
+PLAY_OFF = 4  # the best by score
+PASSES = 3  # of a duel in the play-off
 WORTH = 0.01  # of the score: what a parameter must gain to be kept
-Origin = Literal["model", "search", "grid", "without"]
+Origin = Literal["model", "search", "grid"]
 
 
 @dataclass
@@ -55,7 +57,7 @@ class Deadline:
 
 
 class Search:
-    """All trials on one arena. `run` and `simplify` may be called in this order, with their own deadlines."""
+    """All trials on one arena. `run` or `run_grid` first, then `play_off`, each with a deadline of its own."""
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class Search:
     ) -> None:
         """`refused`: why settings must not even be tried; None if they may."""
         self._arena, self._on_trial, self._sizes, self._refused = arena, on_trial, sizes, refused
+        self.winner: Settings | None = None
         self._known: dict[tuple[tuple[str, Value], ...], Trial] = {}
 
     @property
@@ -104,21 +107,30 @@ class Search:
             self._try(settings, "grid")
         return True
 
-    def simplify(self, deadline: Deadline) -> None:
-        """Puts back what does not matter in the best setting, one parameter after the other."""
-        if not self.best_first():
+    def play_off(self, deadline: Deadline) -> None:
+        """The best by score duel with each other directly, since the best of many scores is part luck; then the winner
+        with itself less one parameter after the other. What comes out is `winner`."""
+        finalists = [trial.settings for trial in self.best_first() if trial.settings and trial.score > 0][:PLAY_OFF]
+        if not finalists:
             return
-        best = self.best_first()[0]
-        for name in list(best.settings):
-            without = repaired(self._arena.knobs, {k: v for k, v in best.settings.items() if k != name})
-            if deadline.over():
-                return
-            if len(without) >= len(best.settings):
+        self.winner = finalists.pop(0)
+        for settings in finalists:
+            if not deadline.over() and self._beats(settings, 0.0):
+                self.winner = settings
+        for name in list(self.winner):
+            without = repaired(self._arena.knobs, {k: v for k, v in self.winner.items() if k != name})
+            if name not in self.winner or len(without) >= len(self.winner):
                 continue  # another parameter needs it
-            trial = self._try(without, "without")
-            if trial.state == "measured" and trial.score >= best.score - WORTH:
-                trial.score = max(trial.score, best.score)  # of equals the simpler
-                best = trial
+            if not deadline.over() and without and self._beats(without, -WORTH):
+                self.winner = without
+
+    def _beats(self, settings: Settings, least: float) -> bool:
+        assert self.winner
+        try:
+            with self._arena.champion(self.winner, self._sizes) as champion:
+                return self._arena.duel(champion, settings, PASSES) > least
+        except Unfit:
+            return False
 
     def _try(self, settings: Settings, origin: Origin, asked: optuna.Trial | None = None) -> Trial:
         key = tuple(sorted(settings.items()))

@@ -30,7 +30,7 @@ from nearfield.tune.rules import (
 from nearfield.tune.search import SIZES, Deadline, Search, Trial, repaired
 from nearfield.units import format_bytes
 
-SEARCH_SHARE, SIMPLIFY_SHARE = 0.6, 0.1  # of the time for a distance; the rest confirms
+SEARCH_SHARE, PLAY_OFF_SHARE = 0.5, 0.2  # of the time for a distance; the rest confirms
 FINALISTS = 3
 FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30
 
@@ -135,9 +135,9 @@ class Tuning:
             search.run_grid(self._deadline)
         else:
             search.run(candidates(arena.knobs, caches, distance), self._deadline)
-            self._phase(distance, "simplifying", seconds * SIMPLIFY_SHARE)
-            search.simplify(self._deadline)
-        self._phase(distance, "confirming", seconds * (1 - SEARCH_SHARE - SIMPLIFY_SHARE))
+        self._phase(distance, "playing off", seconds * PLAY_OFF_SHARE)
+        search.play_off(self._deadline)
+        self._phase(distance, "confirming", seconds * (1 - SEARCH_SHARE - PLAY_OFF_SHARE))
         chosen, reason = self._confirm(arena, search, self.request.sizes or all_sizes(caches[-1]))
         limits = [4 << 10, *caches]
         return rule_table(arena.knobs, distance, pair, ranks, chosen, reason, limits), search.trials
@@ -163,7 +163,8 @@ class Tuning:
     def _confirm(self, arena: Arena, search: Search, sizes: Sequence[int]) -> tuple[Confirmed | None, str]:
         """The best of the finalists that is nowhere slower than stock; None, and why, if there is none. Of one that is
         slower somewhere, what it would be without the parameter that makes it so, is one more finalist."""
-        waiting = [trial.settings for trial in search.best_first() if trial.settings and trial.score > 0][:FINALISTS]
+        others = [trial.settings for trial in search.best_first() if trial.settings and trial.score > 0]
+        waiting = [search.winner, *(s for s in others if s != search.winner)][:FINALISTS] if search.winner else []
         seen, refused = list(waiting), []
         while waiting and len(refused) < 2 * FINALISTS:
             settings = waiting.pop(0)

@@ -1,0 +1,79 @@
+"""Parameters per pair of ranks, where an MPI can be given them: what is loaded into it and told it.
+
+Two ways. Open MPI 4: our component in front of its shared-memory transport (src/tune/openmpi): eager limit, its
+rendezvous part, fragment size, and who copies. MPICH from 4.3 on: our shim (src/tune/mpich): who copies. What cannot
+differ between pairs (cells, fast boxes, segments) is set once, as the farthest distance has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nearfield import mpi
+from nearfield.errors import MpiError
+from nearfield.mpi import Installation
+from nearfield.topology import DISTANCES
+from nearfield.tune.knobs import Settings
+from nearfield.tune.rules import Rules
+
+NEVER = "never"
+_LIMITS = ("eager_limit", "rndv_eager_limit", "max_send_size")
+
+
+def differ(rules: Rules) -> bool:
+    """Whether pairs at different distances want different parameters."""
+    return any(rule.parameters != rules.rule[0].parameters for rule in rules.rule)
+
+
+def environment(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
+    """What makes each pair follow the rule of its distance; distances without one stay as stock has them. Builds what
+    is to be loaded, on first use. MpiError if this MPI cannot have it, with the reason."""
+    way = {"component": _component, "shim": _shim}.get(rules.knobs().per_pair or "")
+    if way is None:
+        raise MpiError(f"{inst.name} takes no parameters per pair of ranks")
+    return way(rules, inst, here)
+
+
+def by_distance(rules: Rules) -> dict[str, Settings]:
+    """All knobs for every distance inside a node."""
+    knobs = rules.knobs()
+    given = {rule.distance: rule.parameters for rule in rules.rule}
+    return {distance: knobs.complete(given.get(distance, {})) for distance in DISTANCES}
+
+
+def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
+    try:
+        file = mpi.program(inst, "mca_btl_nearfield.so")
+    except MpiError as error:
+        raise MpiError(f"the component for {inst.name} cannot be built: {error.message}", error.remedy) from error
+    knobs, settings = rules.knobs(), by_distance(rules)
+    common = dict(rules.best_of().parameters)
+    for name in (*_LIMITS, "segment_size"):  # a class cannot have more than the transport itself
+        common[name] = max(int(one[name]) for one in settings.values())
+    if any(one["single_copy"] != "none" for one in settings.values()):
+        common.pop("single_copy", None)
+    texts = []
+    for distance, one in settings.items():
+        limits = [f"{name}={one[name]}" for name in _LIMITS]
+        limits += [f"single_copy_from={NEVER}"] if one["single_copy"] == "none" else []
+        texts.append(f"{distance}:{','.join(limits)}")
+    path = here.get("OMPI_MCA_mca_base_component_path") or "SYSTEM_DEFAULT:USER_DEFAULT"  # Open MPI's words for its own
+    return knobs.environment(common) | {
+        "OMPI_MCA_btl_nearfield_rules": ";".join(texts),
+        "OMPI_MCA_mca_base_component_path": f"{file.parent}:{path}",
+    }
+
+
+def _shim(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
+    library = mpi.program(inst, "libnearfield_mpich.so")
+    knobs = rules.knobs()
+    common = {n: value for n, value in rules.best_of().parameters.items() if n != "cma_threshold"}
+    never = knobs["cma_threshold"].high
+    limits = {rule.distance: rule.parameters.get("cma_threshold") for rule in rules.rule}
+    texts = [
+        f"{distance}:single_copy_from={NEVER if limit == never else limit}"
+        for distance, limit in limits.items()
+        if limit is not None
+    ]
+    preloaded = [str(library), *filter(None, [here.get("LD_PRELOAD")])]
+    return knobs.environment(common) | {"NEARFIELD_PAIR_RULES": ";".join(texts), "LD_PRELOAD": " ".join(preloaded)}

@@ -1,0 +1,53 @@
+// Which transport parameters a pair of processes gets: the rules of the user, and the class of each peer.
+//
+// A class is a distance that has a rule; all distances without one share the class of stock limits. Parsed once, in
+// btl_init, on every rank; read-only from then on.
+#ifndef NEARFIELD_TUNE_OPENMPI_CLASSES_H
+#define NEARFIELD_TUNE_OPENMPI_CLASSES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Nearest first, as everywhere in nearfield.
+enum { SAME_CORE, SHARED_L2, SHARED_L3, SAME_NUMA, SAME_PACKAGE, SAME_NODE, DISTANCES };
+enum { STOCK_CLASS = DISTANCES, CLASSES };
+
+enum { SINGLE_COPY_STOCK = 0 };
+#define SINGLE_COPY_NEVER SIZE_MAX
+
+// In bytes; 0 is "as the stock transport has it". The first three count Open MPI's own headers, as its MCA parameters
+// of the same names do.
+struct limits {
+  size_t eager_limit;
+  size_t rndv_eager_limit;
+  size_t max_send_size;
+  size_t single_copy_from;  // smallest message that the kernel may copy
+};
+
+struct pair {
+  uint32_t low, high;  // ranks in MPI_COMM_WORLD
+  int distance;
+};
+
+struct rules {
+  bool given[DISTANCES];
+  struct limits limits[CLASSES];
+  struct pair* pairs;  // sorted by (low, high)
+  size_t n_pairs;
+};
+
+// Both: true, or false and one line in `error` that says what is wrong and at which character (counted from 1).
+// An empty string is an empty set of rules.
+bool rules_parse(struct rules* rules, const char* text, char* error, size_t error_size);
+bool rules_parse_pairs(struct rules* rules, const char* text, char* error, size_t error_size);
+void rules_free(struct rules* rules);
+
+bool rules_empty(const struct rules* rules);
+bool rules_have_class(const struct rules* rules, int class_index);
+
+// The class of the pair (mine, peer); `locality` is Open MPI's opal_proc_t.proc_flags of the peer. Ranks that are not
+// bound share no more than the node.
+int rules_class_of(const struct rules* rules, uint32_t mine, uint32_t peer, uint16_t locality);
+
+#endif

@@ -1,0 +1,264 @@
+// The class modules: what pml/ob1 and bml/r2 see, and the way from there to the stock module.
+//
+// Life of them: modules_make() in btl_init, before anything is known of the stock module. At the first add_procs the
+// stock module is looked up and its add_procs replaced by one that answers from the table of peers; from then on nobody
+// else asks it. finalize puts everything back.
+//
+// One-sided communication is left as it is: osc/rdma needs one module that reaches everybody and has atomic operations.
+// The class modules hide theirs, and the stock module stays visible to it, for RDMA only (its exclusivity is lower than
+// the classes', so r2 never sends messages by it).
+#include "modules.h"
+
+#include <opal/mca/btl/base/base.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "deferred.h"
+#include "upcall.h"
+
+static mca_btl_base_module_t modules[CLASSES];
+static const struct rules* rules;
+static mca_btl_base_component_t* stock_owner;
+static mca_btl_base_module_t* stock;
+static mca_btl_base_module_add_procs_fn_t stock_add_procs;
+
+typedef struct mca_btl_base_endpoint_t endpoint_t;
+
+mca_btl_base_component_t* stock_component(void) { return stock_owner; }
+mca_btl_base_module_t* stock_module(void) { return stock; }
+
+static inline endpoint_t* stock_endpoint(endpoint_t* endpoint) { return ((struct peer*)endpoint)->stock; }
+static inline int class_of_module(const mca_btl_base_module_t* module) { return (int)(module - modules); }
+
+// ---- for every message
+
+static mca_btl_base_descriptor_t* nf_alloc(mca_btl_base_module_t* module, endpoint_t* endpoint, uint8_t order,
+                                           size_t size, uint32_t flags) {
+  mca_btl_base_descriptor_t* fragment = stock->btl_alloc(stock, stock_endpoint(endpoint), order, size, flags);
+  if (OPAL_LIKELY(fragment != NULL)) return fragment;
+  return deferred_alloc(class_of_module(module), order, size, flags);
+}
+
+static int nf_free(mca_btl_base_module_t* module, mca_btl_base_descriptor_t* fragment) {
+  (void)module;
+  if (OPAL_LIKELY(!is_deferred(fragment))) return stock->btl_free(stock, fragment);
+  deferred_free(fragment);
+  return OPAL_SUCCESS;
+}
+
+static mca_btl_base_descriptor_t* nf_prepare_src(mca_btl_base_module_t* module, endpoint_t* endpoint,
+                                                 struct opal_convertor_t* convertor, uint8_t order, size_t reserve,
+                                                 size_t* size, uint32_t flags) {
+  (void)module;
+  return stock->btl_prepare_src(stock, stock_endpoint(endpoint), convertor, order, reserve, size, flags);
+}
+
+static int nf_send(mca_btl_base_module_t* module, endpoint_t* endpoint, mca_btl_base_descriptor_t* fragment,
+                   mca_btl_base_tag_t tag) {
+  if (OPAL_LIKELY(!is_deferred(fragment))) return stock->btl_send(stock, stock_endpoint(endpoint), fragment, tag);
+  return deferred_send(module, (struct peer*)endpoint, fragment, tag);
+}
+
+static int nf_sendi(mca_btl_base_module_t* module, endpoint_t* endpoint, struct opal_convertor_t* convertor,
+                    void* header, size_t header_size, size_t payload_size, uint8_t order, uint32_t flags,
+                    mca_btl_base_tag_t tag, mca_btl_base_descriptor_t** fragment) {
+  (void)module;
+  return stock->btl_sendi(stock, stock_endpoint(endpoint), convertor, header, header_size, payload_size, order, flags,
+                          tag, fragment);
+}
+
+static int nf_put(mca_btl_base_module_t* module, endpoint_t* endpoint, void* local, uint64_t remote,
+                  struct mca_btl_base_registration_handle_t* local_handle,
+                  struct mca_btl_base_registration_handle_t* remote_handle, size_t size, int flags, int order,
+                  mca_btl_base_rdma_completion_fn_t done, void* context, void* data) {
+  (void)module;
+  return stock->btl_put(stock, stock_endpoint(endpoint), local, remote, local_handle, remote_handle, size, flags, order,
+                        done, context, data);
+}
+
+static int nf_get(mca_btl_base_module_t* module, endpoint_t* endpoint, void* local, uint64_t remote,
+                  struct mca_btl_base_registration_handle_t* local_handle,
+                  struct mca_btl_base_registration_handle_t* remote_handle, size_t size, int flags, int order,
+                  mca_btl_base_rdma_completion_fn_t done, void* context, void* data) {
+  (void)module;
+  return stock->btl_get(stock, stock_endpoint(endpoint), local, remote, local_handle, remote_handle, size, flags, order,
+                        done, context, data);
+}
+
+// pml/ob1 lets the receiver read a message out of the sender's memory only if the sender could register it. Nothing
+// else asks with this flag alone.
+static struct mca_btl_base_registration_handle_t* nf_register_mem(mca_btl_base_module_t* module, endpoint_t* endpoint,
+                                                                  void* base, size_t size, uint32_t flags) {
+  static char nothing_to_register;
+  if (flags == MCA_BTL_REG_FLAG_REMOTE_READ && size < rules->limits[class_of_module(module)].single_copy_from)
+    return NULL;
+  if (!stock->btl_register_mem) return (struct mca_btl_base_registration_handle_t*)&nothing_to_register;
+  endpoint_t* to = endpoint == MCA_BTL_ENDPOINT_ANY ? endpoint : stock_endpoint(endpoint);
+  return stock->btl_register_mem(stock, to, base, size, flags);
+}
+
+static int nf_deregister_mem(mca_btl_base_module_t* module, struct mca_btl_base_registration_handle_t* handle) {
+  (void)module;
+  return stock->btl_deregister_mem ? stock->btl_deregister_mem(stock, handle) : OPAL_SUCCESS;
+}
+
+static void nf_dump(mca_btl_base_module_t* module, endpoint_t* endpoint, int verbose) {
+  (void)module;
+  if (stock && stock->btl_dump) stock->btl_dump(stock, endpoint ? stock_endpoint(endpoint) : NULL, verbose);
+}
+
+// ---- processes come and go
+
+static bool stock_has_one_sided(void) {
+  const uint32_t needed = MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_FOPS;
+  return (stock->btl_flags & needed) == needed;
+}
+
+static int class_of_proc(const opal_proc_t* proc) {
+  return rules_class_of(rules, OPAL_PROC_MY_NAME.vpid, proc->proc_name.vpid, (uint16_t)proc->proc_flags);
+}
+
+static size_t at_most(size_t wanted, size_t real) { return wanted && wanted < real ? wanted : real; }
+
+// The stock module may change its mind while it adds processes (no CMA between user namespaces), so more than once.
+static void take_after_stock(int class_index) {
+  mca_btl_base_module_t* m = &modules[class_index];
+  const struct limits* limits = &rules->limits[class_index];
+  m->btl_eager_limit = at_most(limits->eager_limit, stock->btl_eager_limit);
+  m->btl_rndv_eager_limit = at_most(limits->rndv_eager_limit, stock->btl_rndv_eager_limit);
+  m->btl_max_send_size = at_most(limits->max_send_size, stock->btl_max_send_size);
+  m->btl_rdma_pipeline_send_length = stock->btl_rdma_pipeline_send_length;
+  m->btl_rdma_pipeline_frag_size = stock->btl_rdma_pipeline_frag_size;
+  m->btl_min_rdma_pipeline_size = stock->btl_min_rdma_pipeline_size;
+  m->btl_latency = stock->btl_latency;
+  // ob1 wants the modules it may read by to have half of the bandwidth; the stock one, which it ignores, is counted.
+  m->btl_bandwidth = 2 * stock->btl_bandwidth;
+  m->btl_flags = stock->btl_flags & ~(uint32_t)(MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
+  m->btl_registration_handle_size = stock->btl_registration_handle_size;
+  m->btl_get_limit = stock->btl_get_limit;
+  m->btl_get_alignment = stock->btl_get_alignment;
+  m->btl_put_limit = stock->btl_put_limit;
+  m->btl_put_alignment = stock->btl_put_alignment;
+  m->btl_get_local_registration_threshold = stock->btl_get_local_registration_threshold;
+  m->btl_put_local_registration_threshold = stock->btl_put_local_registration_threshold;
+  m->btl_sendi = stock->btl_sendi ? nf_sendi : NULL;
+  m->btl_put = stock->btl_put ? nf_put : NULL;
+  m->btl_get = stock->btl_get ? nf_get : NULL;
+  if (limits->single_copy_from || stock->btl_register_mem) {
+    m->btl_register_mem = nf_register_mem;
+    m->btl_deregister_mem = nf_deregister_mem;
+  }
+  // Or ob1 would have the sender write what it was not allowed to read.
+  if (limits->single_copy_from) m->btl_min_rdma_pipeline_size = SIZE_MAX;
+}
+
+static int resolve(size_t n, opal_proc_t** procs) {
+  const int rc = peers_resolve(stock, stock_add_procs, n, procs, class_of_proc);
+  for (int c = 0; c < CLASSES; ++c) take_after_stock(c);
+  return OPAL_SUCCESS == rc ? upcall_set_peers(stock, modules) : rc;
+}
+
+// What the stock module answers from now on: those left to it; and, for one-sided communication, those of a class too.
+static int stock_add_procs_again(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
+                                 opal_bitmap_t* reachable) {
+  (void)module;
+  const int rc = resolve(n, procs);
+  for (size_t i = 0; i < n; ++i) {
+    const struct peer* peer = OPAL_SUCCESS == rc ? peers_find(procs[i]) : NULL;
+    const bool visible = peer && (peer->class_index < 0 || stock_has_one_sided());
+    endpoints[i] = visible ? peer->stock : NULL;
+    if (visible && peer->reachable && reachable) opal_bitmap_set_bit(reachable, (int)i);
+  }
+  return rc;
+}
+
+static bool find_stock(void) {
+  mca_btl_base_selected_module_t* selected;
+  OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
+    if (strcmp(selected->btl_component->btl_version.mca_component_name, "vader") != 0) continue;
+    stock_owner = selected->btl_component;
+    stock = selected->btl_module;
+  }
+  if (!stock) return false;
+  stock_add_procs = stock->btl_add_procs;
+  stock->btl_add_procs = stock_add_procs_again;
+  // The same function, so that r2 calls it once; and the stock module is all that there is to progress.
+  mca_btl_nearfield_component.btl_progress = stock_owner->btl_progress;
+  upcall_wrap_registered();
+  return true;
+}
+
+static int nf_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
+                        opal_bitmap_t* reachable) {
+  for (size_t i = 0; i < n; ++i) endpoints[i] = NULL;
+  if (!stock && !find_stock()) return OPAL_SUCCESS;
+  const int rc = resolve(n, procs);
+  for (size_t i = 0; OPAL_SUCCESS == rc && i < n; ++i) {
+    struct peer* peer = peers_find(procs[i]);
+    if (!peer || peer->class_index != class_of_module(module)) continue;
+    endpoints[i] = (endpoint_t*)peer;
+    if (reachable) opal_bitmap_set_bit(reachable, (int)i);
+  }
+  return rc;
+}
+
+// r2 tells the stock module itself where it made it visible.
+static int nf_del_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints) {
+  (void)module;
+  (void)procs;
+  for (size_t i = 0; i < n; ++i) {
+    struct peer* peer = (struct peer*)endpoints[i];
+    if (!peer) continue;
+    if (!stock_has_one_sided()) stock->btl_del_procs(stock, 1, &peer->proc, &peer->stock);
+    peers_remove(peer);
+    endpoints[i] = NULL;
+  }
+  return upcall_set_peers(stock, modules);
+}
+
+static int nf_register(mca_btl_base_module_t* module, mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t receiver,
+                       void* data) {
+  (void)module;
+  (void)data;
+  if (stock) upcall_wrap(tag, receiver);
+  return OPAL_SUCCESS;
+}
+
+// Once per module; the first undoes everything.
+static int nf_finalize(mca_btl_base_module_t* module) {
+  (void)module;
+  if (!stock) return OPAL_SUCCESS;
+  deferred_finish();
+  upcall_unwrap();
+  stock->btl_add_procs = stock_add_procs;
+  stock = NULL;
+  peers_clear();
+  return OPAL_SUCCESS;
+}
+
+mca_btl_base_module_t** modules_make(const struct rules* from, int* n) {
+  mca_btl_base_module_t** list = calloc(CLASSES, sizeof *list);
+  rules = from;
+  *n = 0;
+  for (int c = 0; list && c < CLASSES; ++c) {
+    modules[c] = (mca_btl_base_module_t){
+        .btl_component = &mca_btl_nearfield_component,
+        .btl_eager_limit = 4096,  // until the stock module's is known; ob1 refuses 0
+        .btl_rndv_eager_limit = 4096,
+        .btl_max_send_size = 4096,
+        .btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH + 1,
+        .btl_flags = MCA_BTL_FLAGS_SEND,
+        .btl_add_procs = nf_add_procs,
+        .btl_del_procs = nf_del_procs,
+        .btl_register = nf_register,
+        .btl_finalize = nf_finalize,
+        .btl_alloc = nf_alloc,
+        .btl_free = nf_free,
+        .btl_prepare_src = nf_prepare_src,
+        .btl_send = nf_send,
+        .btl_dump = nf_dump,
+    };
+    if (rules_have_class(rules, c)) list[(*n)++] = &modules[c];
+  }
+  return list;
+}

@@ -1,0 +1,24 @@
+// Tells pml/ob1 by which class a message came.
+//
+// The stock transport calls the receiver with its own module, and pml/ob1 answers through the module it was called
+// with; so the pointer must become the one of the sender's class. Open MPI 4 says nothing of the sender in that call,
+// but the bytes lie in the sender's memory segment, and each segment is mapped at one place.
+#ifndef NEARFIELD_TUNE_OPENMPI_UPCALL_H
+#define NEARFIELD_TUNE_OPENMPI_UPCALL_H
+
+#include "peers.h"
+
+// Finds out where each peer's segment is mapped. False if one of the reachable is not found (sysv, XPMEM).
+bool upcall_locate(struct peer** peers, size_t n);
+
+// After the peers changed. `modules`: by class index. On failure nobody is translated.
+int upcall_set_peers(mca_btl_base_module_t* stock, mca_btl_base_module_t* modules);
+
+// Steps between the stock transport and whoever is called for `tag`. Again and again is fine.
+void upcall_wrap(mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t receiver);
+// All that were registered before there was a peer.
+void upcall_wrap_registered(void);
+// Puts back the receivers: this library is about to be unloaded.
+void upcall_unwrap(void);
+
+#endif
