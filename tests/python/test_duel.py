@@ -16,6 +16,7 @@ from nearfield.tune import duel
 from nearfield.tune.arena import PATTERNS
 from nearfield.tune.duel import Contestant, Unfit, messages, pairs
 from nearfield.tune.gains import gain
+from nearfield.tune.knobs import find_knobs
 
 pytestmark = [pytest.mark.mpi, pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SIZES = [8, 4096, 1 << 20]
@@ -101,3 +102,34 @@ def test_messages_are_counted_as_the_engine_sends_them() -> None:
     assert [messages((p, 8)) for p in PATTERNS] == [64, 32, 32]
     assert [messages((p, 64 << 10)) for p in PATTERNS] == [8, 4, 4]
     assert [messages((p, 16 << 20)) for p in PATTERNS] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("more", [{"cell_size": 65536, "pack_buffer": 65536}, {"segment_size": 33554432}], ids=str)
+def test_memory_is_what_the_knobs_say(installation: Installation, more: dict[str, int]) -> None:
+    """Does a rank map as much more shared memory than with stock as a rule would say?"""
+    knobs = find_knobs(installation.family, installation.version, mpi.transport_or_reason(installation)[0])
+    if knobs.problems(more):
+        pytest.skip("this MPI has no such knobs")
+    told = knobs.memory(more, ranks=2) - knobs.memory({}, ranks=2)
+    mapped = []
+    for environment in ({}, knobs.environment(more)):
+        with contestant(installation, environment) as one:
+            one.visit(("stream", 1 << 20), 1)
+            mapped.append(sum(shared_bytes(ranks()).values()) / 2)
+    assert mapped[1] - mapped[0] == pytest.approx(told, rel=0.1, abs=1 << 20)
+
+
+def shared_bytes(pids: list[int]) -> dict[str, int]:
+    """Files in /dev/shm and System V segments that these processes map, with their sizes; each once."""
+    found: dict[str, int] = {}
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            span, _, _, _, inode, *name = line.split(maxsplit=5)
+            if name and name[0].startswith(("/dev/shm/", "/SYSV", "/memfd")):
+                first, last = (int(address, 16) for address in span.split("-"))
+                found[f"{name[0]} {inode} {pid}"] = found.get(f"{name[0]} {inode} {pid}", 0) + last - first
+    largest: dict[str, int] = {}
+    for key, size in found.items():
+        file = key.rpartition(" ")[0]
+        largest[file] = max(largest.get(file, 0), size)
+    return largest

@@ -175,6 +175,20 @@ def test_each_pair_has_its_own_single_copies(two_classes: str, stock: str) -> No
     assert copied(two_classes) == {1: {60000, 200000}, 2: set()}
 
 
+def test_the_class_is_the_nearest_thing_shared(tmp_path: Path) -> None:
+    """What two bindings share, as Open MPI tells it: tigerton, nehalem-ep, NUMA nodes in a package, and unbound."""
+    source = [PROGRAMS / "class_of.c", COMPONENT / "classes.c"]
+    flags = ["-std=gnu11", f"-I{COMPONENT}", *header_flags()]
+    subprocess.run([COMPILER, *flags, *source, "-lopen-pal", "-o", tmp_path / "class_of"], check=True, timeout=60)
+    expected = {
+        "core+l2+l3+numa+socket": 0, "l2+numa+socket": 1, "l3+numa+socket": 2, "numa+socket": 3, "socket": 4,
+        "numa": 5,  # tigerton: one memory for all packages
+        "node": 5,
+    }  # fmt: skip
+    done = subprocess.run([tmp_path / "class_of", *expected], capture_output=True, text=True, timeout=20)
+    assert [int(line) for line in done.stdout.split()] == list(expected.values()), done.stdout + done.stderr
+
+
 def test_distances_without_a_rule_are_as_stock(run: Runs, stock: str) -> None:
     """Has a class without a rule the limits of the stock transport, single copies included?"""
     rules = {"btl_nearfield_classes": "0-1:shared-l3", "btl_nearfield_rules": "shared-l3:eager_limit=1024"}

@@ -203,13 +203,13 @@ bool rules_have_class(const struct rules* rules, int class_index) {
   return class_index == STOCK_CLASS || rules->given[class_index];
 }
 
+// As src/topology/distance.hpp has it: one NUMA node may span packages, and a pair across them is not near.
 static int distance_of(uint16_t locality) {
   if (locality & (OPAL_PROC_ON_CORE | OPAL_PROC_ON_HWTHREAD)) return SAME_CORE;
   if (locality & OPAL_PROC_ON_L2CACHE) return SHARED_L2;
   if (locality & OPAL_PROC_ON_L3CACHE) return SHARED_L3;
-  if (locality & OPAL_PROC_ON_NUMA) return SAME_NUMA;
-  if (locality & OPAL_PROC_ON_SOCKET) return SAME_PACKAGE;
-  return SAME_NODE;
+  if (!(locality & OPAL_PROC_ON_SOCKET)) return SAME_NODE;
+  return locality & OPAL_PROC_ON_NUMA ? SAME_NUMA : SAME_PACKAGE;
 }
 
 int rules_class_of(const struct rules* rules, uint32_t mine, uint32_t peer, uint16_t locality) {

@@ -1,0 +1,29 @@
+// Prints the class of a peer for each set of shared things given: core, l2, l3, numa, socket, or node, joined by +.
+#include <opal/mca/hwloc/hwloc-internal.h>
+#include <opal_config.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "classes.h"
+
+int main(int argc, char** argv) {
+  static const struct {
+    const char* name;
+    uint16_t flag;
+  } things[] = {{"core", OPAL_PROC_ON_CORE}, {"l2", OPAL_PROC_ON_L2CACHE},    {"l3", OPAL_PROC_ON_L3CACHE},
+                {"numa", OPAL_PROC_ON_NUMA}, {"socket", OPAL_PROC_ON_SOCKET}, {"node", OPAL_PROC_ON_NODE}};
+  struct rules rules = {0};
+  char error[200] = "";
+  const char* text =
+      "same-core:eager_limit=1001;shared-l2:eager_limit=1002;shared-l3:eager_limit=1003;"
+      "same-numa:eager_limit=1004;same-package:eager_limit=1005;same-node:eager_limit=1006";
+  if (!rules_parse(&rules, text, error, sizeof error)) return puts(error), 1;
+  for (int i = 1; i < argc; ++i) {
+    uint16_t locality = OPAL_PROC_ON_NODE;
+    for (unsigned t = 0; t < sizeof things / sizeof things[0]; ++t)
+      if (strstr(argv[i], things[t].name)) locality |= things[t].flag;
+    printf("%d\n", rules_class_of(&rules, 0, 1, locality));
+  }
+  rules_free(&rules);
+  return 0;
+}
