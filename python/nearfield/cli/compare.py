@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from nearfield import _native
 from nearfield.cli.run import CONTEXT as CONTEXT
@@ -50,6 +51,8 @@ def command(
     """
     pattern = _pattern(metric)
     made = prepared(argv, rules, force, mpi_name)
+    for warning in made.warnings:
+        err.print(f"nearfield: {escape(warning)}")
     if not made.environment:
         raise UsageError("the rules set nothing: stock and tuned are the same", "; ".join(made.notes))
     environments = {"stock": dict(os.environ), "tuned": environment_of(made)}

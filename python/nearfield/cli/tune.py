@@ -113,15 +113,9 @@ def tell(rules: Rules) -> None:
 
 
 def _ranges(rule: RuleTable) -> Table:
-    patterns = list(dict.fromkeys(point.pattern for point in rule.point))
-    table = Table("sizes", "all", *patterns, box=None, header_style="bold", pad_edge=True)
+    table = Table("sizes", "all", *rule.patterns(), box=None, header_style="bold", pad_edge=True)
     for one in rule.range:
-        cells = []
-        for pattern in patterns:
-            inside = [
-                p.gain for p in rule.point if p.pattern == pattern and one.from_bytes <= p.size_bytes <= one.to_bytes
-            ]
-            cells.append(f"{geometric_mean(inside).value:.2f}x" if inside else "-")
+        cells = [rule.gain_text(pattern, one) for pattern in rule.patterns()]
         table.add_row(f"{format_bytes(one.from_bytes)} to {format_bytes(one.to_bytes)}", gain_text(one.gain), *cells)
     return table
 

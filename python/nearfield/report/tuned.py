@@ -6,7 +6,6 @@ from nearfield.report.findings import Finding
 from nearfield.report.markup import raw, table, tag, text
 from nearfield.report.plots import Section, tuned
 from nearfield.report.words import sentence
-from nearfield.tune.gains import Gain, geometric_mean
 from nearfield.tune.rules import GainTable, RangeTable, Rules, RuleTable
 from nearfield.units import format_bytes
 
@@ -57,19 +56,14 @@ def tuned_html(rules: Rules) -> str:
 
 
 def _ranges(rule: RuleTable) -> str:
-    patterns = list(dict.fromkeys(p.pattern for p in rule.point))
+    patterns = rule.patterns()
     rows = []
     for one in rule.range:
-        inside = {pattern: _mean(rule, one, pattern) for pattern in patterns}
-        rows.append([text(_span(one)), raw(_text(one.gain)), *(raw(f"{inside[p]:.2f}x") for p in patterns)])
+        each = [raw(rule.gain_text(pattern, one)) for pattern in patterns]
+        rows.append([text(_span(one)), raw(_text(one.gain)), *each])
     cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank at {rule.at_ranks_per_node} per node"
     name = f"{rule.distance}, PUs {rule.pair}; {cost}" if rule.memory_per_rank_bytes else rule.distance
     return tag("p", text(name), class_="quiet") + table(("message size", "gain, all patterns", *patterns), rows)
-
-
-def _mean(rule: RuleTable, one: RangeTable, pattern: str) -> float:
-    inside = [p.gain for p in rule.point if p.pattern == pattern and one.from_bytes <= p.size_bytes <= one.to_bytes]
-    return geometric_mean(Gain(g.value, g.low, g.high, g.n) for g in inside).value
 
 
 def _text(gain: GainTable) -> str:

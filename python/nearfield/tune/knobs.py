@@ -88,7 +88,7 @@ class KnobFile(BaseModel):
     family: str
     since: str
     before: str | None = None
-    transport: str  # how the text of `nearfield mpi` for the transport begins, or has as a word
+    transport: str  # how the text of `nearfield mpi` for the transport begins; "ucx": that it has this word
     memory_bytes: str  # of shared memory, per rank: an expression of knobs and `ranks` (per node)
     per_pair: Literal["component", "shim"] | None = None
     knob: tuple[Knob, ...]
@@ -146,7 +146,8 @@ def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
     for file in knob_files():
         if carried_by_ucx != (file.family == "ucx"):
             continue
-        if carried_by_ucx or (file.family == family and _within(version, file.since, file.before)):
+        its_own = file.family == family and _within(version, file.since, file.before)
+        if carried_by_ucx or (its_own and (transport or "").startswith(file.transport)):
             return file
     known = ", ".join(
         f"{f.family} {f.since}{f' to {f.before}' if f.before else ''} ({f.transport})" for f in knob_files()

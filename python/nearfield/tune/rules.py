@@ -13,6 +13,7 @@ from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.schema import Table
 from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import Topology
+from nearfield.tune.gains import Gain, geometric_mean
 from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
 
 
@@ -23,6 +24,9 @@ class GainTable(Table):
     low: float = Field(gt=0)
     high: float = Field(gt=0)
     n: int = Field(ge=0)
+
+    def as_gain(self) -> Gain:
+        return Gain(self.value, self.low, self.high, self.n)
 
 
 class RangeTable(Table):
@@ -55,6 +59,14 @@ class RuleTable(Table):
     gain: GainTable | None = None
     range: list[RangeTable] = Field(default_factory=list)
     point: list[PointTable] = Field(default_factory=list)
+
+    def patterns(self) -> list[str]:
+        return list(dict.fromkeys(point.pattern for point in self.point))
+
+    def gain_text(self, pattern: str, one: RangeTable) -> str:
+        """Of one pattern alone, over the sizes of a range; "-" where somebody has taken out its points."""
+        inside = [p for p in self.point if p.pattern == pattern and one.from_bytes <= p.size_bytes <= one.to_bytes]
+        return f"{geometric_mean(point.gain.as_gain() for point in inside).value:.2f}x" if inside else "-"
 
     @model_validator(mode="after")
     def _ordered(self) -> RuleTable:

@@ -10,7 +10,8 @@ from statistics import median
 
 import nearfield
 from nearfield import mpi
-from nearfield.errors import MeasurementError
+from nearfield.errors import MeasurementError, UsageError
+from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
 from nearfield.tune.arena import PATTERNS, Arena, Comparison
 from nearfield.tune.duel import Unfit
@@ -95,6 +96,11 @@ class Tuning:
                 f"what carries messages under {inst.name} is not known: {reason}", "see nearfield mpi"
             )
         knobs = find_knobs(inst.family, inst.version, transport)
+        for distance in self.request.distances:
+            if distance not in topology.distances():
+                raise UsageError(
+                    f"no pair here has the distance '{distance}'", suggestion(distance, topology.distances())
+                )
         pairs = {d: pair for d, pair in topology.representatives().items() if d in (self.request.distances or [d])}
         if not pairs:
             raise MeasurementError("tune needs two cores to send messages between; there is one")
