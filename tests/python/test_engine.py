@@ -14,7 +14,7 @@ from nearfield.mpi import Installation
 from nearfield.probe.launch import describe_scenarios
 
 pytestmark = pytest.mark.mpi
-PAIR = ["protocol", "floor", "pingpong", "pollution", "stride"]
+PAIR = ["protocol", "floor", "pingpong", "pollution", "stride", "traffic"]
 EVERY_RANK = ["pages", "collective"]
 SCENARIOS = [*PAIR, *EVERY_RANK, "load"]
 

@@ -13,7 +13,7 @@ from nearfield.mpi import Installation
 from nearfield.tune.rules import load_rules
 
 pytestmark = [pytest.mark.mpi, pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
-SHORT = ("--budget", "8", "--sizes", "8,16KiB,1MiB")
+SHORT = ("--budget", "5", "--sizes", "8,16KiB,1MiB")
 
 
 def test_rules_are_found(installation: Installation, tmp_path: Path) -> None:
