@@ -17,7 +17,7 @@ from nearfield.mpi import Installation
 pytestmark = pytest.mark.mpi
 
 CORES = len(os.sched_getaffinity(0))
-SEED, COUNT = 7, 300
+SEED, COUNT = 7, 200
 Settings = dict[str, str]
 
 # Not UCX_TLS=^cma: where large messages then go over UCX's tcp, Debian 12's MPICH 4.0.2 with UCX 1.13.1 mostly hangs in
@@ -92,7 +92,7 @@ def digests(inst: Installation, program: Path, ranks: int, settings: Settings, s
 def test_messages_arrive_under_extreme_settings(installation: Installation, program: Path, ranks: int) -> None:
     """Does every rank get the same messages with extreme thresholds as without?"""
     stock = digests(installation, program, ranks, {})
-    for settings in settings_of(installation):
+    for settings in settings_of(installation) if ranks == 2 else settings_of(installation)[:2]:
         assert digests(installation, program, ranks, settings) == stock, settings
 
 

@@ -343,21 +343,3 @@ def test_abort_ends_it(run: Runs, nothing_left: None) -> None:
     done = run(3, "starve", check=False, **MIXED)  # refuses fewer than four ranks, with 2
     assert done.returncode == 2
     assert "served" not in done.stdout
-
-
-@pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake")
-def test_builds_with_cmake(run: Runs, tmp_path: Path) -> None:
-    """Does the CMake project give a component that Open MPI can load?"""
-    make = ["cmake", "-S", COMPONENT, "-B", tmp_path, f"-DCMAKE_C_COMPILER={COMPILER}"]
-    subprocess.run(make, check=True, capture_output=True, timeout=120)
-    subprocess.run(["cmake", "--build", tmp_path], check=True, capture_output=True, timeout=120)
-    assert (tmp_path / "mca_btl_nearfield.so").exists()
-
-
-@pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("cc"), reason="no cmake, no cc")
-def test_without_developer_headers_it_says_so(tmp_path: Path) -> None:
-    """Is a compiler that has no such headers refused in one line, before anything is built?"""
-    make = ["cmake", "-S", COMPONENT, "-B", tmp_path, "-DCMAKE_C_COMPILER=cc"]
-    done = subprocess.run(make, capture_output=True, text=True, timeout=120)
-    assert done.returncode != 0
-    assert "finds no opal/mca/btl/btl.h" in done.stderr

@@ -9,7 +9,7 @@ from nearfield import mpi
 from nearfield.errors import NearfieldError
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
-from nearfield.tune.rules import load_rules, mismatches
+from nearfield.tune.rules import GainTable, Rules, RuleTable, load_rules, mismatches
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
 SETTINGS = {"eager_limit": 65536, "max_send_size": 131072, "single_copy": "none"}
@@ -77,6 +77,34 @@ def test_what_the_user_has_set_stays(file: Path) -> None:
 def test_rules_without_parameters_set_nothing(tmp_path: Path) -> None:
     made = application(rules_for(INST, "ob1 / sm", {}), here={})
     assert made.environment == {} and "stock is best" in made.notes[0]
+
+
+def two_rules(near_there: float | None, far_there: float | None) -> Rules:
+    """A near rule that gains 3, a far one that gains 2, and what each does at the other's distance."""
+    made = []
+    for distance, parameters, value, other, there in (
+        ("shared-l3", {"eager_limit": 8192}, 3.0, "same-node", near_there),
+        ("same-node", {"eager_limit": 16384}, 2.0, "shared-l3", far_there),
+    ):
+        gain = GainTable(value=value, low=value, high=value, n=10)
+        made.append(
+            RuleTable(
+                distance=distance, pair="0-1", parameters=parameters, memory_per_rank_bytes=0, at_ranks_per_node=2,
+                gain=gain, elsewhere={} if there is None else {other: there},
+            )
+        )  # fmt: skip
+    return rules_for(INST, "ob1 / sm", {}, rule=made)
+
+
+@pytest.mark.parametrize(
+    ("near_there", "far_there", "chosen"),
+    [(1.0, 1.2, 8192), (0.98, 2.5, 16384), (0.5, 1.0, 16384), (0.9, 0.9, None), (None, None, 16384)],
+)
+def test_one_set_for_all_gains_most_and_slows_nobody(
+    near_there: float | None, far_there: float | None, chosen: int | None
+) -> None:
+    """Does the product of gains decide, is what slows a distance out, and without numbers the farthest taken?"""
+    assert two_rules(near_there, far_there).best_for_all().parameters.get("eager_limit") == chosen
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 from tuning import NEARFIELD, nearfield
 
+from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.tune.rules import load_rules
+from nearfield.topology import Topology
+from nearfield.tune.arena import Arena
+from nearfield.tune.knobs import find_knobs
+from nearfield.tune.model import candidates
+from nearfield.tune.rules import RuleTable, load_rules
+from nearfield.tune.tuning import Listener, Request, Tuning
 
 pytestmark = [pytest.mark.mpi, pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SHORT = ("--budget", "5", "--sizes", "8,16KiB,1MiB")
@@ -38,7 +44,7 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
         out = tmp_path / f"rules-{presses}.toml"
         command = [*NEARFIELD, "tune", "--budget", "300", "--sizes", "8,64KiB", "-o", str(out)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(8)
+        time.sleep(5)
         for _ in range(presses):
             process.send_signal(signal.SIGINT)
             time.sleep(0.3)
@@ -65,3 +71,18 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     rules = load_rules(out)
     stock = rules.knobs().memory({}, 2)
     assert all(rule.memory_per_rank_bytes <= stock for rule in rules.rule)
+
+
+def test_a_rule_is_measured_at_other_distances(installation: Installation) -> None:
+    """Is what a rule does at another distance measured there? (The pair is the only one that this machine has.)"""
+    topology = Topology.live()
+    distance, pair = next(iter(topology.representatives().items()))
+    knobs = find_knobs(installation.family, installation.version, mpi.transport_or_reason(installation)[0])
+    settings = candidates(knobs, topology.cache_bytes(pair[0]), distance)[0]
+    rule = RuleTable(
+        distance="elsewhere", pair="0-1", parameters=settings, memory_per_rank_bytes=0, at_ranks_per_node=2
+    )
+    tuning = Tuning(Request(sizes=(8, 16 << 10)), Listener())
+    with Arena(installation, mpi.program(installation), topology, pair, knobs) as arena:
+        tuning._measure_elsewhere(arena, distance, [rule])
+    assert 0.1 < rule.elsewhere[distance] < 10

@@ -45,7 +45,7 @@ def tuned_section(rules: Rules) -> Section:
 
 def tuned_html(rules: Rules) -> str:
     """The line that applies the rules, what they set, and the gain by range."""
-    environment = rules.knobs().environment(rules.best_of().parameters)
+    environment = rules.knobs().environment(rules.best_for_all().parameters)
     if not environment:
         return ""
     lines = "\n".join(f"export {name}={value}" for name, value in environment.items())

@@ -47,10 +47,10 @@ def _wanted(rules: Rules, inst: Installation | None, here: Mapping[str, str], ma
                 raise MpiError("it is not known which MPI will run")
             return per_pair.environment(rules, inst, here)
         except MpiError as error:
-            why = f"{error.message}; one set for all pairs, that of {rules.best_of().distance}"
+            why = f"{error.message}; one set for all pairs, that of {rules.best_for_all().distance}"
             # Only where it could be otherwise is it worth a word to everybody.
             (made.warnings if rules.knobs().per_pair and inst else made.notes).append(why)
-    return rules.knobs().environment(rules.best_of().parameters)
+    return rules.knobs().environment(rules.best_for_all().parameters)
 
 
 def installation_of(found: Recognised) -> Installation | None:

@@ -47,7 +47,7 @@ def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dic
     except MpiError as error:
         raise MpiError(f"the component for {inst.name} cannot be built: {error.message}", error.remedy) from error
     knobs, settings = rules.knobs(), by_distance(rules)
-    common = dict(rules.best_of().parameters)
+    common = dict(rules.best_for_all().parameters)
     for name in (*_LIMITS, "segment_size"):  # a class cannot have more than the transport itself
         common[name] = max(int(one[name]) for one in settings.values())
     if any(one["single_copy"] != "none" for one in settings.values()):
@@ -67,7 +67,7 @@ def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dic
 def _shim(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
     library = mpi.program(inst, "libnearfield_mpich.so")
     knobs = rules.knobs()
-    common = {n: value for n, value in rules.best_of().parameters.items() if n != "cma_threshold"}
+    common = {n: value for n, value in rules.best_for_all().parameters.items() if n != "cma_threshold"}
     never = knobs["cma_threshold"].high
     limits = {rule.distance: rule.parameters.get("cma_threshold") for rule in rules.rule}
     texts = [

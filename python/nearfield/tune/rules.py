@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.schema import Table
 from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import Topology
-from nearfield.tune.gains import Gain, geometric_mean
+from nearfield.tune.gains import NEVER_BELOW, Gain, geometric_mean
 from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
 
 
@@ -57,8 +58,17 @@ class RuleTable(Table):
     memory_per_rank_bytes: int = Field(ge=0)
     at_ranks_per_node: int = Field(ge=1)
     gain: GainTable | None = None
+    elsewhere: dict[str, float] = Field(default_factory=dict)  # distance -> gain of these parameters there
     range: list[RangeTable] = Field(default_factory=list)
     point: list[PointTable] = Field(default_factory=list)
+
+    def gain_at(self, distance: str) -> float | None:
+        """Of these parameters for pairs of that distance; None if nobody has measured it."""
+        if not self.parameters:
+            return 1.0
+        if distance == self.distance:
+            return self.gain.value if self.gain else None
+        return self.elsewhere.get(distance)
 
     def patterns(self) -> list[str]:
         return list(dict.fromkeys(point.pattern for point in self.point))
@@ -116,11 +126,19 @@ class Rules(Table):
     def knobs(self) -> KnobFile:
         return find_knobs(self.mpi.family, self.mpi.version, self.mpi.transport)
 
-    def best_of(self, distances: list[str] | None = None) -> RuleTable:
-        """The one rule for a process that has several distances: the one measured at the farthest of them, since
-        what is slowest there costs most."""
-        chosen = [rule for rule in self.rule if distances is None or rule.distance in distances] or self.rule
-        return chosen[-1]
+    def best_for_all(self) -> RuleTable:
+        """The one rule where all pairs must have the same: that which gains most over all distances, of those that slow
+        none of them; none if each does. Where it is not known what rules do at other distances, that of the farthest,
+        since what is slowest there costs most."""
+        distances = [rule.distance for rule in self.rule]
+        known = [rule for rule in self.rule if all(rule.gain_at(d) is not None for d in distances)]
+        if len(known) < len(self.rule):
+            return self.rule[-1]
+        harmless = [rule for rule in known if min(rule.gain_at(d) or 1.0 for d in distances) >= NEVER_BELOW]
+        if not harmless:
+            update = {"parameters": {}, "reason": "each distance's rule makes another slower"}
+            return self.rule[-1].model_copy(update=update)
+        return max(harmless, key=lambda rule: prod(rule.gain_at(d) or 1.0 for d in distances))
 
 
 def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:

@@ -89,27 +89,18 @@ class Tuning:
         start = datetime.now(timezone.utc)
         inst = mpi.choose(self.request.mpi)
         topology = Topology.live()
+        pairs = self._pairs(topology)
         engine = mpi.program(inst, progress=self.listener.say)
-        transport, reason = mpi.transport_or_reason(inst)
-        if not transport:
-            raise MeasurementError(
-                f"what carries messages under {inst.name} is not known: {reason}", "see nearfield mpi"
-            )
-        knobs = find_knobs(inst.family, inst.version, transport)
-        for distance in self.request.distances:
-            if distance not in topology.distances():
-                raise UsageError(
-                    f"no pair here has the distance '{distance}'", suggestion(distance, topology.distances())
-                )
-        pairs = {d: pair for d, pair in topology.representatives().items() if d in (self.request.distances or [d])}
-        if not pairs:
-            raise MeasurementError("tune needs two cores to send messages between; there is one")
+        transport, knobs = _transport_and_knobs(inst)
         rules, trials = [], []
         for distance, pair in pairs.items():
             with Arena(inst, engine, topology, pair, knobs) as arena:
                 rule, tried = self._tune(arena, distance, pair, topology, self.request.budget_s / len(pairs))
             rules.append(rule)
             trials += tried
+        for distance, pair in pairs.items() if len(rules) > 1 else ():
+            with Arena(inst, engine, topology, pair, knobs) as arena:
+                self._measure_elsewhere(arena, distance, rules)
         return Rules(
             schema_version=1,
             nearfield=nearfield.__version__,
@@ -122,6 +113,28 @@ class Tuning:
             tried=tried_table(trials),
             rule=rules,
         )
+
+    def _pairs(self, topology: Topology) -> dict[str, tuple[int, int]]:
+        """The distances to tune, nearest first, and the pair that stands for each."""
+        there = topology.representatives()
+        for distance in self.request.distances:
+            if distance not in there:
+                raise UsageError(f"no pair here has the distance '{distance}'", suggestion(distance, there))
+        if not there:
+            raise MeasurementError("tune needs two cores to send messages between; there is one")
+        return {d: pair for d, pair in there.items() if d in (self.request.distances or there)}
+
+    def _measure_elsewhere(self, arena: Arena, distance: str, rules: list[RuleTable]) -> None:
+        """What the rules of the other distances do at this one, for MPIs that take one set for all pairs."""
+        for rule in rules:
+            if rule.distance == distance or not rule.parameters or self.stopped:
+                continue
+            try:
+                with arena.against(rule.parameters, self.request.sizes or SIZES) as comparison:
+                    comparison.measure(3)
+                    rule.elsewhere[distance] = round(geometric_mean(comparison.gains().values()).value, 4)
+            except Unfit as error:
+                self.listener.say(f"the rule for {rule.distance} cannot be used at {distance}: {error.message}")
 
     def _tune(
         self, arena: Arena, distance: str, pair: tuple[int, int], topology: Topology, seconds: float
@@ -188,7 +201,8 @@ class Tuning:
                 seen.append(mended)
             if self.stopped:
                 break
-        return None, "; ".join(refused) or "nothing was faster than stock"
+        nothing = "nothing was faster than stock" if search.trials else "it was ended before anything was tried"
+        return None, "; ".join(refused) or nothing
 
     def _measure_well(self, comparison: Comparison, settings: Settings) -> Confirmed:
         """A few pairs of each case, then more: of those that look slower than stock in any case, of those that might be
@@ -224,6 +238,13 @@ class Tuning:
 def _loss_text(confirmed: Confirmed) -> str:
     pattern, size = min(confirmed.slower, key=lambda case: confirmed.gains[case].value)
     return f"{pattern} of {format_bytes(size)} at {confirmed.gains[pattern, size].value:.2f} of stock's speed"
+
+
+def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
+    transport, reason = mpi.transport_or_reason(inst)
+    if not transport:
+        raise MeasurementError(f"what carries messages under {inst.name} is not known: {reason}", "see nearfield mpi")
+    return transport, find_knobs(inst.family, inst.version, transport)
 
 
 def all_sizes(last_level_bytes: int) -> list[int]:
