@@ -97,5 +97,7 @@ def test_messages_arrive_under_extreme_settings(installation: Installation, prog
 
 
 def test_another_seed_is_other_messages(installation: Installation, program: Path) -> None:
-    """Does the digest depend on the messages at all, with an odd number of ranks too?"""
+    """Does the digest depend on the messages at all, with an odd number of ranks too? (One MPI is enough to tell.)"""
+    if installation != mpi.discover()[0]:
+        pytest.skip("told by the first MPI")
     assert digests(installation, program, 3, {}, 1) != digests(installation, program, 3, {}, 2)
