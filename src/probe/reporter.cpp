@@ -17,6 +17,17 @@ std::string describe(const Parameters& parameters) {
   return text;
 }
 
+JsonObject as_json(const Parameters& parameters) {
+  JsonObject object;
+  for (const auto& [name, value] : parameters) {
+    if (const auto* text = std::get_if<std::string>(&value))
+      object.add(name, *text);
+    else
+      object.add(name, std::get<std::int64_t>(value));
+  }
+  return object;
+}
+
 void Reporter::report_case(const Parameters& parameters, const CaseData& data,
                            const std::vector<Counters::Event>& events) {
   parameters_ = &parameters;
@@ -30,16 +41,9 @@ void Reporter::report_case(const Parameters& parameters, const CaseData& data,
 
 JsonObject Reporter::header(const char* type, const std::string& metric, const std::string& unit,
                             const Parameters& parameters) const {
-  JsonObject values;
-  for (const auto& [name, value] : parameters) {
-    if (const auto* text = std::get_if<std::string>(&value))
-      values.add(name, *text);
-    else
-      values.add(name, std::get<std::int64_t>(value));
-  }
   JsonObject line;
   line.add("type", type).add("scenario", spec_.name).add("metric", metric).add("unit", unit);
-  return line.add_raw("parameters", values.str());
+  return line.add_raw("parameters", as_json(parameters).str());
 }
 
 std::vector<double> Reporter::in_unit(std::vector<double> samples, const std::string& unit) const {

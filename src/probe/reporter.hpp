@@ -31,6 +31,8 @@ struct CaseData {
 
 /// "size_bytes=8 state=invalid"
 std::string describe(const Parameters& parameters);
+/// {"size_bytes": 8, "state": "invalid"}
+JsonObject as_json(const Parameters& parameters);
 
 /// Collective over ctx.timed; only rank 0's emitter writes.
 class Reporter {

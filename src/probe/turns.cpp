@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "probe/failure.hpp"
+#include "probe/reporter.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -46,9 +47,9 @@ class Commands {
 class Turns {
  public:
   Turns(Context& ctx, const Spec& spec, Emitter& emit)
-      : ctx_(ctx), spec_(spec), emit_(emit), scenario_(spec.make(ctx)), values_(spec.metrics.size()) {
+      : ctx_(ctx), emit_(emit), scenario_(spec.make(ctx)), values_(spec.metrics.size()) {
     std::vector<std::string> cases;
-    for (const auto& parameters : scenario_->cases()) cases.push_back(json_of(parameters));
+    for (const auto& parameters : scenario_->cases()) cases.push_back(as_json(parameters).str());
     emit_.line(JsonObject().add("type", "cases").add_raw("cases", json_array(cases)));
   }
 
@@ -67,17 +68,6 @@ class Turns {
   }
 
  private:
-  static std::string json_of(const Parameters& parameters) {
-    JsonObject object;
-    for (const auto& [name, value] : parameters) {
-      if (const auto* text = std::get_if<std::string>(&value))
-        object.add(name, *text);
-      else
-        object.add(name, std::get<std::int64_t>(value));
-    }
-    return object.str();
-  }
-
   void check(std::size_t index) {
     scenario_->fill(1);
     ctx_.start_line->wait();
@@ -96,11 +86,9 @@ class Turns {
   void visit(std::size_t index, int count) {
     once();  // another job has used the caches
     std::vector<double> samples;
-    const double before = ctx_.gauge.read();
     for (int i = 0; i < count; ++i) samples.push_back(once() / ctx_.ticks_per_ns);
-    const double slowdown = ctx_.gauge.slowdown(std::max(before, ctx_.gauge.read()));
     JsonObject line;
-    line.add("type", "visit").add("case", static_cast<int>(index)).add("slowdown", slowdown);
+    line.add("type", "visit").add("case", static_cast<int>(index));
     emit_.line(line.add("samples", std::span<const double>(samples)));
   }
 
@@ -112,7 +100,6 @@ class Turns {
   }
 
   Context& ctx_;
-  const Spec& spec_;
   Emitter& emit_;
   std::unique_ptr<Scenario> scenario_;
   std::vector<double> values_;

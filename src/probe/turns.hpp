@@ -11,9 +11,13 @@ namespace nearfield::probe {
 /// Collective over ctx.timed, which must be all ranks of the launch. Every rank reads commands, a line each, from a
 /// FIFO of its own, `<plan.turns>.<rank>`, asleep in read() while there is none; the one who gives turns writes each
 /// command to all of them. Rank 0 answers with a line of output.
-///   check CASE        -> {"type": "checked", "case", "problem"}: did the data arrive; empty if it did
-///   visit CASE COUNT  -> {"type": "visit", "case", "samples": [ns], "slowdown"}: after a repetition that does not
-///   count end               (or the FIFO's writer is gone) -> returns
+///
+/// check CASE: {"type": "checked", "case", "problem"}, what is wrong with the data that arrived; empty if nothing.
+///
+/// visit CASE COUNT: {"type": "visit", "case", "samples"}, in ns, after a repetition that does not count.
+///
+/// end, or the FIFO's writer is gone: returns.
+///
 /// The cases are those of the plan's first scenario, announced in the first line: {"type": "cases", "cases": [...]}.
 void take_turns(Context& ctx, const Spec& spec, Emitter& emit);
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from nearfield.errors import MpiError
-from nearfield.tune.apply import Application, application, environment_of, installation_of, require_fit
+from nearfield.tune.apply import Application, application, environment_of, require_fit
 from nearfield.tune.recognise import recognise
 from nearfield.tune.rules import find_rules, load_rules
 
@@ -71,4 +71,4 @@ def prepared(argv: list[str], file: Path | None, force: bool, mpi_name: str | No
         return application(rules)
     if not force:
         require_fit(rules, found, str(path))
-    return application(rules, installation_of(found))
+    return application(rules, found)

@@ -23,6 +23,9 @@ from nearfield.mpi.compiler import compiler_environment, compiler_version, expla
 from nearfield.mpi.installation import Installation
 
 ENGINE = "nearfield-probe"
+COMPONENT = "mca_btl_nearfield.so"
+SHIM = "libnearfield_mpich.so"
+_WORDS = {ENGINE: "the measuring engine", COMPONENT: "the Open MPI component", SHIM: "the MPICH shim"}
 Progress = Callable[[str], None]
 
 
@@ -37,7 +40,7 @@ def program(
         wait = f"waiting for another build for {inst.name}"
         with _cache_errors(), _locked(folder.with_suffix(".lock"), lambda text=wait: say(text)):
             if not _is_whole(folder, target):
-                say(f"building the measuring engine for {inst.name} (once)")
+                say(f"building {_WORDS.get(target, target)} for {inst.name} (once)")
                 _build(inst, target, source, folder)
     return folder / target
 
@@ -186,7 +189,7 @@ def _compile(inst: Installation, target: str, source: Path, work: Path) -> Path:
             return log
         if not reused:
             break
-    raise explain_failure(inst, log)
+    raise explain_failure(inst, _WORDS.get(target, target), log)
 
 
 def _step(command: list[str], env: dict[str, str], log: Path, *, first: bool) -> bool:

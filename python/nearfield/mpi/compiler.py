@@ -63,12 +63,12 @@ def first_error(log: str) -> str:
     return next((line for line in reversed(lines) if line), "the build failed without a word")
 
 
-def explain_failure(inst: Installation, log: Path) -> MpiError:
+def explain_failure(inst: Installation, what: str, log: Path) -> MpiError:
     text = log.read_text(errors="replace")
     error = first_error(text)
     packages = FAMILIES[inst.family].packages
     remedies = [advice.format(packages=packages) for pattern, advice in _REMEDIES if re.search(pattern, error)]
     return MpiError(
-        f"the engine cannot be built for {inst.name}: {error}",
+        f"{what} cannot be built for {inst.name}: {error}",
         "; ".join([*remedies[:1], f"the whole log is {log}"]),
     )

@@ -24,11 +24,11 @@ class Application:
     warnings: list[str] = field(default_factory=list)
 
 
-def application(rules: Rules, inst: Installation | None = None, here: Mapping[str, str] = os.environ) -> Application:
-    """What these rules set beside an environment. Several distances: per pair where the MPI `inst` can be given that,
-    else one set for all. A variable that is set there already stays: the user knows better."""
+def application(rules: Rules, found: Recognised | None = None, here: Mapping[str, str] = os.environ) -> Application:
+    """What these rules set beside an environment. Several distances: per pair where the MPI that was found can be given
+    that, else one set for all. A variable that is set there already stays: the user knows better."""
     made = Application()
-    for name, value in _wanted(rules, inst, here, made).items():
+    for name, value in _wanted(rules, found, here, made).items():
         if name in here and name not in ("LD_PRELOAD", "OMPI_MCA_mca_base_component_path"):
             made.notes.append(f"{name} = {here[name]} stays, as it was set before (the rules have {value})")
         else:
@@ -40,8 +40,9 @@ def application(rules: Rules, inst: Installation | None = None, here: Mapping[st
     return made
 
 
-def _wanted(rules: Rules, inst: Installation | None, here: Mapping[str, str], made: Application) -> dict[str, str]:
+def _wanted(rules: Rules, found: Recognised | None, here: Mapping[str, str], made: Application) -> dict[str, str]:
     if per_pair.differ(rules):
+        inst = installation_of(found) if found else None  # asks every MPI here, which takes a while
         try:
             if inst is None:
                 raise MpiError("it is not known which MPI will run")

@@ -22,6 +22,10 @@ from nearfield.errors import MpiError, UsageError
 Value = int | str
 Settings = dict[str, Value]  # knob -> value; knobs left out keep the MPI's default
 
+Role = Literal[
+    "eager_limit", "rendezvous_eager", "fragment", "at_least_fragment", "single_copy", "single_copy_threshold", "segment"
+]
+
 FOLDER = Path(__file__).parent / "knobs"
 
 
@@ -35,7 +39,7 @@ class Knob(BaseModel):
     variable: str
     type: Literal["bytes", "count", "choice"]
     default: Value
-    role: str | None = None  # what the model knows it as (model.py)
+    role: Role | None = None  # what the model knows it as (model.py)
     low: int = 0
     high: int = 0
     values: dict[str, str] = Field(default_factory=dict)  # of a choice: name -> text for the variable

@@ -2,7 +2,7 @@
 
 Two ways. Open MPI 4: our component in front of its shared-memory transport (src/tune/openmpi): eager limit, its
 rendezvous part, fragment size, and who copies. MPICH from 4.3 on: our shim (src/tune/mpich): who copies. What cannot
-differ between pairs (cells, fast boxes, segments) is set once, as the farthest distance has it.
+differ between pairs (cells, fast boxes, segments) is set once, as the rule has it that is best for all.
 """
 
 from __future__ import annotations
@@ -42,10 +42,7 @@ def by_distance(rules: Rules) -> dict[str, Settings]:
 
 
 def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
-    try:
-        file = mpi.program(inst, "mca_btl_nearfield.so")
-    except MpiError as error:
-        raise MpiError(f"the component for {inst.name} cannot be built: {error.message}", error.remedy) from error
+    file = mpi.program(inst, mpi.COMPONENT)
     knobs, settings = rules.knobs(), by_distance(rules)
     common = dict(rules.best_for_all().parameters)
     for name in (*_LIMITS, "segment_size"):  # a class cannot have more than the transport itself
@@ -65,7 +62,7 @@ def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dic
 
 
 def _shim(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
-    library = mpi.program(inst, "libnearfield_mpich.so")
+    library = mpi.program(inst, mpi.SHIM)
     knobs = rules.knobs()
     common = {n: value for n, value in rules.best_for_all().parameters.items() if n != "cma_threshold"}
     never = knobs["cma_threshold"].high
