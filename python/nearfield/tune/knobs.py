@@ -23,7 +23,13 @@ Value = int | str
 Settings = dict[str, Value]  # knob -> value; knobs left out keep the MPI's default
 
 Role = Literal[
-    "eager_limit", "rendezvous_eager", "fragment", "at_least_fragment", "single_copy", "single_copy_threshold", "segment"
+    "eager_limit",
+    "rendezvous_eager",
+    "fragment",
+    "at_least_fragment",
+    "single_copy",
+    "single_copy_threshold",
+    "segment",
 ]
 
 FOLDER = Path(__file__).parent / "knobs"
