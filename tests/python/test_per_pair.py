@@ -16,6 +16,7 @@ from nearfield import mpi
 from nearfield.mpi import Installation, launch_command
 from nearfield.tune import per_pair
 from nearfield.tune.apply import application
+from nearfield.tune.recognise import Recognised
 from nearfield.tune.rules import Rules, RuleTable
 
 pytestmark = pytest.mark.mpi
@@ -27,6 +28,10 @@ def two_distances(inst: Installation, transport: str, near: dict, far: dict) -> 
         for d, p in (("shared-l3", near), ("same-node", far))
     ]
     return rules_for(inst, transport, {}, rule=rules)
+
+
+def recognised(inst: Installation) -> Recognised:
+    return Recognised(inst.family, inst.version, "test")
 
 
 def of(installations: list[Installation], family: str, version: str) -> Installation:
@@ -57,34 +62,54 @@ def test_open_mpi_sends_to_each_peer_by_its_own_rule(
     assert copies.get(2) == 0, "rank 2's rule has the kernel copy nothing"
 
 
-def test_the_component_cannot_be_built(installations: list[Installation], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without developer headers: one warning, and one set of parameters for all pairs, that of the farthest."""
+def test_the_component_cannot_be_built(
+    installations: list[Installation], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without developer headers: one warning that says so, and one set for all pairs, that of the farthest?"""
     inst = of(installations, "openmpi", "4.")
+    log = tmp_path / "build.log"
+    log.write_text("module.h:5:10: fatal error: opal_config.h: No such file or directory\n")
 
-    def fails(*arguments: object, **more: object) -> Path:
-        raise mpi.build.MpiError("no developer headers")
+    def fails(inst: Installation, target: str) -> Path:
+        raise mpi.build.explain_failure(inst, mpi.build._WORDS[target], log)
 
     monkeypatch.setattr(mpi, "program", fails)
     rules = two_distances(inst, "ob1 / vader", {"eager_limit": 1024}, {"eager_limit": 32768})
-    made = application(rules, inst, here={})
+    made = application(rules, recognised(inst), here={})
     assert made.environment == {"OMPI_MCA_btl_vader_eager_limit": "32768"}
-    assert (
-        len(made.warnings) == 1 and "no developer headers; one set for all pairs, that of same-node" in made.warnings[0]
-    )
+    [warning] = made.warnings
+    assert warning.startswith(f"the Open MPI component cannot be built for {inst.name}: module.h:5:10: fatal error")
+    assert warning.endswith("; one set for all pairs, that of same-node")
 
 
 def test_an_mpi_without_means_gets_one_set(installations: list[Installation]) -> None:
+    """Is that a note for who asks, and no warning, as it cannot be otherwise with this MPI?"""
     inst = of(installations, "openmpi", "5.")
     rules = two_distances(inst, "ob1 / sm", {"eager_limit": 1024}, {"eager_limit": 32768})
-    made = application(rules, inst, here={})
+    made = application(rules, recognised(inst), here={})
     assert made.environment == {"OMPI_MCA_btl_sm_eager_limit": "32768"}
     assert any("takes no parameters per pair" in note for note in made.notes) and not made.warnings
 
 
-def test_equal_rules_need_nothing_loaded(installations: list[Installation]) -> None:
-    inst = installations[0]
+@pytest.mark.parametrize("found", [None, Recognised("openmpi", "4.0.99", "test")], ids=["none", "not-here"])
+def test_an_mpi_that_is_not_known_gets_one_set(installations: list[Installation], found: Recognised | None) -> None:
+    """Are rules used as far as they can be where nothing can be built, as it is not known for what?"""
+    rules = two_distances(installations[0], "ob1 / vader", {"eager_limit": 1024}, {"eager_limit": 32768})
+    rules.mpi.family, rules.mpi.version = "openmpi", "4.1.4"
+    made = application(rules, found, here={})
+    assert made.environment == {"OMPI_MCA_btl_vader_eager_limit": "32768"}
+    assert any("not known which MPI will run; one set for all pairs" in note for note in made.notes)
+
+
+def test_equal_rules_need_nothing_loaded(installations: list[Installation], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is nothing built, and no MPI looked for, where all distances have the same parameters?"""
+    inst = of(installations, "openmpi", "5.")
     rules = two_distances(inst, "ob1 / sm", {"eager_limit": 8192}, {"eager_limit": 8192})
     assert not per_pair.differ(rules)
+    for name in ("program", "discover"):
+        monkeypatch.setattr(mpi, name, lambda *arguments: pytest.fail("must not be asked"))
+    made = application(rules, recognised(inst), here={})
+    assert made.environment == {"OMPI_MCA_btl_sm_eager_limit": "8192"}
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
@@ -93,7 +118,7 @@ def test_mpich_gets_a_threshold_per_destination(installations: list[Installation
     inst = of(installations, "mpich", "5.")
     far = {"cell_size": 65536, "pack_buffer": 65536, "cma_threshold": 2147483647}
     rules = two_distances(inst, "ch4 / posix", {"cma_threshold": 16384}, far)
-    made = application(rules, inst, here={"LD_PRELOAD": "libc.so.6"})
+    made = application(rules, recognised(inst), here={"LD_PRELOAD": "libc.so.6"})
     assert (
         made.environment["NEARFIELD_PAIR_RULES"] == "shared-l3:single_copy_from=16384;same-node:single_copy_from=never"
     )
