@@ -1,0 +1,111 @@
+"""An arena whose jobs are a formula: how fast each setting is is known, so what a search should find is, too.
+
+All above the jobs (pairs, gains, scores, checks, duels) is the real thing. No MPI is started and no time is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from types import TracebackType
+from typing import Any
+
+from nearfield.tune.arena import PATTERNS, Arena
+from nearfield.tune.duel import Unfit
+from nearfield.tune.gains import Case
+from nearfield.tune.knobs import Knob, KnobFile, Settings, Value
+from nearfield.tune.search import Deadline
+
+KNOBS = KnobFile(
+    family="made-up",
+    since="1",
+    transport="formula",
+    memory_bytes="cells * fragment + segment",
+    knob=tuple(
+        Knob(summary="made up", variable=more["name"].upper(), **more)
+        for more in (
+            {"name": "eager", "type": "bytes", "default": 4096, "low": 1024, "high": 1 << 18, "role": "eager_limit",
+             "grid": (4096, 65536)},
+            {"name": "fragment", "type": "bytes", "default": 32768, "low": 8192, "high": 1 << 20, "role": "fragment",
+             "grid": (32768, 65536, 131072)},
+            {"name": "copies", "type": "choice", "default": "kernel", "values": {"kernel": "1", "none": "0"},
+             "role": "single_copy", "grid": ("kernel", "none")},
+            {"name": "cells", "type": "count", "default": 64, "low": 16, "high": 256, "grid": (64, 128)},
+            {"name": "segment", "type": "bytes", "default": 1 << 20, "low": 1 << 19, "high": 1 << 24,
+             "role": "segment"},
+        )
+    ),
+    constraints={  # the first needs what the second raises
+        "segment >= 8 * fragment": "pieces lie in the segment",
+        "fragment >= eager": "a short message is one piece",
+    },
+)  # fmt: skip
+
+Speed = Callable[[Settings, Case], float]  # of all knobs, in a case: stock's time over the setting's
+Faults = Callable[[Settings, str], str]  # what goes wrong at "start", "check" or "visit"; empty: nothing
+
+
+class MadeUpArena(Arena):
+    """`speed` and `faults` may be replaced between two phases, as a machine may change its mind."""
+
+    def __init__(
+        self, speed: Speed, faults: Faults = lambda settings, moment: "", noise: float = 0.003, seed: int = 1
+    ) -> None:
+        nothing: Any = None
+        super().__init__(nothing, nothing, nothing, (0, 1), KNOBS)
+        self.speed, self.faults, self.noise = speed, faults, noise
+        self.random = Random(seed)
+        self.started: list[Settings] = []
+
+    def _contestant(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
+        return MadeUpJob(self, sizes, environment)
+
+
+def _value(knob: Knob, text: str) -> Value:
+    """What an MPI makes of the variable."""
+    return next(name for name, told in knob.values.items() if told == text) if knob.values else int(text)
+
+
+class MadeUpJob:
+    """What the arena and `pairs` use of a Contestant."""
+
+    def __init__(self, arena: MadeUpArena, sizes: Sequence[int], environment: Mapping[str, str]) -> None:
+        self.arena = arena
+        self.settings = {
+            knob.name: _value(knob, environment[knob.variable]) for knob in KNOBS.knob if knob.variable in environment
+        }
+        self.cases = {(pattern, size): 0 for size in sizes for pattern in PATTERNS}
+
+    def __enter__(self) -> MadeUpJob:
+        self.arena.started.append(self.settings)
+        self._fail("start")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def check(self, case: Case) -> None:
+        self._fail("check")
+
+    def visit(self, case: Case, repetitions: int) -> list[float]:
+        self._fail("visit")
+        luck = math.exp(self.arena.random.gauss(0, self.arena.noise))
+        return [1000 * luck / self.arena.speed(KNOBS.complete(self.settings), case)] * repetitions
+
+    def _fail(self, moment: str) -> None:
+        if fault := self.arena.faults(self.settings, moment):
+            raise Unfit(fault)
+
+
+class Turns(Deadline):
+    """Over when it has been asked so often; no clock."""
+
+    def __init__(self, count: float) -> None:
+        super().__init__(math.inf)
+        self.count = count
+
+    def over(self) -> bool:
+        self.count -= 1
+        return self.stopped or self.count < 0

@@ -1,0 +1,403 @@
+"""Does the search find what is known to be best, and is what cannot be used or is slower somewhere kept out of rules?
+
+On an arena that is made up (made_up.py): nothing here starts an MPI or depends on a clock.
+"""
+
+import itertools
+import math
+
+import pytest
+from made_up import KNOBS, MadeUpArena, Speed, Turns
+
+from nearfield.topology import Topology
+from nearfield.tune.arena import PATTERNS
+from nearfield.tune.gains import Case
+from nearfield.tune.knobs import Settings
+from nearfield.tune.model import candidates
+from nearfield.tune.rules import RuleTable
+from nearfield.tune.search import Deadline, Search, Trial, grid, repaired
+from nearfield.tune.tuning import FEWEST_PAIRS, MOST_PAIRS, Confirmed, Listener, Request, Tuning
+
+SIZES = (8, 16 << 10, 1 << 20)
+UNSEEN = 2 << 10  # a size that is confirmed but not searched
+MODEL = candidates(KNOBS, [32 << 10, 1 << 20, 32 << 20], "same-node")
+BEST: Settings = {"eager": 65536, "fragment": 131072, "cells": 128}  # on the grid; the model knows nothing of cells
+BIG, MANY = {"fragment": 131072}, {"cells": 128}
+ENDLESS = math.inf
+
+
+def hill(whole: Settings, case: Case) -> float:
+    """Fastest with BEST, slower with every power of two away from it, in all cases."""
+    top = KNOBS.complete(BEST)
+    costs = {"eager": 0.05, "fragment": 0.06, "cells": 0.04}
+    lost = sum(cost * abs(math.log2(int(whole[name]) / int(top[name]))) for name, cost in costs.items())
+    return math.exp(0.25 - lost - 0.1 * (whole["copies"] != top["copies"]))
+
+
+def only(gains: dict[str, float]) -> Speed:
+    """Each of BIG and MANY, where it is set, multiplies the speed."""
+
+    def speed(whole: Settings, case: Case) -> float:
+        return math.prod(gain for name, gain in gains.items() if whole[name] == (BIG | MANY)[name])
+
+    return speed
+
+
+def exactly(*ranking: Settings) -> Speed:
+    """These settings are faster than stock, the first most; all others as fast as stock."""
+
+    def speed(whole: Settings, case: Case) -> float:
+        places = [place for place, settings in enumerate(ranking) if KNOBS.complete(settings) == whole]
+        return 1.3 - 0.05 * places[0] if places else 1.0
+
+    return speed
+
+
+def searched(arena: MadeUpArena, first: list[Settings], turns: float | None = None, **more: object) -> Search:
+    search = Search(arena, lambda trial: None, sizes=SIZES, **more)
+    search.run(first, Turns(len(first) if turns is None else turns))
+    return search
+
+
+def trial_of(search: Search, settings: Settings) -> Trial:
+    return next(trial for trial in search.trials if trial.settings == settings)
+
+
+# ---- finding
+
+
+@pytest.mark.parametrize("best", MODEL, ids=str)
+def test_the_best_of_the_models_candidates_wins(best: Settings) -> None:
+    """Whichever of the first candidates is best, does it win, whole? (A search that finds stock best fails here.)"""
+    search = searched(MadeUpArena(exactly(best)), MODEL)
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == best
+    assert {trial.origin for trial in search.trials} == {"model"}
+    assert search.best_first()[0].score == pytest.approx(math.log(1.3), abs=0.02)
+
+
+def test_the_search_goes_beyond_the_model() -> None:
+    """Is a setting found that is nearly as fast as the fastest there is, and faster than any of the model's?"""
+    search = searched(MadeUpArena(hill), MODEL, 120)
+    search.play_off(Turns(ENDLESS))
+    assert search.winner
+    reached, most = (hill(KNOBS.complete(settings), ("stream", 8)) for settings in (search.winner, BEST))
+    assert reached > 0.94 * most > max(hill(KNOBS.complete(settings), ("stream", 8)) for settings in MODEL)
+    assert {trial.origin for trial in search.trials} == {"model", "search"}
+
+
+def test_the_grid_finds_the_best() -> None:
+    """Does trying every combination try each once, and find the one that is known to be best?"""
+    arena = MadeUpArena(hill)
+    search = Search(arena, lambda trial: None, sizes=SIZES)
+    assert search.run_grid(Turns(ENDLESS))
+    assert [trial.settings for trial in search.trials] == list(grid(KNOBS)) == arena.started[1:]  # the first is stock
+    assert len(search.trials) == 20  # of 24, of which constraints make some equal
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == BEST
+
+
+def test_stock_is_best() -> None:
+    """Where every setting is slower than stock, is there no winner?"""
+    search = searched(MadeUpArena(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else 0.9), MODEL, 20)
+    search.play_off(Turns(ENDLESS))
+    assert search.winner is None
+
+
+def test_stock_does_not_win_by_luck() -> None:
+    """Is stock, tried as a setting among others (as a grid does), never a winner, however lucky its score?"""
+    scores = []
+    for seed in range(5):
+        search = searched(MadeUpArena(hill, seed=seed), [{}])
+        search.play_off(Turns(ENDLESS))
+        scores.append(search.best_first()[0].score)
+        assert search.winner is None
+    assert max(scores) > 0 > min(scores), "or there was no luck"
+
+
+def test_what_is_known_is_not_measured_again() -> None:
+    """Is a setting that is asked for twice started and told once?"""
+    arena, told = MadeUpArena(hill), []
+    search = Search(arena, told.append, sizes=SIZES)
+    search.run([BIG, MANY, BIG], Turns(3))
+    assert arena.started == [{}, BIG, MANY]
+    assert [trial.settings for trial in told] == [BIG, MANY]
+
+
+def test_a_loss_somewhere_costs_more_than_it_gains_elsewhere() -> None:
+    """Is what gains evenly preferred to what gains a bit more, but loses at one size?"""
+
+    def speed(whole: Settings, case: Case) -> float:
+        if whole["cells"] == 128:
+            return 1.1
+        return (0.8 if case[1] == 8 else 1.4) if whole["fragment"] == 131072 else 1.0
+
+    search = searched(MadeUpArena(speed), [BIG, MANY])
+    assert [trial.settings for trial in search.best_first()] == [MANY, BIG]
+
+
+# ---- the play-off
+
+
+@pytest.mark.parametrize(("worth", "kept"), [(1.0, False), (1.004, False), (1.05, True), (0.9, False)])
+def test_a_parameter_is_kept_if_it_gains(worth: float, kept: bool) -> None:
+    """Is a parameter put back to its default if that costs less than a hundredth, and kept if it costs more?"""
+    search = searched(MadeUpArena(only({"fragment": 1.2, "cells": worth}), noise=0.001), [BIG | MANY])
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == (BIG | MANY if kept else BIG)
+
+
+def test_a_parameter_that_another_needs_is_kept() -> None:
+    """Does what gains nothing itself stay where a constraint wants it?"""
+    needed: Settings = {"eager": 65536, "fragment": 65536}
+    search = searched(MadeUpArena(lambda whole, case: 1.2 if whole["eager"] == 65536 else 1.0), [needed])
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == needed
+
+
+def test_duels_decide_not_scores() -> None:
+    """Does the better of two win, though the other was lucky in the search?"""
+    arena = MadeUpArena(exactly(BIG, MANY))
+    search = searched(arena, [BIG, MANY])
+    arena.speed = exactly(MANY, BIG)
+    search.play_off(Turns(ENDLESS))
+    assert search.best_first()[0].settings == BIG and search.winner == MANY
+
+
+def test_without_time_the_best_score_wins() -> None:
+    """Is the winner that of the search, and no job started, if the play-off has no time?"""
+    arena = MadeUpArena(exactly(BIG, MANY))
+    search = searched(arena, [MANY, BIG])
+    arena.started.clear()
+    search.play_off(Turns(0))
+    assert search.winner == BIG and arena.started == []
+
+
+def test_what_fails_in_the_play_off_does_not_win() -> None:
+    """Is a setting that was measured, and dies when it is to duel, no winner though it would be faster?"""
+    arena = MadeUpArena(exactly(BIG, MANY))
+    search = searched(arena, [BIG, MANY])
+    arena.speed = exactly(MANY, BIG)
+    arena.faults = lambda settings, moment: "dies" if settings == MANY else ""
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == BIG
+
+
+# ---- what cannot be used
+
+
+@pytest.mark.parametrize("moment", ["start", "check", "visit"])
+def test_what_aborts_is_noted_and_avoided(moment: str) -> None:
+    """Is a setting that does not start, damages data or hangs unfit, with its reason, and the next best the winner?"""
+    arena = MadeUpArena(
+        exactly(BIG, MANY), lambda settings, now: f"fails at {now}" if (settings, now) == (BIG, moment) else ""
+    )
+    search = searched(arena, [BIG, MANY])
+    failed = trial_of(search, BIG)
+    assert (failed.state, failed.reason, failed.score) == ("unfit", f"fails at {moment}", -math.inf)
+    assert [trial.settings for trial in search.best_first()] == [MANY]
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == MANY
+
+
+@pytest.mark.parametrize("how", ["run", "grid"])
+def test_what_is_refused_is_never_started(how: str) -> None:
+    """Is a setting that must not be tried noted with the reason, told, and no job of it started in any phase?"""
+    arena, told = MadeUpArena(only({"fragment": 1.3, "cells": 1.1})), []
+    search = Search(
+        arena, told.append, sizes=SIZES, refused=lambda settings: "too big" if "fragment" in settings else None
+    )
+    if how == "run":
+        search.run([BIG, MANY, BIG | MANY], Turns(20))
+    else:
+        search.run_grid(Turns(ENDLESS))
+    search.play_off(Turns(ENDLESS))
+    refused = [trial for trial in search.trials if trial.state == "unfit"]
+    assert refused and {trial.reason for trial in refused} == {"too big"}
+    assert [settings for settings in arena.started if "fragment" in settings] == []
+    assert search.winner == MANY
+    assert told == search.trials, "each once"
+
+
+def test_what_is_bad_at_first_look_is_left() -> None:
+    """Is a setting that is worse than half of those before, at the sizes of the first look, not measured further?"""
+    good: list[Settings] = [{"cells": cells} for cells in (16, 32, 128, 256)]
+    good += [{"fragment": size} for size in (16384, 65536, 131072)]
+    bad: Settings = {"eager": 16384}
+    speed_of = {16384: 0.8}
+    arena = MadeUpArena(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else speed_of.get(whole["eager"], 1.1))
+    search = searched(arena, [*good, bad])
+    left = trial_of(search, bad)
+    assert left.state == "left" and {size for _, size in left.gains} == {SIZES[0], SIZES[2]}
+    assert left.score == pytest.approx(math.log(0.8) - 2 * math.log(0.97 / 0.8), abs=0.02)
+    assert left not in search.best_first()
+    assert {size for _, size in trial_of(search, good[0]).gains} == set(SIZES)
+    assert {gain.n for gain in trial_of(search, good[0]).gains.values()} == {2}
+
+
+# ---- the end of the time
+
+
+def test_it_ends_when_the_time_is_over() -> None:
+    """Is nothing begun after the end, be it by the clock or because somebody asked?"""
+    assert Deadline(-1).over() and not Deadline(1e9).over()
+    stopped = Deadline(1e9)
+    stopped.stopped = True
+    assert stopped.over()
+    for begin in (lambda s: s.run(MODEL, stopped), lambda s: s.run_grid(stopped)):
+        search = Search(MadeUpArena(hill), lambda trial: None, sizes=SIZES)
+        assert not begin(search) and search.trials == []
+    search = Search(MadeUpArena(hill), lambda trial: None, sizes=SIZES)
+    assert not search.run_grid(Turns(5)) and len(search.trials) == 5
+
+
+def test_it_ends_after_the_trial_that_was_under_way() -> None:
+    """Is what was found kept if somebody asks to stop while a setting is measured?"""
+    deadline = Turns(ENDLESS)
+    search = Search(MadeUpArena(hill), lambda trial: setattr(deadline, "stopped", len(search.trials) == 3), sizes=SIZES)
+    search.run(MODEL, deadline)
+    assert [trial.settings for trial in search.trials] == MODEL[:3]
+
+
+def test_repair_raises_one_after_the_other() -> None:
+    """Is what one constraint raises seen by another that comes before it, and what is at its default left out?"""
+    assert repaired(KNOBS, {"eager": 262144}) == {"eager": 262144, "fragment": 262144, "segment": 1 << 21}
+    assert repaired(KNOBS, {"eager": 4096, "cells": 64, "copies": "none"}) == {"copies": "none"}
+
+
+# ---- confirming
+
+
+def tuning(**request: object) -> Tuning:
+    made = Tuning(Request(**request), Listener())
+    made._phase("same-node", "confirming", ENDLESS)
+    return made
+
+
+def confirmed(arena: MadeUpArena, first: list[Settings], made: Tuning | None = None) -> tuple[Confirmed | None, str]:
+    """After a search of these alone, and no play-off to speak of: the order is that of the scores."""
+    search = searched(arena, first)
+    search.play_off(Turns(0))
+    return (made or tuning())._confirm(arena, search, [*SIZES, UNSEEN])
+
+
+def slow_unseen(gains: dict[str, float], parameter: str, there: float) -> Speed:
+    """As `only`, but one parameter has this speed in streams of the size that the search does not see."""
+
+    def speed(whole: Settings, case: Case) -> float:
+        spoils = case == ("stream", UNSEEN) and whole[parameter] == (BIG | MANY)[parameter]
+        return there if spoils else only(gains)(whole, case)
+
+    return speed
+
+
+def test_a_harmless_winner_is_confirmed_at_every_size() -> None:
+    """Is the winner confirmed with its true gain in every case, though a point is slower by what is allowed?"""
+    arena = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.98))
+    chosen, reason = confirmed(arena, [BIG])
+    assert chosen and chosen.settings == BIG and reason == ""
+    assert set(chosen.gains) == {(pattern, size) for pattern in PATTERNS for size in [*SIZES, UNSEEN]}
+    for case, gain in chosen.gains.items():
+        assert gain.value == pytest.approx(0.98 if case == ("stream", UNSEEN) else 1.2, rel=0.01)
+        assert gain.n == len(chosen.pairs[case]) >= FEWEST_PAIRS
+
+
+def test_what_is_doubtful_is_measured_more() -> None:
+    """Does a case that might be slower get as many pairs as there may be, and not those that surely are not?"""
+    flicker = itertools.cycle((0.94, 1.06))
+
+    def speed(whole: Settings, case: Case) -> float:
+        doubtful = case == ("stream", UNSEEN) and whole["fragment"] == 131072
+        return next(flicker) if doubtful else only({"fragment": 1.2})(whole, case)
+
+    chosen, _ = confirmed(MadeUpArena(speed), [BIG])
+    assert chosen
+    measured = {case: gain.n for case, gain in chosen.gains.items()}
+    assert measured.pop(("stream", UNSEEN)) == MOST_PAIRS
+    assert set(measured.values()) == {FEWEST_PAIRS}
+
+
+def test_a_winner_that_is_slower_somewhere_is_mended() -> None:
+    """Is the parameter that makes one size slower put back, the other kept, and that preferred to the next best?"""
+    spoilt = slow_unseen({"fragment": 1.2, "cells": 1.1}, "cells", 0.8)
+    arena = MadeUpArena(lambda whole, case: spoilt(whole, case) * (1.05 if whole["copies"] == "none" else 1.0))
+    chosen, _ = confirmed(arena, [BIG | MANY, {"copies": "none"}])
+    assert chosen and chosen.settings == BIG
+    assert chosen.slower == []
+
+
+def test_a_winner_that_cannot_be_mended_is_refused() -> None:
+    """Is the next best taken then; and without one, is it stock, and said where it would have been how slow?"""
+    arena = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "fragment", 0.8))
+    chosen, _ = confirmed(arena, [BIG, MANY])
+    assert chosen and chosen.settings == MANY
+    assert confirmed(arena, [BIG]) == (None, "stream of 2 KiB at 0.80 of stock's speed")
+
+
+def test_no_mending_by_what_is_as_slow() -> None:
+    """If a size is slower whichever parameter is put back, is nothing proposed?"""
+    arena = MadeUpArena(lambda whole, case: 0.8 if whole["fragment"] != 32768 or whole["cells"] != 64 else 1.0)
+    with arena.against(BIG | MANY, [UNSEEN]) as comparison:
+        comparison.measure(FEWEST_PAIRS)
+    slower = Confirmed(BIG | MANY, comparison.gains(), dict(comparison.found))
+    assert len(slower.slower) == len(PATTERNS)
+    assert tuning()._mended(arena, slower) is None
+
+
+def test_what_fails_while_it_is_confirmed_is_refused() -> None:
+    """Is the next best taken if the winner dies only now; and is the reason kept if there is none?"""
+    for first, expected in (([BIG, MANY], MANY), ([BIG], None)):
+        arena = MadeUpArena(exactly(BIG, MANY))
+        search = searched(arena, first)
+        search.play_off(Turns(0))
+        arena.faults = lambda settings, moment: "hangs: no answer" if settings == BIG else ""
+        chosen, reason = tuning()._confirm(arena, search, SIZES)
+        assert (chosen.settings if chosen else None) == expected
+        assert reason == ("" if expected else "hangs: no answer")
+
+
+def test_after_ctrl_c_it_is_confirmed_in_short() -> None:
+    """Is each case measured once only, and a winner that looks slower still not kept?"""
+    stopped = tuning()
+    stopped.stop()
+    chosen, _ = confirmed(MadeUpArena(only({"fragment": 1.2})), [BIG], stopped)
+    assert chosen and {gain.n for gain in chosen.gains.values()} == {1}
+    slow = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.8))
+    assert confirmed(slow, [BIG], stopped)[0] is None
+
+
+# ---- all of it
+
+
+def tuned(arena: MadeUpArena, **more: object) -> tuple[RuleTable, list[Trial]]:
+    topology = Topology.from_synthetic("package:1 l3:1 l2:2 core:1 pu:1")
+    made = Tuning(Request(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more), Listener())
+    return made._tune(arena, "same-node", (0, 1), topology, ENDLESS)
+
+
+def test_a_rule_is_what_is_known_to_be_best() -> None:
+    """From search to rule: is the known best its parameters, and the known gain its gain?"""
+    rule, trials = tuned(MadeUpArena(hill))
+    assert rule.parameters == BEST and rule.reason == ""
+    expected = hill(KNOBS.complete(BEST), ("stream", 8)) / hill(KNOBS.complete({}), ("stream", 8))
+    assert rule.gain and rule.gain.low < expected < rule.gain.high
+    assert rule.gain.value == pytest.approx(expected, rel=0.01)
+    assert {(point.pattern, point.size_bytes) for point in rule.point} == {
+        (p, size) for p in PATTERNS for size in SIZES
+    }
+    assert rule.memory_per_rank_bytes == 128 * 131072 + (1 << 20)
+    assert len(trials) == 20
+
+
+def test_no_rule_where_stock_is_best() -> None:
+    rule, _ = tuned(MadeUpArena(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else 0.9))
+    assert (rule.parameters, rule.gain, rule.reason) == ({}, None, "nothing was faster than stock")
+
+
+def test_a_rule_keeps_to_the_memory() -> None:
+    """Is what needs more memory than is allowed never started, and the best of the rest chosen?"""
+    arena, limit = MadeUpArena(hill), 10 << 20
+    rule, trials = tuned(arena, memory_limit_bytes=limit)
+    assert max(KNOBS.memory(settings, 2) for settings in arena.started) <= limit
+    assert rule.parameters == {"eager": 65536, "fragment": 131072}
+    assert any("MiB per rank" in trial.reason for trial in trials)
