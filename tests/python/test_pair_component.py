@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from nearfield.topology import DISTANCES, Topology
+
 ROOT = Path(__file__).parents[2]
 COMPONENT = ROOT / "src/tune/openmpi"
 PROGRAMS = ROOT / "tests/programs"
 COMPILER = shutil.which("mpicc.openmpi")
+CXX_COMPILER = shutil.which("mpicxx.openmpi")
 LAUNCHER = shutil.which("mpirun.openmpi")
 INFO = shutil.which("ompi_info.openmpi") or shutil.which("ompi_info")
 
@@ -40,8 +43,8 @@ ONE_CLASS = {"btl_nearfield_rules": "same-node:eager_limit=1024,rndv_eager_limit
 
 @functools.cache
 def why_not() -> str:
-    if not (COMPILER and LAUNCHER and INFO):
-        return "no mpicc.openmpi, mpirun.openmpi and ompi_info here"
+    if not (COMPILER and CXX_COMPILER and LAUNCHER and INFO):
+        return "no mpicc.openmpi, mpicxx.openmpi, mpirun.openmpi and ompi_info here"
     shown = subprocess.run([LAUNCHER, "--version"], capture_output=True, text=True).stdout
     if not re.search(r"(Open MPI|OpenRTE)\) 4\.", shown):
         return "mpirun.openmpi is not of Open MPI 4"
@@ -69,9 +72,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = ["-shared", "-fPIC", "-fvisibility=hidden", *header_flags()]
     sources = sorted(COMPONENT.glob("*.c"))
     subprocess.run([*strict, *library, *sources, "-o", folder / "mca_btl_nearfield.so"], check=True, timeout=120)
-    for program in ("pair_limits", "traffic", "one_sided", "spawn", "starve", "threads"):
+    for program in ("pair_limits", "one_sided", "spawn", "starve", "threads"):
         source = PROGRAMS / f"{program}.c"
         subprocess.run([*strict, "-rdynamic", source, "-o", folder / program], check=True, timeout=60)
+    messages = [CXX_COMPILER, "-std=c++20", "-O2", PROGRAMS / "messages.cpp", "-o", folder / "messages"]
+    subprocess.run(messages, check=True, timeout=120)
     return folder
 
 
@@ -111,6 +116,19 @@ class Runs:
         )
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
+
+
+def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """In an order that does not depend on which rank is first."""
+    return sorted(done.stdout.splitlines())
+
+
+@functools.cache
+def stock_messages(run: Runs, ranks: int, seed: int, count: int) -> list[str]:
+    """What every rank says of the random messages that it got, without the component."""
+    lines = said(run(ranks, "messages", str(seed), str(count), component=False))
+    assert len(lines) == ranks and all(re.fullmatch(r"rank .* digest .* ok", line) for line in lines)
+    return lines
 
 
 @pytest.fixture(scope="session")
@@ -203,24 +221,28 @@ def test_a_class_cannot_exceed_the_transport(run: Runs, stock: str) -> None:
     assert eager(ours)[1] == eager(stock)[1]
 
 
+# By which the distance of two ranks is told: each has another largest size of SIZES that is eager.
+LIMITS = dict(zip(DISTANCES, (1024, 2048, 3072, 4096, 16384, 32768), strict=True))
+UP_TO = dict(zip(DISTANCES, (800, 1500, 2500, 3500, 8000, 20000), strict=True))
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two bound ranks need two cores")
 def test_unbound_ranks_share_only_the_node(run: Runs) -> None:
-    """Are ranks that are not bound of distance same-node, and bound ones of what Open MPI says, which is nearer?"""
-    rules = "same-node:eager_limit=1024;same-core:eager_limit=2048;shared-l2:eager_limit=2048;"
-    rules += "shared-l3:eager_limit=2048;same-numa:eager_limit=2048;same-package:eager_limit=2048"
-    free = run(2, "pair_limits", *SIZES, btl_nearfield_rules=rules).stdout
-    bound = run(2, "pair_limits", *SIZES, options=("--bind-to", "core"), btl_nearfield_rules=rules).stdout
-    assert eager(free) == {1: 800}
-    assert eager(bound) in ({1: 1500}, {1: 800})  # two packages: no nearer
+    """Are ranks that are not bound of distance same-node, and bound ones of the distance that their cores have?"""
+    rules = {"btl_nearfield_rules": ";".join(f"{distance}:eager_limit={n}" for distance, n in LIMITS.items()), **WIDE}
+    topology = Topology.live()
+    of_cores = topology.distance(topology.cores[0][0], topology.cores[1][0])
+    free = run(2, "pair_limits", *SIZES, **rules).stdout
+    bound = run(2, "pair_limits", *SIZES, options=("--bind-to", "core"), **rules).stdout
+    assert eager(free) == {1: UP_TO["same-node"]}
+    assert eager(bound) == {1: UP_TO[of_cores]}, of_cores
 
 
-@pytest.mark.parametrize("parameters", [MIXED, ONE_CLASS], ids=["classes", "one-class"])
-@pytest.mark.parametrize("seed", ["1", "2"])
-def test_any_traffic_arrives_the_same(run: Runs, seed: str, parameters: dict[str, str]) -> None:
-    """Do random messages from anyone, of every way to send, give the same digest with the component and without?"""
-    ours = run(4, "traffic", seed, "12", **parameters).stdout
-    assert ours.startswith("digest ")
-    assert ours == run(4, "traffic", seed, "12", component=False).stdout
+@pytest.mark.parametrize(("parameters", "seed"), [(MIXED, 1), (ONE_CLASS, 2)], ids=["classes", "one-class"])
+def test_any_messages_arrive_the_same(run: Runs, seed: int, parameters: dict[str, str]) -> None:
+    """Do random messages of every way to send and receive arrive the same with the component and without?"""
+    ours = run(4, "messages", str(seed), "240", **parameters)
+    assert said(ours) == stock_messages(run, 4, seed, 240)
 
 
 def test_a_class_is_not_starved_by_another(run: Runs) -> None:
@@ -258,9 +280,9 @@ MISTAKES = {
 @pytest.mark.parametrize("rules", MISTAKES, ids=range(len(MISTAKES)))
 def test_wrong_rules_are_told_once(run: Runs, rules: str) -> None:
     """Is a mistake told in one line per node, with the place, and does the program run as without rules?"""
-    done = run(3, "traffic", "1", "1", btl_nearfield_rules=rules)
+    done = run(3, "messages", "1", "20", btl_nearfield_rules=rules)
     assert done.stderr == f"nearfield: btl_nearfield_rules: {MISTAKES[rules]}; no rules are used\n"
-    assert done.stdout == run(3, "traffic", "1", "1", component=False).stdout
+    assert said(done) == stock_messages(run, 3, 1, 20)
 
 
 @pytest.mark.parametrize(
@@ -290,8 +312,8 @@ def test_threads_run_stock(run: Runs) -> None:
 @pytest.mark.parametrize("btl", ["^vader", "self,tcp,nearfield", "self,vader"], ids=["excluded", "left-out", "not-us"])
 def test_without_the_stock_transport(run: Runs, btl: str) -> None:
     """Does the program run without the component when vader, or the component, is not to be used?"""
-    done = run(2, "traffic", "1", "2", options=("--mca", "btl", btl), **MIXED)
-    assert done.stdout == run(2, "traffic", "1", "2", component=False).stdout
+    done = run(2, "messages", "1", "20", options=("--mca", "btl", btl), **MIXED)
+    assert said(done) == stock_messages(run, 2, 1, 20)
 
 
 def test_other_shared_memory_runs_stock(run: Runs, stock: str) -> None:
@@ -303,10 +325,9 @@ def test_other_shared_memory_runs_stock(run: Runs, stock: str) -> None:
 
 @pytest.mark.parametrize("mechanism", ["none", "emulated"])
 def test_without_kernel_copies(run: Runs, mechanism: str) -> None:
-    """Does any traffic arrive the same where vader may not have the kernel copy?"""
+    """Do all messages arrive the same where vader may not have the kernel copy?"""
     options = ("--mca", "btl_vader_single_copy_mechanism", mechanism)
-    ours = run(4, "traffic", "1", "8", options=options, **MIXED).stdout
-    assert ours == run(4, "traffic", "1", "8", component=False).stdout
+    assert said(run(4, "messages", "1", "240", options=options, **MIXED)) == stock_messages(run, 4, 1, 240)
 
 
 def test_peers_added_one_by_one(run: Runs) -> None:
@@ -335,7 +356,7 @@ def nothing_left() -> Iterator[None]:
 
 def test_leaves_nothing_behind(run: Runs, nothing_left: None) -> None:
     """After a program's end, is shared memory as it was?"""
-    run(4, "traffic", "3", "2", **MIXED)
+    run(4, "messages", "3", "20", **MIXED)
 
 
 def test_abort_ends_it(run: Runs, nothing_left: None) -> None:
