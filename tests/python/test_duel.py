@@ -14,8 +14,8 @@ from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune import duel
 from nearfield.tune.arena import PATTERNS
-from nearfield.tune.duel import Contestant, Unfit, messages, pairs
-from nearfield.tune.gains import gain
+from nearfield.tune.duel import Contestant, Unfit, messages, pairs, repetitions_of
+from nearfield.tune.gains import Case
 from nearfield.tune.knobs import find_knobs
 
 pytestmark = [pytest.mark.mpi, pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
@@ -32,16 +32,28 @@ def ranks() -> list[int]:
     return [p.pid for p in living() if p.words[0].endswith("nearfield-probe") and "nearfield-tune-" in p.words[1]]
 
 
-def test_equals_are_equal(installation: Installation) -> None:
-    """Is a job against its like neither faster nor slower as far as pairs can tell, and do both end without a trace?"""
+def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every case, does each give its times in its turn, who begins alternating, and do both end without a trace?"""
+    turns: list[tuple[Contestant, int, int]] = []
+    visit = Contestant.visit
+
+    def noted(one: Contestant, case: Case, repetitions: int) -> list[float]:
+        times = visit(one, case, repetitions)
+        turns.append((one, repetitions, len(times)))
+        return times
+
+    monkeypatch.setattr(Contestant, "visit", noted)
     before = mpi.snapshot_shm()
     with contestant(installation) as one, contestant(installation) as other:
-        assert set(one.cases) == {(pattern, size) for pattern in PATTERNS for size in SIZES}
+        assert set(one.cases) == set(other.cases) == {(pattern, size) for pattern in PATTERNS for size in SIZES}
         for case in one.cases:
             one.check(case)
-            found = gain(pairs(one, other, case, 6))
-            assert 0 < found.low <= found.high
-            assert not found.low > 2 and not found.high < 0.5, (case, found)
+            turns.clear()
+            found = pairs(one, other, case, 3)
+            asked = repetitions_of(case)
+            assert turns == [(job, asked, asked) for job in (one, other, other, one, one, other)]
+            assert len(found) == 3 and all(time > 0 for pair in found for time in pair)
+        assert len(ranks()) == 4
     assert ranks() == []
     assert mpi.remove_stale_shm(before) == []
 
