@@ -1,23 +1,29 @@
 """Do all messages arrive, whole and in order, whatever thresholds a person or a tool has set?
 
 The program (tests/programs/messages.cpp) checks every message itself; here it is run under settings that are far from
-any default, and must say what it says without them. A setting under which an MPI fails by its own fault is named here,
-with what happens.
+any default, and must say what it says without them; and under what `tune` would try first, applied as `run` applies it.
+A setting under which an MPI fails by its own fault is named here, with what happens.
 """
 
+import functools
 import os
 from pathlib import Path
 
 import mpi_program
 import pytest
+from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
-from nearfield.mpi import Installation
+from nearfield.mpi import Installation, launch_command
+from nearfield.topology import Topology
+from nearfield.tune.knobs import find_knobs
+from nearfield.tune.model import candidates
 
 pytestmark = pytest.mark.mpi
 
 CORES = len(os.sched_getaffinity(0))
 SEED, COUNT = 7, 200
+CANDIDATES = 2  # of the model's, first ones first
 Settings = dict[str, str]
 
 # Not UCX_TLS=^cma: where large messages then go over UCX's tcp, Debian 12's MPICH 4.0.2 with UCX 1.13.1 mostly hangs in
@@ -82,8 +88,17 @@ def digests(inst: Installation, program: Path, ranks: int, settings: Settings, s
     done = mpi.run(inst, argv, ranks, oversubscribe=ranks > CORES, timeout_s=30, env=settings)
     assert not done.timed_out, f"hangs with {settings}: {done.stderr}"
     assert done.exit_code == 0, f"fails with {settings}: {done.stdout}{done.stderr}"
-    lines = sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
-    assert len(lines) == ranks, done.stdout
+    return lines_of(done.stdout, ranks)
+
+
+@functools.cache
+def stock_digests(inst: Installation, program: Path, ranks: int) -> list[str]:
+    return digests(inst, program, ranks, {})
+
+
+def lines_of(output: str, ranks: int) -> list[str]:
+    lines = sorted(line for line in output.splitlines() if line.startswith("rank "))
+    assert len(lines) == ranks, output
     assert all(line.endswith(" ok") for line in lines)
     return lines
 
@@ -91,9 +106,29 @@ def digests(inst: Installation, program: Path, ranks: int, settings: Settings, s
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_messages_arrive_under_extreme_settings(installation: Installation, program: Path, ranks: int) -> None:
     """Does every rank get the same messages with extreme thresholds as without?"""
-    stock = digests(installation, program, ranks, {})
+    stock = stock_digests(installation, program, ranks)
     for settings in settings_of(installation) if ranks == 2 else settings_of(installation)[:2]:
         assert digests(installation, program, ranks, settings) == stock, settings
+
+
+@pytest.mark.skipif(CORES < 2, reason="needs two cores")
+def test_messages_arrive_under_the_models_candidates(
+    installation: Installation, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With what `tune` tries first as rules, and under `nearfield run`: the same messages?"""
+    transport, _ = mpi.transport_or_reason(installation)  # by the engine, before the cache is another
+    assert transport
+    program = mpi_program.built(installation, "messages.cpp", folder, monkeypatch)
+    knobs, topology = find_knobs(installation.family, installation.version, transport), Topology.live()
+    distance, (core, _) = list(topology.representatives().items())[-1]
+    stock = stock_digests(installation, program, 2)
+    argv, env = launch_command(installation, [str(program), str(SEED), str(COUNT)], 2)
+    for settings in candidates(knobs, topology.cache_bytes(core), distance)[:CANDIDATES]:
+        file = write(tmp_path, rules_for(installation, transport, settings))
+        done = nearfield("run", "-v", "--rules", file, "--", *argv, env=env, timeout_s=60)
+        assert done.code == 0, f"fails with {settings}: {done.err}"
+        assert all(f"{name} = {value}" in done.words for name, value in knobs.environment(settings).items())
+        assert lines_of(done.out, 2) == stock, settings
 
 
 def test_another_seed_is_other_messages(installation: Installation, program: Path) -> None:
