@@ -1,0 +1,57 @@
+"""Asks the planner: a grid of one, two or three dimensions, C order, the last one contiguous."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nearfield._native import Costs, Plan, PlanRequest, plans
+from nearfield.errors import UsageError
+
+DIMENSIONS = 3
+Halo = int | Sequence[tuple[int, int]]  # cells on both sides of every dimension, or (low, high) of each
+
+
+def splits(
+    extents: Sequence[int],
+    ranks: int,
+    costs: Costs,
+    *,
+    ranks_per_node: int | None = None,
+    halo: Halo = 1,
+    periodic: bool | Sequence[bool] = False,
+    corners: bool = False,
+    element_bytes: int = 8,
+    dims: Sequence[int] | None = None,
+) -> list[Plan]:
+    """All splits and placements, best first. `ranks_per_node`: None puts all ranks on one node. `dims`: ranks along
+    each dimension, 0 where the planner may choose. UsageError if there is no such split."""
+    unused = DIMENSIONS - len(extents)
+    if not 0 <= unused < DIMENSIONS:
+        raise UsageError(f"a grid has 1, 2 or 3 dimensions, not {len(extents)}", "Write it as 256x256x256.")
+    if dims is not None and len(dims) != len(extents):
+        raise UsageError(f"{len(dims)} numbers of ranks for {len(extents)} dimensions", "Give one for each, 0: free.")
+    request = PlanRequest()
+    request.dimensions = len(extents)
+    request.extents = [1] * unused + list(extents)
+    request.halo = [(0, 0)] * unused + _per_dimension(halo, len(extents))
+    around = [periodic] * len(extents) if isinstance(periodic, bool) else list(periodic)
+    request.periodic = [(False, False)] * unused + [(one, one) for one in around]
+    request.corners = corners
+    request.ranks, request.ranks_per_node = ranks, ranks_per_node or ranks
+    request.element_bytes = element_bytes
+    request.fixed_dims = [0] * unused + list(dims or [0] * len(extents))
+    request.costs = costs
+    try:
+        return plans(request)
+    except ValueError as error:
+        raise UsageError(str(error), _remedy(request)) from error
+
+
+def _per_dimension(halo: Halo, dimensions: int) -> list[tuple[int, int]]:
+    return [(halo, halo)] * dimensions if isinstance(halo, int) else list(halo)
+
+
+def _remedy(request: PlanRequest) -> str:
+    if any(request.fixed_dims):
+        return f"The ranks along the dimensions must multiply to {request.ranks}, each with at least the halo's cells."
+    return "Use fewer ranks, a larger grid or a narrower halo: a rank needs the cells that its neighbours read of it."
