@@ -197,13 +197,16 @@ void check(const PlanRequest& request) {
   require(request.dimensions >= 1 && request.dimensions <= max_dimensions, "a grid has 1, 2 or 3 dimensions");
   require(request.ranks >= 1 && request.ranks_per_node >= 1, "there must be at least one rank, and one per node");
   require(request.element_bytes >= 1, "an element must have at least one byte");
+  double bytes = request.element_bytes;
   for (int d = 0; d < max_dimensions; ++d) {
+    bytes *= static_cast<double>(request.extents[d] + request.halo[d][0] + request.halo[d][1]);
     require(request.extents[d] >= 1, "every extent of the grid must be at least 1");
     require(d >= max_dimensions - request.dimensions || request.extents[d] == 1,
             "an unused dimension must have extent 1");
     require(request.halo[d][0] >= 0 && request.halo[d][1] >= 0, "a halo cannot be negative");
     require(request.fixed_dims[d] >= 0, "ranks along a dimension cannot be negative");
   }
+  require(bytes < 0x1p62, "the grid has more bytes than can be counted");
 }
 
 auto rank_of(const Plan& p) {

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from nearfield.errors import NearfieldError
 
-VERBS = ("probe", "show", "diff", "report", "tune", "run", "compare", "export", "mpi", "topology", "doctor")
+VERBS = ("probe", "show", "diff", "report", "tune", "run", "compare", "export", "plan", "mpi", "topology", "doctor")
 
 app = typer.Typer(
     name="nearfield",

@@ -8,6 +8,7 @@ from nearfield._native import Costs, Plan, PlanRequest, plans
 from nearfield.errors import UsageError
 
 DIMENSIONS = 3
+MOST = 10**9
 Halo = int | Sequence[tuple[int, int]]  # cells on both sides of every dimension, or (low, high) of each
 
 
@@ -30,6 +31,8 @@ def splits(
         raise UsageError(f"a grid has 1, 2 or 3 dimensions, not {len(extents)}", "Write it as 256x256x256.")
     if dims is not None and len(dims) != len(extents):
         raise UsageError(f"{len(dims)} numbers of ranks for {len(extents)} dimensions", "Give one for each, 0: free.")
+    if max(*extents, ranks, ranks_per_node or 1, element_bytes) > MOST:
+        raise UsageError("a number is too large for a plan", f"No number may exceed {MOST}.")
     request = PlanRequest()
     request.dimensions = len(extents)
     request.extents = [1] * unused + list(extents)

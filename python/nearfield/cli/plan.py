@@ -1,0 +1,198 @@
+"""`nearfield plan`: how to split a grid over ranks and nodes."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from nearfield._native import Costs, Face, Link, Plan
+from nearfield.errors import UsageError
+from nearfield.plan import Known, default, described, measured, splits
+from nearfield.plan.words import (
+    against_best,
+    costs_text,
+    faces_text,
+    one_per_split,
+    runs_text,
+    share_text,
+    split_text,
+    uneven,
+    verdict,
+)
+from nearfield.profile import load
+from nearfield.units import format_ns, parse_bytes
+
+LEGEND = (
+    "time: of an exchange, on the slowest rank. node: ranks of one node. box: cells of that rank. faces: what it waits "
+    "for, per dimension.\npieces: the shortest contiguous ones of a face. The last dimension is contiguous (C order)."
+)
+
+
+def command(
+    grid: Annotated[str, typer.Argument(metavar="GRID", help="Cells: 256x256x256, slowest dimension first (C order).")],
+    ranks: Annotated[int, typer.Option("--ranks", "-n", min=1, help="How many ranks share the grid.")],
+    ranks_per_node: Annotated[
+        int | None, typer.Option(min=1, help="How many of them are on one node; all, if absent.", show_default=False)
+    ] = None,
+    halo: Annotated[int, typer.Option(min=0, help="Cells that a rank reads beyond its own, on every side.")] = 1,
+    periodic: Annotated[bool, typer.Option("--periodic", help="Opposite edges of the grid are neighbours.")] = False,
+    corners: Annotated[bool, typer.Option("--corners", help="Diagonal neighbours are read, too.")] = False,
+    element: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of a cell.")] = "8",
+    dims: Annotated[
+        str | None,
+        typer.Option(metavar="AxBxC", help="Your own split, or a part of it: 4x0x1, 0 is free.", show_default=False),
+    ] = None,
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Costs from this profile's records.", show_default=False)
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE.toml", help="Costs of a described machine: t3e-900.", show_default=False),
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="How that machine sends; its usual way if absent.", show_default=False)
+    ] = None,
+    messages: Annotated[
+        bool, typer.Option("--messages", help="Ranks of a node send messages, too, instead of reading in place.")
+    ] = False,
+    top: Annotated[int, typer.Option(min=1, help="How many splits to show.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, all plans, and nothing else.")] = False,
+) -> None:
+    """Say how to split a grid over ranks: every split with the time of its exchange, best first.
+
+    A cube of boxes has the least surface, but cuts across rows, so that faces consist of single cells far apart; slabs
+    have contiguous faces, but large ones. Which is better depends on what messages, bytes and strides cost: from a
+    profile, from a described machine, or from defaults, and the first line says which. A plan foresees exchanges, not
+    the sweep between them, and takes the messages of a rank to follow one another.
+
+    Examples:
+
+      nearfield plan 512x512x512 --ranks 64 --ranks-per-node 16
+
+      nearfield plan 256x256x256 -n 32 --on t3e-900 --mode synchronous
+
+      nearfield plan 4096x4096 -n 48 --halo 2 --corners --profile nearfield-profile --dims 8x6
+    """
+    extents = counts(grid, "grid")
+    known = costs_known(profile, on, mode, messages)
+    ask = partial(
+        splits, extents, ranks, known.costs, ranks_per_node=ranks_per_node or known.ranks_per_node, halo=halo,
+        periodic=periodic, corners=corners, element_bytes=parse_bytes(element),
+    )  # fmt: skip
+    plans = ask(dims=counts(dims, "split", least=0) if dims else None)
+    if as_json:
+        print(json.dumps(as_dict(known, plans, len(extents)), indent=1))
+        return
+    notes = [*known.notes, *unequal(plans[0], extents, ranks)]
+    if dims:
+        notes.append(against_best(plans[0], ask()[0], len(extents)))
+    show(known, plans, notes, len(extents), top)
+
+
+def counts(text: str, what: str, least: int = 1) -> list[int]:
+    """'8x4x1' as numbers, one to three of them. UsageError otherwise."""
+    words = text.lower().split("x")
+    if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= least for word in words)):
+        raise UsageError(f"'{text}' is no {what}", "Write one to three whole numbers: 256x256x256.")
+    return [int(word) for word in words]
+
+
+def costs_known(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> Known:
+    """From the one source that the options name; the defaults if they name none."""
+    if profile is not None and on is not None:
+        raise UsageError("--profile and --on name two machines", "Give one of them.")
+    if mode is not None and on is None:
+        raise UsageError("--mode is of a described machine", "Name it: --on t3e-900.")
+    known = described(on, mode) if on is not None else measured(load(profile)) if profile is not None else default()
+    if messages:
+        known.costs.in_place = None
+    return known
+
+
+def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:
+    factor = uneven(best, extents, ranks)
+    return [f"Its boxes are not equal: the slowest rank has {factor:.2f}x of the mean cells."] if factor else []
+
+
+def show(known: Known, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)
+    console.print(f"costs of {escape(known.origin)}\n{escape(costs_text(known.costs))}\n")
+    listed = one_per_split(plans)
+    console.print(draw(listed[:top], dimensions))
+    console.print(f"[dim]{LEGEND}[/dim]")
+    if len(listed) > top:
+        console.print(f"[dim]{len(listed) - top} more splits: --top {len(listed)}[/dim]")
+    for note in notes:
+        console.print(f"[yellow]![/yellow] {escape(note)}")
+    console.print(f"[bold]{escape(verdict(plans, dimensions))}[/bold]")
+
+
+def draw(plans: list[Plan], dimensions: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("split", "node", "box"):
+        table.add_column(name, no_wrap=True)
+    for name in ("time", "latency", "bytes", "strides"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("faces", no_wrap=True)
+    table.add_column("pieces", no_wrap=True)
+    for number, plan in enumerate(plans):
+        shares = (share_text(p, plan) for p in (plan.parts.latency_ns, plan.parts.bytes_ns, plan.parts.strided_ns))
+        places = (split_text(counts, dimensions) for counts in (plan.dims, plan.node_dims, plan.box))
+        style = "bold green" if number == 0 else None
+        texts = (*places, format_ns(plan.time_ns), *shares, faces_text(plan, dimensions), runs_text(plan))
+        table.add_row(*texts, style=style)
+    return table
+
+
+def as_dict(known: Known, plans: list[Plan], dimensions: int) -> dict[str, Any]:
+    return {
+        "origin": known.origin,
+        "notes": known.notes,
+        "costs": costs_dict(known.costs),
+        "verdict": verdict(plans, dimensions),
+        "plans": [plan_dict(plan, dimensions) for plan in plans],
+    }
+
+
+def costs_dict(costs: Costs) -> dict[str, Any]:
+    links = {"in_place": costs.in_place, "same_node": costs.same_node, "network": costs.network}
+    return {name: link_dict(link) if link else None for name, link in links.items()}
+
+
+def link_dict(link: Link) -> dict[str, Any]:
+    names = ("latency_ns", "ns_per_byte", "strided", "banked", "load_factor", "load_from_bytes")
+    return {name: getattr(link, name) for name in names}
+
+
+def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
+    return {
+        "dims": plan.dims[-dimensions:],
+        "node_dims": plan.node_dims[-dimensions:],
+        "box": plan.box[-dimensions:],
+        "time_ns": plan.time_ns,
+        "latency_ns": plan.parts.latency_ns,
+        "bytes_ns": plan.parts.bytes_ns,
+        "strided_ns": plan.parts.strided_ns,
+        "messages": plan.messages,
+        "network_messages": plan.network_messages,
+        "faces": [face_dict(face) for face in plan.faces[-dimensions:]],
+    }
+
+
+def face_dict(face: Face) -> dict[str, int]:
+    size = face.message
+    return {
+        "messages": face.messages,
+        "bytes": size.bytes,
+        "run_bytes": size.run_bytes,
+        "stride_bytes": size.stride_bytes,
+    }

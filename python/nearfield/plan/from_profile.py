@@ -1,0 +1,141 @@
+"""Costs from the records of a profile. Only stable records decide; what is missing is the default's, and said.
+
+A message's latency is half a round trip of the smallest size, its bytes and strides are those of 256 KiB: faces are of
+that order. Inside a node the farthest distance counts, since the slowest neighbour does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import polars as pl
+
+from nearfield._native import Costs, Link, default_costs
+from nearfield.topology import DISTANCES
+
+FACE_BYTES = 256 << 10
+LINE_BYTES = 64
+_DOUBLE_BYTES = 8
+_SMALL_BYTES = 64
+_LARGE_BYTES = 64 << 10
+# A program has written its cells just before it sends them; `reused` is next to that.
+_STATES = ("modified", "reused", "exclusive", "invalid")
+_LOADED = 1.1  # a load that costs less is none
+
+Curve = dict[int, float]
+
+
+def costs_of(records: pl.DataFrame) -> tuple[Costs, list[str]]:
+    """The costs, and sentences on what is not from these records."""
+    costs, notes = default_costs(), []
+    stable = records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col("verdict").ne_missing("refuted"))
+    near = [d for d in DISTANCES if not d.startswith("network") and _message(stable, d)]
+    far = sorted(d for d in stable["distance"].drop_nulls().unique() if d.startswith("network") and _message(stable, d))
+    if near:
+        costs.same_node = _link(stable, near[-1], costs.same_node, notes)
+        costs.same_node = _loaded(stable, costs.same_node)
+        costs.in_place = _in_place(stable, near[-1], costs.in_place or Link(), notes)
+    else:
+        notes.append("It has no stable messages inside a node: those are nearfield's default.")
+    if far:
+        costs.network = _link(stable, far[-1], costs.network, notes)
+    else:
+        notes.append("It has no messages between nodes: those are nearfield's default, a guess at a 100 Gb/s network.")
+    return costs, notes
+
+
+def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) -> Link:
+    times = _message(stable, distance)
+    size = _nearest(times, FACE_BYTES)
+    link = Link()
+    link.latency_ns = times[min(times)]
+    link.ns_per_byte = max(0.0, times[size] - link.latency_ns) / size
+    apart = _apart(stable, distance)
+    if not apart:
+        apart = {stride: rate - default.ns_per_byte for stride, rate in default.strided.items()}
+        notes.append(f"It has no stable strides at distance {distance}: what they add is nearfield's default.")
+    link.strided = {stride: link.ns_per_byte + max(0.0, more) for stride, more in {_DOUBLE_BYTES: 0.0, **apart}.items()}
+    return link
+
+
+def _message(stable: pl.DataFrame, distance: str) -> Curve:
+    """Size -> half a round trip, in the first state that has small and large messages; {} if none has."""
+    for state in _STATES:
+        rows = _pick(stable, scenario="pingpong", metric="half_round_trip", distance=distance, state=state)
+        times = _curve(rows, "size_bytes")
+        if times and min(times) <= _SMALL_BYTES and max(times) >= _LARGE_BYTES:
+            return times
+    return {}
+
+
+def _apart(stable: pl.DataFrame, distance: str) -> Curve:
+    """Stride in bytes -> ns that a byte takes longer than in one piece, packed by MPI or by hand, as is faster."""
+    rows = _pick(stable, scenario="stride", metric="half_round_trip", distance=distance, mode="standard")
+    plain = _curve(_pick(rows, method="contiguous"), "size_bytes")
+    if not plain:
+        return {}
+    size = _nearest(plain, FACE_BYTES)
+    packed = _pick(rows, size_bytes=size, method=["datatype", "manual-pack"])
+    times = _curve(packed, "stride")
+    return {s * _DOUBLE_BYTES: (time - plain[size]) / size for s, time in times.items() if s > 1}
+
+
+def _in_place(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) -> Link:
+    """Two flags an exchange; a double that lies alone in its line costs the line, as no scenario measures."""
+    rows = _pick(stable, scenario="floor", metric="time", distance=distance)
+    flags = _curve(_pick(rows, kind="flag"), "size_bytes")
+    reads = _curve(_pick(rows, kind=["read-remote", "copy-remote"]), "size_bytes")
+    link = Link(default)
+    if flags:
+        link.latency_ns = 2 * min(flags.values())
+    if reads:
+        size = _nearest(reads, FACE_BYTES)
+        link.ns_per_byte = reads[size] / size
+        link.strided = {
+            _DOUBLE_BYTES: link.ns_per_byte,
+            LINE_BYTES: link.ns_per_byte * LINE_BYTES / _DOUBLE_BYTES,
+        }
+    missing = [what for what, found in (("flag", flags), ("reading of what another core wrote", reads)) if not found]
+    if missing:
+        notes.append(f"It has no stable {' and no stable '.join(missing)}: nearfield's default.")
+    return link
+
+
+def _loaded(stable: pl.DataFrame, link: Link) -> Link:
+    """By what the largest background all-to-all slows the largest message."""
+    rows = _pick(stable, scenario="load", metric="half_round_trip")
+    if not rows.height:
+        return link
+    alone = _curve(_pick(rows, load_bytes=0), "size_bytes")
+    busy = _curve(rows.filter(pl.col("load_bytes") == pl.col("load_bytes").max()), "size_bytes")
+    slower = {size: busy[size] / alone[size] for size in sorted(alone.keys() & busy.keys())}
+    slower = {size: factor for size, factor in slower.items() if factor > _LOADED}
+    loaded = Link(link)
+    if slower:
+        loaded.load_factor, loaded.load_from_bytes = slower[max(slower)], min(slower)
+    return loaded
+
+
+def _pick(rows: pl.DataFrame, **wanted: object) -> pl.DataFrame:
+    """Rows with these values; none where a column does not exist."""
+    for name, value in wanted.items():
+        if name not in rows.columns:
+            return rows.clear()
+        rows = rows.filter(pl.col(name).is_in(value) if isinstance(value, list) else pl.col(name) == value)
+    return rows
+
+
+def _curve(rows: pl.DataFrame, x: str) -> Curve:
+    """x -> the least value there."""
+    if x not in rows.columns:
+        return {}
+    pairs: Iterable[tuple[int, float]] = rows.select(x, "value").drop_nulls().iter_rows()
+    found: Curve = {}
+    for key, value in pairs:
+        found[key] = min(value, found.get(key, math.inf))
+    return dict(sorted(found.items()))
+
+
+def _nearest(curve: Curve, size: int) -> int:
+    return min(curve, key=lambda one: abs(math.log(max(one, 1) / size)))

@@ -1,0 +1,49 @@
+"""What is known of the costs, and where it is from: nothing (the defaults), a described machine, or a profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nearfield._native import Costs, default_costs
+from nearfield.plan.from_profile import costs_of
+from nearfield.plan.machines import load_machine
+from nearfield.profile import Profile
+
+
+@dataclass(frozen=True)
+class Known:
+    """Costs, in one phrase where they are from, and sentences on what they lack."""
+
+    costs: Costs
+    origin: str
+    ranks_per_node: int | None = None  # None: not known
+    notes: list[str] = field(default_factory=list)
+
+
+def default() -> Known:
+    return Known(
+        default_costs(),
+        "nearfield's defaults",
+        notes=[
+            "Nothing of this machine is known: times are of a two-core EPYC VM, and of a guess at a 100 Gb/s network. "
+            "'nearfield probe' measures; --profile uses it."
+        ],
+    )
+
+
+def described(name: str, mode: str | None = None) -> Known:
+    """UsageError or ProfileError as `load_machine`."""
+    machine = load_machine(name)
+    chosen = machine.mode(mode)
+    notes = [f"Latency counts as 0: {chosen.latency_reason}."] if chosen.latency_us is None else []
+    for what, one in (("contiguous bandwidth", [chosen.contiguous_mb_per_s]), ("strides", chosen.stride + chosen.bank)):
+        if kinds := sorted({number.kind for number in one} - {"stated"}):
+            notes.append(f"Its {what}: {', '.join(kinds)}; the file says how.")
+    origin = f"the described machine {machine.name}, {chosen.name}: {chosen.summary}"
+    return Known(machine.costs(mode), origin, int(machine.communication.ranks_per_node.value), notes)
+
+
+def measured(profile: Profile) -> Known:
+    """What the profile lacks, or has only as unstable records, is taken from the defaults; the notes say what."""
+    costs, notes = costs_of(profile.records)
+    return Known(costs, f"the profile {profile.path} ({profile.run.mpi.name} on {profile.machine.name})", notes=notes)

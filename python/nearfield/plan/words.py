@@ -1,0 +1,111 @@
+"""Plans in words: how a split and a placement are written, what decides its time, and the verdict of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nearfield._native import Costs, Link, Plan
+from nearfield.units import format_bytes, format_ns, format_rate
+
+SAME = 0.01  # splits this near in time are told as equal
+_UNEVEN = 1.005
+
+
+def split_text(counts: Sequence[int], dimensions: int) -> str:
+    """'8x4x1', without dimensions that the grid does not have."""
+    return "x".join(str(n) for n in list(counts)[-dimensions:])
+
+
+def faces_text(plan: Plan, dimensions: int) -> str:
+    """'2x 128 KiB, 2x 64 KiB, -': messages of each dimension, slowest first."""
+    faces = plan.faces[-dimensions:]
+    return ", ".join(f"{f.messages}x {format_bytes(f.message.bytes, digits=3)}" if f.messages else "-" for f in faces)
+
+
+def runs_text(plan: Plan) -> str:
+    """The shortest contiguous pieces that a face consists of, and how far apart; '-' if nothing is exchanged."""
+    found = [f.message for f in plan.faces if f.messages]
+    if not found:
+        return "-"
+    worst = min(found, key=lambda m: m.run_bytes)
+    run = format_bytes(worst.run_bytes, digits=3)
+    return f"{run} every {format_bytes(worst.stride_bytes, digits=3)}" if worst.stride_bytes else run
+
+
+def share_text(part_ns: float, plan: Plan) -> str:
+    return f"{100 * part_ns / plan.time_ns:.0f} %" if plan.time_ns else "-"
+
+
+def costs_text(costs: Costs) -> str:
+    """'in place inside a node: 110 ns + 84.0 GB/s; between nodes: 1.50 us + 12.5 GB/s'."""
+    near = "in place" if costs.in_place else "messages"
+    inside = costs.in_place or costs.same_node
+    return f"{near} inside a node: {_link_text(inside)}; between nodes: {_link_text(costs.network)}"
+
+
+def _link_text(link: Link) -> str:
+    rate = f"{format_rate(1 / link.ns_per_byte)}" if link.ns_per_byte else "bytes free"
+    return f"{format_ns(link.latency_ns)} + {rate}"
+
+
+def one_per_split(plans: Sequence[Plan]) -> list[Plan]:
+    """Each split with its best placement only."""
+    best: dict[tuple[int, ...], Plan] = {}
+    for plan in plans:
+        best.setdefault(tuple(plan.dims), plan)
+    return list(best.values())
+
+
+def verdict(plans: Sequence[Plan], dimensions: int) -> str:
+    """One line: the best split, what its time consists of, and by how much the next kind of split is slower."""
+    best = plans[0]
+    name = split_text(best.dims, dimensions)
+    if best.time_ns == 0:
+        return f"{name}: nothing is exchanged."
+    parts = {
+        "latency": best.parts.latency_ns, "bytes": best.parts.bytes_ns, "strides": best.parts.strided_ns,
+    }  # fmt: skip
+    most = max(parts, key=lambda part: parts[part])
+    alone = len(one_per_split(plans)) == 1
+    said = f"{name}{'' if alone else ' is best'}: {format_ns(best.time_ns)} an exchange"
+    said += f", {share_text(parts[most], best)} of it {most}"
+    others = [f"{_cuts(p)}-D {_slower(p, best)}" for p in _best_of_other_kinds(plans)]
+    return f"{said}; the best {' and '.join(others)}." if others else f"{said}."
+
+
+def against_best(own: Plan, best: Plan, dimensions: int) -> str:
+    """What a split that the user chose costs against the best there is."""
+    if own.time_ns <= best.time_ns * (1 + SAME):
+        return "No split is faster than the one you ask for."
+    factor = own.time_ns / best.time_ns
+    return f"The split you ask for takes {factor:.2f}x of the best, {split_text(best.dims, dimensions)}."
+
+
+def uneven(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
+    """How many times the mean number of cells the slowest rank has; None if the boxes are (nearly) equal."""
+    cells, box = 1.0, 1.0
+    for extent in extents:
+        cells *= extent
+    for length in plan.box:
+        box *= length
+    factor = box * ranks / cells
+    return factor if factor > _UNEVEN else None
+
+
+def _cuts(plan: Plan) -> int:
+    return sum(n > 1 for n in plan.dims)
+
+
+def _best_of_other_kinds(plans: Sequence[Plan]) -> list[Plan]:
+    """For each other number of cut dimensions the best plan, fewest first."""
+    first: dict[int, Plan] = {}
+    for plan in plans:
+        first.setdefault(_cuts(plan), plan)
+    return [first[n] for n in sorted(first) if n != _cuts(plans[0])]
+
+
+def _slower(plan: Plan, best: Plan) -> str:
+    factor = plan.time_ns / best.time_ns
+    if factor < 1 + SAME:
+        return "takes as long"
+    return f"takes {factor:.2f}x" if factor < 10 else f"takes {factor:.0f}x"
