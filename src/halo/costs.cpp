@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace nearfield::halo {
+namespace nearfield::planning {
 namespace {
 
 constexpr std::int64_t double_bytes = 8;  // what `strided` and `banked` are of
@@ -39,4 +39,4 @@ Time time_of(const Link& link, const Message& message) {
           excess_per_run_ns(link, message) * static_cast<double>(message.runs)};
 }
 
-}  // namespace nearfield::halo
+}  // namespace nearfield::planning

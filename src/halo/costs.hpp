@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-namespace nearfield::halo {
+namespace nearfield::planning {
 
 /// Points of a curve: linear between them, flat beyond the first and the last.
 using Curve = std::map<std::int64_t, double>;
@@ -65,4 +65,4 @@ Time time_of(const Link& link, const Message& message);
 /// For a machine of which nothing is known. Every number has its source in the definition.
 Costs default_costs();
 
-}  // namespace nearfield::halo
+}  // namespace nearfield::planning

@@ -2,7 +2,7 @@
 // splits by their shape; a profile gives times.
 #include "halo/costs.hpp"
 
-namespace nearfield::halo {
+namespace nearfield::planning {
 namespace {
 
 /// Two cores of a two-core Zen 3 EPYC VM that share an L3 cache: a flag takes 55 ns one way, and 64 KiB that the other
@@ -44,4 +44,4 @@ Costs default_costs() {
   return {.in_place = in_place(), .same_node = same_node(), .network = network(), .sweep_ns_per_cell = {}};
 }
 
-}  // namespace nearfield::halo
+}  // namespace nearfield::planning

@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-namespace nearfield::halo {
+namespace nearfield::planning {
 namespace {
 
 using Extents = PerDimension<std::int64_t>;
@@ -230,4 +230,4 @@ std::vector<Plan> plans(const PlanRequest& request) {
   return found;
 }
 
-}  // namespace nearfield::halo
+}  // namespace nearfield::planning

@@ -10,7 +10,7 @@
 
 #include "halo/costs.hpp"
 
-namespace nearfield::halo {
+namespace nearfield::planning {
 
 constexpr int max_dimensions = 3;
 template <typename T>
@@ -56,4 +56,4 @@ struct Plan {
 /// as many cells as its neighbours read of it).
 std::vector<Plan> plans(const PlanRequest& request);
 
-}  // namespace nearfield::halo
+}  // namespace nearfield::planning

@@ -8,7 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 namespace nb = nanobind;
-using namespace nearfield::halo;
+using namespace nearfield::planning;
 
 namespace {
 

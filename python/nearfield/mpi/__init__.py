@@ -1,6 +1,6 @@
 """MPIs on this machine: found, chosen, built for, launched, cleaned up after."""
 
-from nearfield.mpi.build import COMPONENT, SHIM, cache_root, is_built, program
+from nearfield.mpi.build import COMPONENT, HALO, SHIM, cache_root, is_built, program
 from nearfield.mpi.discover import Survey, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command
@@ -11,6 +11,7 @@ from nearfield.mpi.transports import transport, transport_or_reason
 
 __all__ = [
     "COMPONENT",
+    "HALO",
     "SHIM",
     "Finished",
     "Installation",

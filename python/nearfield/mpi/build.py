@@ -25,7 +25,19 @@ from nearfield.mpi.installation import Installation
 ENGINE = "nearfield-probe"
 COMPONENT = "mca_btl_nearfield.so"
 SHIM = "libnearfield_mpich.so"
-_WORDS = {ENGINE: "the measuring engine", COMPONENT: "the Open MPI component", SHIM: "the MPICH shim"}
+HALO = "libnearfield_halo.so"
+_WORDS = {
+    ENGINE: "the measuring engine",
+    COMPONENT: "the Open MPI component",
+    SHIM: "the MPICH shim",
+    HALO: "the halo library",
+}
+_SOURCES = {  # folders that a target is made of; of others all that there is
+    ENGINE: ("src/base", "src/probe"),
+    COMPONENT: ("src/base", "src/tune/openmpi"),
+    SHIM: ("src/base", "src/tune/mpich"),
+    HALO: ("src/halo", "include"),
+}
 Progress = Callable[[str], None]
 
 
@@ -76,7 +88,7 @@ def native_source() -> Path:
 
 def fingerprint(inst: Installation, target: str, source: Path) -> str:
     """Equal if and only if the executable would be."""
-    return _digest(*_toolchain_parts(inst, source), target, _contents(source))
+    return _digest(*_toolchain_parts(inst, source), target, _contents(source, target))
 
 
 def _digest(*parts: str) -> str:
@@ -102,11 +114,12 @@ def _toolchain_parts(inst: Installation, source: Path) -> list[str]:
     ]
 
 
-def _contents(source: Path) -> str:
-    """Hash of every file that the build may read."""
+def _contents(source: Path, target: str) -> str:
+    """Hash of every file that the build of the target may read."""
     digest = hashlib.sha256()
-    files = [source / "CMakeLists.txt", *sorted(p for p in (source / "src").rglob("*") if p.is_file())]
-    for file in files:
+    folders = [source / folder for folder in _SOURCES.get(target, ("src",))]
+    files = sorted(file for folder in folders for file in folder.rglob("*") if file.is_file())
+    for file in [source / "CMakeLists.txt", *files]:
         digest.update(str(file.relative_to(source)).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 

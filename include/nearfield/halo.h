@@ -1,0 +1,141 @@
+/* nearfield's halo library, C interface. What it is for and how to think about it: docs/halo.md.
+ *
+ * A grid is a box of cells, cut into one part per rank. Fields live on it: one value (or a few) per cell, with ghost
+ * cells around each rank's part. Inside a node a field is ONE array: a rank finds its neighbours' cells where its ghost
+ * cells would be, so loops cross the border without a copy and without MPI (Zhu et al., CCGrid 2015, section III).
+ * Between nodes ghost cells are filled by MPI. Dimensions are counted slowest first, as in C.
+ *
+ * Phases. All ranks call nf_start and nf_finish in turns, with the same fields in the same order:
+ *   nf_start   my cells are ready to be read; from here until nf_finish nobody may change cells that others read
+ *   nf_finish  returns when my neighbours' cells may be read, until the next nf_start
+ * Between a finish and the next start, a cell that a neighbour may read must not be written. Two arrays that take turns
+ * (Jacobi) and coloured sweeps (each colour a phase) keep this rule by themselves. Fields with ghost cells of their own
+ * (NF_GHOSTED) and the caller's arrays (nf_exchange_create) are free of it: after nf_finish all cells may be changed.
+ *
+ * Only neighbours wait for each other. All functions return 0 or an error code; nf_error_text() then says what is
+ * wrong. Creating and freeing is collective over the grid's communicator. One thread per grid at a time.
+ */
+#ifndef NEARFIELD_HALO_H
+#define NEARFIELD_HALO_H
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define NF_API __attribute__((visibility("default")))
+#else
+#define NF_API
+#endif
+
+enum {
+  NF_OK = 0,
+  NF_ARGUMENT = 1,    /* a wrong argument; the text names it */
+  NF_MEMORY = 2,      /* not enough memory on a node; all of its ranks are told */
+  NF_LOST = 3,        /* a neighbour's process has died */
+  NF_LATE = 4,        /* a neighbour has not come within the time limit */
+  NF_UNAVAILABLE = 5, /* the protocol does not work here */
+  NF_ORDER = 6,       /* start without finish, or the reverse */
+  NF_INTERNAL = 7
+};
+
+typedef enum { NF_I8, NF_U8, NF_I16, NF_U16, NF_I32, NF_U32, NF_I64, NF_U64, NF_F32, NF_F64 } nf_type;
+
+typedef struct nf_grid nf_grid;
+typedef struct nf_field nf_field;
+typedef struct nf_exchange nf_exchange;
+
+typedef struct {
+  int dimensions;       /* 1 to 3 */
+  int64_t extents[3];   /* cells of the whole grid */
+  int halo[3][2];       /* ghost cells at the low and the high side of each dimension, 0 or more */
+  int periodic[3][2];   /* whether they are filled from the other end of the grid */
+  int corners;          /* whether ghost cells beyond two or three sides are filled, for box stencils */
+  int dims[3];          /* ranks per dimension; 0: chosen (nf_plan) */
+  int reorder;          /* ranks may be placed so that those of a node are neighbours */
+  const char* protocol; /* NULL or "auto": in-place; or a name that `nearfield halo` lists */
+  double limit_s;       /* wait no longer for a neighbour that lives; 0: 600. A dead one is noticed at once */
+} nf_grid_options;
+
+/* One dimension of 1 cell, no halo, corners, reorder, all else chosen. Always begin with these. */
+NF_API nf_grid_options nf_grid_defaults(void);
+
+NF_API int nf_grid_create(MPI_Comm comm, const nf_grid_options* options, nf_grid** grid);
+/* The same with a communicator of Fortran, or of mpi4py's py2f(). */
+NF_API int nf_grid_create_f(MPI_Fint comm, const nf_grid_options* options, nf_grid** grid);
+/* Frees its fields and exchanges, too, and sets *grid to NULL. */
+NF_API int nf_grid_free(nf_grid** grid);
+
+typedef struct {
+  int dimensions;
+  int rank, ranks;
+  int dims[3];             /* ranks per dimension */
+  int place[3];            /* of this rank */
+  int64_t start[3];        /* the first cell of this rank's part; may be empty */
+  int64_t count[3];        /* its cells */
+  int neighbours_in_place; /* ranks whose cells are read where they are */
+  int neighbours_on_node;  /* ranks of this node that this one waits for */
+} nf_grid_info;
+NF_API int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info);
+
+/* What was chosen and why, for a person: the split, neighbours, memory, pages. At most `size` bytes with the final 0;
+ * returns the bytes needed. */
+NF_API size_t nf_grid_explain(const nf_grid* grid, char* text, size_t size);
+
+enum {
+  NF_IN_PLACE = 0, /* neighbours on the node read this field where it is, if the grid's protocol can */
+  NF_GHOSTED = 1   /* ghost cells of its own on every rank */
+};
+
+/* `components` numbers of `type` per cell, next to each other. Zero at first, ghost cells too. */
+NF_API int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf_field** field);
+NF_API int nf_field_free(nf_field** field);
+/* The first cell of this rank's part. Cell (i, j, k) of the part lies i*strides[0] + j*strides[1] + k*strides[2] bytes
+ * further; i, j and k go from -halo[d][0] up to count[d] + halo[d][1]. */
+NF_API void* nf_field_data(const nf_field* field);
+NF_API void nf_field_strides(const nf_field* field, int64_t strides_bytes[3]);
+/* Whether neighbours on the node read it in place. */
+NF_API int nf_field_in_place(const nf_field* field);
+
+/* A phase. `fields`: those whose ghost cells are filled; the same on all ranks. */
+NF_API int nf_start(nf_grid* grid, nf_field* const* fields, int count);
+NF_API int nf_finish(nf_grid* grid);
+/* nf_start and nf_finish. */
+NF_API int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count);
+/* Only so many ghost cells, each at most as many as the grid has. */
+NF_API int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int width[3][2]);
+/* The reverse: adds ghost cells to the cells of their owners. NF_GHOSTED fields only; ghost cells stay as they are. */
+NF_API int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count);
+
+/* For arrays of the caller's, ghost cells included: `first` is the first cell of this rank's part, as for fields.
+ * They must stay where they are. `protocol`: NULL or "auto" for the cheapest. */
+typedef struct {
+  void* first;
+  int64_t strides_bytes[3];
+  nf_type type;
+  int components;
+} nf_array;
+NF_API int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const char* protocol,
+                              nf_exchange** exchange);
+NF_API int nf_exchange_free(nf_exchange** exchange);
+NF_API int nf_exchange_start(nf_exchange* exchange);
+NF_API int nf_exchange_finish(nf_exchange* exchange);
+NF_API int nf_exchange_run(nf_exchange* exchange); /* both */
+NF_API int nf_exchange_accumulate(nf_exchange* exchange);
+NF_API const char* nf_exchange_protocol(const nf_exchange* exchange);
+
+/* Names and summaries of protocols, by number from 0; NULL beyond the last. */
+NF_API const char* nf_protocol_name(int number);
+NF_API const char* nf_protocol_summary(int number);
+
+/* What the last error of this thread was. */
+NF_API const char* nf_error_text(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

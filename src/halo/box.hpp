@@ -1,0 +1,53 @@
+// Boxes of cells in up to three dimensions, slowest first. A grid of fewer dimensions has leading ones of extent 1.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace nearfield::halo {
+
+using Index = std::int64_t;
+using Triple = std::array<Index, 3>;
+using Ranks = std::array<int, 3>;                  ///< ranks per dimension, or the coordinates of one
+using Widths = std::array<std::array<int, 2>, 3>;  ///< cells at the low and at the high side of each dimension
+using Sides = std::array<std::array<bool, 2>, 3>;
+
+/// The cells from `lo` up to but not including `hi`.
+struct Box {
+  Triple lo{}, hi{};
+
+  Triple extents() const { return {hi[0] - lo[0], hi[1] - lo[1], hi[2] - lo[2]}; }
+  bool empty() const { return hi[0] <= lo[0] || hi[1] <= lo[1] || hi[2] <= lo[2]; }
+  Index cells() const { return empty() ? 0 : (hi[0] - lo[0]) * (hi[1] - lo[1]) * (hi[2] - lo[2]); }
+  Box shifted(const Triple& by) const {
+    return {{lo[0] + by[0], lo[1] + by[1], lo[2] + by[2]}, {hi[0] + by[0], hi[1] + by[1], hi[2] + by[2]}};
+  }
+  Box widened(const Widths& by) const {
+    return {{lo[0] - by[0][0], lo[1] - by[1][0], lo[2] - by[2][0]},
+            {hi[0] + by[0][1], hi[1] + by[1][1], hi[2] + by[2][1]}};
+  }
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
+/// The smallest box around both; an empty one adds nothing.
+inline Box around(const Box& a, const Box& b) {
+  if (a.empty()) return b;
+  if (b.empty()) return a;
+  Box box;
+  for (int d = 0; d < 3; ++d) {
+    box.lo[d] = std::min(a.lo[d], b.lo[d]);
+    box.hi[d] = std::max(a.hi[d], b.hi[d]);
+  }
+  return box;
+}
+
+/// Calls visit(coordinates) for every place in a grid of that many, the last dimension fastest.
+template <class Visit>
+void for_each_place(const Ranks& counts, Visit&& visit) {
+  for (int i = 0; i < counts[0]; ++i)
+    for (int j = 0; j < counts[1]; ++j)
+      for (int k = 0; k < counts[2]; ++k) visit(Ranks{i, j, k});
+}
+
+}  // namespace nearfield::halo

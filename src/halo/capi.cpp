@@ -1,0 +1,296 @@
+// The C interface: user's dimensions to ours, exceptions to codes. All else is in grid.cpp.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "halo/grid.hpp"
+#include "nearfield/halo.h"
+
+using namespace nearfield::halo;
+
+struct nf_grid {
+  Grid grid;
+  std::vector<nf_field*> fields;
+  std::vector<nf_exchange*> exchanges;
+  std::vector<Field*> used;  // of the call at hand
+};
+struct nf_field {
+  nf_grid* grid;
+  Field* field;
+};
+struct nf_exchange {
+  nf_grid* grid;
+  std::vector<Array> arrays;
+  std::string protocol;
+  std::unique_ptr<Exchange> forward, reverse;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+template <class Work>
+int guarded(Work&& work) noexcept {
+  try {
+    work();
+    return NF_OK;
+  } catch (const Error& error) {
+    last_error = error.what();
+    return static_cast<int>(error.code);
+  } catch (const std::bad_alloc&) {
+    last_error = "out of memory";
+    return NF_MEMORY;
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return NF_INTERNAL;
+  }
+}
+
+void require(bool holds, const char* text) {
+  if (!holds) throw Error(Code::argument, text);
+}
+
+Type type_of(nf_type type, int components) {
+  require(type >= NF_I8 && type <= NF_F64, "there is no such type");
+  require(components >= 1, "a cell has at least one component");
+  return static_cast<Type>(type);
+}
+
+GridOptions options_of(const nf_grid_options& given) {
+  GridOptions options;
+  options.dimensions = given.dimensions;
+  require(given.dimensions >= 1 && given.dimensions <= 3, "a grid has 1 to 3 dimensions");
+  auto& layout = options.layout;
+  for (int d = 0; d < 3; ++d) {
+    const int from = d - 3 + given.dimensions;  // ours count from three dimensions
+    layout.extents[d] = from < 0 ? 1 : given.extents[from];
+    layout.dims[d] = from < 0 ? 1 : given.dims[from];
+    for (int side = 0; side < 2 && from >= 0; ++side) {
+      layout.halo[d][side] = given.halo[from][side];
+      layout.periodic[d][side] = given.periodic[from][side];
+    }
+  }
+  layout.corners = given.corners;
+  options.reorder = given.reorder;
+  options.protocol = given.protocol ? given.protocol : "auto";
+  options.limit_s = given.limit_s;
+  return options;
+}
+
+// Of the call's fields; `used` keeps its memory, so that the hot path allocates nothing.
+Exchange* exchange_for(nf_grid* grid, nf_field* const* fields, int count, const Widths& widths, bool add) {
+  grid->used.clear();
+  for (int i = 0; i < count; ++i) {
+    require(fields[i] && fields[i]->grid == grid, "a field is of another grid");
+    grid->used.push_back(fields[i]->field);
+  }
+  return grid->grid.exchange_of(grid->used, widths, add);
+}
+
+template <class T>
+void drop(std::vector<T*>& list, T* item) {
+  list.erase(std::remove(list.begin(), list.end(), item), list.end());
+}
+
+}  // namespace
+
+nf_grid_options nf_grid_defaults(void) {
+  nf_grid_options options{};
+  options.dimensions = 1;
+  options.corners = 1;
+  options.reorder = 1;
+  for (auto& extent : options.extents) extent = 1;
+  return options;
+}
+
+int nf_grid_create(MPI_Comm comm, const nf_grid_options* options, nf_grid** grid) {
+  return guarded([&] {
+    require(options && grid, "options and grid must not be null");
+    int running = 0;
+    MPI_Initialized(&running);
+    require(running, "call MPI_Init first");
+    *grid = nullptr;
+    *grid = new nf_grid{Grid(comm, options_of(*options)), {}, {}, {}};
+  });
+}
+
+int nf_grid_create_f(MPI_Fint comm, const nf_grid_options* options, nf_grid** grid) {
+  return nf_grid_create(MPI_Comm_f2c(comm), options, grid);
+}
+
+int nf_grid_free(nf_grid** grid) {
+  if (!grid || !*grid) return NF_OK;
+  return guarded([&] {
+    for (auto* exchange : (*grid)->exchanges) delete exchange;
+    for (auto* field : (*grid)->fields) delete field;
+    delete *grid;
+    *grid = nullptr;
+  });
+}
+
+int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info) {
+  return guarded([&] {
+    const Grid& g = grid->grid;
+    *info = {};
+    info->dimensions = g.dimensions();
+    info->rank = g.node().rank;
+    info->ranks = g.node().size;
+    const Box own = g.own();
+    for (int i = 0; i < g.dimensions(); ++i) {
+      const int d = i + 3 - g.dimensions();
+      info->dims[i] = g.layout().dims[d];
+      info->place[i] = g.place()[d];
+      info->start[i] = own.lo[d];
+      info->count[i] = own.extents()[d];
+    }
+    info->neighbours_in_place = g.neighbours_in_place();
+    info->neighbours_on_node = g.neighbours_on_node();
+  });
+}
+
+size_t nf_grid_explain(const nf_grid* grid, char* text, size_t size) {
+  std::string all;
+  if (guarded([&] { all = grid->grid.explain(); }) != NF_OK) return 0;
+  if (text && size) {
+    const auto shown = std::min(size - 1, all.size());
+    std::memcpy(text, all.data(), shown);
+    text[shown] = 0;
+  }
+  return all.size() + 1;
+}
+
+int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf_field** field) {
+  return guarded([&] {
+    require(grid && field, "grid and field must not be null");
+    require(storage == NF_IN_PLACE || storage == NF_GHOSTED, "storage is NF_IN_PLACE or NF_GHOSTED");
+    *field = nullptr;
+    const auto of = type_of(type, components);
+    Field& made =
+        grid->grid.create_field(bytes_of(of) * static_cast<std::size_t>(components), of, storage == NF_GHOSTED);
+    *field = new nf_field{grid, &made};
+    grid->fields.push_back(*field);
+  });
+}
+
+int nf_field_free(nf_field** field) {
+  if (!field || !*field) return NF_OK;
+  return guarded([&] {
+    auto* grid = (*field)->grid;
+    grid->grid.free_field(*(*field)->field);
+    drop(grid->fields, *field);
+    delete *field;
+    *field = nullptr;
+  });
+}
+
+void* nf_field_data(const nf_field* field) { return field->field->mine().at(field->grid->grid.own().lo).first; }
+
+void nf_field_strides(const nf_field* field, int64_t strides_bytes[3]) {
+  const int dimensions = field->grid->grid.dimensions();
+  for (int i = 0; i < dimensions; ++i) strides_bytes[i] = field->field->mine().strides[i + 3 - dimensions];
+}
+
+int nf_field_in_place(const nf_field* field) { return field->field->in_place(); }
+
+int nf_start(nf_grid* grid, nf_field* const* fields, int count) {
+  return guarded([&] { grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, false)); });
+}
+
+int nf_finish(nf_grid* grid) {
+  return guarded([&] { grid->grid.finish(); });
+}
+
+int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count) {
+  const int code = nf_start(grid, fields, count);
+  return code ? code : nf_finish(grid);
+}
+
+int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int width[3][2]) {
+  return guarded([&] {
+    const auto& halo = grid->grid.layout().halo;
+    const int dimensions = grid->grid.dimensions();
+    Widths widths{};
+    for (int i = 0; i < dimensions; ++i)
+      for (int side = 0; side < 2; ++side) {
+        const int d = i + 3 - dimensions;
+        require(width[i][side] >= 0 && width[i][side] <= halo[d][side], "a width is larger than the grid's halo");
+        widths[d][side] = width[i][side];
+      }
+    grid->grid.start(exchange_for(grid, fields, count, widths, false));
+  });
+}
+
+int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count) {
+  return guarded([&] {
+    grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, true));
+    grid->grid.finish();
+  });
+}
+
+int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const char* protocol, nf_exchange** exchange) {
+  return guarded([&] {
+    require(grid && exchange && (arrays || count == 0), "grid, arrays and exchange must not be null");
+    *exchange = nullptr;
+    const Grid& g = grid->grid;
+    auto made = std::make_unique<nf_exchange>();
+    made->grid = grid;
+    made->protocol = protocol ? protocol : "auto";
+    for (int i = 0; i < count; ++i) {
+      Array array;
+      array.type = type_of(arrays[i].type, arrays[i].components);
+      array.cell_bytes = bytes_of(array.type) * static_cast<std::size_t>(arrays[i].components);
+      array.box = g.own();
+      array.first = static_cast<std::byte*>(arrays[i].first);
+      for (int j = 0; j < g.dimensions(); ++j) array.strides[j + 3 - g.dimensions()] = arrays[i].strides_bytes[j];
+      made->arrays.push_back(array);
+    }
+    made->forward = grid->grid.exchange_of(made->arrays, made->protocol, false);
+    grid->exchanges.push_back(made.get());
+    *exchange = made.release();
+  });
+}
+
+int nf_exchange_free(nf_exchange** exchange) {
+  if (!exchange || !*exchange) return NF_OK;
+  return guarded([&] {
+    drop((*exchange)->grid->exchanges, *exchange);
+    delete *exchange;
+    *exchange = nullptr;
+  });
+}
+
+int nf_exchange_start(nf_exchange* exchange) {
+  return guarded([&] { exchange->grid->grid.start(exchange->forward.get()); });
+}
+
+int nf_exchange_finish(nf_exchange* exchange) { return nf_finish(exchange->grid); }
+
+int nf_exchange_run(nf_exchange* exchange) {
+  const int code = nf_exchange_start(exchange);
+  return code ? code : nf_exchange_finish(exchange);
+}
+
+int nf_exchange_accumulate(nf_exchange* exchange) {
+  return guarded([&] {
+    auto& grid = exchange->grid->grid;
+    if (!exchange->reverse) exchange->reverse = grid.exchange_of(exchange->arrays, exchange->protocol, true);
+    grid.start(exchange->reverse.get());
+    grid.finish();
+  });
+}
+
+const char* nf_exchange_protocol(const nf_exchange* exchange) { return exchange->forward->spec().name; }
+
+const char* nf_protocol_name(int number) {
+  const auto& all = all_protocols();
+  return number >= 0 && static_cast<std::size_t>(number) < all.size() ? all[static_cast<std::size_t>(number)]->name
+                                                                      : nullptr;
+}
+
+const char* nf_protocol_summary(int number) {
+  const auto& all = all_protocols();
+  return number >= 0 && static_cast<std::size_t>(number) < all.size() ? all[static_cast<std::size_t>(number)]->summary
+                                                                      : nullptr;
+}
+
+const char* nf_error_text(void) { return last_error.c_str(); }

@@ -1,0 +1,105 @@
+#include "halo/copy.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+namespace nearfield::halo {
+namespace {
+
+// The innermost run of cells; strides in bytes. One function per size of cell, so that the compiler knows it.
+using RunFunction = void (*)(std::byte*, Index, const std::byte*, Index, Index, std::size_t);
+
+template <class T>
+void copy_strided(std::byte* to, Index to_stride, const std::byte* from, Index from_stride, Index cells, std::size_t) {
+  for (Index i = 0; i < cells; ++i) {
+    T value;
+    std::memcpy(&value, from + i * from_stride, sizeof value);
+    std::memcpy(to + i * to_stride, &value, sizeof value);
+  }
+}
+
+void copy_any(std::byte* to, Index to_stride, const std::byte* from, Index from_stride, Index cells,
+              std::size_t bytes) {
+  for (Index i = 0; i < cells; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, bytes);
+}
+
+void copy_contiguous(std::byte* to, Index, const std::byte* from, Index, Index cells, std::size_t bytes) {
+  std::memcpy(to, from, static_cast<std::size_t>(cells) * bytes);
+}
+
+template <class T>
+void add(std::byte* to, Index to_stride, const std::byte* from, Index from_stride, Index cells, std::size_t bytes) {
+  for (Index i = 0; i < cells; ++i)
+    for (std::size_t part = 0; part < bytes; part += sizeof(T)) {
+      T sum, value;
+      std::memcpy(&sum, to + i * to_stride + part, sizeof sum);
+      std::memcpy(&value, from + i * from_stride + part, sizeof value);
+      sum = static_cast<T>(sum + value);
+      std::memcpy(to + i * to_stride + part, &sum, sizeof sum);
+    }
+}
+
+RunFunction run_copy(const Place& to, const Place& from, int d, std::size_t bytes) {
+  const auto dense = static_cast<Index>(bytes);
+  if (to.strides[d] == dense && from.strides[d] == dense) return copy_contiguous;
+  switch (bytes) {
+    case 1:
+      return copy_strided<std::uint8_t>;
+    case 2:
+      return copy_strided<std::uint16_t>;
+    case 4:
+      return copy_strided<std::uint32_t>;
+    case 8:
+      return copy_strided<std::uint64_t>;
+    default:
+      return copy_any;
+  }
+}
+
+RunFunction run_add(Type type) {
+  static constexpr RunFunction functions[] = {
+      add<std::int8_t>,   add<std::uint8_t>, add<std::int16_t>,  add<std::uint16_t>, add<std::int32_t>,
+      add<std::uint32_t>, add<std::int64_t>, add<std::uint64_t>, add<float>,         add<double>};
+  return functions[static_cast<int>(type)];
+}
+
+// The longest dimension is the innermost loop where the last has but a few cells (a face of a column of cells).
+int innermost(const Triple& extents) { return extents[2] >= 4 || extents[2] >= extents[1] ? 2 : 1; }
+
+void over_runs(const Place& to, const Place& from, const Triple& extents, std::size_t bytes, int inner,
+               RunFunction run) {
+  const int middle = inner == 2 ? 1 : 2;
+  for (Index i = 0; i < extents[0]; ++i)
+    for (Index j = 0; j < extents[middle]; ++j)
+      run(to.first + i * to.strides[0] + j * to.strides[middle], to.strides[inner],
+          from.first + i * from.strides[0] + j * from.strides[middle], from.strides[inner], extents[inner], bytes);
+}
+
+}  // namespace
+
+std::size_t bytes_of(Type type) {
+  static constexpr std::size_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
+  return sizes[static_cast<int>(type)];
+}
+
+void copy_box(const Place& to, const Place& from, const Triple& extents, std::size_t cell_bytes) {
+  const auto row = extents[2] * static_cast<Index>(cell_bytes);
+  const auto dense = static_cast<Index>(cell_bytes);
+  if (to.strides[2] == dense && from.strides[2] == dense && to.strides[1] == row && from.strides[1] == row) {
+    const Triple joined{extents[0], 1, extents[1] * extents[2]};  // whole planes
+    return over_runs(to, from, joined, cell_bytes, 2, copy_contiguous);
+  }
+  const int inner = innermost(extents);
+  over_runs(to, from, extents, cell_bytes, inner, run_copy(to, from, inner, cell_bytes));
+}
+
+void add_box(const Place& to, const Place& from, const Triple& extents, std::size_t cell_bytes, Type type) {
+  over_runs(to, from, extents, cell_bytes, 2, run_add(type));
+}
+
+Place packed(std::byte* first, const Triple& extents, std::size_t cell_bytes) {
+  const auto cell = static_cast<Index>(cell_bytes);
+  return {first, {extents[1] * extents[2] * cell, extents[2] * cell, cell}};
+}
+
+}  // namespace nearfield::halo

@@ -1,0 +1,92 @@
+#include "halo/field.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace nearfield::halo {
+namespace {
+
+constexpr std::size_t huge = 2 << 20;
+
+struct IslandArray {
+  Box box;
+  std::vector<int> members;  // local ranks
+  Shape shape;
+  std::size_t offset = 0;
+};
+
+std::vector<IslandArray> islands_of(const Node& node, const Layout& layout, const Placement& placement,
+                                    const FieldShape& shape) {
+  std::map<int, IslandArray> found;  // by the island's number, or by rank
+  for (int local = 0; local < node.local_size; ++local) {
+    const auto rank = static_cast<std::size_t>(node.rank_of[static_cast<std::size_t>(local)]);
+    auto& island = found[shape.in_place ? placement.island_of[rank] : static_cast<int>(rank)];
+    island.members.push_back(local);
+    island.box = around(island.box, layout.own(placement.place_of[rank]));
+  }
+  std::vector<IslandArray> list;
+  std::size_t offset = 0;
+  for (auto& [number, island] : found) {
+    if (!island.box.empty()) island.box = island.box.widened(layout.halo);
+    island.shape = shape_of(island.box, layout.halo[2][0], shape.cell_bytes);
+    const std::size_t page = island.shape.bytes >= huge / 2 ? huge : 4096;
+    offset = (offset + page - 1) / page * page;
+    island.offset = offset + static_cast<std::size_t>(shape.number % 13) * 320;
+    offset = island.offset + island.shape.lead + island.shape.bytes;
+    list.push_back(std::move(island));
+  }
+  return list;
+}
+
+// Where each local rank's part of the memory begins: at its slab of the slowest dimension; ranks with the same slab
+// have equal shares of it.
+std::vector<std::size_t> part_begins(const Node& node, const Layout& layout, const Placement& placement,
+                                     const std::vector<IslandArray>& islands) {
+  std::vector<std::size_t> begins(static_cast<std::size_t>(node.local_size), 0);
+  for (const auto& island : islands) {
+    std::map<int, std::vector<int>> slabs;
+    const auto place = [&](int local) -> const Ranks& {
+      return placement.place_of[static_cast<std::size_t>(node.rank_of[static_cast<std::size_t>(local)])];
+    };
+    for (const int local : island.members) slabs[place(local)[0]].push_back(local);
+    for (const auto& [slab, members] : slabs) {
+      const auto plane = static_cast<std::size_t>(island.shape.strides[0]);
+      const auto cells = [&](int at) {
+        return static_cast<std::size_t>(std::max<Index>(0, layout.cut(0, at) - island.box.lo[0]));
+      };
+      const auto begin = cells(slab) * plane, end = cells(slab + 1) * plane;
+      for (std::size_t i = 0; i < members.size(); ++i)
+        begins[static_cast<std::size_t>(members[i])] =
+            island.offset + std::min(begin + (end - begin) / members.size() * i, island.shape.bytes);
+    }
+  }
+  return begins;
+}
+
+}  // namespace
+
+Field::Field(const Node& node, const Layout& layout, const Placement& placement, const FieldShape& shape)
+    : in_place_(shape.in_place) {
+  const auto islands = islands_of(node, layout, placement, shape);
+  const auto total = islands.back().offset + islands.back().shape.lead + islands.back().shape.bytes;
+  const auto begins = part_begins(node, layout, placement, islands);
+  const auto mine = begins[static_cast<std::size_t>(node.local_rank)];
+  std::size_t end = total;
+  bool first = true;
+  for (int local = 0; local < node.local_size; ++local) {
+    const auto begin = begins[static_cast<std::size_t>(local)];
+    const bool before = begin < mine || (begin == mine && local < node.local_rank);
+    if (before) first = false;
+    if (!before && local != node.local_rank) end = std::min(end, begin);
+  }
+  memory_ = std::make_unique<Segment>(node, total, first ? 0 : mine, end, shape.backing);
+  cells_.of_local.resize(static_cast<std::size_t>(node.local_size));
+  for (const auto& island : islands)
+    for (const int local : island.members)
+      cells_.of_local[static_cast<std::size_t>(local)] = {island.box,
+                                                          memory_->data() + island.offset + island.shape.lead,
+                                                          island.shape.strides, shape.cell_bytes, shape.type};
+  cells_.mine = cells_.of_local[static_cast<std::size_t>(node.local_rank)];
+}
+
+}  // namespace nearfield::halo

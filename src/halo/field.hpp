@@ -1,0 +1,37 @@
+// A field: one array per island of a node, all of them in one segment.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "halo/message.hpp"
+#include "halo/placement.hpp"
+#include "halo/segment.hpp"
+
+namespace nearfield::halo {
+
+struct FieldShape {
+  std::size_t cell_bytes;
+  Type type;
+  bool in_place;  ///< else every rank is an island of its own
+  Backing backing;
+  int number;  ///< of the grid's fields so far: shifts its cells, so that fields do not share sets of the caches
+};
+
+/// Collective over the node.
+class Field {
+ public:
+  Field(const Node& node, const Layout& layout, const Placement& placement, const FieldShape& shape);
+
+  const Array& mine() const { return cells_.mine; }
+  const Cells& cells() const { return cells_; }
+  bool in_place() const { return in_place_; }
+  const Segment& memory() const { return *memory_; }
+
+ private:
+  Cells cells_;
+  bool in_place_;
+  std::unique_ptr<Segment> memory_;
+};
+
+}  // namespace nearfield::halo

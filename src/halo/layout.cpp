@@ -1,0 +1,91 @@
+#include "halo/layout.hpp"
+
+#include <set>
+
+namespace nearfield::halo {
+namespace {
+
+// A run of cells in one dimension with one owner.
+struct Run {
+  Index lo, hi, shift;
+  int owner;
+  bool own;
+};
+
+Index floor_divided(Index a, Index b) { return a / b - (a % b < 0); }
+
+// What a rank reads in one dimension: its own cells, and the ghost cells before and behind them that have an owner.
+std::vector<Run> runs(const Layout& layout, int d, int place, const std::array<int, 2>& widths) {
+  const Index lo = layout.cut(d, place), hi = layout.cut(d, place + 1), cells = layout.extents[d];
+  std::vector<Run> list;
+  const auto add_ghosts = [&](Index from, Index to) {
+    while (from < to) {
+      const Index shift = floor_divided(from, cells) * cells;
+      const int owner = layout.owner(d, from - shift);
+      const Index end = std::min(to, layout.cut(d, owner + 1) + shift);
+      list.push_back({from, end, shift, owner, false});
+      from = end;
+    }
+  };
+  add_ghosts(layout.periodic[d][0] ? lo - widths[0] : std::max<Index>(0, lo - widths[0]), lo);
+  list.push_back({lo, hi, 0, place, true});
+  add_ghosts(hi, layout.periodic[d][1] ? hi + widths[1] : std::min(cells, hi + widths[1]));
+  return list;
+}
+
+}  // namespace
+
+int Layout::owner(int dimension, Index cell) const {
+  auto place = static_cast<int>(cell * dims[dimension] / extents[dimension]);
+  while (cut(dimension, place + 1) <= cell) ++place;
+  while (cut(dimension, place) > cell) --place;
+  return place;
+}
+
+Box Layout::own(const Ranks& place) const {
+  Box box;
+  for (int d = 0; d < 3; ++d) {
+    box.lo[d] = cut(d, place[d]);
+    box.hi[d] = cut(d, place[d] + 1);
+  }
+  return box;
+}
+
+std::vector<Piece> Layout::ghosts(const Ranks& place, const Widths& widths) const {
+  if (own(place).empty()) return {};
+  std::vector<Piece> list;
+  const auto is = runs(*this, 0, place[0], widths[0]);
+  const auto js = runs(*this, 1, place[1], widths[1]);
+  const auto ks = runs(*this, 2, place[2], widths[2]);
+  for (const auto& i : is)
+    for (const auto& j : js)
+      for (const auto& k : ks) {
+        const int beyond = !i.own + !j.own + !k.own;
+        if (beyond == 0 || (beyond > 1 && !corners)) continue;
+        list.push_back(
+            {{{i.lo, j.lo, k.lo}, {i.hi, j.hi, k.hi}}, {i.owner, j.owner, k.owner}, {i.shift, j.shift, k.shift}});
+      }
+  return list;
+}
+
+std::vector<Ranks> Layout::displacements(const Widths& widths) const {
+  std::array<std::set<int>, 3> each;
+  for (int d = 0; d < 3; ++d) {
+    each[d].insert(0);
+    for (int place = 0; place < dims[d]; ++place)
+      for (const auto& run : runs(*this, d, place, widths[d])) each[d].insert((run.owner - place + dims[d]) % dims[d]);
+  }
+  std::vector<Ranks> list;
+  for (const int i : each[0])
+    for (const int j : each[1])
+      for (const int k : each[2]) list.push_back({i, j, k});
+  return list;
+}
+
+Ranks Layout::displaced(const Ranks& place, const Ranks& by, int sign) const {
+  Ranks result;
+  for (int d = 0; d < 3; ++d) result[d] = ((place[d] + sign * by[d]) % dims[d] + dims[d]) % dims[d];
+  return result;
+}
+
+}  // namespace nearfield::halo

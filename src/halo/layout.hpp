@@ -1,0 +1,45 @@
+// Who owns which cells, and whose cells a rank reads: the geometry of a grid. Knows nothing of nodes, memory or MPI.
+#pragma once
+
+#include <vector>
+
+#include "halo/box.hpp"
+
+namespace nearfield::halo {
+
+/// Ghost cells of one rank that one rank owns. In the reader's coordinates, which go on beyond the grid's edge: the
+/// owner has the same cells at `ghost.shifted(-shift)`.
+struct Piece {
+  Box ghost;
+  Ranks owner{};
+  Triple shift{};
+  Box source() const { return ghost.shifted({-shift[0], -shift[1], -shift[2]}); }
+};
+
+/// Cells are cut as evenly as they go, in each dimension alike for all ranks. Parts may be smaller than the halo, or
+/// empty: a halo then reaches over several ranks. A halo wider than a periodic grid wraps around more than once.
+struct Layout {
+  Triple extents{1, 1, 1};
+  Ranks dims{1, 1, 1};
+  Widths halo{};
+  Sides periodic{};
+  bool corners = true;  ///< whether ghost cells that lie beyond two or three sides are filled
+
+  Index cut(int dimension, int place) const { return extents[dimension] * place / dims[dimension]; }
+  int owner(int dimension, Index cell) const;
+  Box own(const Ranks& place) const;
+
+  /// The ghost cells of the rank at `place` that somebody owns, for a halo of these widths.
+  std::vector<Piece> ghosts(const Ranks& place, const Widths& widths) const;
+
+  /// All differences of places between an owner and its reader, each from 0 up to dims: the same list on every rank.
+  std::vector<Ranks> displacements(const Widths& widths) const;
+
+  /// The place so far from another, around the edges.
+  Ranks displaced(const Ranks& place, const Ranks& by, int sign) const;
+
+  int rank_count() const { return dims[0] * dims[1] * dims[2]; }
+  int number(const Ranks& place) const { return (place[0] * dims[1] + place[1]) * dims[2] + place[2]; }
+};
+
+}  // namespace nearfield::halo

@@ -1,0 +1,52 @@
+// What an exchange has to move, for one rank: the same list, in the same order, on all ranks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "halo/array.hpp"
+#include "halo/layout.hpp"
+
+namespace nearfield::halo {
+
+/// The same cells in the coordinates of both ranks: they differ by turns around a periodic grid.
+struct Strip {
+  Box mine, theirs;
+  Triple extents() const { return mine.extents(); }
+};
+
+/// One displacement in the grid of ranks: what goes to the rank there, and what comes from the rank opposite. Either
+/// may be nobody (-1, no strips) or this rank itself.
+struct Message {
+  int to = -1, from = -1;
+  std::vector<Strip> send;     ///< my cells
+  std::vector<Strip> receive;  ///< my ghost cells; reversed: my cells, to be added to
+};
+
+/// The arrays of one field, or one array of the caller's.
+struct Cells {
+  Array mine;
+  std::vector<Array> of_local;  ///< local rank -> its array as mapped here; empty if they cannot be reached
+};
+
+/// An exchange to be set up: which cells of which arrays move between which ranks.
+struct Move {
+  std::vector<Message> messages;
+  std::vector<Cells> fields;
+  bool add = false;  ///< add what arrives to what is there
+  /// The fields are read in place: no rank changes cells within the phase in which others read them, so nobody needs to
+  /// know when they were taken; and ghost cells are part of several ranks' views, so they change in finish() only.
+  bool in_place = false;
+};
+
+/// Bytes of these strips over all fields.
+std::size_t bytes_of(const std::vector<Strip>& strips, const std::vector<Cells>& fields);
+
+/// Copies all strips of all fields one after the other into a buffer, and out of it.
+void gather(std::byte* buffer, const std::vector<Strip>& strips, const std::vector<Cells>& fields);
+void scatter(const std::byte* buffer, const std::vector<Strip>& strips, const std::vector<Cells>& fields, bool add);
+
+/// The address of the strips if one field's one strip is contiguous in memory; else null.
+std::byte* contiguous(const std::vector<Strip>& strips, const std::vector<Cells>& fields);
+
+}  // namespace nearfield::halo

@@ -1,0 +1,151 @@
+#include "halo/protocol.hpp"
+
+#include <algorithm>
+
+#include "halo/error.hpp"
+
+namespace nearfield::halo {
+namespace {
+
+// A periodic grid that is one rank wide: what a rank reads of itself.
+class OwnCopies final : public Protocol {
+ public:
+  explicit OwnCopies(Move move) : move_(std::move(move)) {}
+  void finish() override {
+    for (const auto& field : move_.fields)
+      for (const auto& message : move_.messages)
+        for (const auto& strip : message.receive) {
+          const Place to = field.mine.at(strip.mine.lo), from = field.mine.at(strip.theirs.lo);
+          if (move_.add)
+            add_box(to, from, strip.extents(), field.mine.cell_bytes, field.mine.type);
+          else
+            copy_box(to, from, strip.extents(), field.mine.cell_bytes);
+        }
+  }
+
+ private:
+  Move move_;
+};
+
+class Together final : public Protocol {
+ public:
+  void add(std::unique_ptr<Protocol> part) { parts_.push_back(std::move(part)); }
+  void prepare() override {
+    for (const auto& part : parts_) part->prepare();
+  }
+  void start() override {
+    for (const auto& part : parts_) part->start();
+  }
+  void finish() override {
+    for (const auto& part : parts_) part->finish();
+  }
+  void progress() override {
+    for (const auto& part : parts_) part->progress();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Protocol>> parts_;
+};
+
+// The same messages, with those sides left out that `keep(rank)` does not want; the order stays for all ranks.
+template <class Keep>
+Move part_of(const Move& whole, Keep&& keep) {
+  Move part = whole;
+  for (auto& message : part.messages) {
+    if (message.to < 0 || !keep(message.to)) {
+      message.to = -1;
+      message.send.clear();
+    }
+    if (message.from < 0 || !keep(message.from)) {
+      message.from = -1;
+      message.receive.clear();
+    }
+  }
+  return part;
+}
+
+bool anything_in(const Move& move) {
+  return std::any_of(move.messages.begin(), move.messages.end(),
+                     [](const Message& m) { return !m.send.empty() || !m.receive.empty(); });
+}
+
+bool anywhere(const Node& node, bool here) {
+  int any = here;
+  MPI_Allreduce(MPI_IN_PLACE, &any, 1, MPI_INT, MPI_MAX, node.comm);
+  return any;
+}
+
+double cost_of(const ProtocolSpec& spec, const Node& node, const Move& move) {
+  double cost = 0;
+  for (const auto& message : move.messages) {
+    if (message.send.empty() || node.local_of[static_cast<std::size_t>(message.to)] < 0) continue;
+    MessageShape shape;
+    shape.bytes = static_cast<double>(bytes_of(message.send, move.fields));
+    const auto& first = message.send.front().mine;
+    const auto& array = move.fields.front().mine;
+    auto run = static_cast<double>(array.cell_bytes) * static_cast<double>(first.extents()[2]);
+    if (contiguous(message.send, move.fields)) run = shape.bytes;
+    shape.run_bytes = run;
+    cost += spec.cost_ns(shape);
+  }
+  return cost;
+}
+
+}  // namespace
+
+const std::vector<const ProtocolSpec*>& all_protocols() {
+  static const std::vector<const ProtocolSpec*> all{&in_place_protocol,   &window_protocol,      &direct_protocol,
+                                                    &staged_protocol,     &single_copy_protocol, &sendrecv_protocol,
+                                                    &persistent_protocol, &neighborhood_protocol};
+  return all;
+}
+
+const ProtocolSpec& find_protocol(const std::string& name) {
+  std::string names;
+  for (const auto* spec : all_protocols()) {
+    if (name == spec->name) return *spec;
+    names += (names.empty() ? "" : ", ") + std::string(spec->name);
+  }
+  throw Error(Code::argument, "there is no protocol '" + name + "'; there are auto, " + names);
+}
+
+std::unique_ptr<Protocol> make_protocol(const ProtocolSpec& spec, Surroundings& around, Move move) {
+  const Node& node = around.node();
+  auto all = std::make_unique<Together>();
+  if (auto own = part_of(move, [&](int rank) { return rank == node.rank; }); anything_in(own))
+    all->add(std::make_unique<OwnCopies>(std::move(own)));
+  const auto on_node = [&](int rank) { return node.local_of[static_cast<std::size_t>(rank)] >= 0; };
+  if (!spec.shared_only) {
+    auto others = part_of(move, [&](int rank) { return rank != node.rank; });
+    if (anywhere(node, anything_in(others))) all->add(spec.make(around, std::move(others)));
+    return all;
+  }
+  auto near = part_of(move, [&](int rank) { return rank != node.rank && on_node(rank); });
+  auto far = part_of(move, [&](int rank) { return !on_node(rank); });
+  if (anywhere(node, anything_in(near))) all->add(spec.make(around, std::move(near)));
+  if (anywhere(node, anything_in(far))) all->add(persistent_protocol.make(around, std::move(far)));
+  return all;
+}
+
+const ProtocolSpec& cheapest(Surroundings& around, const Move& move) {
+  const Node& node = around.node();
+  const ProtocolSpec* best = &persistent_protocol;
+  double least = -1;
+  for (const auto* spec : all_protocols()) {
+    if (!spec->cost_ns) continue;
+    bool possible = !spec->needs_arrays;
+    if (spec->needs_arrays)
+      possible =
+          std::all_of(move.fields.begin(), move.fields.end(), [](const Cells& f) { return !f.of_local.empty(); });
+    if (possible && spec->problem) possible = spec->problem(node).empty();
+    double cost = possible ? cost_of(*spec, node, move) : 1e300;
+    MPI_Allreduce(MPI_IN_PLACE, &cost, 1, MPI_DOUBLE, MPI_MAX, node.comm);
+    if (cost < 1e300 && (least < 0 || cost < least)) {
+      best = spec;
+      least = cost;
+    }
+  }
+  return *best;
+}
+
+}  // namespace nearfield::halo

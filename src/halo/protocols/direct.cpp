@@ -1,0 +1,56 @@
+// Each rank copies its neighbours' cells out of their arrays, which it has mapped: one copy, no system call. Also what
+// fills the ghost cells of fields that are read in place, at the periodic edge of a node.
+#include "halo/protocol.hpp"
+
+namespace nearfield::halo {
+namespace {
+
+class Direct final : public Protocol {
+ public:
+  Direct(Surroundings& around, Move move) : around_(around), move_(std::move(move)) {}
+
+  void finish() override {
+    for (const auto& message : move_.messages)
+      if (message.from >= 0) fetch(message);
+    if (move_.in_place) return;
+    for (const auto& message : move_.messages)
+      if (message.from >= 0) around_.tell_taken(local(message.from));
+    for (const auto& message : move_.messages)
+      if (message.to >= 0) around_.wait_taken(local(message.to));
+  }
+
+ private:
+  int local(int rank) const { return around_.node().local_of[static_cast<std::size_t>(rank)]; }
+
+  void fetch(const Message& message) {
+    for (const auto& field : move_.fields) {
+      const Array& theirs = field.of_local[static_cast<std::size_t>(local(message.from))];
+      for (const auto& strip : message.receive) {
+        const Place to = field.mine.at(strip.mine.lo), from = theirs.at(strip.theirs.lo);
+        if (move_.add)
+          add_box(to, from, strip.extents(), field.mine.cell_bytes, field.mine.type);
+        else
+          copy_box(to, from, strip.extents(), field.mine.cell_bytes);
+      }
+    }
+  }
+
+  Surroundings& around_;
+  Move move_;
+};
+
+std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
+  return std::make_unique<Direct>(around, std::move(move));
+}
+
+// A flag, one copy, and a flag back. Short runs cost a line each.
+double cost(const MessageShape& shape) {
+  return 2 * 60.0 + shape.bytes / 20.0 + shape.bytes / shape.run_bytes * (shape.run_bytes < 64 ? 4.0 : 8.0);
+}
+
+}  // namespace
+
+extern const ProtocolSpec direct_protocol{
+    "direct", "one copy out of the neighbour's array", false, Backing::own, true, true, cost, nullptr, make};
+
+}  // namespace nearfield::halo

@@ -1,0 +1,134 @@
+// MPI_Neighbor_alltoallw on a graph communicator, with a datatype per neighbour: MPI's own answer to halo exchange.
+#include <algorithm>
+#include <set>
+
+#include "halo/protocol.hpp"
+
+namespace nearfield::halo {
+namespace {
+
+MPI_Aint distance(const std::byte* address, const std::byte* origin) {
+  MPI_Aint to, from;
+  MPI_Get_address(address, &to);
+  MPI_Get_address(origin, &from);
+  return MPI_Aint_diff(to, from);
+}
+
+}  // namespace
+
+// All strips of all fields, at their distances from `origin`. The caller frees it.
+MPI_Datatype datatype_of(const std::vector<Strip>& strips, const std::vector<Cells>& fields, const std::byte* origin) {
+  std::vector<MPI_Datatype> parts;
+  std::vector<MPI_Aint> addresses;
+  std::vector<int> ones;
+  for (const auto& [mine, others] : fields)
+    for (const auto& strip : strips) {
+      const auto extents = strip.extents();
+      MPI_Datatype cell, row, plane, box;
+      MPI_Type_contiguous(static_cast<int>(mine.cell_bytes), MPI_BYTE, &cell);
+      MPI_Type_create_hvector(static_cast<int>(extents[2]), 1, mine.strides[2], cell, &row);
+      MPI_Type_create_hvector(static_cast<int>(extents[1]), 1, mine.strides[1], row, &plane);
+      MPI_Type_create_hvector(static_cast<int>(extents[0]), 1, mine.strides[0], plane, &box);
+      for (auto* inner : {&cell, &row, &plane}) MPI_Type_free(inner);
+      parts.push_back(box);
+      addresses.push_back(distance(mine.at(strip.mine.lo).first, origin));
+      ones.push_back(1);
+    }
+  MPI_Datatype whole;
+  MPI_Type_create_struct(static_cast<int>(parts.size()), ones.data(), addresses.data(), parts.data(), &whole);
+  MPI_Type_commit(&whole);
+  for (auto& part : parts) MPI_Type_free(&part);
+  return whole;
+}
+
+namespace {
+
+class Neighborhood final : public Protocol {
+ public:
+  Neighborhood(Surroundings& around, Move move) : move_(std::move(move)) {
+    std::set<int> known;
+    for (const auto& message : move_.messages) known.insert({message.to, message.from});
+    known.erase(-1);
+    // Both ways with each, if only for nothing: MPICH 4.0 loses cells where a rank only sends or only receives.
+    const std::vector<int> neighbours(known.begin(), known.end());
+    std::size_t room = 0;
+    for (const int neighbour : neighbours) {
+      add(neighbour, &Message::to, &Message::send, false, room, out_);
+      add(neighbour, &Message::from, &Message::receive, move_.add, room, in_);
+    }
+    room_.resize(std::max<std::size_t>(room, 1));
+    const auto count = static_cast<int>(neighbours.size());
+    MPI_Dist_graph_create_adjacent(around.node().comm, count, neighbours.data(), MPI_UNWEIGHTED, count,
+                                   neighbours.data(), MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &graph_);
+  }
+
+  ~Neighborhood() override {
+    int ended = 0;
+    MPI_Finalized(&ended);
+    if (ended) return;
+    for (auto* side : {&in_, &out_})
+      for (auto& type : side->types)
+        if (type != MPI_BYTE) MPI_Type_free(&type);
+    MPI_Comm_free(&graph_);
+  }
+
+  void finish() override {
+    std::byte* into = move_.add ? room_.data() : origin();
+    MPI_Neighbor_alltoallw(origin(), out_.counts.data(), out_.places.data(), out_.types.data(), into, in_.counts.data(),
+                           in_.places.data(), in_.types.data(), graph_);
+    for (const auto& arrived : arrived_)
+      scatter(room_.data() + arrived.place, arrived.message->receive, move_.fields, true);
+  }
+
+ private:
+  // What goes to, or comes from, each neighbour.
+  struct Side {
+    std::vector<MPI_Datatype> types;
+    std::vector<int> counts;
+    std::vector<MPI_Aint> places;
+  };
+  struct Arrived {
+    const Message* message;
+    std::size_t place;
+  };
+
+  std::byte* origin() const { return move_.fields.front().mine.first; }
+
+  // One neighbour's cells; `beside`: they arrive in room_, not in place.
+  void add(int neighbour, int Message::* who, std::vector<Strip> Message::* strips, bool beside, std::size_t& room,
+           Side& side) {
+    side.types.push_back(MPI_BYTE);
+    side.counts.push_back(0);
+    side.places.push_back(0);
+    for (const auto& message : move_.messages) {
+      if (message.*who != neighbour) continue;
+      if (beside) {
+        const auto bytes = bytes_of(message.*strips, move_.fields);
+        side.counts.back() = static_cast<int>(bytes);
+        side.places.back() = static_cast<MPI_Aint>(room);
+        arrived_.push_back({&message, room});
+        room += bytes;
+      } else {
+        side.types.back() = datatype_of(message.*strips, move_.fields, origin());
+        side.counts.back() = 1;
+      }
+    }
+  }
+
+  Move move_;
+  MPI_Comm graph_ = MPI_COMM_NULL;
+  Side in_, out_;
+  std::vector<Arrived> arrived_;
+  std::vector<std::byte> room_;  // what is to be added arrives here
+};
+
+std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
+  return std::make_unique<Neighborhood>(around, std::move(move));
+}
+
+}  // namespace
+
+extern const ProtocolSpec neighborhood_protocol{
+    "neighborhood", "MPI_Neighbor_alltoallw with datatypes", false, Backing::own, false, false, nullptr, nullptr, make};
+
+}  // namespace nearfield::halo

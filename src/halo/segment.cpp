@@ -1,0 +1,339 @@
+#include "halo/segment.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "halo/error.hpp"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MFD_HUGETLB
+#define MFD_HUGETLB 4U
+#endif
+
+namespace nearfield::halo {
+namespace {
+
+constexpr std::size_t huge = 2 << 20;
+const std::string small_in_containers = "(in containers it is often 64 MB: --shm-size)";
+
+std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
+
+std::string mebibytes(std::size_t bytes) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+std::string name_nobody_guesses() {
+  std::random_device random;
+  char text[64];
+  std::snprintf(text, sizeof text, "/dev/shm/nearfield-%08x%08x%08x%08x", random(), random(), random(), random());
+  return text;
+}
+
+std::size_t value_in(const char* file, const char* key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind(key, 0) == 0) return std::strtoull(line.c_str() + std::strlen(key), nullptr, 10);
+  return 0;
+}
+
+bool transparent_huge_pages() {
+  std::ifstream in("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+  std::string text;
+  std::getline(in, text);
+  return text.find("[never]") == std::string::npos && text.find("[deny]") == std::string::npos && !text.empty();
+}
+
+// Memory of /dev/shm may be missing when it is touched, and then a process dies of SIGBUS; asked for first, it is an
+// error. Where a file system cannot be asked, touching must do.
+int reserve(int file, std::size_t begin, std::size_t end) {
+  if (end <= begin) return 0;
+  const int problem = posix_fallocate(file, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
+  return problem == EOPNOTSUPP || problem == EINVAL ? 0 : problem;
+}
+
+}  // namespace
+
+Segment::Segment(const Node& node, std::size_t bytes, std::size_t part_begin, std::size_t part_end, Backing backing)
+    : bytes_(bytes) {
+  std::string problem;
+  auto code = Code::memory;
+  try {
+    if (backing == Backing::window)
+      allocate_window(node, part_begin, part_end);
+    else
+      allocate_own(node, part_begin, part_end);
+  } catch (const Error& error) {
+    problem = error.what();
+    code = error.code;
+  }
+  try {
+    agree(node.comm, problem, code);  // another node may have failed
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+Segment::~Segment() { release(); }
+
+void Segment::release() {
+  int ended = 0;
+  MPI_Finalized(&ended);
+  if (window_ != MPI_WIN_NULL && !ended) {
+    MPI_Win_unlock_all(window_);
+    MPI_Win_free(&window_);
+  }
+  if (mapped_ && data_) munmap(data_, mapped_);
+  if (file_ >= 0) close(file_);
+}
+
+void Segment::allocate_own(const Node& node, std::size_t begin, std::size_t end) {
+  mapped_ = round_up(std::max<std::size_t>(bytes_, 1), bytes_ >= huge ? huge : 4096);
+  std::string problem;
+  if (const auto available = value_in("/proc/meminfo", "MemAvailable:") * 1024; available && available < bytes_)
+    problem = "a field needs " + mebibytes(bytes_) + " on this node, but " + mebibytes(available) +
+              " are available: make the grid smaller or use more nodes";
+  agree(node.local, problem, Code::memory);
+  if (bytes_ >= huge && try_hugetlb(node)) return claim_mapped(begin, end);
+  open_plain(node);
+  if (!map(file_)) problem = std::string("cannot map shared memory: ") + std::strerror(errno);
+  agree(node.local, problem, Code::memory);
+  claim(node, begin, end);
+}
+
+// Pages that an administrator has set aside. Only mapping tells whether there are enough of them.
+bool Segment::try_hugetlb(const Node& node) {
+  int works = value_in("/proc/meminfo", "HugePages_Free:") * huge >= mapped_ &&
+              value_in("/proc/meminfo", "Hugepagesize:") * 1024 == huge;
+  MPI_Bcast(&works, 1, MPI_INT, 0, node.local);
+  if (!works) return false;
+  int file = -1;
+  if (node.local_rank == 0) {
+    file = memfd_create("nearfield", MFD_CLOEXEC | MFD_HUGETLB);
+    if (file >= 0 && ftruncate(file, static_cast<off_t>(mapped_)) != 0) {
+      close(file);
+      file = -1;
+    }
+  }
+  try {
+    share(node, "", file);
+  } catch (const Error&) {
+    return false;
+  }
+  works = map(file_);
+  MPI_Allreduce(MPI_IN_PLACE, &works, 1, MPI_INT, MPI_MIN, node.local);
+  if (!works) {
+    if (data_) munmap(data_, mapped_);
+    close(file_);
+    data_ = nullptr;
+    file_ = -1;
+    return false;
+  }
+  kind_ = "hugetlb memory";
+  pages_ = "huge pages that were reserved";
+  return true;
+}
+
+// A memfd has no name and no limit but memory. Where ranks cannot open each other's (other containers, other process
+// namespaces), a file in /dev/shm, unlinked as soon as all have it open.
+void Segment::open_plain(const Node& node) {
+  int file = -1;
+  std::string problem;
+  if (node.local_rank == 0) {
+    file = memfd_create("nearfield", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, static_cast<off_t>(mapped_)) != 0) {
+      close(file);
+      file = -1;
+    }
+  }
+  try {
+    share(node, "", file);
+    kind_ = "a memfd";
+    return;
+  } catch (const Error&) {
+  }
+  std::string name;
+  if (node.local_rank == 0) {
+    name = name_nobody_guesses();
+    file = open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(mapped_)) != 0) problem = std::strerror(errno);
+  }
+  try {
+    share(node, name, file);
+  } catch (...) {
+    if (node.local_rank == 0) unlink(name.c_str());
+    throw;
+  }
+  if (node.local_rank == 0) unlink(name.c_str());
+  kind_ = "an unlinked file of /dev/shm";
+}
+
+// Everybody on the node opens what local rank 0 has opened; by `path`, or if that is empty, through /proc. Throws on
+// all ranks alike.
+void Segment::share(const Node& node, const std::string& path, int file) {
+  struct Told {
+    char path[64] = {};
+    unsigned long long device = 0, inode = 0;
+    int made = 0;
+  } told;
+  if (node.local_rank == 0) {
+    struct stat status{};
+    told.made = file >= 0 && fstat(file, &status) == 0;
+    told.device = status.st_dev;
+    told.inode = status.st_ino;
+    if (path.empty())
+      std::snprintf(told.path, sizeof told.path, "/proc/%ld/fd/%d", static_cast<long>(getpid()), file);
+    else
+      path.copy(told.path, sizeof told.path - 1);
+  }
+  MPI_Bcast(&told, sizeof told, MPI_BYTE, 0, node.local);
+  std::string problem;
+  if (node.local_rank != 0) {
+    file = told.made ? open(told.path, O_RDWR | O_CLOEXEC) : -1;
+    struct stat status{};
+    // Another process may have that number here, with another file.
+    if (file >= 0 && (fstat(file, &status) != 0 || status.st_dev != told.device || status.st_ino != told.inode)) {
+      close(file);
+      file = -1;
+    }
+  }
+  if (file < 0) problem = "ranks of this node cannot open each other's shared memory";
+  try {
+    agree(node.local, problem, Code::unavailable);
+  } catch (...) {
+    if (file >= 0) close(file);
+    throw;
+  }
+  file_ = file;
+}
+
+// At an address where huge pages can lie.
+bool Segment::map(int file) {
+  const std::size_t alignment = mapped_ >= huge ? huge : 4096;
+  void* room = mmap(nullptr, mapped_ + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return false;
+  auto* aligned = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(room), alignment));
+  auto* end = static_cast<std::byte*>(room) + mapped_ + alignment;
+  void* at = mmap(aligned, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
+  if (at == MAP_FAILED) {
+    munmap(room, mapped_ + alignment);
+    return false;
+  }
+  if (aligned > room) munmap(room, static_cast<std::size_t>(aligned - static_cast<std::byte*>(room)));
+  if (end > aligned + mapped_) munmap(aligned + mapped_, static_cast<std::size_t>(end - aligned - mapped_));
+  data_ = aligned;
+  return true;
+}
+
+std::pair<std::size_t, std::size_t> Segment::own_pages(std::size_t begin, std::size_t end) const {
+  const std::size_t page = bytes_ >= huge ? huge : 4096;
+  return {round_up(begin, page), end == bytes_ ? mapped_ : round_up(end, page)};
+}
+
+// First touch of pages that are certain to be there.
+void Segment::claim_mapped(std::size_t begin, std::size_t end) {
+  const auto [first, last] = own_pages(begin, end);
+  if (last > first) madvise(data_ + first, last - first, MADV_POPULATE_WRITE);  // it may refuse: then at first use
+}
+
+// Each rank takes the pages that begin in its part. A huge page is collapsed from the first of its small ones, which
+// no setting of the system forbids (Linux 6.1); each by one rank, since two at once disturb each other.
+void Segment::claim(const Node& node, std::size_t begin, std::size_t end) {
+  const std::size_t page = bytes_ >= huge ? huge : 4096;
+  const auto [first, last] = own_pages(begin, end);
+  int problem = 0;
+  std::string refused;
+  std::size_t collapsed = 0;
+  if (page == huge) madvise(data_, mapped_, MADV_HUGEPAGE);
+  for (auto at = first; page == huge && at < last && !problem && refused.empty(); at += huge) {
+    problem = reserve(file_, at, at + 4096);
+    if (problem) break;
+    *reinterpret_cast<volatile std::byte*>(data_ + at) = std::byte{0};
+    for (int attempt = 0; attempt < 5; ++attempt)
+      if (madvise(data_ + at, huge, MADV_COLLAPSE) == 0) {
+        collapsed += huge;
+        break;
+      } else if (errno != EAGAIN) {
+        refused = std::strerror(errno);
+        break;
+      }
+  }
+  if (!problem && first + collapsed < last) problem = reserve(file_, first + collapsed, last);
+  std::string text;
+  if (problem)
+    text = "a field needs " + mebibytes(bytes_) + " of shared memory on this node: " + std::strerror(problem);
+  if (problem && kind_.find("/dev/shm") != std::string::npos) text += " in /dev/shm " + small_in_containers;
+  agree(node.local, text, Code::memory);
+  claim_mapped(begin, end);
+  unsigned long total = collapsed;
+  MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_UNSIGNED_LONG, MPI_SUM, node.local);
+  if (page != huge)
+    pages_ = "4 KiB pages, as it is smaller than a huge one";
+  else if (total == mapped_)
+    pages_ = "huge pages (collapsed)";
+  else if (transparent_huge_pages())
+    pages_ = "huge pages where the kernel gives them (transparent)";
+  else
+    pages_ =
+        "4 KiB pages: the kernel refuses to collapse them (" + (refused.empty() ? "another rank's" : refused) + ")";
+}
+
+void Segment::allocate_window(const Node& node, std::size_t begin, std::size_t end) {
+  struct statvfs room{};
+  const bool short_of_it = statvfs("/dev/shm", &room) == 0 && room.f_bavail * room.f_frsize < bytes_ + 8192;
+  std::string problem;
+  if (short_of_it)
+    problem = "a field needs " + mebibytes(bytes_) + ", but /dev/shm has " + mebibytes(room.f_bavail * room.f_frsize) +
+              " " + small_in_containers;
+  agree(node.local, problem, Code::memory);
+  void* base = nullptr;
+  const auto wanted = static_cast<MPI_Aint>(node.local_rank == 0 ? std::max<std::size_t>(bytes_, 1) + 4096 : 0);
+  MPI_Win_allocate_shared(wanted, 1, MPI_INFO_NULL, node.local, &base, &window_);
+  MPI_Aint bytes = 0;
+  int unit = 0;
+  MPI_Win_shared_query(window_, 0, &bytes, &unit, &base);
+  MPI_Win_lock_all(MPI_MODE_NOCHECK, window_);
+  data_ = static_cast<std::byte*>(base);  // the same remainder of a page on all ranks
+  data_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(data_), 4096));
+  std::memset(data_ + begin, 0, end - begin);
+  MPI_Barrier(node.local);
+  kind_ = "a window of MPI_Win_allocate_shared";
+  pages_ = "pages as the MPI gives them";
+}
+
+std::string Segment::explain() const { return mebibytes(bytes_) + " in " + kind_ + ", " + pages_; }
+
+std::size_t Segment::huge_bytes() const {
+  std::ifstream smaps("/proc/self/smaps");
+  const auto wanted = reinterpret_cast<std::uintptr_t>(data_);
+  std::size_t bytes = 0;
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    unsigned long from = 0, to = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) inside = from < wanted + bytes_ && to > wanted;
+    unsigned long amount = 0;
+    for (const char* key : {"ShmemPmdMapped: %lu", "FilePmdMapped: %lu", "Shared_Hugetlb: %lu", "Private_Hugetlb: %lu"})
+      if (inside && std::sscanf(line.c_str(), key, &amount) == 1) bytes += amount * 1024;
+  }
+  return bytes;
+}
+
+}  // namespace nearfield::halo

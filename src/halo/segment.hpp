@@ -1,0 +1,55 @@
+// Memory that the ranks of a node share, on huge pages where that can be had (S1, section IV.C). Each rank's part is
+// first touched by that rank, so it lies in that rank's NUMA node. Nothing of it has a name in the file system beyond
+// its creation, so nothing is left when processes are killed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "halo/node.hpp"
+
+namespace nearfield::halo {
+
+enum class Backing {
+  own,    ///< a memfd, else an unlinked file in /dev/shm; huge pages by the first way that works
+  window  ///< MPI_Win_allocate_shared: S1's own way; base pages
+};
+
+/// Collective over all ranks to make and to free.
+class Segment {
+ public:
+  /// `part_begin` to `part_end`: this rank's bytes; together the parts are all bytes.
+  /// Throws Error(memory), on all ranks of the node alike, when there is not enough. Zeroed.
+  Segment(const Node& node, std::size_t bytes, std::size_t part_begin, std::size_t part_end, Backing backing);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  /// "64.0 MiB in a memfd, huge pages (collapsed)": what the memory is, and why it is not better.
+  std::string explain() const;
+  /// Bytes that huge pages map in this process, as the kernel says.
+  std::size_t huge_bytes() const;
+
+ private:
+  void release();
+  void allocate_own(const Node& node, std::size_t begin, std::size_t end);
+  bool try_hugetlb(const Node& node);
+  void open_plain(const Node& node);
+  void share(const Node& node, const std::string& path, int file);
+  bool map(int file);
+  std::pair<std::size_t, std::size_t> own_pages(std::size_t begin, std::size_t end) const;
+  void claim_mapped(std::size_t begin, std::size_t end);
+  void claim(const Node& node, std::size_t begin, std::size_t end);
+  void allocate_window(const Node& node, std::size_t begin, std::size_t end);
+
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0, mapped_ = 0;
+  int file_ = -1;
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::string kind_, pages_;
+};
+
+}  // namespace nearfield::halo
