@@ -35,7 +35,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(NATIVE)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout 'selenium>=4.20'
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout 'selenium>=4.20' 'mpi4py>=4.0' pillow
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/bin/python

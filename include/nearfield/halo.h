@@ -73,6 +73,7 @@ NF_API int nf_grid_free(nf_grid** grid);
 typedef struct {
   int dimensions;
   int rank, ranks;
+  int ranks_per_node; /* on the node with the fewest */
   int dims[3];             /* ranks per dimension */
   int place[3];            /* of this rank */
   int64_t start[3];        /* the first cell of this rank's part; may be empty */

@@ -11,6 +11,10 @@ class NearfieldError(Exception):
         self.message = message
         self.remedy = remedy
 
+    def __str__(self) -> str:
+        """For those who meet it in a traceback."""
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
 
 class UsageError(NearfieldError):
     """An argument or a hand-written file is wrong."""

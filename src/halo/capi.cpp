@@ -135,6 +135,7 @@ int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info) {
     info->dimensions = g.dimensions();
     info->rank = g.node().rank;
     info->ranks = g.node().size;
+    info->ranks_per_node = g.ranks_per_node();
     const Box own = g.own();
     for (int i = 0; i < g.dimensions(); ++i) {
       const int d = i + 3 - g.dimensions();

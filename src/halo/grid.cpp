@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "halo/plan.hpp"
@@ -37,9 +39,9 @@ void check(const GridOptions& options, int ranks) {
     fail("dims make " + std::to_string(product) + " ranks, but the communicator has " + std::to_string(ranks));
 }
 
-// The best split of those that leave the user's choices as they are. Where parts would be smaller than the halo, no
+// All splits that leave the user's choices as they are, best first. Where parts would be smaller than the halo, no
 // plan is made, and the split is the one that MPI makes.
-planning::Plan best_plan(const GridOptions& options, const Node& node) {
+std::vector<planning::Plan> splits(const GridOptions& options, const Node& node, int ranks_per_node) {
   planning::PlanRequest request;
   request.dimensions = options.dimensions;
   request.extents = options.layout.extents;
@@ -47,21 +49,24 @@ planning::Plan best_plan(const GridOptions& options, const Node& node) {
   request.periodic = options.layout.periodic;
   request.corners = options.layout.corners;
   request.ranks = node.size;
-  request.ranks_per_node = node.size;
-  for (const int number : node.node_of)
-    request.ranks_per_node = std::min(request.ranks_per_node,
-                                      static_cast<int>(std::count(node.node_of.begin(), node.node_of.end(), number)));
+  request.ranks_per_node = ranks_per_node;
   request.element_bytes = 8;
   request.fixed_dims = options.layout.dims;
   request.costs = planning::default_costs();
   try {
-    return planning::plans(request).front();
+    return planning::plans(request);
   } catch (const std::invalid_argument&) {
     planning::Plan plan;
     plan.dims = options.layout.dims;
     MPI_Dims_create(node.size, 3, plan.dims.data());
-    return plan;
+    return {plan};
   }
+}
+
+int least_ranks_per_node(const Node& node) {
+  std::map<int, int> counts;
+  for (const int number : node.node_of) ++counts[number];
+  return std::min_element(counts.begin(), counts.end(), [](auto& a, auto& b) { return a.second < b.second; })->second;
 }
 
 bool is_gone(long process) {
@@ -115,7 +120,10 @@ Grid::Grid(MPI_Comm comm, const GridOptions& options)
   }
   if (spec_->problem)
     if (const auto problem = spec_->problem(*node_); !problem.empty()) throw Error(Code::unavailable, problem);
-  const auto plan = best_plan(options, *node_);
+  ranks_per_node_ = least_ranks_per_node(*node_);
+  const auto plans = splits(options, *node_, ranks_per_node_);
+  const auto& plan = plans.front();
+  for (std::size_t i = 0; i < plans.size() && i < 4; ++i) splits_.push_back({plans[i].dims, plans[i].time_ns});
   layout_.dims = plan.dims;
   placement_ = halo::place(layout_, node_->node_of, options.reorder ? plan.node_dims : Ranks{}, !spec_->in_place);
   find_peers();
@@ -323,6 +331,12 @@ std::string Grid::explain() const {
     text << (d > 3 - dimensions_ ? ", " : "(") << place()[static_cast<std::size_t>(d)];
   text << ") has ";
   list(own().extents());
+  text << "\npredicted time of an exchange by split:";
+  for (const auto& [dims, time_ns] : splits_) {
+    text << " ";
+    list(dims);
+    text << " " << std::round(time_ns) / 1e3 << " us" << (dims == splits_.back().first ? "" : ",");
+  }
   text << "\nprotocol " << spec_->name << ": " << spec_->summary << "\n";
   if (!note_.empty()) text << note_ << "\n";
   int far = 0;

@@ -48,6 +48,7 @@ class Grid final : public Surroundings {
   const Ranks& place() const { return placement_.place_of[static_cast<std::size_t>(node_->rank)]; }
   Box own() const { return layout_.own(place()); }
   const Node& node() const override { return *node_; }
+  int ranks_per_node() const { return ranks_per_node_; }
   int neighbours_in_place() const { return neighbours_in_place_; }
   int neighbours_on_node() const { return static_cast<int>(peers_.size()); }
   std::string explain() const;
@@ -87,6 +88,8 @@ class Grid final : public Surroundings {
   int spins_ = 0;
   bool processes_seen_ = false;
   std::string note_;
+  int ranks_per_node_ = 1;
+  std::vector<std::pair<Ranks, double>> splits_;  ///< the best, with their predicted time in ns
   std::unique_ptr<Node> node_;
   Placement placement_;
   std::unique_ptr<Segment> board_memory_;

@@ -1,6 +1,6 @@
 """MPIs on this machine: found, chosen, built for, launched, cleaned up after."""
 
-from nearfield.mpi.build import COMPONENT, HALO, SHIM, cache_root, is_built, program
+from nearfield.mpi.build import COMPONENT, HALO, SHIM, cache_root, contents, is_built, program
 from nearfield.mpi.discover import Survey, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command
@@ -18,6 +18,7 @@ __all__ = [
     "Survey",
     "Unusable",
     "cache_root",
+    "contents",
     "choose",
     "discover",
     "is_built",

@@ -88,7 +88,7 @@ def native_source() -> Path:
 
 def fingerprint(inst: Installation, target: str, source: Path) -> str:
     """Equal if and only if the executable would be."""
-    return _digest(*_toolchain_parts(inst, source), target, _contents(source, target))
+    return _digest(*_toolchain_parts(inst, source), target, contents(target, source))
 
 
 def _digest(*parts: str) -> str:
@@ -114,14 +114,15 @@ def _toolchain_parts(inst: Installation, source: Path) -> list[str]:
     ]
 
 
-def _contents(source: Path, target: str) -> str:
+def contents(target: str, source: Path | None = None) -> str:
     """Hash of every file that the build of the target may read."""
+    source = source or native_source()
     digest = hashlib.sha256()
     folders = [source / folder for folder in _SOURCES.get(target, ("src",))]
     files = sorted(file for folder in folders for file in folder.rglob("*") if file.is_file())
     for file in [source / "CMakeLists.txt", *files]:
         digest.update(str(file.relative_to(source)).encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
+    return digest.hexdigest()[:20]
 
 
 def _folder(inst: Installation, target: str, source: Path) -> Path:

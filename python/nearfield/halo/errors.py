@@ -1,0 +1,13 @@
+"""What the halo library reports, as an exception."""
+
+from nearfield.errors import NearfieldError
+
+
+class HaloError(NearfieldError):
+    """`code` is that of include/nearfield/halo.h: LOST if a neighbour has died, MEMORY, ORDER, ..."""
+
+    ARGUMENT, MEMORY, LOST, LATE, UNAVAILABLE, ORDER, INTERNAL = range(1, 8)
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code

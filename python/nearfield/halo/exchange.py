@@ -1,0 +1,68 @@
+"""Exchanging arrays that are not the library's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import byref, c_void_p
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nearfield.errors import UsageError
+from nearfield.halo.field import type_number
+from nearfield.halo.interface import ArrayDescription, check
+
+if TYPE_CHECKING:
+    from nearfield.halo.grid import Grid
+
+
+class Exchange:
+    """Fills the ghost cells of NumPy arrays that have them: shape (count + halo) in each dimension, any strides, maybe
+    components along one more axis. Call it to exchange; `start` and `finish` for work in between. The arrays are kept
+    alive and must not be resized. Made by `Grid.exchange_of`."""
+
+    def __init__(self, grid: Grid, arrays: Sequence[np.ndarray[Any, Any]], protocol: str) -> None:
+        self._library, self.arrays = grid._library, list(arrays)
+        descriptions = (ArrayDescription * len(self.arrays))(*(_described(grid, array) for array in self.arrays))
+        self.handle = c_void_p()
+        code = self._library.nf_exchange_create(
+            grid.handle, descriptions, len(self.arrays), protocol.encode(), byref(self.handle)
+        )
+        check(self._library, code)
+        self.protocol = self._library.nf_exchange_protocol(self.handle).decode()
+        self._run = self._library.nf_exchange_run
+
+    def __call__(self) -> None:
+        if code := self._run(self.handle):
+            check(self._library, code)
+
+    def start(self) -> None:
+        check(self._library, self._library.nf_exchange_start(self.handle))
+
+    def finish(self) -> None:
+        check(self._library, self._library.nf_exchange_finish(self.handle))
+
+    def accumulate(self) -> None:
+        """The reverse: adds ghost cells to their owners' cells."""
+        check(self._library, self._library.nf_exchange_accumulate(self.handle))
+
+
+def _described(grid: Grid, array: np.ndarray[Any, Any]) -> ArrayDescription:
+    dimensions = len(grid.extents)
+    wanted = tuple(low + n + high for n, (low, high) in zip(grid.count, grid.halo, strict=True))
+    if array.shape[:dimensions] != wanted or array.ndim > dimensions + 1:
+        raise UsageError(
+            f"an array of shape {array.shape} does not hold this rank's cells",
+            f"with ghost cells they have shape {wanted}; grid.empty(dtype) makes such an array",
+        )
+    if not array.flags.writeable:
+        raise UsageError("an array cannot be written to", "pass a copy")
+    components = array.shape[dimensions] if array.ndim > dimensions else 1
+    if array.ndim > dimensions and array.strides[dimensions] != array.itemsize:
+        raise UsageError("components of a cell must be next to each other", "make the last axis contiguous")
+    lows = [low for low, _ in grid.halo]
+    first = array.ctypes.data + sum(s * low for s, low in zip(array.strides, lows, strict=False))
+    description = ArrayDescription(first=first, type=type_number(array.dtype), components=components)
+    for d in range(dimensions):
+        description.strides_bytes[d] = array.strides[d]
+    return description

@@ -1,0 +1,73 @@
+"""A field of a grid as NumPy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_int64, c_void_p
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nearfield.errors import UsageError
+from nearfield.halo.interface import GHOSTED, IN_PLACE, TYPES, check
+
+if TYPE_CHECKING:
+    from nearfield.halo.grid import Grid
+
+
+def type_number(dtype: np.dtype[Any]) -> int:
+    """As the library counts types; UsageError for one that it cannot hold."""
+    if dtype.str[1:] not in TYPES or dtype.byteorder == ">":
+        raise UsageError(f"fields cannot hold {dtype}", f"take one of {', '.join(np.dtype(t).name for t in TYPES)}")
+    return TYPES[dtype.str[1:]]
+
+
+class Field:
+    """One value per cell, or `components` along a last axis. Made by `Grid.field`; lives as long as its grid."""
+
+    def __init__(self, grid: Grid, dtype: Any, components: int, ghosted: bool) -> None:
+        self._grid, self._library = grid, grid._library
+        self.dtype = np.dtype(dtype)
+        self.handle = c_void_p()
+        storage = GHOSTED if ghosted else IN_PLACE
+        code = self._library.nf_field_create(
+            grid.handle, type_number(self.dtype), components, storage, byref(self.handle)
+        )
+        check(self._library, code)
+        self.in_place = bool(self._library.nf_field_in_place(self.handle))
+        self.all = self._array(components)
+        lows, counts = [low for low, _ in grid.halo], grid.count
+        self.own = self.all[tuple(slice(low, low + n) for low, n in zip(lows, counts, strict=True))]
+
+    def _array(self, components: int) -> np.ndarray[Any, Any]:
+        """All of this rank's cells, ghost cells included: index 0 is the first ghost cell of each dimension."""
+        dimensions = len(self._grid.extents)
+        strides = (c_int64 * 3)()
+        self._library.nf_field_strides(self.handle, strides)
+        cell = list(strides[:dimensions])
+        shape = [low + n + high for n, (low, high) in zip(self._grid.count, self._grid.halo, strict=True)]
+        if 0 in self._grid.count:
+            shape = [0] * dimensions  # a rank without cells has no ghost cells either
+        lows = [low for low, _ in self._grid.halo]
+        first = self._library.nf_field_data(self.handle) - sum(s * low for s, low in zip(cell, lows, strict=True))
+        if components > 1:
+            shape, cell = [*shape, components], [*cell, self.dtype.itemsize]
+        length = sum(s * (n - 1) for s, n in zip(cell, shape, strict=True)) + self.dtype.itemsize if all(shape) else 0
+        memory = (ctypes.c_char * length).from_address(first)
+        return np.ndarray(shape, self.dtype, buffer=memory, strides=cell)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of this rank's own cells."""
+        return self.own.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.own, dtype=dtype, copy=copy)
+
+    def ready(self) -> None:
+        """My cells may be read: the start of a phase with this field."""
+        self._grid.start(self)
+
+    def wait(self) -> None:
+        """Until my neighbours' may."""
+        self._grid.finish()

@@ -1,0 +1,178 @@
+"""A grid over a communicator."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import byref, c_int, c_void_p
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nearfield.errors import UsageError
+from nearfield.halo.exchange import Exchange
+from nearfield.halo.field import Field
+from nearfield.halo.interface import Info, check
+from nearfield.halo.library import communicator, load
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from nearfield._native import Plan
+
+Sides = Sequence[int | tuple[int, int]]
+
+
+class Grid:
+    """A box of cells, cut into one part per rank. Making and closing it is collective; as a context manager it closes
+    itself. After that its fields' arrays must not be used."""
+
+    def __init__(
+        self,
+        extents: Sequence[int],
+        *,
+        halo: int | Sides = 1,
+        periodic: bool | Sequence[bool | tuple[bool, bool]] = False,
+        corners: bool = True,
+        dims: Sequence[int] | None = None,
+        reorder: bool = True,
+        protocol: str = "auto",
+        limit_s: float = 0.0,
+        comm: MPI.Comm | None = None,
+    ) -> None:
+        """`extents`: cells of the whole grid, slowest dimension first. `halo`: ghost cells, one number for all sides,
+        or per dimension a number or (low, high). `periodic` alike. `corners`: fill ghost cells beyond edges, for box
+        stencils. `dims`: ranks per dimension, 0 where they are to be chosen. `protocol`: one of `protocols()`.
+        `limit_s`: how long to wait for a neighbour that lives (0: ten minutes). `comm`: all ranks, unless given."""
+        comm = communicator(comm)
+        self.handle = c_void_p()
+        self._library = load()
+        self.extents = tuple(int(n) for n in extents)
+        dimensions = len(self.extents)
+        if not 1 <= dimensions <= 3:
+            raise UsageError(f"a grid has 1 to 3 dimensions, not {dimensions}")
+        self.halo = _sides("halo", halo, dimensions)
+        options = self._library.nf_grid_defaults()
+        options.dimensions, options.corners, options.reorder = dimensions, corners, reorder
+        options.protocol, options.limit_s = protocol.encode(), limit_s
+        for d, (extent, widths, turns) in enumerate(
+            zip(self.extents, self.halo, _sides("periodic", periodic, dimensions), strict=True)
+        ):
+            options.extents[d] = extent
+            options.dims[d] = dims[d] if dims else 0
+            for side in range(2):
+                options.halo[d][side], options.periodic[d][side] = widths[side], turns[side]
+        check(self._library, self._library.nf_grid_create_f(comm.py2f(), byref(options), byref(self.handle)))
+        info = Info()
+        check(self._library, self._library.nf_grid_get_info(self.handle, byref(info)))
+        self.rank, self.ranks, self.ranks_per_node, self.corners = info.rank, info.ranks, info.ranks_per_node, corners
+        self.dims, self.place = tuple(info.dims[:dimensions]), tuple(info.place[:dimensions])
+        self.start_cell, self.count = tuple(info.start[:dimensions]), tuple(info.count[:dimensions])
+        self.neighbours_in_place = info.neighbours_in_place
+        self._lists: dict[tuple[Field, ...], tuple[Any, int]] = {}
+        self._arrays: dict[int, Exchange] = {}
+        self._exchange_fields = self._library.nf_exchange_fields
+
+    def __enter__(self) -> Grid:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()  # after an error other ranks may never come to it
+
+    def close(self) -> None:
+        """Frees the grid, its fields and exchanges. Collective."""
+        check(self._library, self._library.nf_grid_free(byref(self.handle)))
+        self._lists.clear()
+        self._arrays.clear()
+
+    def field(self, dtype: Any = np.float64, *, components: int = 1, ghosted: bool = False) -> Field:
+        """Zeroed. `ghosted`: with ghost cells of its own even inside a node, as `accumulate` needs. Collective."""
+        return Field(self, dtype, components, ghosted)
+
+    def empty(self, dtype: Any = np.float64) -> np.ndarray[Any, Any]:
+        """An array of yours with room for this rank's cells and ghost cells, zeroed."""
+        return np.zeros([low + n + high for n, (low, high) in zip(self.count, self.halo, strict=True)], dtype)
+
+    def exchange(self, *fields: Field | np.ndarray[Any, Any]) -> None:
+        """A whole phase: my cells are ready, and then so are my neighbours'. For arrays, see `exchange_of`: the first
+        exchange of an array sets it up and keeps the array."""
+        try:
+            handles, count = self._lists[fields]  # type: ignore[index]
+        except (KeyError, TypeError):
+            if any(isinstance(f, np.ndarray) for f in fields):
+                return self._exchange_arrays(fields)  # type: ignore[arg-type]
+            handles, count = self._list(fields)  # type: ignore[arg-type]
+        if code := self._exchange_fields(self.handle, handles, count):
+            check(self._library, code)
+        return None
+
+    def start(self, *fields: Field, width: int | Sides | None = None) -> None:
+        """My cells are ready to be read. `width`: fill only so many of the ghost cells."""
+        handles, count = self._lists.get(fields) or self._list(fields)
+        if width is None:
+            check(self._library, self._library.nf_start(self.handle, handles, count))
+            return
+        widths = ((c_int * 2) * 3)()
+        for d, sides in enumerate(_sides("width", width, len(self.extents))):
+            widths[d][0], widths[d][1] = sides
+        check(self._library, self._library.nf_start_width(self.handle, handles, count, widths))
+
+    def finish(self) -> None:
+        """Returns when my neighbours' cells may be read."""
+        check(self._library, self._library.nf_finish(self.handle))
+
+    def accumulate(self, *fields: Field) -> None:
+        """The reverse exchange: adds ghost cells to their owners' cells. Ghosted fields only."""
+        handles, count = self._lists.get(fields) or self._list(fields)
+        check(self._library, self._library.nf_accumulate(self.handle, handles, count))
+
+    def exchange_of(self, *arrays: np.ndarray[Any, Any], protocol: str = "auto") -> Exchange:
+        """An exchange of arrays of yours, by the cheapest protocol that works here. Collective."""
+        return Exchange(self, arrays, protocol)
+
+    def plan(self) -> list[Plan]:
+        """Every split of the grid over its ranks, best first, with what an exchange is predicted to cost."""
+        from nearfield.plan import default, splits
+
+        return splits(
+            self.extents,
+            self.ranks,
+            default().costs,
+            ranks_per_node=self.ranks_per_node,
+            halo=self.halo,
+            corners=self.corners,
+        )
+
+    def explain(self) -> str:
+        """What was chosen and why: the split, neighbours, memory, pages."""
+        text = ctypes.create_string_buffer(self._library.nf_grid_explain(self.handle, None, 0))
+        self._library.nf_grid_explain(self.handle, text, len(text))
+        return text.value.decode()
+
+    def _list(self, fields: tuple[Field, ...]) -> tuple[Any, int]:
+        if any(not isinstance(f, Field) or f._grid is not self for f in fields):
+            raise UsageError("only fields of this grid can be exchanged by it")
+        made = (c_void_p * len(fields))(*(f.handle for f in fields)), len(fields)
+        self._lists[fields] = made
+        return made
+
+    def _exchange_arrays(self, arrays: tuple[np.ndarray[Any, Any], ...]) -> None:
+        for array in arrays:
+            if id(array) not in self._arrays:
+                self._arrays[id(array)] = self.exchange_of(array)
+            self._arrays[id(array)]()
+
+
+def _sides(name: str, given: Any, dimensions: int) -> tuple[tuple[int, int], ...]:
+    """One value for all sides, or per dimension a value or (low, high)."""
+    each = [given] * dimensions if isinstance(given, (int, bool)) else list(given)
+    if len(each) != dimensions:
+        raise UsageError(f"{name} is given for {len(each)} dimensions, but the grid has {dimensions}")
+    pairs = [tuple(one) if isinstance(one, (tuple, list)) else (one, one) for one in each]
+    if any(len(pair) != 2 for pair in pairs):
+        raise UsageError(f"{name} has more than two sides")
+    return tuple((int(low), int(high)) for low, high in pairs)

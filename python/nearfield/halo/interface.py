@@ -1,0 +1,98 @@
+"""include/nearfield/halo.h for ctypes: the same structures and functions, and errors as exceptions."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from typing import Any
+
+from nearfield.halo.errors import HaloError
+
+IN_PLACE, GHOSTED = 0, 1
+TYPES = {name: number for number, name in enumerate(("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"))}
+
+
+class Options(ctypes.Structure):
+    _fields_ = [
+        ("dimensions", c_int),
+        ("extents", c_int64 * 3),
+        ("halo", (c_int * 2) * 3),
+        ("periodic", (c_int * 2) * 3),
+        ("corners", c_int),
+        ("dims", c_int * 3),
+        ("reorder", c_int),
+        ("protocol", c_char_p),
+        ("limit_s", c_double),
+    ]
+
+
+class Info(ctypes.Structure):
+    _fields_ = [
+        ("dimensions", c_int),
+        ("rank", c_int),
+        ("ranks", c_int),
+        ("ranks_per_node", c_int),
+        ("dims", c_int * 3),
+        ("place", c_int * 3),
+        ("start", c_int64 * 3),
+        ("count", c_int64 * 3),
+        ("neighbours_in_place", c_int),
+        ("neighbours_on_node", c_int),
+    ]
+
+
+class ArrayDescription(ctypes.Structure):
+    _fields_ = [("first", c_void_p), ("strides_bytes", c_int64 * 3), ("type", c_int), ("components", c_int)]
+
+
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "nf_grid_defaults": (Options, []),
+    "nf_grid_create_f": (c_int, [c_int, POINTER(Options), POINTER(c_void_p)]),
+    "nf_grid_free": (c_int, [POINTER(c_void_p)]),
+    "nf_grid_get_info": (c_int, [c_void_p, POINTER(Info)]),
+    "nf_grid_explain": (c_size_t, [c_void_p, c_char_p, c_size_t]),
+    "nf_field_create": (c_int, [c_void_p, c_int, c_int, c_int, POINTER(c_void_p)]),
+    "nf_field_free": (c_int, [POINTER(c_void_p)]),
+    "nf_field_data": (c_void_p, [c_void_p]),
+    "nf_field_strides": (None, [c_void_p, POINTER(c_int64)]),
+    "nf_field_in_place": (c_int, [c_void_p]),
+    "nf_start": (c_int, [c_void_p, c_void_p, c_int]),
+    "nf_finish": (c_int, [c_void_p]),
+    "nf_exchange_fields": (c_int, [c_void_p, c_void_p, c_int]),
+    "nf_start_width": (c_int, [c_void_p, c_void_p, c_int, c_void_p]),
+    "nf_accumulate": (c_int, [c_void_p, c_void_p, c_int]),
+    "nf_exchange_create": (c_int, [c_void_p, POINTER(ArrayDescription), c_int, c_char_p, POINTER(c_void_p)]),
+    "nf_exchange_free": (c_int, [POINTER(c_void_p)]),
+    "nf_exchange_start": (c_int, [c_void_p]),
+    "nf_exchange_finish": (c_int, [c_void_p]),
+    "nf_exchange_run": (c_int, [c_void_p]),
+    "nf_exchange_accumulate": (c_int, [c_void_p]),
+    "nf_exchange_protocol": (c_char_p, [c_void_p]),
+    "nf_protocol_name": (c_char_p, [c_int]),
+    "nf_protocol_summary": (c_char_p, [c_int]),
+    "nf_error_text": (c_char_p, []),
+}
+
+
+def declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    """Tells ctypes the types of all functions."""
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def check(library: ctypes.CDLL, code: int) -> None:
+    if code:
+        raise HaloError(code, library.nf_error_text().decode(errors="replace"))
+
+
+def protocols() -> dict[str, str]:
+    """Name -> summary of every protocol. Needs mpi4py, as its MPI has to be there to load the library."""
+    from nearfield.halo.library import load
+
+    library, found, number = load(), {}, 0
+    while name := library.nf_protocol_name(number):
+        found[name.decode()] = library.nf_protocol_summary(number).decode()
+        number += 1
+    return found

@@ -1,0 +1,90 @@
+"""Finds, or builds, the halo library for the MPI that this process has loaded.
+
+One rank of each node does so, the others wait for its answer. Building needs a compiler; where compute nodes have none,
+run any program of one rank where there is one: the cache is in the home folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import filecmp
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nearfield import mpi
+from nearfield.errors import MpiError, NearfieldError
+from nearfield.halo.interface import declared
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
+def communicator(comm: MPI.Comm | None) -> MPI.Comm:
+    """The one given, else all ranks. Initialises MPI if mpi4py has not."""
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise MpiError(f"mpi4py cannot be used: {error}", "pip install 'nearfield[halo]'") from error
+    return MPI.COMM_WORLD if comm is None else comm
+
+
+@lru_cache(maxsize=1)
+def load() -> ctypes.CDLL:
+    """The library for this process's MPI. Collective over all ranks at the first call."""
+    from mpi4py import MPI
+
+    world = communicator(None)
+    node = world.Split_type(MPI.COMM_TYPE_SHARED)
+    path, problem = None, None
+    if node.rank == 0:
+        try:
+            path = _library_for(_loaded_mpi())
+        except NearfieldError as error:
+            problem = (error.message, error.remedy)
+    path, problem = node.bcast((path, problem))
+    node.Free()
+    problems = [p for p in world.allgather(problem) if p]
+    if problems:
+        raise MpiError(*problems[0])
+    return declared(ctypes.CDLL(str(path)))
+
+
+def _loaded_mpi() -> Path:
+    """The libmpi of this process, links resolved."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = Path(line.split(maxsplit=5)[-1])
+        if path.name.startswith(("libmpi.so", "libmpich.so")):
+            return path.resolve()
+    raise MpiError("no MPI library is loaded in this process", "import mpi4py.MPI first")
+
+
+def _library_for(libmpi: Path) -> Path:
+    """Remembers which installation that was, since asking all takes most of a second."""
+    status = libmpi.stat()
+    key = hashlib.sha256(f"{libmpi} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:20]
+    note = mpi.cache_root() / "halo" / f"{key}-{mpi.contents(mpi.HALO)}"
+    if note.is_file() and (known := Path(note.read_text())).is_file():
+        return known
+    for inst in mpi.discover():
+        if inst.library and _same(inst.library, libmpi):
+            built = mpi.program(inst, mpi.HALO)
+            note.parent.mkdir(parents=True, exist_ok=True)
+            fresh = note.with_suffix(f".{os.getpid()}")
+            fresh.write_text(str(built))
+            fresh.replace(note)
+            return built
+    raise MpiError(
+        f"the MPI of this process, {libmpi}, has no compiler wrapper that nearfield can find",
+        "put its mpicxx on PATH or its prefix into NEARFIELD_MPIS; `nearfield mpi` shows what is found",
+    )
+
+
+def _same(one: Path, other: Path) -> bool:
+    """The same library; wheels hold copies of it under each of its names."""
+    if one.samefile(other):
+        return True
+    alike = one.parent.samefile(other.parent) and one.name.partition(".")[0] == other.name.partition(".")[0]
+    return alike and filecmp.cmp(one, other, shallow=False)

@@ -1,0 +1,59 @@
+// The halo library in trouble: halo_faults WHAT [PROTOCOL]. Rank 0 says what came of it in one line.
+//   late    rank 1 stays away longer than the limit        die     rank 1 kills itself
+//   hold    all wait to be killed, "ready" once they have   huge    a field larger than any memory
+//   order   start twice                                     early   a neighbour's cell between start and finish
+//   write   a field of 64 MiB is made, filled, read        explain prints what the grid says of itself
+#define NEARFIELD_HALO_CHECK
+#include <mpi.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "nearfield/halo.hpp"
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const std::string what = argc > 1 ? argv[1] : "explain";
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::int64_t rows = what == "huge" ? std::int64_t{1} << 40 : what == "write" ? 8192 : 1024;
+  int result = 0;
+  try {
+    nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {rows, 1024},
+                                          .dims = {0, 1},
+                                          .protocol = argc > 2 ? argv[2] : "auto",
+                                          .limit_s = what == "late" ? 0.5 : 0.0});
+    auto field = grid.field<double>();
+    const auto cells = field.view<2>();
+    nearfield::for_each_cell(grid.all<2>(), [&](auto i, auto j) { cells(i, j) = rank; });
+    if (what == "late" && rank == 1) sleep(3);
+    if (what == "die" && rank == 1) raise(SIGKILL);
+    if (what == "order") grid.start(field);
+    if (what == "early") {
+      grid.start(field);
+      std::fprintf(stderr, "read %g\n", cells(rank == 0 ? cells.extent(0) : -1, 0));
+    }
+    grid.exchange(field);
+    if (what == "hold") {
+      MPI_Barrier(MPI_COMM_WORLD);
+      if (rank == 0) std::puts("ready");
+      std::fflush(stdout);
+      for (;;) pause();
+    }
+    const int other = rank == 0 ? 1 : rank - 1;
+    const double read = cells(rank == 0 ? cells.extent(0) : -1, 0);
+    if (rank == 0) std::printf("read %g of %d\n%s", read, other, grid.explain().c_str());
+  } catch (const nearfield::HaloError& error) {
+    if (rank == 0) std::printf("code %d: %s\n", error.code, error.what());
+    std::fflush(stdout);
+    result = 3;
+    if (what == "late" || what == "die") _exit(result);
+  }
+  std::fflush(stdout);
+  if (what != "late" && what != "die") MPI_Finalize();
+  return result;
+}

@@ -1,0 +1,140 @@
+"""The Python binding on real ranks; asserts on every rank, says "ok" on rank 0. Run by test_halo_python.py."""
+
+import os
+import sys
+
+import numpy as np
+from mpi4py import MPI
+
+from nearfield.errors import UsageError
+from nearfield.halo import Grid, HaloError, protocols
+from nearfield.halo.interface import TYPES
+
+WORLD = MPI.COMM_WORLD
+
+
+def numbered(grid: Grid) -> np.ndarray:
+    """Own cells, each with its number in the whole grid."""
+    axes = [np.arange(s, s + n) for s, n in zip(grid.start_cell, grid.count, strict=True)]
+    return np.ravel_multi_index(np.meshgrid(*axes, indexing="ij"), grid.extents)
+
+
+def wrapped(grid: Grid) -> np.ndarray:
+    """What own and ghost cells of a periodic grid must hold."""
+    axes = [
+        np.arange(s - low, s + n + high) % whole
+        for s, n, (low, high), whole in zip(grid.start_cell, grid.count, grid.halo, grid.extents, strict=True)
+    ]
+    return np.ravel_multi_index(np.meshgrid(*axes, indexing="ij"), grid.extents)
+
+
+def fields_of_every_type() -> None:
+    for dtype in TYPES:
+        with Grid((6, 8), halo=(2, (1, 0)), periodic=True) as grid:
+            field = grid.field(dtype)
+            field.own[...] = numbered(grid)
+            grid.exchange(field)
+            assert field.all.dtype == np.dtype(dtype) and field.own.shape == grid.count == field.shape
+            assert np.array_equal(field.all, wrapped(grid)), dtype
+
+
+def components_and_overlap() -> None:
+    with Grid((12, 5, 4), halo=1, periodic=True) as grid:
+        field = grid.field(np.float32, components=3)
+        for part in range(3):
+            field.own[..., part] = numbered(grid) + part
+        field.ready()
+        field.wait()
+        for part in range(3):
+            assert np.array_equal(field.all[..., part], wrapped(grid) + part)
+
+
+def arrays_of_the_callers() -> None:
+    with Grid((9, 10), halo=2, periodic=True) as grid:
+        c, fortran = grid.empty(np.int64), np.asfortranarray(grid.empty(np.int64))
+        for array in (c, fortran):
+            array[2:-2, 2:-2] = numbered(grid)
+            grid.exchange(array)
+            grid.exchange(array)
+            assert np.array_equal(array, wrapped(grid))
+        for protocol in protocols():
+            if protocol in ("in-place", "window", "direct", "sendrecv", "persistent", "neighborhood"):
+                continue
+            a, b = grid.empty(), grid.empty()
+            a[2:-2, 2:-2], b[2:-2, 2:-2] = numbered(grid), -numbered(grid)
+            both = grid.exchange_of(a, b, protocol=protocol)
+            both()
+            assert both.protocol == protocol
+            assert np.array_equal(a, wrapped(grid)) and np.array_equal(b, -wrapped(grid)), protocol
+
+
+def accumulates() -> None:
+    with Grid((8, 8), halo=1, periodic=True) as grid:
+        field = grid.field(ghosted=True)
+        field.all[...] = 1
+        field.own[...] = 0
+        grid.accumulate(field)
+        total = WORLD.allreduce(field.own.sum())
+        ghosts = WORLD.allreduce(field.all.size - field.own.size)
+        assert total == ghosts, (total, ghosts)
+        partly = grid.field(ghosted=True)
+        partly.own[...] = 5
+        grid.start(partly, width=((1, 0), 0))
+        grid.finish()
+        assert np.all(partly.all[0, 1:-1] == 5) and np.all(partly.all[-1] == 0)
+
+
+def says_what_is_wrong() -> None:
+    with Grid((8, 8)) as grid:
+        field = grid.field()
+        for wrong, kind, text in (
+            (lambda: grid.exchange_of(np.zeros((3, 3))), UsageError, "does not hold this rank's cells"),
+            (lambda: grid.field(np.complex128), UsageError, "cannot hold"),
+            (lambda: grid.accumulate(field), HaloError, "ghost cells of their own"),
+            (grid.finish, HaloError, "finish was called without start"),
+            (lambda: Grid((4, 4), halo=(1, 2, 3)), UsageError, "halo is given for 3 dimensions"),
+            (lambda: Grid((4, 4), protocol="pigeon"), HaloError, "there is no protocol 'pigeon'"),
+            (lambda: Grid((4,), dims=(WORLD.size + 1,)), HaloError, "but the communicator has"),
+            (lambda: Grid((0, 4)), HaloError, "has no cells"),
+        ):
+            try:
+                wrong()
+            except kind as error:
+                assert text in str(error), str(error)
+            else:
+                raise AssertionError(text)
+
+
+def plans_its_split() -> None:
+    with Grid((64, 512), halo=2) as grid:
+        best, *others = grid.plan()
+        assert tuple(best.dims[1:]) == grid.dims and all(best.time_ns <= other.time_ns for other in others)
+        assert "predicted time of an exchange by split:" in grid.explain()
+        with Grid((64, 512), halo=2, dims=(1, WORLD.size)) as other:
+            assert other.dims == (1, WORLD.size)
+
+
+def debugging_damages_ghost_cells() -> None:
+    os.environ["NEARFIELD_HALO_DEBUG"] = "1"
+    with Grid((8, 8), periodic=True) as grid:
+        field = grid.field()
+        field.own[...] = 1
+        grid.start(field)
+        assert np.isnan(field.all[0]).all()
+        grid.finish()
+        assert np.all(field.all == 1)
+    del os.environ["NEARFIELD_HALO_DEBUG"]
+
+
+if __name__ == "__main__":
+    fields_of_every_type()
+    components_and_overlap()
+    arrays_of_the_callers()
+    accumulates()
+    says_what_is_wrong()
+    plans_its_split()
+    debugging_damages_ghost_cells()
+    WORLD.Barrier()
+    if WORLD.rank == 0:
+        print("ok", MPI.Get_library_version().splitlines()[0])
+    sys.stdout.flush()

@@ -1,0 +1,189 @@
+"""The halo library: right cells in every grid by every protocol, clear errors in trouble, nothing left behind."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from halo_programs import ROOT, built
+from two_nodes import NODES, TwoNodes
+
+from nearfield import mpi
+from nearfield.mpi import Installation
+from nearfield.mpi.launch import launch_command
+
+pytestmark = pytest.mark.mpi
+
+CORES = os.cpu_count() or 1
+LOST, LATE, MEMORY, ORDER = 3, 4, 2, 6
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("halo")
+
+
+@pytest.fixture
+def check(installation: Installation, folder: Path) -> Path:
+    return built(installation, "halo_check", folder)
+
+
+@pytest.fixture
+def faults(installation: Installation, folder: Path) -> Path:
+    return built(installation, "halo_faults", folder)
+
+
+def waits_busily(inst: Installation) -> bool:
+    """Ranks of this MPI do not yield while they wait, so that more of them than cores crawl."""
+    return inst.family == "mpich"
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
+def test_every_ghost_cell_is_right(installation: Installation, check: Path, ranks: int) -> None:
+    """Random grids of one to three dimensions, any periodic sides, uneven and empty parts, halos of 0 to 3 cells,
+    several fields, by every protocol, arrays of the caller's and the reverse exchange, too: is every ghost cell as its
+    owner has it?"""
+    crowded = ranks > CORES and waits_busily(installation)
+    if crowded and ranks == 8:
+        pytest.skip("8 ranks that wait busily on so few cores take minutes")
+    arguments = [str(ranks), "1", "in-place"] if crowded else [str(ranks), "12" if ranks < 8 else "4"]
+    done = mpi.run(installation, [str(check), *arguments], ranks, oversubscribe=ranks > CORES, timeout_s=90)
+    assert done.exit_code == 0 and "ok" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_ghost_cells_are_right_between_nodes_of_mpich(installation: Installation, check: Path) -> None:
+    """Two ranks that MPICH says are on two nodes (cliques) and four on two: do cells cross by MPI, and rightly?"""
+    if installation.family != "mpich":
+        pytest.skip("only MPICH can be told that one node is two")
+    env = {"MPIR_CVAR_NUM_CLIQUES": "2"}
+    for ranks, cases in ((2, "12"), (4, "1")):
+        arguments = [str(check), "7", cases] + (["in-place"] if ranks > CORES else [])
+        done = mpi.run(installation, arguments, ranks, oversubscribe=ranks > CORES, timeout_s=90, env=env)
+        assert done.exit_code == 0 and "ok" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
+    faults = built(installation, "halo_faults", check.parents[1])
+    done = mpi.run(installation, [str(faults), "explain"], 2, timeout_s=60, env=env)
+    assert "0 read in place, 0 on the node by copy, 1 by MPI" in done.stdout, done.stdout
+
+
+def test_ghost_cells_are_right_between_two_hosts(installation: Installation, check: Path, nodes: TwoNodes) -> None:
+    """On two hosts of their own names, two ranks each, is all right, too?"""
+    if waits_busily(installation):
+        pytest.skip("four ranks that wait busily on two cores; its cliques are tested above")
+    command, env = launch_command(
+        installation, [str(check), "3", "2", "in-place"], 4, hosts=[(node, 2) for node in NODES], oversubscribe=True
+    )
+    done = subprocess.run(
+        nodes.on(NODES[0], command), env={**env, **nodes.env}, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and "ok" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_neighbours_are_read_in_place(installation: Installation, faults: Path) -> None:
+    """Does a rank find its neighbour's cells where its own ghost cells would be, and does the grid say so, and on what
+    pages?"""
+    done = mpi.run(installation, [str(faults), "explain"], 2, timeout_s=60)
+    assert "read 1 of 1" in done.stdout, done.stdout + done.stderr
+    assert "neighbours: 1 read in place, 0 on the node by copy, 0 by MPI" in done.stdout
+    pages = re.search(
+        r"8\.\d MiB in .*, (huge pages.*|4 KiB pages: .*); mapped by huge pages here: ([\d.]+) MiB", done.stdout
+    )
+    assert pages, done.stdout
+    if "huge pages (collapsed)" in pages[1]:
+        assert float(pages[2]) > 4, done.stdout
+
+
+def test_a_late_neighbour_is_an_error(installation: Installation, faults: Path) -> None:
+    """Does waiting end at the limit, naming the rank that did not come?"""
+    done = mpi.run(installation, [str(faults), "late"], 2, timeout_s=60)
+    assert f"code {LATE}: rank 1 " in done.stdout and "within 0.5 s" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_dead_neighbour_is_an_error(installation: Installation, faults: Path) -> None:
+    """A rank is killed, behind a shell so that the launcher does not end the others at once: is its neighbour told,
+    long before the limit of 600 s?"""
+    argv = ["sh", "-c", f"{faults} die; sleep 2"]
+    done = mpi.run(installation, argv, 2, timeout_s=60)
+    assert f"code {LOST}: rank 1 " in done.stdout and "has died" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("protocol", ["in-place", "persistent"])
+def test_too_much_memory_is_an_error(installation: Installation, faults: Path, protocol: str) -> None:
+    """A field of 8 PiB: refused with what there is, before anything is touched?"""
+    done = mpi.run(installation, [str(faults), "huge", protocol], 2, timeout_s=60)
+    assert f"code {MEMORY}: " in done.stdout and "a field needs" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_phase_out_of_order_is_an_error(installation: Installation, faults: Path) -> None:
+    """start and start again: said?"""
+    done = mpi.run(installation, [str(faults), "order"], 2, timeout_s=60)
+    assert f"code {ORDER}: start was called twice" in done.stdout, done.stdout + done.stderr
+
+
+def test_reading_too_early_is_found(installation: Installation, faults: Path) -> None:
+    """With NEARFIELD_HALO_CHECK: does using a neighbour's cell between start and finish end the program, naming it?"""
+    done = mpi.run(installation, [str(faults), "early"], 2, timeout_s=60)
+    assert done.exit_code != 0
+    assert "is a neighbour's, and was used between start and finish" in done.stderr, done.stderr
+
+
+def test_nothing_is_left_after_a_kill(installation: Installation, faults: Path) -> None:
+    """Ranks with fields are killed with -9: is /dev/shm as before, and was there never a file of ours that others could
+    open?"""
+    before = {p.name for p in Path("/dev/shm").iterdir()}
+    command, env = launch_command(installation, [str(faults), "hold"], 2)
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout
+    while "ready" not in process.stdout.readline():
+        assert process.poll() is None
+    ours = [p for p in Path("/dev/shm").iterdir() if p.name.startswith("nearfield")]
+    subprocess.run(["pkill", "-9", "-f", str(faults)])
+    os.killpg(process.pid, signal.SIGTERM)
+    process.wait(30)
+    left = {p.name for p in Path("/dev/shm").iterdir()} - before
+    assert not ours and not [name for name in left if name.startswith("nearfield")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_small_shared_memory_is_an_error_and_never_a_signal(installation: Installation, faults: Path) -> None:
+    """/dev/shm of 32 MiB, little as in containers: does a window fail with a clear error, and the library's own
+    memory not need it?"""
+    if installation.family == "intel":
+        pytest.skip("Intel MPI itself needs more shared memory than that to start")
+    for protocol, wanted in (("window", "but /dev/shm has"), ("in-place", "read 1 of 1")):
+        command, env = launch_command(installation, [], 2)
+        small = "mount -t tmpfs -o size=32m tmpfs /dev/shm && exec " + " ".join(
+            [*command, str(faults), "write", protocol]
+        )
+        there = ["unshare", "-m", "sh", "-c", small]
+        done = subprocess.run(there, env=env, capture_output=True, text=True, timeout=60)
+        assert wanted in done.stdout, protocol + done.stdout + done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="process namespaces need root")
+def test_ranks_that_cannot_open_each_others_files_share_a_named_one(installation: Installation, faults: Path) -> None:
+    """Each rank in a process namespace of its own, as in containers: do they meet through /dev/shm, in a file that is
+    unlinked at once?"""
+    if installation.family == "openmpi":
+        pytest.skip("Open MPI itself cannot: it tells ranks apart by process number")
+    before = {p.name for p in Path("/dev/shm").iterdir()}
+    argv = ["unshare", "--pid", "--fork", "--mount-proc", str(faults), "explain"]
+    done = mpi.run(installation, argv, 2, timeout_s=60)
+    assert "read 1 of 1" in done.stdout and "an unlinked file of /dev/shm" in done.stdout, done.stdout + done.stderr
+    assert {p.name for p in Path("/dev/shm").iterdir()} <= before
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_signals_have_no_race(tmp_path: Path, broken: bool) -> None:
+    """Ranks as threads under ThreadSanitizer: do the signals order all reads and writes of cells? And would it notice
+    if they did not?"""
+    if not shutil.which("g++"):
+        pytest.skip("needs g++")
+    program = tmp_path / "race"
+    command = ["g++", "-std=c++20", "-O1", "-fsanitize=thread", f"-I{ROOT / 'src'}", *(["-DBROKEN"] if broken else [])]
+    subprocess.run([*command, str(ROOT / "tests/cpp/signals_race.cpp"), "-o", str(program)], check=True)
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
+    assert ("data race" in done.stderr) == broken, done.stderr
+    assert broken or done.stdout == "ok\n"
