@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mpi.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +22,21 @@ namespace bench {
 
 inline double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Starts MPI on the core that BENCH_CPUS ("0,1") has for this rank.
+inline void begin(int& argc, char**& argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const char* list = std::getenv("BENCH_CPUS");
+  for (int i = 0; list && i < rank; ++i)
+    if ((list = std::strchr(list, ','))) ++list;
+  if (!list) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(std::atoi(list)), &set);
+  sched_setaffinity(0, sizeof set, &set);
 }
 
 /// Anonymous memory on huge pages, zeroed, touched.

@@ -92,7 +92,7 @@ struct Alone {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  bench::begin(argc, argv);
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const int rounds = std::atoi(argv[1]);

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from halo_programs import ROOT, built
+from tuning import nearfield
 from two_nodes import NODES, TwoNodes
 
 from nearfield import mpi
 from nearfield.mpi import Installation
+from nearfield.mpi.compiler import compiler_environment
 from nearfield.mpi.launch import launch_command
 
 pytestmark = pytest.mark.mpi
@@ -173,6 +175,23 @@ def test_ranks_that_cannot_open_each_others_files_share_a_named_one(installation
     done = mpi.run(installation, argv, 2, timeout_s=60)
     assert "read 1 of 1" in done.stdout and "an unlinked file of /dev/shm" in done.stdout, done.stdout + done.stderr
     assert {p.name for p in Path("/dev/shm").iterdir()} <= before
+
+
+def test_flags_are_all_that_a_compiler_needs(installation: Installation, folder: Path, tmp_path: Path) -> None:
+    """Does a program build and run with what `nearfield halo --flags` prints?"""
+    said = nearfield("halo", "--mpi", installation.name, "--flags")
+    program = tmp_path / "program"
+    command = [
+        str(installation.compiler),
+        "-std=c++20",
+        str(ROOT / "tests/programs/halo_faults.cpp"),
+        "-o",
+        str(program),
+    ]
+    env = {**os.environ, **installation.env, **compiler_environment(installation)}
+    subprocess.run([*command, *said.out.split()], check=True, env=env)
+    done = mpi.run(installation, [str(program), "explain"], 2, timeout_s=60)
+    assert "read 1 of 1" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("broken", [False, True])

@@ -9,7 +9,21 @@ from rich.markup import escape
 
 from nearfield.errors import NearfieldError
 
-VERBS = ("probe", "show", "diff", "report", "tune", "run", "compare", "export", "plan", "mpi", "topology", "doctor")
+VERBS = (
+    "probe",
+    "show",
+    "diff",
+    "report",
+    "tune",
+    "run",
+    "compare",
+    "export",
+    "plan",
+    "halo",
+    "mpi",
+    "topology",
+    "doctor",
+)
 
 app = typer.Typer(
     name="nearfield",

@@ -1,6 +1,6 @@
 """MPIs on this machine: found, chosen, built for, launched, cleaned up after."""
 
-from nearfield.mpi.build import COMPONENT, HALO, SHIM, cache_root, contents, is_built, program
+from nearfield.mpi.build import COMPONENT, HALO, SHIM, cache_root, contents, is_built, native_source, program
 from nearfield.mpi.discover import Survey, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command
@@ -23,6 +23,7 @@ __all__ = [
     "discover",
     "is_built",
     "launch_command",
+    "native_source",
     "program",
     "remove_stale_shm",
     "run",

@@ -1,0 +1,103 @@
+"""What an exchange costs from Python, and what GHEX's costs in the same process, in turns. Lines of JSON from rank 0.
+
+calls.py ROUNDS. GHEX is measured if it can be imported; docs/halo.md says how to build it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from nearfield.halo import Grid
+
+WORLD = MPI.COMM_WORLD
+
+
+def bind() -> None:
+    cpus = [int(cpu) for cpu in os.environ["BENCH_CPUS"].split(",")]
+    os.sched_setaffinity(0, {cpus[WORLD.rank]})
+
+
+def time_us(work: Callable[[], Any], count: int) -> float:
+    """Of one call, on the slowest rank."""
+    WORLD.Barrier()
+    start = time.perf_counter()
+    for _ in range(count):
+        work()
+    return WORLD.allreduce((time.perf_counter() - start) / count * 1e6, MPI.MAX)
+
+
+def tell(**line: Any) -> None:
+    if WORLD.rank == 0:
+        print(json.dumps(line), flush=True)
+
+
+def calls(rounds: int) -> None:
+    """On a grid of one rank the library has nothing to do: what is left is Python's part."""
+    with Grid((64, 64), comm=MPI.COMM_SELF) as grid:
+        field = grid.field()
+        tell(call_us=[time_us(lambda: grid.exchange(field), 20000) for _ in range(rounds)])
+
+
+def ghex_exchange(cells: int, width: int) -> Callable[[], Any]:
+    """A field cut in two along its first dimension, not periodic, set up once; from GHEX's documentation."""
+    from ghex.context import make_context
+    from ghex.structured.cartesian_sets import IndexSpace
+    from ghex.structured.regular import (
+        DomainDescriptor,
+        HaloGenerator,
+        make_communication_object,
+        make_field_descriptor,
+        make_pattern,
+    )
+
+    context = make_context(WORLD, True)
+    halos = ((width, width),) * 3
+    space = IndexSpace.from_sizes(2 * cells, cells, cells)
+    own = space.decompose((2, 1, 1))[WORLD.rank, 0, 0].subset["definition"]
+    with_halo = IndexSpace({"definition": own, "halo": own.extend(*halos).without(own)})
+    memory = with_halo.translate(*(-origin for origin in with_halo.bounds[(0, 0, 0)]))
+    domain = DomainDescriptor(context.rank(), own)
+    generator = HaloGenerator(space.subset["definition"], halos, (False, False, False))
+    pattern = make_pattern(context, generator, [domain])
+    exchange = make_communication_object(context)
+    data = np.zeros(memory.bounds.shape)
+    field = make_field_descriptor(domain, data, memory.subset["definition"][(0, 0, 0)], memory.bounds.shape)
+    return lambda: exchange.exchange([pattern(field)]).wait()
+
+
+def against_ghex(rounds: int) -> None:
+    for width in (1, 2):
+        for cells in (32, 64, 128, 256):
+            theirs = ghex_exchange(cells, width)
+            with Grid((2 * cells, cells, cells), halo=width, dims=(2, 1, 1)) as grid:
+                field, arrived = grid.field(), np.empty((width, cells, cells))
+                ghosts = field.all[-width:] if WORLD.rank == 0 else field.all[:width]
+                inner = ghosts[:, width:-width, width:-width]
+
+                def ours(grid=grid, field=field, arrived=arrived, inner=inner) -> None:  # type: ignore[no-untyped-def]
+                    grid.exchange(field)
+                    np.copyto(arrived, inner)  # GHEX copies, so this must, too
+
+                count = max(20, 20000 // cells)
+                times = [(time_us(ours, count), time_us(theirs, count)) for _ in range(rounds)]
+            ours_us, ghex_us = zip(*times, strict=True)
+            tell(cells=cells, width=width, ours_us=ours_us, ghex_us=ghex_us)
+
+
+if __name__ == "__main__":
+    bind()
+    calls(int(sys.argv[1]))
+    try:
+        import ghex  # noqa: F401
+    except ImportError:
+        print("GHEX is not installed: not compared", file=sys.stderr)
+    else:
+        against_ghex(int(sys.argv[1]))

@@ -1,0 +1,52 @@
+"""`nearfield halo`: the halo library of each MPI, built, and what a compiler needs to use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nearfield import mpi
+from nearfield.errors import MpiError
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Option("--mpi", help="For this MPI: a name, the beginning of one, or a path.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="For every MPI on this machine.")] = False,
+    flags: Annotated[bool, typer.Option("--flags", help="Print compiler and linker flags and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Build the halo library and say how to use it from C and C++.
+
+    In Python nothing has to be done: `from nearfield.halo import Grid` builds it on first use; this does so beforehand,
+    where compute nodes have no compiler. For CMake, Fortran and what the library does: docs/halo.md.
+
+        mpicxx app.cpp $(nearfield halo --flags)
+    """
+    chosen = mpi.discover() if everything else [mpi.choose(name)]
+    if flags and len(chosen) > 1:
+        raise MpiError("flags are of one MPI", "name it with --mpi")
+    console = Console(stderr=True, highlight=False)
+    found = []
+    for inst in chosen:
+        library = mpi.program(inst, mpi.HALO, progress=lambda text: console.print(text, style="dim"))
+        found.append(
+            {"mpi": inst.name, "compiler": str(inst.compiler), "library": str(library), "flags": flags_of(library)}
+        )
+    if as_json:
+        print(json.dumps(found, indent=1))
+    elif flags:
+        print(found[0]["flags"])
+    else:
+        for one in found:
+            print(f"{one['mpi']}: {one['compiler']} -std=c++20 app.cpp {one['flags']}")
+
+
+def flags_of(library: Path) -> str:
+    include = mpi.native_source() / "include"
+    return f"-I{include} -L{library.parent} -lnearfield_halo -Wl,-rpath,{library.parent}"
