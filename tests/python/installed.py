@@ -1,0 +1,92 @@
+"""The halo library as a C, C++ or Fortran programmer installs and finds it, for tests."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nearfield import mpi
+from nearfield.mpi import Installation
+from nearfield.mpi.compiler import compiler_environment
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+CORES = len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Installed:
+    """One installation for one MPI, and the examples built with it."""
+
+    inst: Installation
+    folder: Path
+
+    @property
+    def prefix(self) -> Path:
+        return self.folder / "prefix"
+
+    def example(self, name: str) -> Path:
+        return self.folder / "examples" / name
+
+    def run(self, program: Path, *arguments: str, ranks: int, good: bool = True) -> str:
+        """What it prints; fails the test if its exit code is not as expected."""
+        argv = [str(program), *arguments]
+        done = mpi.run(self.inst, argv, ranks, oversubscribe=ranks > CORES, timeout_s=60, cwd=self.folder)
+        assert not done.timed_out, f"{argv} hangs on {ranks} ranks: {done.stderr}"
+        assert (done.exit_code == 0) == good, f"{argv} on {ranks} ranks: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def pkg_config(self, *questions: str) -> list[str]:
+        if not shutil.which("pkg-config"):
+            pytest.skip("pkg-config is missing (Debian: apt install pkgconf)")
+        env = {**os.environ, "PKG_CONFIG_PATH": str(self.prefix / "lib/pkgconfig")}
+        return subprocess.check_output(["pkg-config", *questions, "nearfield-halo"], text=True, env=env).split()
+
+    def compiled(self, wrapper: str, *sources: Path, flags: tuple[str, ...] = ()) -> Path:
+        """A program made of these files with what pkg-config says alone; `wrapper`: its variable for the compiler."""
+        compiler = self.pkg_config(f"--variable={wrapper}")
+        if not compiler:
+            pytest.skip(f"{self.inst.name} has no {wrapper}")
+        program = self.folder / f"by_{wrapper}"
+        command = [*compiler, *flags, *map(str, sources), "-o", str(program)]
+        command += [*self.pkg_config("--cflags", "--libs"), f"-Wl,-rpath,{self.prefix / 'lib'}", "-lm"]
+        tool(self.inst, command, self.folder)
+        return program
+
+
+def install(inst: Installation, folder: Path, *, wrapper: bool) -> Installed:
+    """Installs the library, with the MPI's wrapper as compiler or with a plain one, then builds the examples the other
+    way. Neither may look for Python or hwloc."""
+    made = Installed(inst, folder)
+    unneeded = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("Python", "Python3", "hwloc", "PkgConfig")]
+    quickly = ["-DNEARFIELD_HALO=ON", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1"]
+    by_wrapper = [f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
+    by_search = [f"-DMPI_CXX_COMPILER={inst.compiler}"]
+    _cmake(inst, ROOT, folder / "build", [*quickly, *unneeded, *(by_wrapper if wrapper else by_search)])
+    tool(inst, [cmake(), "--install", str(folder / "build"), "--prefix", str(made.prefix)], folder)
+    choices = [f"-DCMAKE_PREFIX_PATH={made.prefix}", f"-DEXAMPLES_FORTRAN={'OFF' if inst.family == 'intel' else 'ON'}"]
+    _cmake(inst, EXAMPLES, folder / "examples", [*choices, *([] if wrapper else by_wrapper)])
+    return made
+
+
+def _cmake(inst: Installation, source: Path, build: Path, choices: list[str]) -> None:
+    tool(inst, [cmake(), "-S", str(source), "-B", str(build), *choices], source)
+    tool(inst, [cmake(), "--build", str(build), "-j2"], source)
+
+
+def cmake() -> str:
+    """Of this Python environment, else of PATH."""
+    found = shutil.which("cmake", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert found
+    return found
+
+
+def tool(inst: Installation, command: list[str], folder: Path, *, good: bool = True) -> str:
+    env = {**os.environ, **inst.env, **compiler_environment(inst), "LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=folder)
+    assert (done.returncode == 0) == good, f"{' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    return done.stdout + done.stderr
