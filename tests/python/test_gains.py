@@ -33,6 +33,20 @@ def test_slower_needs_both_amount_and_certainty() -> None:
     assert not Gain(1.2, 0.9, 1.5, 10).harmless
 
 
+def test_faster_needs_more_than_luck() -> None:
+    """Is faster what lies above 1 by twice the interval, since it is the best of many?"""
+    assert Gain(1.03, 1.02, 1.04, 10).faster
+    assert not Gain(1.03, 1.01, 1.05, 10).faster
+    assert not Gain(1.0, 0.999, 1.001, 10).faster
+    assert not Gain(0.9, 0.89, 0.91, 10).faster
+
+
+def test_the_mean_of_single_pairs_has_an_interval() -> None:
+    """Does it come from how they differ, as one pair has none?"""
+    mean = geometric_mean(Gain(value, value, value, 1) for value in (0.9, 1.0, 1.1, 1.2))
+    assert mean.low < 1 < mean.value < mean.high and not mean.faster
+
+
 def test_the_mean_is_geometric() -> None:
     """Does half and twice as fast make none, with an interval narrower than any of its parts'?"""
     mean = geometric_mean([sure(2.0), sure(0.5)])

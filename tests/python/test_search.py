@@ -11,7 +11,7 @@ from made_up import KNOBS, MadeUpArena, Speed, Turns
 
 from nearfield.topology import Topology
 from nearfield.tune.arena import PATTERNS
-from nearfield.tune.gains import Case
+from nearfield.tune.gains import Case, Gain
 from nearfield.tune.knobs import Settings
 from nearfield.tune.model import candidates
 from nearfield.tune.rules import RuleTable
@@ -145,6 +145,13 @@ def test_a_parameter_is_kept_if_it_gains(worth: float, kept: bool) -> None:
     search = searched(MadeUpArena(only({"fragment": 1.2, "cells": worth}), noise=0.001), [BIG | MANY])
     search.play_off(Turns(ENDLESS))
     assert search.winner == (BIG | MANY if kept else BIG)
+
+
+def test_a_small_gain_is_not_played_away() -> None:
+    """If all that is gained is less than a hundredth, is the parameter that gains it kept, and the other not?"""
+    search = searched(MadeUpArena(only({"fragment": 1.009, "cells": 1.0}), noise=0.0005), [BIG | MANY])
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == BIG
 
 
 def test_a_parameter_that_another_needs_is_kept() -> None:
@@ -366,6 +373,19 @@ def test_after_ctrl_c_it_is_confirmed_in_short() -> None:
     assert confirmed(slow, [BIG], stopped)[0] is None
 
 
+@pytest.mark.parametrize(
+    ("long", "short", "expected"),
+    [
+        (Gain(1.03, 1.02, 1.04, 6), Gain(1.0, 0.9, 1.1, 6), True),  # one range is enough, however noisy the other
+        (Gain(1.03, 1.0, 1.06, 6), Gain(1.0, 0.9, 1.1, 6), False),  # by chance, of several ranges
+        (Gain(1.03, 1.02, 1.04, 6), Gain(0.95, 0.94, 0.96, 6), False),  # slower over all
+    ],
+)
+def test_a_gain_in_one_range_is_enough_if_it_is_sure(long: Gain, short: Gain, expected: bool) -> None:
+    gains = {("stream", 8): short, ("stream", 1 << 20): long}
+    assert Confirmed(BIG, gains, {}).gains_between([4 << 10]) == expected
+
+
 # ---- all of it
 
 
@@ -392,6 +412,26 @@ def test_a_rule_is_what_is_known_to_be_best() -> None:
 def test_no_rule_where_stock_is_best() -> None:
     rule, _ = tuned(MadeUpArena(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else 0.9))
     assert (rule.parameters, rule.gain, rule.reason) == ({}, None, "nothing was faster than stock")
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.02, 0.06])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_rule_where_nothing_gains(noise: float, seed: int) -> None:
+    """Where every setting is as fast as stock, is luck, of which there is plenty among many settings, no rule?"""
+    rule, _ = tuned(MadeUpArena(lambda whole, case: 1.0, noise=noise, seed=seed))
+    assert (rule.parameters, rule.gain) == ({}, None) and rule.reason
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("gains", [{8: 1.03}, {16 << 10: 1.03}, {8: 1.01, 16 << 10: 1.01, 1 << 20: 1.01}], ids=str)
+def test_a_small_gain_is_a_rule(gains: dict[int, float], seed: int) -> None:
+    """Is what gains three hundredths at one range of sizes, or one at all, found, and what gains nothing not in it?"""
+    arena = MadeUpArena(
+        lambda whole, case: gains.get(case[1], 1.0) if whole["fragment"] == 131072 else 1.0, noise=0.002, seed=seed
+    )
+    rule, _ = tuned(arena)
+    assert rule.parameters == BIG
+    assert rule.gain and rule.gain.value == pytest.approx(1.01, abs=0.003)
 
 
 def test_a_rule_keeps_to_the_memory() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import stdev
 
 from nearfield import _native
 
@@ -29,6 +30,12 @@ class Gain:
         return self.value < NEVER_BELOW and self.high < 1
 
     @property
+    def faster(self) -> bool:
+        """Surely: above 1 by twice what the measurement may be wrong by. Once is not enough for the best of many, of
+        which what looked slow was measured again, and what looked fast was not."""
+        return self.low**2 > self.value
+
+    @property
     def harmless(self) -> bool:
         """Surely not slower. Else more pairs are wanted: of many cases, a few look slower by chance."""
         return self.low > NEVER_BELOW
@@ -41,12 +48,15 @@ def gain(pairs: Sequence[Pair]) -> Gain:
 
 
 def geometric_mean(gains: Iterable[Gain]) -> Gain:
-    """The mean of independent gains; its interval from the intervals, as if errors were normal on a log scale."""
+    """The mean of independent gains; its interval from the intervals, as if errors were normal on a log scale. One pair
+    has no interval: then from how the gains differ."""
     logs = [(math.log(g.value), (math.log(g.high) - math.log(g.low)) / 2, g.n) for g in gains]
     if not logs:
         raise ValueError("no gains")
     middle = math.fsum(value for value, _, _ in logs) / len(logs)
     half = math.sqrt(math.fsum(width**2 for _, width, _ in logs)) / len(logs)
+    if len(logs) > 1 and any(n == 1 for _, _, n in logs):
+        half = max(half, 2 * stdev(value for value, _, _ in logs) / math.sqrt(len(logs)))
     return Gain(math.exp(middle), math.exp(middle - half), math.exp(middle + half), sum(n for _, _, n in logs))
 
 

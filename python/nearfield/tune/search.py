@@ -25,7 +25,7 @@ SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 
 FIRST_LOOK = 2  # of so many sizes one is measured before a setting may be left
 PLAY_OFF = 4  # the best by score
 PASSES = 3  # of a duel in the play-off
-WORTH = 0.01  # of the score: what a parameter must gain to be kept
+WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, and of all that is gained: a parameter that gains less is not kept
 Origin = Literal["model", "search", "grid"]
 
 
@@ -117,11 +117,12 @@ class Search:
         for settings in finalists:
             if not deadline.over() and self._beats(settings, 0.0):
                 self.winner = settings
+        lost = min(WORTH, WORTH_SHARE * self._known[_key(self.winner)].score)
         for name in list(self.winner):
             without = repaired(self._arena.knobs, {k: v for k, v in self.winner.items() if k != name})
             if name not in self.winner or len(without) >= len(self.winner):
                 continue  # another parameter needs it
-            if not deadline.over() and without and self._beats(without, -WORTH):
+            if not deadline.over() and without and self._beats(without, -lost):
                 self.winner = without
 
     def _beats(self, settings: Settings, least: float) -> bool:
@@ -133,7 +134,7 @@ class Search:
             return False
 
     def _try(self, settings: Settings, origin: Origin, asked: optuna.Trial | None = None) -> Trial:
-        key = tuple(sorted(settings.items()))
+        key = _key(settings)
         if key not in self._known:
             self._known[key] = self._measured(Trial(settings, origin), asked)
             self._on_trial(self._known[key])
@@ -160,6 +161,10 @@ class Search:
         except Unfit as error:
             trial.state, trial.reason = "unfit", error.message
         return trial
+
+
+def _key(settings: Settings) -> tuple[tuple[str, Value], ...]:
+    return tuple(sorted(settings.items()))
 
 
 def grid(knobs: KnobFile) -> Iterator[Settings]:

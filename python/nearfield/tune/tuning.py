@@ -70,6 +70,11 @@ class Confirmed:
     def slower(self) -> list[Case]:
         return [case for case, gain in self.gains.items() if gain.slower]
 
+    def gains_between(self, limits: Sequence[int]) -> bool:
+        """Whether it is surely faster: over all sizes, or in a range of them and not slower over all."""
+        mean = geometric_mean(self.gains.values())
+        return mean.faster or (mean.high > 1 and any(part.gain.faster for part in ranges(self.gains, limits)))
+
 
 @dataclass
 class Tuning:
@@ -157,8 +162,8 @@ class Tuning:
         self._phase(distance, "playing off", seconds * PLAY_OFF_SHARE)
         search.play_off(self._deadline)
         self._phase(distance, "confirming", seconds * (1 - SEARCH_SHARE - PLAY_OFF_SHARE))
-        chosen, reason = self._confirm(arena, search, self.request.sizes or all_sizes(caches[-1]))
         limits = [4 << 10, *caches]
+        chosen, reason = self._confirm(arena, search, self.request.sizes or all_sizes(caches[-1]), limits)
         return rule_table(arena.knobs, distance, pair, ranks, chosen, reason, limits), search.trials
 
     def _memory_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
@@ -179,9 +184,12 @@ class Tuning:
         best = search.best_first()
         self.listener.tried(trial, best[0] if best else None, len(search.trials))
 
-    def _confirm(self, arena: Arena, search: Search, sizes: Sequence[int]) -> tuple[Confirmed | None, str]:
-        """The best of the finalists that is nowhere slower than stock; None, and why, if there is none. Of one that is
-        slower somewhere, what it would be without the parameter that makes it so, is one more finalist."""
+    def _confirm(
+        self, arena: Arena, search: Search, sizes: Sequence[int], limits: Sequence[int] = ()
+    ) -> tuple[Confirmed | None, str]:
+        """The best of the finalists that is found slower than stock nowhere, and surely faster in a range between the
+        limits or over all; None, and why, if there is none. Of one that is slower somewhere, what it would be without
+        the parameter that makes it so, is one more finalist."""
         others = [trial.settings for trial in search.best_first() if trial.settings and trial.score > 0]
         waiting = [search.winner, *(s for s in others if s != search.winner)][:FINALISTS] if search.winner else []
         seen, refused = list(waiting), []
@@ -194,7 +202,9 @@ class Tuning:
                 refused.append(error.message)
                 continue
             if not confirmed.slower:
-                return confirmed, ""
+                if confirmed.gains_between(limits):
+                    return confirmed, ""
+                continue
             refused.append(_loss_text(confirmed))
             if (mended := self._mended(arena, confirmed)) and mended not in seen:
                 waiting.insert(0, mended)
