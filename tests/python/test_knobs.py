@@ -1,11 +1,13 @@
 """Are the knobs sound data, and settings checked, repaired and turned into an environment as they say?"""
 
+from random import Random
+
 import pytest
 
 from nearfield.errors import MpiError
 from nearfield.tune.knobs import KnobFile, find_knobs, knob_files, numbers
 from nearfield.tune.model import candidates
-from nearfield.tune.search import grid, repaired
+from nearfield.tune.repair import grid, repaired
 
 FILES = pytest.mark.parametrize("file", knob_files(), ids=lambda f: f"{f.family}-{f.since}")
 MACHINES = ([32 << 10, 512 << 10, 32 << 20], [32 << 10, 4 << 20], [48 << 10, 2 << 20, 105 << 20], [16 << 10])
@@ -59,6 +61,25 @@ def test_repair_raises_what_must_not_be_smaller() -> None:
     knobs = find_knobs("mpich", "5.0.2", "ch4 / posix")
     assert knobs.problems({"cell_size": 65536})[0].startswith("pack_buffer >= cell_size does not hold")
     assert repaired(knobs, {"cell_size": 65536}) == {"cell_size": 65536, "pack_buffer": 65536}
+
+
+@FILES
+def test_what_is_repaired_can_be(file: KnobFile) -> None:
+    """Whatever is asked for, does what comes out break no constraint, and is it left alone by another repair?"""
+    random = Random(20100315)
+    for _ in range(1000):
+        asked = {knob.name: random.choice(knob.choices()) for knob in file.knob if random.random() < 0.7}
+        made = repaired(file, asked)
+        assert file.problems(made) == [], asked
+        assert repaired(file, made) == made
+
+
+def test_repair_lowers_where_nothing_can_be_raised() -> None:
+    """Where the left side's range ends too soon, is the right side lowered, as little as makes it hold?"""
+    knobs = find_knobs("intel", "2021.19", "shm")
+    assert repaired(knobs, {"fwd_num": 64, "hold_num": 63}) == {"fwd_num": 64, "hold_num": 32}
+    assert repaired(knobs, {"fwd_num": 4, "hold_num": 63}) == {"fwd_num": 64, "hold_num": 32}
+    assert repaired(knobs, {"fwd_num": 4, "hold_num": 16}) == {"fwd_num": 32, "hold_num": 16}
 
 
 def test_settings_become_variables() -> None:

@@ -14,8 +14,9 @@ from nearfield.tune.arena import PATTERNS
 from nearfield.tune.gains import Case, Gain
 from nearfield.tune.knobs import Settings
 from nearfield.tune.model import candidates
+from nearfield.tune.repair import grid, repaired
 from nearfield.tune.rules import RuleTable
-from nearfield.tune.search import Deadline, Search, Trial, grid, repaired
+from nearfield.tune.search import Deadline, Search, Trial
 from nearfield.tune.tuning import FEWEST_PAIRS, MOST_PAIRS, Confirmed, Listener, Request, Tuning
 
 SIZES = (8, 16 << 10, 1 << 20)
@@ -224,6 +225,20 @@ def test_what_is_refused_is_never_started(how: str) -> None:
     assert [settings for settings in arena.started if "fragment" in settings] == []
     assert search.winner == MANY
     assert told == search.trials, "each once"
+
+
+def test_what_breaks_a_constraint_is_never_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a setting that could not be repaired, and that `run` would refuse, noted with the constraint's reason only?"""
+    monkeypatch.setattr(
+        "nearfield.tune.search.repaired",
+        lambda knobs, settings: {name: value for name, value in settings.items() if value != knobs[name].default},
+    )
+    broken: Settings = {"eager": 65536}
+    arena = MadeUpArena(hill)
+    search = searched(arena, [broken, MANY])
+    assert trial_of(search, broken).reason == "fragment >= eager does not hold: a short message is one piece"
+    assert broken not in arena.started and MANY in arena.started
+    assert [trial.settings for trial in search.best_first()] == [MANY]
 
 
 def test_what_is_bad_at_first_look_is_left() -> None:

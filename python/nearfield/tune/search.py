@@ -8,15 +8,15 @@ its default, so that a rule holds only what matters.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from nearfield.tune.arena import Arena
 from nearfield.tune.duel import Unfit
 from nearfield.tune.gains import Case, Gain, score
 from nearfield.tune.knobs import KnobFile, Settings, Value
+from nearfield.tune.repair import grid, repaired
 
 if TYPE_CHECKING:
     import optuna
@@ -140,8 +140,12 @@ class Search:
             self._on_trial(self._known[key])
         return self._known[key]
 
+    def _not_to_be_tried(self, settings: Settings) -> str | None:
+        """Why; None if it may be. What breaks a constraint, `nearfield run` would refuse."""
+        return next(iter(self._arena.knobs.problems(settings)), None) or self._refused(settings)
+
     def _measured(self, trial: Trial, asked: optuna.Trial | None) -> Trial:
-        if reason := self._refused(trial.settings):
+        if reason := self._not_to_be_tried(trial.settings):
             trial.state, trial.reason = "unfit", reason
             return trial
         try:
@@ -165,30 +169,6 @@ class Search:
 
 def _key(settings: Settings) -> tuple[tuple[str, Value], ...]:
     return tuple(sorted(settings.items()))
-
-
-def grid(knobs: KnobFile) -> Iterator[Settings]:
-    """Every combination of the knobs' grids, repaired; each once."""
-    chosen = [knob for knob in knobs.knob if knob.grid]
-    seen: list[Settings] = []
-    for values in product(*(knob.grid for knob in chosen)):
-        settings = repaired(knobs, {knob.name: value for knob, value in zip(chosen, values, strict=True)})
-        if settings not in seen:
-            seen.append(settings)
-            yield settings
-
-
-def repaired(knobs: KnobFile, settings: Settings) -> Settings:
-    """Without defaults, and with the left side of each constraint raised until it holds, where its knob can."""
-    whole = knobs.complete(settings)
-    for rule in [*knobs.constraints, *knobs.constraints]:  # twice: one may raise what another needs
-        name = rule.split()[0]
-        for step in knobs[name].steps():
-            if not knobs.breaks(rule, whole):
-                break
-            if isinstance(whole[name], str) or step > whole[name]:
-                whole[name] = step
-    return {name: value for name, value in whole.items() if value != knobs[name].default}
 
 
 def _suggested(knobs: KnobFile, asked: optuna.Trial) -> Settings:

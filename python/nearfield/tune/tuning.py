@@ -18,6 +18,7 @@ from nearfield.tune.duel import Unfit
 from nearfield.tune.gains import NEVER_BELOW, Case, Gain, Pair, geometric_mean, ranges
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
+from nearfield.tune.repair import repaired
 from nearfield.tune.rules import (
     GainTable,
     MpiTable,
@@ -28,7 +29,7 @@ from nearfield.tune.rules import (
     TriedTable,
     machine_table,
 )
-from nearfield.tune.search import SIZES, Deadline, Search, Trial, repaired
+from nearfield.tune.search import SIZES, Deadline, Search, Trial
 from nearfield.units import format_bytes
 
 SEARCH_SHARE, PLAY_OFF_SHARE = 0.5, 0.2  # of the time for a distance; the rest confirms
