@@ -191,6 +191,45 @@ def test_what_fails_in_the_play_off_does_not_win() -> None:
     assert search.winner == BIG
 
 
+@pytest.mark.parametrize("moment", ["start", "visit"])
+def test_a_champion_that_fails_is_replaced(moment: str) -> None:
+    """Is the best by score, if it dies as champion, noted with its reason, and the better of the others the winner?"""
+    third: Settings = {"eager": 65536}
+    arena = MadeUpArena(exactly(BIG, MANY, third))
+    search = searched(arena, [BIG, MANY, third])
+    arena.faults = lambda settings, now: "dies" if (settings, now) == (BIG, moment) else ""
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == MANY
+    failed = trial_of(search, BIG)
+    assert (failed.state, failed.reason) == ("unfit", "dies")
+    assert failed not in search.best_first()
+
+
+def test_a_champion_that_fails_when_it_is_simplified_is_replaced() -> None:
+    """Even if it has won all its duels, and is alone but for what it would be without one parameter?"""
+    arena = MadeUpArena(only({"fragment": 1.2, "cells": 1.1}))
+    search = searched(arena, [BIG | MANY, MANY])
+    won: list[Settings] = []
+
+    def faults(settings: Settings, moment: str) -> str:
+        won.extend([settings] * (moment == "start" and settings == MANY))  # after its only duel
+        return "dies" if settings == BIG | MANY and len(won) > 1 else ""
+
+    arena.faults = faults
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == MANY
+    assert trial_of(search, BIG | MANY).state == "unfit"
+
+
+def test_nothing_wins_if_all_fail() -> None:
+    arena = MadeUpArena(exactly(BIG, MANY))
+    search = searched(arena, [BIG, MANY])
+    arena.faults = lambda settings, moment: "dies"
+    search.play_off(Turns(ENDLESS))
+    assert search.winner in (None, MANY), "what nothing is left to duel with is not started"
+    assert trial_of(search, BIG).state == "unfit"
+
+
 # ---- what cannot be used
 
 

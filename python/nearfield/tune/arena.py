@@ -11,11 +11,15 @@ from types import TracebackType
 
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
-from nearfield.tune.duel import Contestant, pairs
+from nearfield.tune.duel import Contestant, Unfit, pairs
 from nearfield.tune.gains import Case, Gain, Pair, gain, score
 from nearfield.tune.knobs import KnobFile, Settings
 
 PATTERNS = ("pingpong", "stream", "exchange")
+
+
+class ChampionUnfit(Unfit):
+    """Not the setting that was to be measured fails, but the one that it was to be measured against."""
 
 
 class Arena:
@@ -48,18 +52,28 @@ class Arena:
 
     @contextmanager
     def champion(self, settings: Settings, sizes: Sequence[int]) -> Iterator[Champion]:
-        """These settings, resident, for others to duel with directly."""
+        """These settings, resident, for others to duel with directly. ChampionUnfit if they cannot be used."""
         with ExitStack() as stack:
-            yield Champion(stack.enter_context(self._contestant(sizes, self.knobs.environment(settings))), settings)
+            try:
+                job = stack.enter_context(self._contestant(sizes, self.knobs.environment(settings)))
+            except Unfit as error:
+                raise ChampionUnfit(error.message) from error
+            yield Champion(job, settings)
 
     def duel(self, champion: Champion, settings: Settings, passes: int) -> float:
-        """How much better these settings are than the champion, as a score. Unfit if they cannot be used."""
+        """How much better these settings are than the champion, as a score. Unfit if they cannot be used, ChampionUnfit
+        if it is the champion who fails."""
         cases = list(champion.job.cases)
         with self._contestant(sorted({size for _, size in cases}), self.knobs.environment(settings)) as challenger:
             for case in cases:
                 challenger.check(case)
             comparison = Comparison(champion.job, challenger, cases)
-            comparison.measure(passes)
+            try:
+                comparison.measure(passes)
+            except Unfit as error:
+                if error.contestant is champion.job:
+                    raise ChampionUnfit(error.message) from error
+                raise
             return score(comparison.gains())
 
     def _contestant(self, sizes: Sequence[int], environment: dict[str, str]) -> Contestant:

@@ -35,6 +35,8 @@ LONG = 32 << 20
 class Unfit(MeasurementError):
     """A setting that cannot be used: MPI does not start, hangs, dies or damages data. The message says which."""
 
+    contestant: Contestant | None = None  # of several that were measured in turn, the one that failed
+
 
 class Contestant:
     """One job; use as a context. Turns are given by one thread at a time."""
@@ -160,7 +162,11 @@ def pairs(stock: Contestant, other: Contestant, case: Case, count: int) -> list[
     for number in range(count):
         times: dict[Contestant, float] = {}
         for contestant in (stock, other) if number % 2 == 0 else (other, stock):
-            times[contestant] = _native.quantile(contestant.visit(case, repetitions), 0.5)
+            try:
+                times[contestant] = _native.quantile(contestant.visit(case, repetitions), 0.5)
+            except Unfit as error:
+                error.contestant = contestant
+                raise
         found.append((times[stock], times[other]))
     return found
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from nearfield.tune.arena import Arena
+from nearfield.tune.arena import Arena, ChampionUnfit
 from nearfield.tune.duel import Unfit
 from nearfield.tune.gains import Case, Gain, score
 from nearfield.tune.knobs import KnobFile, Settings, Value
@@ -109,15 +109,31 @@ class Search:
 
     def play_off(self, deadline: Deadline) -> None:
         """The best by score duel with each other directly, since the best of many scores is part luck; then the winner
-        with itself less one parameter after the other. What comes out is `winner`."""
-        finalists = [trial.settings for trial in self.best_first() if trial.settings and trial.score > 0][:PLAY_OFF]
-        if not finalists:
-            return
-        self.winner = finalists.pop(0)
-        for settings in finalists:
-            if not deadline.over() and self._beats(settings, 0.0):
-                self.winner = settings
-        lost = min(WORTH, WORTH_SHARE * self._known[_key(self.winner)].score)
+        with itself less one parameter after the other. What comes out is `winner`. If a champion fails meanwhile, it is
+        unfit, and the others begin anew."""
+        self.winner = None
+        while finalists := [t for t in self.best_first() if t.settings and t.score > 0][:PLAY_OFF]:
+            try:
+                best = self._best_of(finalists, deadline)
+                self._simplify(best.score, deadline)
+                return
+            except ChampionUnfit as error:
+                assert self.winner
+                self._note_unfit(self.winner, error.message)
+                self.winner = None
+
+    def _best_of(self, finalists: Sequence[Trial], deadline: Deadline) -> Trial:
+        best = finalists[0]
+        self.winner = best.settings
+        for trial in finalists[1:]:
+            if not deadline.over() and self._beats(trial.settings, 0.0):
+                best, self.winner = trial, trial.settings
+        return best
+
+    def _simplify(self, gained: float, deadline: Deadline) -> None:
+        """Puts back to its default what gains nothing."""
+        assert self.winner
+        lost = min(WORTH, WORTH_SHARE * gained)
         for name in list(self.winner):
             without = repaired(self._arena.knobs, {k: v for k, v in self.winner.items() if k != name})
             if name not in self.winner or len(without) >= len(self.winner):
@@ -126,12 +142,27 @@ class Search:
                 self.winner = without
 
     def _beats(self, settings: Settings, least: float) -> bool:
+        """Whether these gain more than `least` over the winner so far. ChampionUnfit if that cannot be used."""
         assert self.winner
+        if self._not_to_be_tried(settings) or self._is_unfit(settings):
+            return False
         try:
             with self._arena.champion(self.winner, self._sizes) as champion:
                 return self._arena.duel(champion, settings, PASSES) > least
-        except Unfit:
+        except ChampionUnfit:
+            raise
+        except Unfit as error:
+            self._note_unfit(settings, error.message)
             return False
+
+    def _is_unfit(self, settings: Settings) -> bool:
+        trial = self._known.get(_key(settings))
+        return trial is not None and trial.state == "unfit"
+
+    def _note_unfit(self, settings: Settings, reason: str) -> None:
+        """Also of what was measured, and fails only now, or is part of what was."""
+        trial = self._known.setdefault(_key(settings), Trial(settings, "search"))
+        trial.state, trial.reason, trial.score = "unfit", reason, float("-inf")
 
     def _try(self, settings: Settings, origin: Origin, asked: optuna.Trial | None = None) -> Trial:
         key = _key(settings)
