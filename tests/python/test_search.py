@@ -163,6 +163,31 @@ def test_a_parameter_that_another_needs_is_kept() -> None:
     assert search.winner == needed
 
 
+def test_what_another_needs_is_as_small_as_may_be() -> None:
+    """Is a segment, sixteen times of what its pieces need, cut down to that, and the memory of a rank with it?"""
+    big: Settings = {"eager": 65536, "fragment": 262144, "segment": 1 << 24}
+    gains = {"eager": 1.1, "fragment": 1.1}
+    speed = lambda whole, case: math.prod(g for name, g in gains.items() if whole[name] == big[name])  # noqa: E731
+    search = searched(MadeUpArena(speed), [big])
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == big | {"segment": 1 << 21}
+    assert KNOBS.memory(big, 2) - KNOBS.memory(search.winner, 2) == (1 << 24) - (1 << 21)
+
+
+def test_what_another_needs_stays_big_if_that_gains() -> None:
+    big: Settings = {"fragment": 262144, "segment": 1 << 24}
+    search = searched(MadeUpArena(exactly(big)), [big])
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == big
+
+
+def test_what_others_need_is_put_back_after_them() -> None:
+    """Is what was needed by a parameter that is put back itself put back, too?"""
+    search = searched(MadeUpArena(only({"cells": 1.2})), [{"fragment": 262144, "cells": 128, "segment": 1 << 24}])
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == MANY
+
+
 def test_duels_decide_not_scores() -> None:
     """Does the better of two win, though the other was lucky in the search?"""
     arena = MadeUpArena(exactly(BIG, MANY))
@@ -228,6 +253,16 @@ def test_nothing_wins_if_all_fail() -> None:
     search.play_off(Turns(ENDLESS))
     assert search.winner in (None, MANY), "what nothing is left to duel with is not started"
     assert trial_of(search, BIG).state == "unfit"
+
+
+def test_what_is_simpler_keeps_to_the_memory() -> None:
+    """Is a setting that must not be tried not proposed by the play-off either?"""
+    small: Settings = {"fragment": 8192, "cells": 256}  # without its small pieces, its many cells are too much
+    arena = MadeUpArena(lambda whole, case: 1.2 if whole["cells"] == 256 else 1.0)
+    search = searched(arena, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == small
+    assert {"cells": 256} not in arena.started
 
 
 # ---- what cannot be used
@@ -393,6 +428,19 @@ def test_a_winner_that_cannot_be_mended_is_refused() -> None:
     chosen, _ = confirmed(arena, [BIG, MANY])
     assert chosen and chosen.settings == MANY
     assert confirmed(arena, [BIG]) == (None, "stream of 2 KiB at 0.80 of stock's speed")
+
+
+def test_no_mending_by_what_must_not_be_tried() -> None:
+    """Is a rule that would need too much memory without its small pieces not mended by leaving these out?"""
+    small: Settings = {"fragment": 8192, "cells": 256}
+
+    def speed(whole: Settings, case: Case) -> float:
+        return 0.8 if case == ("stream", UNSEEN) and whole["fragment"] == 8192 else 1.2 if whole["cells"] == 256 else 1
+
+    arena = MadeUpArena(speed)
+    search = searched(arena, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
+    search.play_off(Turns(0))
+    assert tuning()._confirm(arena, search, [*SIZES, UNSEEN]) == (None, "stream of 2 KiB at 0.80 of stock's speed")
 
 
 def test_no_mending_by_what_is_as_slow() -> None:

@@ -79,6 +79,10 @@ class Search:
     def best_first(self) -> list[Trial]:
         return sorted((t for t in self.trials if t.state == "measured"), key=lambda t: t.score, reverse=True)
 
+    def refuses(self, settings: Settings) -> str | None:
+        """Why these must not be tried; None if they may. What breaks a constraint, `nearfield run` would refuse."""
+        return next(iter(self._arena.knobs.problems(settings)), None) or self._refused(settings)
+
     def run(self, first: Sequence[Settings], deadline: Deadline) -> None:
         """The model's candidates, then Optuna's until the time is over."""
         import optuna  # takes half a second
@@ -131,20 +135,22 @@ class Search:
         return best
 
     def _simplify(self, gained: float, deadline: Deadline) -> None:
-        """Puts back to its default what gains nothing."""
+        """Puts back what gains nothing: to its default, or to the least that the other parameters need. Those that the
+        left side of a constraint names come last, since what needs them may be gone by then."""
         assert self.winner
         lost = min(WORTH, WORTH_SHARE * gained)
-        for name in list(self.winner):
+        needed = {rule.split()[0] for rule in self._arena.knobs.constraints}
+        for name in sorted(self.winner, key=lambda name: name in needed):
             without = repaired(self._arena.knobs, {k: v for k, v in self.winner.items() if k != name})
-            if name not in self.winner or len(without) >= len(self.winner):
-                continue  # another parameter needs it
-            if not deadline.over() and without and self._beats(without, -lost):
+            if without in ({}, self.winner):
+                continue
+            if not deadline.over() and self._beats(without, -lost):
                 self.winner = without
 
     def _beats(self, settings: Settings, least: float) -> bool:
         """Whether these gain more than `least` over the winner so far. ChampionUnfit if that cannot be used."""
         assert self.winner
-        if self._not_to_be_tried(settings) or self._is_unfit(settings):
+        if self.refuses(settings) or self._is_unfit(settings):
             return False
         try:
             with self._arena.champion(self.winner, self._sizes) as champion:
@@ -171,12 +177,8 @@ class Search:
             self._on_trial(self._known[key])
         return self._known[key]
 
-    def _not_to_be_tried(self, settings: Settings) -> str | None:
-        """Why; None if it may be. What breaks a constraint, `nearfield run` would refuse."""
-        return next(iter(self._arena.knobs.problems(settings)), None) or self._refused(settings)
-
     def _measured(self, trial: Trial, asked: optuna.Trial | None) -> Trial:
-        if reason := self._not_to_be_tried(trial.settings):
+        if reason := self.refuses(trial.settings):
             trial.state, trial.reason = "unfit", reason
             return trial
         try:

@@ -207,7 +207,8 @@ class Tuning:
                     return confirmed, ""
                 continue
             refused.append(_loss_text(confirmed))
-            if (mended := self._mended(arena, confirmed)) and mended not in seen:
+            mended = self._mended(arena, confirmed)
+            if mended and mended not in seen and not search.refuses(mended):
                 waiting.insert(0, mended)
                 seen.append(mended)
             if self.stopped:
