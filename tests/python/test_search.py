@@ -17,7 +17,7 @@ from nearfield.tune.model import candidates
 from nearfield.tune.repair import grid, repaired
 from nearfield.tune.rules import RuleTable
 from nearfield.tune.search import Deadline, Search, Trial
-from nearfield.tune.tuning import FEWEST_PAIRS, MOST_PAIRS, Confirmed, Listener, Request, Tuning
+from nearfield.tune.tuning import FEWEST_PAIRS, MOST_PAIRS, Confirmed, Listener, Request, Tuning, tried_table
 
 SIZES = (8, 16 << 10, 1 << 20)
 UNSEEN = 2 << 10  # a size that is confirmed but not searched
@@ -294,7 +294,7 @@ def test_what_is_refused_is_never_started(how: str) -> None:
     else:
         search.run_grid(Turns(ENDLESS))
     search.play_off(Turns(ENDLESS))
-    refused = [trial for trial in search.trials if trial.state == "unfit"]
+    refused = [trial for trial in search.trials if trial.state == "refused"]
     assert refused and {trial.reason for trial in refused} == {"too big"}
     assert [settings for settings in arena.started if "fragment" in settings] == []
     assert search.winner == MANY
@@ -310,6 +310,7 @@ def test_what_breaks_a_constraint_is_never_started(monkeypatch: pytest.MonkeyPat
     broken: Settings = {"eager": 65536}
     arena = MadeUpArena(hill)
     search = searched(arena, [broken, MANY])
+    assert trial_of(search, broken).state == "refused"
     assert trial_of(search, broken).reason == "fragment >= eager does not hold: a short message is one piece"
     assert broken not in arena.started and MANY in arena.started
     assert [trial.settings for trial in search.best_first()] == [MANY]
@@ -543,3 +544,13 @@ def test_a_rule_keeps_to_the_memory() -> None:
     assert max(KNOBS.memory(settings, 2) for settings in arena.started) <= limit
     assert rule.parameters == {"eager": 65536, "fragment": 131072}
     assert any("MiB per rank" in trial.reason for trial in trials)
+
+
+def test_what_was_tried_is_counted_by_what_came_of_it() -> None:
+    """Is what only needs too much memory told apart from what this MPI fails with?"""
+    arena = MadeUpArena(only({"cells": 1.1}), lambda settings, now: "dies" if settings == {"copies": "none"} else "")
+    search = searched(
+        arena, [BIG, MANY, {"copies": "none"}], refused=lambda settings: "too big" if "fragment" in settings else None
+    )
+    tried = tried_table(search.trials)
+    assert (tried.measured, tried.left, tried.refused, tried.unfit) == (1, 0, 1, ["copies = none: dies"])

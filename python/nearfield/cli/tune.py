@@ -173,5 +173,5 @@ class _Display(Listener):
         if best and best.gains:
             mean = geometric_mean(best.gains.values()).value
             self._bar.update(self._task, best=f"{count} tried, best {mean:.2f}x")
-        if trial.state == "unfit" and err.is_terminal:
-            err.print(f"[dim]unfit: {escape(trial.reason)}[/dim]")
+        if trial.reason and err.is_terminal:
+            err.print(f"[dim]{trial.state}: {escape(trial.reason)}[/dim]")

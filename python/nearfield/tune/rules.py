@@ -106,6 +106,7 @@ class TriedTable(Table):
 
     measured: int
     left: int  # half-way, as worse than half of those before
+    refused: int = 0  # never started: beyond the memory bound, or against one another
     unfit: list[str] = Field(default_factory=list)  # settings with which this MPI does not start, hangs or errs
 
 

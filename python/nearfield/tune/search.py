@@ -35,7 +35,7 @@ class Trial:
 
     settings: Settings
     origin: Origin
-    state: Literal["measured", "left", "unfit"] = "measured"
+    state: Literal["measured", "left", "unfit", "refused"] = "measured"
     score: float = float("-inf")
     gains: dict[Case, Gain] = field(default_factory=dict)
     reason: str = ""
@@ -100,7 +100,7 @@ class Search:
             asked = study.ask()
             settings = repaired(self._arena.knobs, _suggested(self._arena.knobs, asked))
             trial = self._try(settings, "model" if number < len(first) else "search", asked)
-            failed = trial.state == "unfit"
+            failed = trial.state in ("unfit", "refused")
             study.tell(asked, None if failed else trial.score, state=optuna.trial.TrialState.FAIL if failed else None)
 
     def run_grid(self, deadline: Deadline) -> bool:
@@ -179,7 +179,7 @@ class Search:
 
     def _measured(self, trial: Trial, asked: optuna.Trial | None) -> Trial:
         if reason := self.refuses(trial.settings):
-            trial.state, trial.reason = "unfit", reason
+            trial.state, trial.reason = "refused", reason
             return trial
         try:
             with self._arena.against(trial.settings, self._sizes) as comparison:

@@ -309,7 +309,7 @@ def _gain_table(gain: Gain) -> GainTable:
 
 def tried_table(trials: Sequence[Trial]) -> TriedTable:
     unfit = [f"{_short(t.settings)}: {t.reason}" for t in trials if t.state == "unfit"]
-    count = {state: sum(t.state == state for t in trials) for state in ("measured", "left")}
+    count = {state: sum(t.state == state for t in trials) for state in ("measured", "left", "refused")}
     return TriedTable(**count, unfit=unfit)
 
 
