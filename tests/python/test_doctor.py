@@ -152,6 +152,18 @@ def test_compilers_are_tried(tmp_path):
     assert "-std=c++20" in host.compile_refused(str(old))
 
 
+@pytest.mark.parametrize(
+    ("built", "means"), [(True, "only MPIs whose measuring"), (False, "the measuring engine cannot")]
+)
+def test_no_compiler_blocks_only_what_is_not_built(monkeypatch, built, means):
+    """Without a compiler, is it told what then cannot be done, and is it grave only if no engine was built before?"""
+    monkeypatch.setattr(host, "compile_refused", lambda compiler: "not found")
+    monkeypatch.setattr(host.mpi, "discover", lambda: [None])
+    monkeypatch.setattr(host.mpi, "is_built", lambda installation: built)
+    check = host.cxx_compiler()
+    assert check.blocks != built and check.means.startswith(means)
+
+
 def test_one_pu_makes_measuring_impossible():
     """Does a process that may use one PU only end with 1 and say which check is to blame?"""
     script = (

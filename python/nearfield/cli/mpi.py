@@ -87,7 +87,7 @@ def _row(inst: Installation, default: bool, build: bool, console: Console) -> tu
         except NearfieldError as raised:
             error = raised
     built = mpi.is_built(inst)
-    carrier, reason = None, "the engine is not built for it yet (--build does that)"
+    carrier, reason = None, "the measuring engine is not built for it yet (--build does that)"
     if error:
         reason = error.message
     elif built:

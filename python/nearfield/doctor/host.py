@@ -63,9 +63,11 @@ def cxx_compiler() -> Check:
         refusals[compiler] = why = compile_refused(compiler)
         if not why:
             found = f"{compiler}: {_first_line_of_version(compiler)}"
-            return Check("C++ compiler", "ok", found, "the engine can be built for each MPI on first use")
+            return Check("C++ compiler", "ok", found, "the measuring engine can be built for each MPI on first use")
     built = any(mpi.is_built(installation) for installation in mpi.discover())
-    means = "only MPIs whose engine is built can be measured" if built else "the engine cannot be built"
+    means = (
+        "only MPIs whose measuring engine is built can be measured" if built else "the measuring engine cannot be built"
+    )
     remedy = "Install GCC 11 or Clang 14 or newer (Debian: apt install g++), or set CXX."
     found = "; ".join(f"{compiler}: {why}" for compiler, why in refusals.items())
     return Check("C++ compiler", "missing", found, means, remedy, blocks=not built)
