@@ -57,10 +57,9 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_told_before_the_search(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path, tmp_path / "file" / "rules.toml"):
-        started = time.monotonic()
         done = nearfield("tune", "-o", out)
         assert done.code in (2, 4) and str(out) in done.words
-        assert time.monotonic() - started < 10
+        assert "searching" not in done.words
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
