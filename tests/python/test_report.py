@@ -175,6 +175,7 @@ def test_stock_against_tuned_is_on_the_page_with_the_line_that_applies_it() -> N
     rules = load_rules(RULES)
     page = render(QUIET, rules)
     assert page.index("as fast when tuned") < page.index("of what the caches allow")
+    assert "no size was found slower" in page, "not that none is: nobody can measure that"
     assert "export OMPI_MCA_btl_sm_eager_limit=65536" in page
     drawn = trace(charts_of(page)["tuned-gain"], "ping-pong")
     measured = {p.size_bytes: p.gain.value for p in rules.rule[0].point if p.pattern == "pingpong"}

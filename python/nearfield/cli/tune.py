@@ -50,8 +50,9 @@ def command(
     """Find the protocol parameters that make this MPI's messages fastest, for every core distance of this machine.
 
     Two jobs, one with stock settings and one with the candidate, sleep on the same two cores and are measured in turn,
-    milliseconds apart. What is found is confirmed at every size from 1 B to four times the last-level cache, and is a
-    rule only if it is slower than stock at none of them. Keep the machine quiet meanwhile.
+    milliseconds apart. What is found is confirmed at every size from 1 B to four times the last-level cache. It is a
+    rule only if it is surely faster and no size was found slower: below 0.97 of stock's speed, with an interval that
+    lies below 1, in ping-pong, stream or exchange. Keep the machine quiet meanwhile.
 
     Ctrl-C confirms and keeps the best so far; again ends at once.
 
