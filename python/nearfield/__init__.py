@@ -5,13 +5,31 @@ profile = nearfield.load("nearfield-profile")
 profile.records, profile.machine.llc_bytes
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
-from nearfield.profile import Profile, load
+if TYPE_CHECKING:
+    from nearfield.profile import Profile, load
 
-try:
-    __version__ = version("nearfield")
-except PackageNotFoundError:  # run from a source tree that nobody installed
-    __version__ = "0+source"
+    __version__: str
 
 __all__ = ["Profile", "__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """Only what is asked for: `nearfield run` needs no profile, whose data frames take a while to import."""
+    if name == "__version__":
+        return _version()
+    if name in __all__:
+        from nearfield import profile
+
+        return getattr(profile, name)
+    raise AttributeError(f"module 'nearfield' has no attribute '{name}'")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("nearfield")
+    except PackageNotFoundError:  # run from a source tree that nobody installed
+        return "0+source"

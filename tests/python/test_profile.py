@@ -201,7 +201,7 @@ def edit(path: Path, old: str, new: str) -> None:
         ("run.toml", "load_1m = 2.0", 'load_1m = "2.0"', "host.load_1m = '2.0'"),
         ("machine.toml", 'name = "epyc-vm"\n', "", "the key 'name' is missing"),
         ("machine.toml", "cores = 2", "cores = 0", "cores = 0: .*greater than 0"),
-        ("machine.toml", "cores = 2", "cores = two", "line 5 col"),
+        ("machine.toml", "cores = 2", "cores = two", "line 5"),
         ("run.toml", "schema_version = 1", "schema_version = 2", "newer nearfield"),
         ("machine.toml", "schema_version = 1", "schema_version = 99", "newer nearfield"),
         ("run.toml", "schema_version = 1\n", "", "nearfield did not write it"),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from nearfield.errors import MpiError
 from nearfield.tune.apply import Application, application, environment_of, require_fit
@@ -26,8 +25,6 @@ MpiOption = Annotated[
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Although the rules are for another MPI or machine.")]
 CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="As without nearfield.")]
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def command(
@@ -49,10 +46,10 @@ def command(
     """
     made = prepared(argv, rules, force, mpi_name)
     for warning in made.warnings:
-        err.print(f"nearfield: {escape(warning)}")
+        print(f"nearfield: {warning}", file=sys.stderr)
     if verbose:
         for note in made.notes:
-            err.print(f"nearfield: {escape(note)}")
+            print(f"nearfield: {note}", file=sys.stderr)
     try:
         os.execvpe(argv[0], argv, environment_of(made))
     except OSError as error:

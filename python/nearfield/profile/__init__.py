@@ -1,9 +1,13 @@
 """The profile: what nearfield knows of a machine and an MPI. A folder on disk, typed models and a data frame
 here."""
 
-from nearfield.profile.records import check, from_rows, parameters, where
-from nearfield.profile.schema import SCHEMA_VERSION, Machine, Run
-from nearfield.profile.store import DEFAULT_NAME, Profile, ensure_writable, find_profile, load, save
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nearfield.profile.records import check, from_rows, parameters, where
+    from nearfield.profile.schema import SCHEMA_VERSION, Machine, Run
+    from nearfield.profile.store import DEFAULT_NAME, Profile, ensure_writable, find_profile, load, save
 
 __all__ = [
     "DEFAULT_NAME",
@@ -20,3 +24,11 @@ __all__ = [
     "save",
     "where",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """From the module that has it, when it is asked for: rules need this package's TOML, but not its data frames."""
+    if name in __all__:
+        modules = (import_module(f"nearfield.profile.{module}") for module in ("schema", "records", "store"))
+        return next(getattr(module, name) for module in modules if hasattr(module, name))
+    raise AttributeError(f"module 'nearfield.profile' has no attribute '{name}'")

@@ -8,15 +8,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AwareDatetime,
-    BaseModel,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveInt,
 )
 
-SCHEMA_VERSION = 1
+from nearfield.profile.table import SCHEMA_VERSION as SCHEMA_VERSION
+from nearfield.profile.table import Table
 
 Bytes = NonNegativeInt
 
@@ -34,12 +33,6 @@ def _optional(description: str) -> Any:
 def _list(description: str) -> Any:
     """A list or table that may be empty and is then absent from the file."""
     return Field(default_factory=list, description=description)
-
-
-class Table(BaseModel):
-    """One TOML table: unknown keys are errors, and so are values of another type ("4" is not 4)."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True)
 
 
 # ---- machine.toml

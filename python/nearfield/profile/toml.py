@@ -3,15 +3,14 @@ valid one."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-import tomlkit
 from pydantic import BaseModel, ValidationError
-from tomlkit.exceptions import ParseError
 
 from nearfield.errors import ProfileError
-from nearfield.profile.schema import SCHEMA_VERSION, Table
+from nearfield.profile.table import SCHEMA_VERSION, Table
 from nearfield.profile.words import suggestion
 
 Model = TypeVar("Model", bound=Table)
@@ -22,6 +21,8 @@ _REMEDY = "Mend that line if the file was edited by hand; otherwise measure anew
 
 def dump_toml(model: Table, comment: str, described_in: str = "docs/profile.md") -> bytes:
     """The model as TOML under a comment; keys without a value, and empty lists and tables, are left out."""
+    import tomlkit  # rules are read before every mpirun, and seldom written
+
     text = tomlkit.dumps(_without_empty(model.model_dump()))
     return f"# {comment} Format: {described_in} of nearfield.\n{text}".encode()
 
@@ -29,16 +30,27 @@ def dump_toml(model: Table, comment: str, described_in: str = "docs/profile.md")
 def parse_toml(model: type[Model], content: bytes, path: Path, remedy: str = _REMEDY) -> Model:
     """ProfileError that names `path` and the line or key."""
     try:
-        values = tomlkit.parse(content.decode()).unwrap()
+        values = read_toml(content.decode())
     except UnicodeDecodeError as error:
         raise ProfileError(f"{path} is damaged: byte {error.start} is not UTF-8 text", remedy) from error
-    except ParseError as error:
+    except ValueError as error:  # of either reader
         raise ProfileError(f"{path}: {error}", remedy) from error
     _check_version(values.get("schema_version"), path)
     try:
         return model.model_validate(values)
     except ValidationError as error:
         raise ProfileError(f"{path}: {explain(error, model)}", remedy) from error
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """By Python's own reader, which is ten times as fast, where it has one."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        return tomllib.loads(text)
+    import tomlkit
+
+    return tomlkit.parse(text).unwrap()
 
 
 def explain(error: ValidationError, model: type[Table]) -> str:

@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nearfield.errors import MpiError, UsageError
+from nearfield.profile.toml import read_toml
 
 Value = int | str
 Settings = dict[str, Value]  # knob -> value; knobs left out keep the MPI's default
@@ -147,7 +147,7 @@ class KnobFile(BaseModel):
 
 @lru_cache
 def knob_files() -> tuple[KnobFile, ...]:
-    return tuple(KnobFile(**tomlkit.parse(path.read_text()).unwrap()) for path in sorted(FOLDER.glob("*.toml")))
+    return tuple(KnobFile(**read_toml(path.read_text())) for path in sorted(FOLDER.glob("*.toml")))
 
 
 def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:

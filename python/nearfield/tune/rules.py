@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from nearfield.errors import ProfileError, UsageError
-from nearfield.profile.schema import Table
+from nearfield.profile.table import Table
 from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import Topology
 from nearfield.tune.gains import NEVER_BELOW, Gain, geometric_mean

@@ -1,0 +1,11 @@
+"""What every TOML file of nearfield is made of."""
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+
+class Table(BaseModel):
+    """One TOML table: unknown keys are errors, and so are values of another type ("4" is not 4)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True)

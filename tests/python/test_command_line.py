@@ -1,0 +1,69 @@
+"""Are all verbs there, told and completed, though each is imported only when it is asked for?"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tuning import nearfield
+
+from nearfield.cli import VERBS
+
+RULES = Path(__file__).parents[1] / "data" / "rules" / "openmpi-5.0.11.toml"
+HEAVY = ("polars", "plotly", "optuna", "nearfield.probe", "nearfield.report")
+# Instead of becoming the program, what has been imported by then.
+IMPORTED = f"""
+import os, sys
+os.execvpe = lambda *arguments: print(*(name for name in {HEAVY} if name in sys.modules), "started")
+from nearfield.cli import main
+main()
+"""
+
+
+def completed(words: str) -> set[str]:
+    """What bash would be given for the last of these words."""
+    asked = {"_NEARFIELD_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    script = "from nearfield.cli import app; app(prog_name='nearfield')"
+    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, **asked}, capture_output=True, text=True)
+    return set(done.stdout.split())
+
+
+def test_run_imports_no_more_than_it_needs() -> None:
+    """A user puts it before every mpirun: does it start without data frames, plots and the search?"""
+    command = [sys.executable, "-c", IMPORTED, "run", "--rules", str(RULES), "--force", "--", "true"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.split() == ["started"], done.stdout + done.stderr
+
+
+def test_every_verb_is_told_in_a_line() -> None:
+    """Does the help list all verbs, in their order, each with the first words of what it says of itself?"""
+    lines = [line.strip("│ ").split(maxsplit=1) for line in nearfield("--help").out.splitlines()]
+    told = {words[0]: words[1] for words in lines if len(words) == 2 and words[0] in VERBS}
+    assert tuple(told) == VERBS
+    for verb, words in told.items():
+        beginning = " ".join(words.split()[:4])
+        assert beginning in " ".join(nearfield(verb, "--help").out.split())
+
+
+def test_a_misspelt_verb_is_an_error_that_names_the_nearest() -> None:
+    done = nearfield("prob")
+    assert done.code == 2 and "'probe'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("nearfield re", {"report"}), ("nearfield ", set(VERBS)), ("nearfield run --f", {"--force"})],
+)
+def test_the_shell_completes(words: str, expected: set[str]) -> None:
+    """Are verbs completed, and the options of one?"""
+    assert completed(words) == expected
+
+
+def test_a_profile_is_read_by_who_only_imports_nearfield() -> None:
+    """Do `nearfield.load` and the version come when they are asked for, and is what is not there an error?"""
+    script = "import nearfield, sys; assert 'polars' not in sys.modules; print(nearfield.load, nearfield.__version__)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "function load" in done.stdout, done.stderr
+    done = subprocess.run([sys.executable, "-c", "import nearfield; nearfield.lode"], capture_output=True, text=True)
+    assert "module 'nearfield' has no attribute 'lode'" in done.stderr
