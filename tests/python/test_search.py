@@ -282,6 +282,23 @@ def test_what_aborts_is_noted_and_avoided(moment: str) -> None:
     assert search.winner == MANY
 
 
+def test_stock_that_dies_is_started_anew() -> None:
+    """If the job with stock dies, is it told so, and are the settings after that measured against a new one?"""
+    arena = MadeUpArena(exactly(BIG, MANY))
+    died: list[Settings] = []
+
+    def faults(settings: Settings, moment: str) -> str:
+        now = settings == {} and moment == "visit" and BIG in arena.started and not died
+        died.extend([settings] * now)
+        return "dies" if now else ""
+
+    arena.faults = faults
+    search = searched(arena, [BIG, MANY])
+    assert (trial_of(search, BIG).state, trial_of(search, BIG).reason) == ("unfit", "stock, beside it, dies")
+    assert arena.started == [{}, BIG, {}, MANY]
+    assert search.best_first() == [trial_of(search, MANY)]
+
+
 @pytest.mark.parametrize("how", ["run", "grid"])
 def test_what_is_refused_is_never_started(how: str) -> None:
     """Is a setting that must not be tried noted with the reason, told, and no job of it started in any phase?"""

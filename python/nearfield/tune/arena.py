@@ -48,7 +48,13 @@ class Arena:
             comparison = Comparison(stock, other, [(pattern, size) for size in sizes for pattern in PATTERNS])
             for case in comparison.cases:
                 other.check(case)
-            yield comparison
+            try:
+                yield comparison
+            except Unfit as error:
+                if error.contestant is not stock:
+                    raise
+                self._leave_stock()  # so that the next is measured against one that lives
+                raise Unfit(f"stock, beside it, {error.message}") from error
 
     @contextmanager
     def champion(self, settings: Settings, sizes: Sequence[int]) -> Iterator[Champion]:
