@@ -15,7 +15,8 @@ from nearfield.tune.arena import PATTERNS, Arena
 from nearfield.tune.duel import Unfit
 from nearfield.tune.gains import Case
 from nearfield.tune.knobs import Knob, KnobFile, Settings, Value
-from nearfield.tune.search import Deadline
+from nearfield.tune.model import candidates
+from nearfield.tune.search import Deadline, Search, Trial
 
 KNOBS = KnobFile(
     family="made-up",
@@ -109,3 +110,50 @@ class Turns(Deadline):
     def over(self) -> bool:
         self.count -= 1
         return self.stopped or self.count < 0
+
+
+# ---- what searches are tried on
+
+SIZES = (8, 16 << 10, 1 << 20)
+UNSEEN = 2 << 10  # a size that is confirmed but not searched
+MODEL = candidates(KNOBS, [32 << 10, 1 << 20, 32 << 20], "same-node")
+BEST: Settings = {"eager": 65536, "fragment": 131072, "cells": 128}  # on the grid; the model knows nothing of cells
+BIG, MANY = {"fragment": 131072}, {"cells": 128}
+ENDLESS = math.inf
+
+
+def hill(whole: Settings, case: Case) -> float:
+    """Fastest with BEST, slower with every power of two away from it, in all cases."""
+    top = KNOBS.complete(BEST)
+    costs = {"eager": 0.05, "fragment": 0.06, "cells": 0.04}
+    lost = sum(cost * abs(math.log2(int(whole[name]) / int(top[name]))) for name, cost in costs.items())
+    return math.exp(0.25 - lost - 0.1 * (whole["copies"] != top["copies"]))
+
+
+def only(gains: dict[str, float]) -> Speed:
+    """Each of BIG and MANY, where it is set, multiplies the speed."""
+
+    def speed(whole: Settings, case: Case) -> float:
+        return math.prod(gain for name, gain in gains.items() if whole[name] == (BIG | MANY)[name])
+
+    return speed
+
+
+def exactly(*ranking: Settings) -> Speed:
+    """These settings are faster than stock, the first most; all others as fast as stock."""
+
+    def speed(whole: Settings, case: Case) -> float:
+        places = [place for place, settings in enumerate(ranking) if KNOBS.complete(settings) == whole]
+        return 1.3 - 0.05 * places[0] if places else 1.0
+
+    return speed
+
+
+def searched(arena: MadeUpArena, first: list[Settings], turns: float | None = None, **more: object) -> Search:
+    search = Search(arena, lambda trial: None, sizes=SIZES, **more)
+    search.run(first, Turns(len(first) if turns is None else turns))
+    return search
+
+
+def trial_of(search: Search, settings: Settings) -> Trial:
+    return next(trial for trial in search.trials if trial.settings == settings)

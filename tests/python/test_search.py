@@ -1,68 +1,32 @@
-"""Does the search find what is known to be best, and is what cannot be used or is slower somewhere kept out of rules?
+"""Does the search find what is known to be best, and is what cannot be used kept out?
 
 On an arena that is made up (made_up.py): nothing here starts an MPI or depends on a clock.
 """
 
-import itertools
 import math
 
 import pytest
-from made_up import KNOBS, MadeUpArena, Speed, Turns
+from made_up import (
+    BEST,
+    BIG,
+    ENDLESS,
+    KNOBS,
+    MANY,
+    MODEL,
+    SIZES,
+    MadeUpArena,
+    Turns,
+    exactly,
+    hill,
+    only,
+    searched,
+    trial_of,
+)
 
-from nearfield.topology import Topology
-from nearfield.tune.arena import PATTERNS
-from nearfield.tune.gains import Case, Gain
+from nearfield.tune.gains import Case
 from nearfield.tune.knobs import Settings
-from nearfield.tune.model import candidates
 from nearfield.tune.repair import grid, repaired
-from nearfield.tune.rules import RuleTable
-from nearfield.tune.search import Deadline, Search, Trial
-from nearfield.tune.tuning import FEWEST_PAIRS, MOST_PAIRS, Confirmed, Listener, Request, Tuning, tried_table
-
-SIZES = (8, 16 << 10, 1 << 20)
-UNSEEN = 2 << 10  # a size that is confirmed but not searched
-MODEL = candidates(KNOBS, [32 << 10, 1 << 20, 32 << 20], "same-node")
-BEST: Settings = {"eager": 65536, "fragment": 131072, "cells": 128}  # on the grid; the model knows nothing of cells
-BIG, MANY = {"fragment": 131072}, {"cells": 128}
-ENDLESS = math.inf
-
-
-def hill(whole: Settings, case: Case) -> float:
-    """Fastest with BEST, slower with every power of two away from it, in all cases."""
-    top = KNOBS.complete(BEST)
-    costs = {"eager": 0.05, "fragment": 0.06, "cells": 0.04}
-    lost = sum(cost * abs(math.log2(int(whole[name]) / int(top[name]))) for name, cost in costs.items())
-    return math.exp(0.25 - lost - 0.1 * (whole["copies"] != top["copies"]))
-
-
-def only(gains: dict[str, float]) -> Speed:
-    """Each of BIG and MANY, where it is set, multiplies the speed."""
-
-    def speed(whole: Settings, case: Case) -> float:
-        return math.prod(gain for name, gain in gains.items() if whole[name] == (BIG | MANY)[name])
-
-    return speed
-
-
-def exactly(*ranking: Settings) -> Speed:
-    """These settings are faster than stock, the first most; all others as fast as stock."""
-
-    def speed(whole: Settings, case: Case) -> float:
-        places = [place for place, settings in enumerate(ranking) if KNOBS.complete(settings) == whole]
-        return 1.3 - 0.05 * places[0] if places else 1.0
-
-    return speed
-
-
-def searched(arena: MadeUpArena, first: list[Settings], turns: float | None = None, **more: object) -> Search:
-    search = Search(arena, lambda trial: None, sizes=SIZES, **more)
-    search.run(first, Turns(len(first) if turns is None else turns))
-    return search
-
-
-def trial_of(search: Search, settings: Settings) -> Trial:
-    return next(trial for trial in search.trials if trial.settings == settings)
-
+from nearfield.tune.search import Deadline, Search
 
 # ---- finding
 
@@ -377,197 +341,3 @@ def test_repair_raises_one_after_the_other() -> None:
     """Is what one constraint raises seen by another that comes before it, and what is at its default left out?"""
     assert repaired(KNOBS, {"eager": 262144}) == {"eager": 262144, "fragment": 262144, "segment": 1 << 21}
     assert repaired(KNOBS, {"eager": 4096, "cells": 64, "copies": "none"}) == {"copies": "none"}
-
-
-# ---- confirming
-
-
-def tuning(**request: object) -> Tuning:
-    made = Tuning(Request(**request), Listener())
-    made._phase("same-node", "confirming", ENDLESS)
-    return made
-
-
-def confirmed(arena: MadeUpArena, first: list[Settings], made: Tuning | None = None) -> tuple[Confirmed | None, str]:
-    """After a search of these alone, and no play-off to speak of: the order is that of the scores."""
-    search = searched(arena, first)
-    search.play_off(Turns(0))
-    return (made or tuning())._confirm(arena, search, [*SIZES, UNSEEN])
-
-
-def slow_unseen(gains: dict[str, float], parameter: str, there: float) -> Speed:
-    """As `only`, but one parameter has this speed in streams of the size that the search does not see."""
-
-    def speed(whole: Settings, case: Case) -> float:
-        spoils = case == ("stream", UNSEEN) and whole[parameter] == (BIG | MANY)[parameter]
-        return there if spoils else only(gains)(whole, case)
-
-    return speed
-
-
-def test_a_harmless_winner_is_confirmed_at_every_size() -> None:
-    """Is the winner confirmed with its true gain in every case, though a point is slower by what is allowed?"""
-    arena = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.98))
-    chosen, reason = confirmed(arena, [BIG])
-    assert chosen and chosen.settings == BIG and reason == ""
-    assert set(chosen.gains) == {(pattern, size) for pattern in PATTERNS for size in [*SIZES, UNSEEN]}
-    for case, gain in chosen.gains.items():
-        assert gain.value == pytest.approx(0.98 if case == ("stream", UNSEEN) else 1.2, rel=0.01)
-        assert gain.n == len(chosen.pairs[case]) >= FEWEST_PAIRS
-
-
-def test_what_is_doubtful_is_measured_more() -> None:
-    """Does a case that might be slower get as many pairs as there may be, and not those that surely are not?"""
-    flicker = itertools.cycle((0.94, 1.06))
-
-    def speed(whole: Settings, case: Case) -> float:
-        doubtful = case == ("stream", UNSEEN) and whole["fragment"] == 131072
-        return next(flicker) if doubtful else only({"fragment": 1.2})(whole, case)
-
-    chosen, _ = confirmed(MadeUpArena(speed), [BIG])
-    assert chosen
-    measured = {case: gain.n for case, gain in chosen.gains.items()}
-    assert measured.pop(("stream", UNSEEN)) == MOST_PAIRS
-    assert set(measured.values()) == {FEWEST_PAIRS}
-
-
-def test_a_winner_that_is_slower_somewhere_is_mended() -> None:
-    """Is the parameter that makes one size slower put back, the other kept, and that preferred to the next best?"""
-    spoilt = slow_unseen({"fragment": 1.2, "cells": 1.1}, "cells", 0.8)
-    arena = MadeUpArena(lambda whole, case: spoilt(whole, case) * (1.05 if whole["copies"] == "none" else 1.0))
-    chosen, _ = confirmed(arena, [BIG | MANY, {"copies": "none"}])
-    assert chosen and chosen.settings == BIG
-    assert chosen.slower == []
-
-
-def test_a_winner_that_cannot_be_mended_is_refused() -> None:
-    """Is the next best taken then; and without one, is it stock, and said where it would have been how slow?"""
-    arena = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "fragment", 0.8))
-    chosen, _ = confirmed(arena, [BIG, MANY])
-    assert chosen and chosen.settings == MANY
-    assert confirmed(arena, [BIG]) == (None, "stream of 2 KiB at 0.80 of stock's speed")
-
-
-def test_no_mending_by_what_must_not_be_tried() -> None:
-    """Is a rule that would need too much memory without its small pieces not mended by leaving these out?"""
-    small: Settings = {"fragment": 8192, "cells": 256}
-
-    def speed(whole: Settings, case: Case) -> float:
-        return 0.8 if case == ("stream", UNSEEN) and whole["fragment"] == 8192 else 1.2 if whole["cells"] == 256 else 1
-
-    arena = MadeUpArena(speed)
-    search = searched(arena, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
-    search.play_off(Turns(0))
-    assert tuning()._confirm(arena, search, [*SIZES, UNSEEN]) == (None, "stream of 2 KiB at 0.80 of stock's speed")
-
-
-def test_no_mending_by_what_is_as_slow() -> None:
-    """If a size is slower whichever parameter is put back, is nothing proposed?"""
-    arena = MadeUpArena(lambda whole, case: 0.8 if whole["fragment"] != 32768 or whole["cells"] != 64 else 1.0)
-    with arena.against(BIG | MANY, [UNSEEN]) as comparison:
-        comparison.measure(FEWEST_PAIRS)
-    slower = Confirmed(BIG | MANY, comparison.gains(), dict(comparison.found))
-    assert len(slower.slower) == len(PATTERNS)
-    assert tuning()._mended(arena, slower) is None
-
-
-def test_what_fails_while_it_is_confirmed_is_refused() -> None:
-    """Is the next best taken if the winner dies only now; and is the reason kept if there is none?"""
-    for first, expected in (([BIG, MANY], MANY), ([BIG], None)):
-        arena = MadeUpArena(exactly(BIG, MANY))
-        search = searched(arena, first)
-        search.play_off(Turns(0))
-        arena.faults = lambda settings, moment: "hangs: no answer" if settings == BIG else ""
-        chosen, reason = tuning()._confirm(arena, search, SIZES)
-        assert (chosen.settings if chosen else None) == expected
-        assert reason == ("" if expected else "hangs: no answer")
-
-
-def test_after_ctrl_c_it_is_confirmed_in_short() -> None:
-    """Is each case measured once only, and a winner that looks slower still not kept?"""
-    stopped = tuning()
-    stopped.stop()
-    chosen, _ = confirmed(MadeUpArena(only({"fragment": 1.2})), [BIG], stopped)
-    assert chosen and {gain.n for gain in chosen.gains.values()} == {1}
-    slow = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.8))
-    assert confirmed(slow, [BIG], stopped)[0] is None
-
-
-@pytest.mark.parametrize(
-    ("long", "short", "expected"),
-    [
-        (Gain(1.03, 1.02, 1.04, 6), Gain(1.0, 0.9, 1.1, 6), True),  # one range is enough, however noisy the other
-        (Gain(1.03, 1.0, 1.06, 6), Gain(1.0, 0.9, 1.1, 6), False),  # by chance, of several ranges
-        (Gain(1.03, 1.02, 1.04, 6), Gain(0.95, 0.94, 0.96, 6), False),  # slower over all
-    ],
-)
-def test_a_gain_in_one_range_is_enough_if_it_is_sure(long: Gain, short: Gain, expected: bool) -> None:
-    gains = {("stream", 8): short, ("stream", 1 << 20): long}
-    assert Confirmed(BIG, gains, {}).gains_between([4 << 10]) == expected
-
-
-# ---- all of it
-
-
-def tuned(arena: MadeUpArena, **more: object) -> tuple[RuleTable, list[Trial]]:
-    topology = Topology.from_synthetic("package:1 l3:1 l2:2 core:1 pu:1")
-    made = Tuning(Request(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more), Listener())
-    return made._tune(arena, "same-node", (0, 1), topology, ENDLESS)
-
-
-def test_a_rule_is_what_is_known_to_be_best() -> None:
-    """From search to rule: is the known best its parameters, and the known gain its gain?"""
-    rule, trials = tuned(MadeUpArena(hill))
-    assert rule.parameters == BEST and rule.reason == ""
-    expected = hill(KNOBS.complete(BEST), ("stream", 8)) / hill(KNOBS.complete({}), ("stream", 8))
-    assert rule.gain and rule.gain.low < expected < rule.gain.high
-    assert rule.gain.value == pytest.approx(expected, rel=0.01)
-    assert {(point.pattern, point.size_bytes) for point in rule.point} == {
-        (p, size) for p in PATTERNS for size in SIZES
-    }
-    assert rule.memory_per_rank_bytes == 128 * 131072 + (1 << 20)
-    assert len(trials) == 20
-
-
-def test_no_rule_where_stock_is_best() -> None:
-    rule, _ = tuned(MadeUpArena(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else 0.9))
-    assert (rule.parameters, rule.gain, rule.reason) == ({}, None, "nothing was faster than stock")
-
-
-@pytest.mark.parametrize("noise", [0.003, 0.02, 0.06])
-@pytest.mark.parametrize("seed", range(5))
-def test_no_rule_where_nothing_gains(noise: float, seed: int) -> None:
-    """Where every setting is as fast as stock, is luck, of which there is plenty among many settings, no rule?"""
-    rule, _ = tuned(MadeUpArena(lambda whole, case: 1.0, noise=noise, seed=seed))
-    assert (rule.parameters, rule.gain) == ({}, None) and rule.reason
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("gains", [{8: 1.03}, {16 << 10: 1.03}, {8: 1.01, 16 << 10: 1.01, 1 << 20: 1.01}], ids=str)
-def test_a_small_gain_is_a_rule(gains: dict[int, float], seed: int) -> None:
-    """Is what gains three hundredths at one range of sizes, or one at all, found, and what gains nothing not in it?"""
-    arena = MadeUpArena(
-        lambda whole, case: gains.get(case[1], 1.0) if whole["fragment"] == 131072 else 1.0, noise=0.002, seed=seed
-    )
-    rule, _ = tuned(arena)
-    assert rule.parameters == BIG
-    assert rule.gain and rule.gain.value == pytest.approx(1.01, abs=0.003)
-
-
-def test_a_rule_keeps_to_the_memory() -> None:
-    """Is what needs more memory than is allowed never started, and the best of the rest chosen?"""
-    arena, limit = MadeUpArena(hill), 10 << 20
-    rule, trials = tuned(arena, memory_limit_bytes=limit)
-    assert max(KNOBS.memory(settings, 2) for settings in arena.started) <= limit
-    assert rule.parameters == {"eager": 65536, "fragment": 131072}
-    assert any("MiB per rank" in trial.reason for trial in trials)
-
-
-def test_what_was_tried_is_counted_by_what_came_of_it() -> None:
-    """Is what only needs too much memory told apart from what this MPI fails with?"""
-    arena = MadeUpArena(only({"cells": 1.1}), lambda settings, now: "dies" if settings == {"copies": "none"} else "")
-    search = searched(
-        arena, [BIG, MANY, {"copies": "none"}], refused=lambda settings: "too big" if "fragment" in settings else None
-    )
-    tried = tried_table(search.trials)
-    assert (tried.measured, tried.left, tried.refused, tried.unfit) == (1, 0, 1, ["copies = none: dies"])

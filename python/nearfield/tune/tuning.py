@@ -6,31 +6,21 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from statistics import median
 
 import nearfield
 from nearfield import mpi
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
-from nearfield.tune.arena import PATTERNS, Arena, Comparison
+from nearfield.tune.arena import Arena, Comparison
+from nearfield.tune.confirmed import Confirmed, rule_table, tried_table
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, Case, Gain, Pair, geometric_mean, ranges
+from nearfield.tune.gains import NEVER_BELOW, geometric_mean
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import repaired
-from nearfield.tune.rules import (
-    GainTable,
-    MpiTable,
-    PointTable,
-    RangeTable,
-    Rules,
-    RuleTable,
-    TriedTable,
-    machine_table,
-)
+from nearfield.tune.rules import MpiTable, Rules, RuleTable, machine_table
 from nearfield.tune.search import SIZES, Deadline, Search, Trial
-from nearfield.units import format_bytes
 
 SEARCH_SHARE, PLAY_OFF_SHARE = 0.5, 0.2  # of the time for a distance; the rest confirms
 FINALISTS = 3
@@ -57,24 +47,6 @@ class Listener:
     def say(self, text: str) -> None: ...
     def begin(self, distance: str, phase: str, share: float) -> None: ...
     def tried(self, trial: Trial, best: Trial | None, count: int) -> None: ...
-
-
-@dataclass
-class Confirmed:
-    """A setting measured at every size."""
-
-    settings: Settings
-    gains: dict[Case, Gain]
-    pairs: dict[Case, list[Pair]]
-
-    @property
-    def slower(self) -> list[Case]:
-        return [case for case, gain in self.gains.items() if gain.slower]
-
-    def gains_between(self, limits: Sequence[int]) -> bool:
-        """Whether it is surely faster: over all sizes, or in a range of them and not slower over all."""
-        mean = geometric_mean(self.gains.values())
-        return mean.faster or (mean.high > 1 and any(part.gain.faster for part in ranges(self.gains, limits)))
 
 
 @dataclass
@@ -206,7 +178,7 @@ class Tuning:
                 if confirmed.gains_between(limits):
                     return confirmed, ""
                 continue
-            refused.append(_loss_text(confirmed))
+            refused.append(confirmed.loss)
             mended = self._mended(arena, confirmed)
             if mended and mended not in seen and not search.refuses(mended):
                 waiting.insert(0, mended)
@@ -247,11 +219,6 @@ class Tuning:
         return best[1] if best and best[0] >= NEVER_BELOW else None
 
 
-def _loss_text(confirmed: Confirmed) -> str:
-    pattern, size = min(confirmed.slower, key=lambda case: confirmed.gains[case].value)
-    return f"{pattern} of {format_bytes(size)} at {confirmed.gains[pattern, size].value:.2f} of stock's speed"
-
-
 def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
     transport, reason = mpi.transport_or_reason(inst)
     if not transport:
@@ -263,55 +230,3 @@ def all_sizes(last_level_bytes: int) -> list[int]:
     """1 B to four times the last-level cache: every power of two up to 16 MiB, then every other one."""
     sizes = [1 << power for power in range(25)]
     return sizes + [last_level_bytes, 4 * last_level_bytes] if last_level_bytes > sizes[-1] else sizes
-
-
-def rule_table(
-    knobs: KnobFile,
-    distance: str,
-    pair: tuple[int, int],
-    ranks: int,
-    chosen: Confirmed | None,
-    reason: str,
-    limits: Sequence[int],
-) -> RuleTable:
-    settings = chosen.settings if chosen else {}
-    table = RuleTable(
-        distance=distance,
-        pair=f"{pair[0]}-{pair[1]}",
-        parameters=settings,
-        reason=reason,
-        memory_per_rank_bytes=knobs.memory(settings, ranks),
-        at_ranks_per_node=ranks,
-    )
-    if chosen:
-        table.gain = _gain_table(geometric_mean(chosen.gains.values()))
-        for part in ranges(chosen.gains, limits):
-            table.range.append(
-                RangeTable(from_bytes=part.from_bytes, to_bytes=part.to_bytes, gain=_gain_table(part.gain))
-            )
-        table.point = [
-            _point(case, chosen) for case in sorted(chosen.gains, key=lambda c: (PATTERNS.index(c[0]), c[1]))
-        ]
-    return table
-
-
-def _point(case: Case, chosen: Confirmed) -> PointTable:
-    stock, tuned = (round(median(times), 1) for times in zip(*chosen.pairs[case], strict=True))
-    pattern, size = case
-    return PointTable(
-        pattern=pattern, size_bytes=size, stock_ns=stock, tuned_ns=tuned, gain=_gain_table(chosen.gains[case])
-    )
-
-
-def _gain_table(gain: Gain) -> GainTable:
-    return GainTable(value=round(gain.value, 4), low=round(gain.low, 4), high=round(gain.high, 4), n=gain.n)
-
-
-def tried_table(trials: Sequence[Trial]) -> TriedTable:
-    unfit = [f"{_short(t.settings)}: {t.reason}" for t in trials if t.state == "unfit"]
-    count = {state: sum(t.state == state for t in trials) for state in ("measured", "left", "refused")}
-    return TriedTable(**count, unfit=unfit)
-
-
-def _short(settings: Settings) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "stock"

@@ -1,0 +1,90 @@
+"""What came of a setting that was measured at every size, and the tables of the rules file that are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from nearfield.tune.arena import PATTERNS
+from nearfield.tune.gains import Case, Gain, Pair, geometric_mean, ranges
+from nearfield.tune.knobs import KnobFile, Settings
+from nearfield.tune.rules import GainTable, PointTable, RangeTable, RuleTable, TriedTable
+from nearfield.tune.search import Trial
+from nearfield.units import format_bytes
+
+
+@dataclass
+class Confirmed:
+    """A setting measured at every size."""
+
+    settings: Settings
+    gains: dict[Case, Gain]
+    pairs: dict[Case, list[Pair]]
+
+    @property
+    def slower(self) -> list[Case]:
+        return [case for case, gain in self.gains.items() if gain.slower]
+
+    def gains_between(self, limits: Sequence[int]) -> bool:
+        """Whether it is surely faster: over all sizes, or in a range of them and not slower over all."""
+        mean = geometric_mean(self.gains.values())
+        return mean.faster or (mean.high > 1 and any(part.gain.faster for part in ranges(self.gains, limits)))
+
+    @property
+    def loss(self) -> str:
+        """The worst, in words."""
+        pattern, size = min(self.slower, key=lambda case: self.gains[case].value)
+        return f"{pattern} of {format_bytes(size)} at {self.gains[pattern, size].value:.2f} of stock's speed"
+
+
+def rule_table(
+    knobs: KnobFile,
+    distance: str,
+    pair: tuple[int, int],
+    ranks: int,
+    chosen: Confirmed | None,
+    reason: str,
+    limits: Sequence[int],
+) -> RuleTable:
+    settings = chosen.settings if chosen else {}
+    table = RuleTable(
+        distance=distance,
+        pair=f"{pair[0]}-{pair[1]}",
+        parameters=settings,
+        reason=reason,
+        memory_per_rank_bytes=knobs.memory(settings, ranks),
+        at_ranks_per_node=ranks,
+    )
+    if chosen:
+        table.gain = _gain_table(geometric_mean(chosen.gains.values()))
+        for part in ranges(chosen.gains, limits):
+            table.range.append(
+                RangeTable(from_bytes=part.from_bytes, to_bytes=part.to_bytes, gain=_gain_table(part.gain))
+            )
+        table.point = [
+            _point(case, chosen) for case in sorted(chosen.gains, key=lambda c: (PATTERNS.index(c[0]), c[1]))
+        ]
+    return table
+
+
+def _point(case: Case, chosen: Confirmed) -> PointTable:
+    stock, tuned = (round(median(times), 1) for times in zip(*chosen.pairs[case], strict=True))
+    pattern, size = case
+    return PointTable(
+        pattern=pattern, size_bytes=size, stock_ns=stock, tuned_ns=tuned, gain=_gain_table(chosen.gains[case])
+    )
+
+
+def _gain_table(gain: Gain) -> GainTable:
+    return GainTable(value=round(gain.value, 4), low=round(gain.low, 4), high=round(gain.high, 4), n=gain.n)
+
+
+def tried_table(trials: Sequence[Trial]) -> TriedTable:
+    unfit = [f"{_short(t.settings)}: {t.reason}" for t in trials if t.state == "unfit"]
+    count = {state: sum(t.state == state for t in trials) for state in ("measured", "left", "refused")}
+    return TriedTable(**count, unfit=unfit)
+
+
+def _short(settings: Settings) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "stock"
