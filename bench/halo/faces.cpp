@@ -17,7 +17,8 @@ int rank = 0;
 void write_planes(const View<double, 3>& u, std::int64_t from, std::int64_t to, double value) {
   for (auto i = from; i < to; ++i)
     for (std::int64_t j = 0; j < u.extent(1); ++j) {
-      double* NEARFIELD_RESTRICT row = u.row(i, j);
+      double* row = u.row(i, j);
+      NEARFIELD_VECTORISE
       for (std::int64_t k = 0; k < u.extent(2); ++k) row[k] = value;
     }
 }

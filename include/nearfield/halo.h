@@ -113,7 +113,8 @@ NF_API int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, con
 NF_API int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count);
 
 /* For arrays of the caller's, ghost cells included: `first` is the first cell of this rank's part, as for fields.
- * They must stay where they are. `protocol`: NULL or "auto" for the cheapest. */
+ * They must stay where they are. `protocol`: NULL or "auto" for the cheapest by what protocols commonly cost;
+ * "measured" for the fastest of some exchanges by each, here and now (of the cells that the arrays hold then). */
 typedef struct {
   void* first;
   int64_t strides_bytes[3];

@@ -29,8 +29,17 @@
 
 /// For parameters: no other pointer of the function points there. Without it compilers vectorise sweeps over fields not
 /// at all, or behind a check at run time (S1, IV.A). GCC takes no notice of it on local pointers: where rows are taken
-/// in the same function, `#pragma GCC ivdep` or `omp simd` before the inner loop says it.
+/// in the same function, NEARFIELD_VECTORISE stands before the inner loop.
 #define NEARFIELD_RESTRICT __restrict
+
+/// Before a loop over a row: what it writes it does not read through another pointer.
+#if defined(__clang__)
+#define NEARFIELD_VECTORISE _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define NEARFIELD_VECTORISE _Pragma("GCC ivdep")
+#else
+#define NEARFIELD_VECTORISE
+#endif
 
 namespace nearfield {
 

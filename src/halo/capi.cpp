@@ -21,7 +21,6 @@ struct nf_field {
 struct nf_exchange {
   nf_grid* grid;
   std::vector<Array> arrays;
-  std::string protocol;
   std::unique_ptr<Exchange> forward, reverse;
 };
 
@@ -79,6 +78,7 @@ GridOptions options_of(const nf_grid_options& given) {
 
 // Of the call's fields; `used` keeps its memory, so that the hot path allocates nothing.
 Exchange* exchange_for(nf_grid* grid, nf_field* const* fields, int count, const Widths& widths, bool add) {
+  require(fields || count == 0, "there are no fields");
   grid->used.clear();
   for (int i = 0; i < count; ++i) {
     require(fields[i] && fields[i]->grid == grid, "a field is of another grid");
@@ -194,11 +194,17 @@ void nf_field_strides(const nf_field* field, int64_t strides_bytes[3]) {
 int nf_field_in_place(const nf_field* field) { return field->field->in_place(); }
 
 int nf_start(nf_grid* grid, nf_field* const* fields, int count) {
-  return guarded([&] { grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, false)); });
+  return guarded([&] {
+    require(grid, "there is no grid");
+    grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, false));
+  });
 }
 
 int nf_finish(nf_grid* grid) {
-  return guarded([&] { grid->grid.finish(); });
+  return guarded([&] {
+    require(grid, "there is no grid");
+    grid->grid.finish();
+  });
 }
 
 int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count) {
@@ -208,6 +214,7 @@ int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count) {
 
 int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int width[3][2]) {
   return guarded([&] {
+    require(grid, "there is no grid");
     const auto& halo = grid->grid.layout().halo;
     const int dimensions = grid->grid.dimensions();
     Widths widths{};
@@ -223,6 +230,7 @@ int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int 
 
 int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count) {
   return guarded([&] {
+    require(grid, "there is no grid");
     grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, true));
     grid->grid.finish();
   });
@@ -235,7 +243,6 @@ int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const c
     const Grid& g = grid->grid;
     auto made = std::make_unique<nf_exchange>();
     made->grid = grid;
-    made->protocol = protocol ? protocol : "auto";
     for (int i = 0; i < count; ++i) {
       Array array;
       array.type = type_of(arrays[i].type, arrays[i].components);
@@ -245,7 +252,7 @@ int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const c
       for (int j = 0; j < g.dimensions(); ++j) array.strides[j + 3 - g.dimensions()] = arrays[i].strides_bytes[j];
       made->arrays.push_back(array);
     }
-    made->forward = grid->grid.exchange_of(made->arrays, made->protocol, false);
+    made->forward = grid->grid.exchange_of(made->arrays, protocol ? protocol : "auto", false);
     grid->exchanges.push_back(made.get());
     *exchange = made.release();
   });
@@ -274,7 +281,8 @@ int nf_exchange_run(nf_exchange* exchange) {
 int nf_exchange_accumulate(nf_exchange* exchange) {
   return guarded([&] {
     auto& grid = exchange->grid->grid;
-    if (!exchange->reverse) exchange->reverse = grid.exchange_of(exchange->arrays, exchange->protocol, true);
+    if (!exchange->reverse)
+      exchange->reverse = grid.exchange_of(exchange->arrays, exchange->forward->spec().name, true);
     grid.start(exchange->reverse.get());
     grid.finish();
   });

@@ -77,6 +77,7 @@ class Grid final : public Surroundings {
   void share_memory(MPI_Comm comm, const ProtocolSpec& spec);
   void find_peers();
   std::vector<Message> messages(const Widths& widths, bool in_place, bool add) const;
+  std::unique_ptr<Exchange> fastest(const Move& move);
   void be_patient(int local, const char* what);
   void await_ready();
 

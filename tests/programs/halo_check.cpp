@@ -249,7 +249,9 @@ int main(int argc, char** argv) {
         run_arrays(c, "auto");
         run_arrays(c, "staged");
         run_arrays(c, "single-copy");
+        run_arrays(c, "measured");
       } else if (c.protocol != "direct") {
+        run_arrays(c, "auto");
         run_arrays(c, c.protocol);
       }
     }

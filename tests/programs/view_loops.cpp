@@ -15,7 +15,7 @@ void by_pragma(const View<double, 2>& u, const View<double, 2>& v) {
   for (std::int64_t i = 0; i < u.extent(0); ++i) {
     const double *north = u.row(i - 1), *here = u.row(i), *south = u.row(i + 1);
     double* out = v.row(i);
-#pragma GCC ivdep
+    NEARFIELD_VECTORISE
     for (std::int64_t j = 0; j < u.extent(1); ++j) out[j] = (north[j] + south[j] + here[j - 1] + here[j + 1]) / 4;
   }
 }
