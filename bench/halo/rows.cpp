@@ -111,6 +111,7 @@ int main(int argc, char** argv) {
     for (const char* other : {"direct", "sendrecv", "persistent", "neighborhood"}) add(other, other, false);
     Alone alone(*stencils[0]);
     ways.push_back({"alone", [&] { alone.step(); }});
+    ways.push_back({"flag", [&] { stencils[0]->grid.exchange(); }});
     const auto times = bench::in_turns(ways, rounds, 2e-3);
     if (stencils[1]->started) stencils[1]->grid.finish();
     bench::report("rows", {{"rows", static_cast<double>(rows)}, {"row_bytes", static_cast<double>(bytes)}}, ways,
