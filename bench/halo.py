@@ -148,13 +148,15 @@ def rows(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, An
         name = f"{line['rows']:.0f} x {size:.0f} B"
         if line["cores"] == "near":
             judgements.append((f"{name} {shown(best)}", judged(best, most)))
+            if copy:
+                judgements.append((f"{name} {shown(copy)} of one copy", judged(copy, 0.6)))
         times = [statistics.median(beyond(line, way)) for way in ("sendrecv", "in-place", "in-place overlapped")]
         table.add_row(
             f"{line['rows']:.0f}", f"{size / KIB:g} KiB", line["cores"], *(f"{t / 1e3:.2f} us" for t in times),
             shown(plain), shown(overlapped), shown(copy),
         )  # fmt: skip
     console.print(table)
-    return {"met": together("of Sendrecv's time at most 10, 20, 40 %", judgements), "lines": lines}
+    return {"met": together("at most 10, 20, 40 % of Sendrecv, 60 % of one copy", judgements), "lines": lines}
 
 
 def faces(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
