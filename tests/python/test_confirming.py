@@ -93,6 +93,20 @@ def test_a_winner_that_is_slower_somewhere_is_mended() -> None:
     assert chosen.slower == []
 
 
+def test_a_winner_is_mended_step_by_step() -> None:
+    """If two parameters each make a size slower, are both put back, one after the other, and the third kept?"""
+    whole_winner: Settings = BIG | MANY | {"eager": 16384}
+
+    def speed(whole: Settings, case: Case) -> float:
+        gain = 1.2 if whole["eager"] == 16384 else 1.0
+        if case != ("stream", UNSEEN):
+            return gain
+        return gain * (0.6 if whole["fragment"] == 131072 else 1.0) * (0.7 if whole["cells"] == 128 else 1.0)
+
+    chosen, _ = confirmed(MadeUpArena(speed), [whole_winner])
+    assert chosen and chosen.settings == {"eager": 16384}
+
+
 def test_a_winner_that_cannot_be_mended_is_refused() -> None:
     """Is the next best taken then; and without one, is it stock, and said where it would have been how slow?"""
     arena = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "fragment", 0.8))

@@ -24,6 +24,7 @@ from nearfield.tune.search import SIZES, Deadline, Search, Trial
 
 SEARCH_SHARE, PLAY_OFF_SHARE = 0.5, 0.2  # of the time for a distance; the rest confirms
 FINALISTS = 3
+MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
 FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30
 
 
@@ -199,8 +200,10 @@ class Tuning:
         return Confirmed(settings, comparison.gains(), dict(comparison.found))
 
     def _mended(self, arena: Arena, confirmed: Confirmed) -> Settings | None:
-        """The settings without the one parameter without which the slower cases are slower least, if that helps."""
+        """The settings without the one parameter without which the slower cases are slower least, if that helps: maybe
+        not enough, for the next may be mended in turn."""
         cases = confirmed.slower
+        helps = min(NEVER_BELOW, min(confirmed.gains[case].value for case in cases) + MENDS)
         sizes = sorted({size for _, size in cases})
         best: tuple[float, Settings] | None = None
         for name in confirmed.settings:
@@ -216,7 +219,7 @@ class Tuning:
                 continue
             if best is None or worst > best[0]:
                 best = (worst, without)
-        return best[1] if best and best[0] >= NEVER_BELOW else None
+        return best[1] if best and best[0] >= helps else None
 
 
 def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
