@@ -38,6 +38,7 @@ INCLUDE = Path(__file__).parents[1] / "include"
 FLAGS = ["-std=c++20", "-O3", "-march=native", "-fopenmp-simd", "-ffast-math", "-Wno-missing-field-initializers"]
 MPI_WAYS = ("sendrecv", "persistent", "neighborhood")
 KIB = 1024
+NEAR_NS = 100.0
 Ratio = tuple[float, float, float]
 
 
@@ -83,12 +84,11 @@ def launched(inst: Installation, cpus: tuple[int, int], argv: list[str], **env: 
 
 
 def by_nearness(lines: list[dict[str, Any]], least: int = 5) -> list[dict[str, Any]]:
-    """Each line as up to two, with the rounds in which a flag took less than twice its least time, and the others; none
-    of fewer rounds than `least`."""
-    nearest = min(min(line["ns"]["flag"]) for line in lines)
+    """Each line as up to two, with the rounds in which flags both ways took less than NEAR_NS, and the others; none of
+    fewer rounds than `least`."""
     parts = []
     for line in lines:
-        near = [flag < 2 * nearest for flag in line["ns"]["flag"]]
+        near = [flag < NEAR_NS for flag in line["ns"]["flag"]]
         for cores in ("near", "far"):
             chosen = [i for i, one in enumerate(near) if one == (cores == "near")]
             if len(chosen) >= least:
@@ -124,6 +124,9 @@ def judged(value: Ratio | None, most: float) -> bool | None:
 def together(name: str, results: list[tuple[str, bool | None]]) -> bool | None:
     missed, open_ = [r[0] for r in results if r[1] is False], [r[0] for r in results if r[1] is None]
     met = False if missed else None if open_ else True
+    if not results:
+        verdict(None, f"{name}: the cores were never near")
+        return None
     told = f"{len(results) - len(missed) - len(open_)} of {len(results)} cases met"
     verdict(met, f"{name}: {told}" + (f"; missed: {', '.join(missed)}" if missed else ""))
     return met

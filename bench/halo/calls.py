@@ -1,5 +1,8 @@
 """What an exchange costs from Python, and what GHEX's costs in the same process, in turns. Lines of JSON from rank 0.
 
+Planes are written before each exchange, and what arrives is copied where GHEX would have copied it; what the same costs
+on memory of one's own is taken off.
+
 calls.py ROUNDS. GHEX is measured if it can be imported; docs/halo.md says how to build it.
 """
 
@@ -11,12 +14,13 @@ import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
-from nearfield.halo import Grid
+from nearfield.halo import Field, Grid
 
 WORLD = MPI.COMM_WORLD
 
@@ -81,25 +85,42 @@ def ghex_exchange(cells: int, width: int) -> Callable[[], Any]:
     return step
 
 
+def sides_of(grid: Grid, width: int) -> tuple[Field, np.ndarray, np.ndarray]:
+    """A field, what the other rank reads of it, and what this one reads of the other's."""
+    field = grid.field()
+    ghosts = field.all[-width:] if WORLD.rank == 0 else field.all[:width]
+    planes = field.own[-width:] if WORLD.rank == 0 else field.own[:width]
+    return field, planes, ghosts[:, width:-width, width:-width]
+
+
 def against_ghex(rounds: int) -> None:
     for width in (1, 2):
         for cells in (32, 64, 128, 256):
             theirs = ghex_exchange(cells, width)
             with Grid((2 * cells, cells, cells), halo=width, dims=(2, 1, 1)) as grid:
-                field, arrived = grid.field(), np.empty((width, cells, cells))
-                ghosts = field.all[-width:] if WORLD.rank == 0 else field.all[:width]
-                inner = ghosts[:, width:-width, width:-width]
-                planes = field.own[-width:] if WORLD.rank == 0 else field.own[:width]
+                in_turn = cycle([sides_of(grid, width) for _ in range(2)])  # as a sweep has its fields
+                arrived = np.empty((width, cells, cells))
 
-                def ours(grid=grid, field=field, arrived=arrived, inner=inner, planes=planes) -> None:
+                def ours(grid=grid, in_turn=in_turn, arrived=arrived) -> None:
+                    field, planes, ghosts = next(in_turn)
                     planes.fill(1.0)
                     grid.exchange(field)
-                    np.copyto(arrived, inner)  # GHEX copies, so this must, too
-                    grid.exchange()  # before planes are written again
+                    np.copyto(arrived, ghosts)  # GHEX copies, so this must, too
 
+                mine, others = np.zeros((width, cells, cells)), np.zeros((width, cells, cells))
+
+                def alone(mine=mine, others=others, arrived=arrived) -> None:
+                    mine.fill(1.0)
+                    np.copyto(arrived, others)
+
+                def alone_ghex(mine=mine) -> None:
+                    mine.fill(1.0)
+
+                ways = (ours, alone, theirs, alone_ghex)
                 count = max(20, 20000 // cells)
-                times = [(time_us(ours, count), time_us(theirs, count)) for _ in range(rounds)]
-            ours_us, ghex_us = zip(*times, strict=True)
+                times = [[time_us(way, count) for way in ways] for _ in range(rounds)]
+            ours_us = [t[0] - t[1] for t in times]
+            ghex_us = [t[2] - t[3] for t in times]
             tell(cells=cells, width=width, ours_us=ours_us, ghex_us=ghex_us)
 
 

@@ -139,7 +139,7 @@ class Contestant:
                     return answer
             left = deadline - time.monotonic()
             if left <= 0:
-                raise Unfit(f"hangs: no answer within {limit_s:.0f} s")
+                raise Unfit(f"{'hangs' if self.cases else 'does not start'}: no answer within {limit_s:.0f} s")
             if select.select([self._answers], [], [], min(left, 0.1))[0]:
                 self._unread += os.read(self._answers, 1 << 16)
             elif not self._thread.is_alive():
