@@ -93,6 +93,17 @@ def test_a_winner_that_is_slower_somewhere_is_mended() -> None:
     assert chosen.slower == []
 
 
+def test_a_value_that_is_too_large_is_made_smaller() -> None:
+    """Where a limit is too high for one size only, is it lowered as far as it must be, and not given up?"""
+
+    def speed(whole: Settings, case: Case) -> float:
+        spoils = case == ("stream", UNSEEN) and int(whole["eager"]) > 16384
+        return 0.8 if spoils else 1.2 if int(whole["eager"]) > 8192 else 1.0
+
+    chosen, _ = confirmed(MadeUpArena(speed), [{"eager": 65536, "fragment": 131072}])
+    assert chosen and chosen.settings["eager"] == 16384
+
+
 def test_a_winner_is_mended_step_by_step() -> None:
     """If two parameters each make a size slower, are both put back, one after the other, and the third kept?"""
     whole_winner: Settings = BIG | MANY | {"eager": 16384}

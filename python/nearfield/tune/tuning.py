@@ -15,7 +15,7 @@ from nearfield.topology import Topology
 from nearfield.tune.arena import Arena, Comparison
 from nearfield.tune.confirmed import Confirmed, rule_table, tried_table
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, geometric_mean
+from nearfield.tune.gains import NEVER_BELOW, Case, geometric_mean
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import repaired
@@ -24,6 +24,7 @@ from nearfield.tune.search import SIZES, Deadline, Search, Trial
 
 SEARCH_SHARE, PLAY_OFF_SHARE = 0.5, 0.2  # of the time for a distance; the rest confirms
 FINALISTS = 3
+MOST_STEPS = 8  # towards defaults that mending tries
 MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
 FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30
 
@@ -200,26 +201,48 @@ class Tuning:
         return Confirmed(settings, comparison.gains(), dict(comparison.found))
 
     def _mended(self, arena: Arena, confirmed: Confirmed) -> Settings | None:
-        """The settings without the one parameter without which the slower cases are slower least, if that helps: maybe
-        not enough, for the next may be mended in turn."""
+        """The settings with one parameter nearer to its default, as little as makes no case slower; else without the
+        one without which the slower cases are slower least, if that helps: maybe not enough, for the next may be mended
+        in turn."""
         cases = confirmed.slower
+        for settings in nearer(arena.knobs, confirmed.settings):
+            if self._worst(arena, settings, cases) >= NEVER_BELOW:
+                return settings
         helps = min(NEVER_BELOW, min(confirmed.gains[case].value for case in cases) + MENDS)
-        sizes = sorted({size for _, size in cases})
-        best: tuple[float, Settings] | None = None
-        for name in confirmed.settings:
-            left_out = {n: value for n, value in confirmed.settings.items() if n != name}
-            without = repaired(arena.knobs, left_out)
-            if not without or len(without) > len(left_out):
-                continue
-            try:
-                with arena.against(without, sizes) as comparison:
-                    comparison.measure(MORE_PAIRS, cases)
-                    worst = min(gain.value for gain in comparison.gains().values())
-            except Unfit:
-                continue
-            if best is None or worst > best[0]:
-                best = (worst, without)
-        return best[1] if best and best[0] >= helps else None
+        proposals = [left_out(arena.knobs, confirmed.settings, name) for name in confirmed.settings]
+        tried = [(self._worst(arena, settings, cases), settings) for settings in proposals if settings]
+        worst, settings = max(tried, key=lambda one: one[0], default=(0.0, None))
+        return settings if worst >= helps else None
+
+    def _worst(self, arena: Arena, settings: Settings, cases: Sequence[Case]) -> float:
+        try:
+            with arena.against(settings, sorted({size for _, size in cases})) as comparison:
+                comparison.measure(MORE_PAIRS, cases)
+                return min(gain.value for gain in comparison.gains().values())
+        except Unfit:
+            return 0.0
+
+
+def left_out(knobs: KnobFile, settings: Settings, name: str) -> Settings | None:
+    """Without the parameter; None if another needs it, or nothing is left."""
+    rest = {n: value for n, value in settings.items() if n != name}
+    without = repaired(knobs, rest)
+    return without if without and len(without) <= len(rest) else None
+
+
+def nearer(knobs: KnobFile, settings: Settings) -> list[Settings]:
+    """With one number nearer to its default, the smallest changes first; only what needs no other change."""
+    found: list[tuple[int, Settings]] = []
+    for name, value in settings.items():
+        default = knobs[name].default
+        if isinstance(default, str) or isinstance(value, str):
+            continue
+        between = [step for step in knobs[name].steps() if min(default, value) < step < max(default, value)]
+        for distance, step in enumerate(sorted(between, reverse=value > default)):
+            changed = {**settings, name: step}
+            if repaired(knobs, changed) == changed:
+                found.append((distance, changed))
+    return [changed for _, changed in sorted(found, key=lambda one: one[0])][:MOST_STEPS]
 
 
 def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
