@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -185,7 +186,7 @@ class Tuning:
             if mended and mended not in seen and not search.refuses(mended):
                 waiting.insert(0, mended)
                 seen.append(mended)
-            if self.stopped:
+            if self.stopped or (self._late() and len(refused) >= FINALISTS):
                 break
         nothing = "nothing was faster than stock" if search.trials else "it was ended before anything was tried"
         return None, "; ".join(refused) or nothing
@@ -206,6 +207,8 @@ class Tuning:
         in turn."""
         cases = confirmed.slower
         for settings in nearer(arena.knobs, confirmed.settings):
+            if self._late():
+                return None
             if self._worst(arena, settings, cases) >= NEVER_BELOW:
                 return settings
         helps = min(NEVER_BELOW, min(confirmed.gains[case].value for case in cases) + MENDS)
@@ -213,6 +216,11 @@ class Tuning:
         tried = [(self._worst(arena, settings, cases), settings) for settings in proposals if settings]
         worst, settings = max(tried, key=lambda one: one[0], default=(0.0, None))
         return settings if worst >= helps else None
+
+    def _late(self) -> bool:
+        """Whether confirming has taken twice its time."""
+        assert self._deadline
+        return self._deadline.stopped or time.monotonic() - self._deadline.start > 2 * self._deadline.seconds
 
     def _worst(self, arena: Arena, settings: Settings, cases: Sequence[Case]) -> float:
         try:
