@@ -59,6 +59,8 @@ typedef struct {
   int reorder;          /* ranks may be placed so that those of a node are neighbours */
   const char* protocol; /* NULL or "auto": in-place; or a name that `nearfield halo` lists */
   double limit_s;       /* wait no longer for a neighbour that lives; 0: 600. A dead one is noticed at once */
+  const char* costs;    /* what messages cost here: a file that `nearfield halo --costs PROFILE` wrote, read by rank 0.
+                           NULL: the one that NEARFIELD_HALO_COSTS names there; else stated defaults */
 } nf_grid_options;
 
 /* One dimension of 1 cell, no halo, corners, reorder, all else chosen. Always begin with these. */
@@ -86,6 +88,8 @@ NF_API int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info);
 /* What was chosen and why, for a person: the split, neighbours, memory, pages. At most `size` bytes with the final 0;
  * returns the bytes needed. */
 NF_API size_t nf_grid_explain(const nf_grid* grid, char* text, size_t size);
+/* The same for the costs by which it chose, as such a file. */
+NF_API size_t nf_grid_costs(const nf_grid* grid, char* text, size_t size);
 
 enum {
   NF_IN_PLACE = 0, /* neighbours on the node read this field where it is, if the grid's protocol can */
@@ -113,7 +117,7 @@ NF_API int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, con
 NF_API int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count);
 
 /* For arrays of the caller's, ghost cells included: `first` is the first cell of this rank's part, as for fields.
- * They must stay where they are. `protocol`: NULL or "auto" for the cheapest by what protocols commonly cost;
+ * They must stay where they are. `protocol`: NULL or "auto" for the cheapest by the grid's costs;
  * "measured" for the fastest of some exchanges by each, here and now (of the cells that the arrays hold then). */
 typedef struct {
   void* first;

@@ -107,6 +107,7 @@ struct GridOptions {
   bool reorder = true;        ///< ranks of a node become neighbours
   std::string protocol = "auto";
   double limit_s = 0;  ///< for neighbours that live; 0: 600
+  std::string costs;   ///< a file that `nearfield halo --costs` wrote; empty: NEARFIELD_HALO_COSTS, else defaults
 };
 
 /// Cells [lo, hi) of a rank's part, from its first cell; ghost cells have indices below 0 and from its extents on.
@@ -257,6 +258,7 @@ class Grid {
     plain.reorder = options.reorder;
     plain.protocol = options.protocol.c_str();
     plain.limit_s = options.limit_s;
+    plain.costs = options.costs.empty() ? nullptr : options.costs.c_str();
     halo_detail::check(nf_grid_create(comm, &plain, &handle_));
     halo_detail::check(nf_grid_get_info(handle_, &info_));
   }

@@ -45,6 +45,19 @@ int guarded(Work&& work) noexcept {
   }
 }
 
+// What work() returns, as far as there is room; the bytes that all of it needs.
+template <class Work>
+size_t told(Work&& work, char* text, size_t size) {
+  std::string all;
+  if (guarded([&] { all = work(); }) != NF_OK) return 0;
+  if (text && size) {
+    const auto shown = std::min(size - 1, all.size());
+    std::memcpy(text, all.data(), shown);
+    text[shown] = 0;
+  }
+  return all.size() + 1;
+}
+
 void require(bool holds, const char* text) {
   if (!holds) throw Error(Code::argument, text);
 }
@@ -73,6 +86,7 @@ GridOptions options_of(const nf_grid_options& given) {
   options.reorder = given.reorder;
   options.protocol = given.protocol ? given.protocol : "auto";
   options.limit_s = given.limit_s;
+  options.costs = given.costs ? given.costs : "";
   return options;
 }
 
@@ -150,14 +164,11 @@ int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info) {
 }
 
 size_t nf_grid_explain(const nf_grid* grid, char* text, size_t size) {
-  std::string all;
-  if (guarded([&] { all = grid->grid.explain(); }) != NF_OK) return 0;
-  if (text && size) {
-    const auto shown = std::min(size - 1, all.size());
-    std::memcpy(text, all.data(), shown);
-    text[shown] = 0;
-  }
-  return all.size() + 1;
+  return told([&] { return grid->grid.explain(); }, text, size);
+}
+
+size_t nf_grid_costs(const nf_grid* grid, char* text, size_t size) {
+  return told([&] { return grid->grid.costs_text(); }, text, size);
 }
 
 int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf_field** field) {

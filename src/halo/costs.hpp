@@ -31,11 +31,15 @@ struct Costs {
   std::optional<Link> in_place;
   Link same_node;  ///< a message inside a node
   Link network;    ///< a message between nodes
+  /// What a core takes to copy a byte that another one of the node has just written.
+  double copy_ns_per_byte = 0;
   /// Cells in a contiguous row -> ns that a sweep takes per cell. Empty: not known, and plans go by communication
   /// alone.
   Curve sweep_ns_per_cell;
 
   const Link& inside() const { return in_place ? *in_place : same_node; }
+  /// One way; an exchange in place takes two.
+  double flag_ns() const { return inside().latency_ns / 2; }
 };
 
 /// A box of cells as memory sees it: runs of contiguous bytes, `stride_bytes` from the beginning of one to the next.

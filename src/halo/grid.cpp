@@ -41,7 +41,8 @@ void check(const GridOptions& options, int ranks) {
 
 // All splits that leave the user's choices as they are, best first. Where parts would be smaller than the halo, no
 // plan is made, and the split is the one that MPI makes.
-std::vector<planning::Plan> splits(const GridOptions& options, const Node& node, int ranks_per_node) {
+std::vector<planning::Plan> splits(const GridOptions& options, const planning::Costs& costs, const Node& node,
+                                   int ranks_per_node) {
   planning::PlanRequest request;
   request.dimensions = options.dimensions;
   request.extents = options.layout.extents;
@@ -52,7 +53,7 @@ std::vector<planning::Plan> splits(const GridOptions& options, const Node& node,
   request.ranks_per_node = ranks_per_node;
   request.element_bytes = 8;
   request.fixed_dims = options.layout.dims;
-  request.costs = planning::default_costs();
+  request.costs = costs;
   try {
     return planning::plans(request);
   } catch (const std::invalid_argument&) {
@@ -61,6 +62,34 @@ std::vector<planning::Plan> splits(const GridOptions& options, const Node& node,
     MPI_Dims_create(node.size, 3, plan.dims.data());
     return {plan};
   }
+}
+
+// What rank 0 finds in the file holds for all, so that all choose alike.
+planning::KnownCosts known_costs(const std::string& given, const Node& node) {
+  std::string file = given, text, problem;
+  if (const char* named = std::getenv("NEARFIELD_HALO_COSTS"); file.empty() && named) file = named;
+  if (node.rank == 0 && !file.empty()) {
+    std::ifstream in(file);
+    std::ostringstream all;
+    all << in.rdbuf();
+    text = all.str();
+    if (!in.is_open())
+      problem = "the costs in " + file + " cannot be read: " + std::strerror(errno) +
+                "; name a file that 'nearfield halo --costs PROFILE' wrote, or unset NEARFIELD_HALO_COSTS";
+  }
+  agree(node.comm, problem, Code::argument);
+  int bytes = node.rank == 0 && file.empty() ? -1 : static_cast<int>(text.size());
+  MPI_Bcast(&bytes, 1, MPI_INT, 0, node.comm);
+  if (bytes < 0) return {planning::default_costs(), "nearfield's defaults"};
+  text.resize(static_cast<std::size_t>(bytes));
+  MPI_Bcast(text.data(), bytes, MPI_CHAR, 0, node.comm);
+  try {
+    return planning::parse_costs(text, file);
+  } catch (const std::invalid_argument& wrong) {
+    problem = wrong.what();
+  }
+  agree(node.comm, problem, Code::argument);
+  return {};
 }
 
 int least_ranks_per_node(const Node& node) {
@@ -121,7 +150,8 @@ Grid::Grid(MPI_Comm comm, const GridOptions& options)
   if (spec_->problem)
     if (const auto problem = spec_->problem(*node_); !problem.empty()) throw Error(Code::unavailable, problem);
   ranks_per_node_ = least_ranks_per_node(*node_);
-  const auto plans = splits(options, *node_, ranks_per_node_);
+  known_ = known_costs(options.costs, *node_);
+  const auto plans = splits(options, known_.costs, *node_, ranks_per_node_);
   const auto& plan = plans.front();
   for (std::size_t i = 0; i < plans.size() && i < 4; ++i) splits_.push_back({plans[i].dims, plans[i].time_ns});
   layout_.dims = plan.dims;
@@ -361,7 +391,7 @@ std::string Grid::explain() const {
     text << (d > 3 - dimensions_ ? ", " : "(") << place()[static_cast<std::size_t>(d)];
   text << ") has ";
   list(own().extents());
-  text << "\npredicted time of an exchange by split:";
+  text << "\ncosts of " << known_.origin << "\npredicted time of an exchange by split:";
   for (const auto& [dims, time_ns] : splits_) {
     text << " ";
     list(dims);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "halo/costs_file.hpp"
 #include "halo/error.hpp"
 #include "halo/field.hpp"
 #include "halo/protocol.hpp"
@@ -19,6 +20,7 @@ struct GridOptions {
   bool reorder = true;
   std::string protocol = "auto";
   double limit_s = 600;
+  std::string costs;  ///< a file of rank 0; empty: as NEARFIELD_HALO_COSTS says there, else the defaults
 };
 
 /// What one call exchanges. Owned by the grid if of its fields, else by the caller.
@@ -48,6 +50,8 @@ class Grid final : public Surroundings {
   const Ranks& place() const { return placement_.place_of[static_cast<std::size_t>(node_->rank)]; }
   Box own() const { return layout_.own(place()); }
   const Node& node() const override { return *node_; }
+  const planning::Costs& costs() const override { return known_.costs; }
+  std::string costs_text() const { return planning::costs_text(known_); }
   int ranks_per_node() const { return ranks_per_node_; }
   int neighbours_in_place() const { return neighbours_in_place_; }
   int neighbours_on_node() const { return static_cast<int>(peers_.size()); }
@@ -88,6 +92,7 @@ class Grid final : public Surroundings {
   bool debug_ = false;
   int spins_ = 0;
   bool processes_seen_ = false;
+  planning::KnownCosts known_;
   std::string note_;
   int ranks_per_node_ = 1;
   std::vector<std::pair<Ranks, double>> splits_;  ///< the best, with their predicted time in ns

@@ -75,7 +75,8 @@ bool anywhere(const Node& node, bool here) {
   return any;
 }
 
-double cost_of(const ProtocolSpec& spec, const Node& node, const Move& move) {
+double cost_of(const ProtocolSpec& spec, const Surroundings& around, const Move& move) {
+  const Node& node = around.node();
   double cost = 0;
   for (const auto& message : move.messages) {
     if (message.send.empty() || node.local_of[static_cast<std::size_t>(message.to)] < 0) continue;
@@ -86,7 +87,7 @@ double cost_of(const ProtocolSpec& spec, const Node& node, const Move& move) {
     auto run = static_cast<double>(array.cell_bytes) * static_cast<double>(first.extents()[2]);
     if (contiguous(message.send, move.fields)) run = shape.bytes;
     shape.run_bytes = run;
-    cost += spec.cost_ns(shape);
+    cost += spec.cost_ns(shape, around.costs());
   }
   return cost;
 }
@@ -138,7 +139,7 @@ const ProtocolSpec& cheapest(Surroundings& around, const Move& move) {
       possible =
           std::all_of(move.fields.begin(), move.fields.end(), [](const Cells& f) { return !f.of_local.empty(); });
     if (possible && spec->problem) possible = spec->problem(node).empty();
-    double cost = possible ? cost_of(*spec, node, move) : 1e300;
+    double cost = possible ? cost_of(*spec, around, move) : 1e300;
     MPI_Allreduce(MPI_IN_PLACE, &cost, 1, MPI_DOUBLE, MPI_MAX, node.comm);
     if (cost < 1e300 && (least < 0 || cost < least)) {
       best = spec;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "halo/costs.hpp"
 #include "halo/message.hpp"
 #include "halo/node.hpp"
 #include "halo/segment.hpp"
@@ -17,6 +18,7 @@ class Surroundings {
  public:
   virtual ~Surroundings() = default;
   virtual const Node& node() const = 0;
+  virtual const planning::Costs& costs() const = 0;  ///< the same on all ranks
   /// Tells a rank of the node that its cells have been fetched; waits until it has fetched this rank's. Throws when it
   /// is lost or late.
   virtual void tell_taken(int local) = 0;
@@ -50,8 +52,9 @@ struct ProtocolSpec {
   Backing backing;    ///< of fields
   bool shared_only;   ///< moves between ranks of a node only; messages to others go as `persistent`
   bool needs_arrays;  ///< of neighbours: moves fields of the library only
-  double (*cost_ns)(const MessageShape&);  ///< of one message; null: not chosen by itself
-  std::string (*problem)(const Node&);     ///< why it does not work here; collective over the node; null: it does
+  /// Of one message inside a node; null: not chosen by itself.
+  double (*cost_ns)(const MessageShape&, const planning::Costs&);
+  std::string (*problem)(const Node&);  ///< why it does not work here; collective over the node; null: it does
   std::unique_ptr<Protocol> (*make)(Surroundings&, Move);
 };
 

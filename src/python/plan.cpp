@@ -5,7 +5,11 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include "halo/costs_file.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield::planning;
@@ -28,8 +32,19 @@ void bind_costs(nb::module_& module) {
       .def_rw("in_place", &Costs::in_place, nb::arg().none())
       .def_rw("same_node", &Costs::same_node)
       .def_rw("network", &Costs::network)
+      .def_rw("copy_ns_per_byte", &Costs::copy_ns_per_byte)
       .def_rw("sweep_ns_per_cell", &Costs::sweep_ns_per_cell);
   module.def("default_costs", &default_costs);
+  module.def(
+      "costs_text", [](const Costs& costs, const std::string& origin) { return costs_text({costs, origin}); },
+      nb::arg("costs"), nb::arg("origin"), "A file of costs for the halo library.");
+  module.def(
+      "parse_costs",
+      [](const std::string& text, const std::string& name) {
+        auto known = parse_costs(text, name);
+        return std::pair{known.costs, known.origin};
+      },
+      nb::arg("text"), nb::arg("name"), "Such a file as (costs, origin); ValueError names the line.");
 }
 
 void bind_request(nb::module_& module) {

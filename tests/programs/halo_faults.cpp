@@ -3,6 +3,7 @@
 //   hold    all wait to be killed, "ready" once they have   huge    a field larger than any memory
 //   order   start twice                                     early   a neighbour's cell between start and finish
 //   write   a field of 64 MiB is made, filled, read        explain prints what the grid says of itself
+//   arrays  prints how arrays of 8 KiB rows are exchanged, and what the grid says of itself
 #define NEARFIELD_HALO_CHECK
 #include <mpi.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -22,11 +24,21 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const std::int64_t rows = what == "huge" ? std::int64_t{1} << 40 : what == "write" ? 8192 : 1024;
   int result = 0;
+  if (rank != 0) unsetenv("NEARFIELD_HALO_COSTS");  // what rank 0 is told holds for all
   try {
     nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {rows, 1024},
                                           .dims = {0, 1},
                                           .protocol = argc > 2 ? argv[2] : "auto",
                                           .limit_s = what == "late" ? 0.5 : 0.0});
+    if (what == "arrays") {
+      std::vector<double> cells(1026 * 1026);
+      const nf_array array{cells.data() + 1027, {1026 * 8, 8, 0}, NF_F64, 1};
+      const auto exchange = grid.exchange_of({array});
+      if (rank == 0) std::printf("arrays go by %s\n%s", exchange.protocol().c_str(), grid.explain().c_str());
+      std::fflush(stdout);
+      MPI_Finalize();
+      return 0;
+    }
     auto field = grid.field<double>();
     const auto cells = field.view<2>();
     nearfield::for_each_cell(grid.all<2>(), [&](auto i, auto j) { cells(i, j) = rank; });

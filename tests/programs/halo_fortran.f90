@@ -154,6 +154,8 @@ contains
     call expect(stat == nf_argument .and. index(text, "ranks") > 0, "too many ranks are an error with a text")
     call g%create(MPI_COMM_WORLD, [10, 10], periodic=[.true.], stat=stat)
     call expect(stat == nf_argument, "one answer for two dimensions is an error")
+    call g%create(MPI_COMM_WORLD, [10, 10], costs="no/such/file", stat=stat, errmsg=text)
+    call expect(stat == nf_argument .and. index(text, "no/such/file") > 0, "a file of costs that is not there is an error")
     call g%create(MPI_COMM_WORLD, [10, 10], stat=stat)
     call g%finish(stat=stat, errmsg=text)
     call expect(stat == nf_order, "finish without start is an error")

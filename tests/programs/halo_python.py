@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 
 import numpy as np
 from mpi4py import MPI
@@ -9,6 +10,7 @@ from mpi4py import MPI
 from nearfield.errors import UsageError
 from nearfield.halo import Grid, HaloError, protocols
 from nearfield.halo.interface import TYPES
+from nearfield.plan import Known, default, text_of
 
 WORLD = MPI.COMM_WORLD
 
@@ -114,6 +116,18 @@ def plans_its_split() -> None:
             assert other.dims == (1, WORLD.size)
 
 
+def plans_by_the_costs_it_is_given() -> None:
+    known = default()
+    assert known.costs.in_place
+    known.costs.in_place.latency_ns = 7e6
+    with tempfile.NamedTemporaryFile("w") as file:  # each rank writes one; rank 0's is read
+        file.write(text_of(Known(known.costs, f"somebody's {file.name}")))
+        file.flush()
+        with Grid((64, 512), costs=file.name) as grid:
+            assert f"costs of somebody's {WORLD.bcast(file.name)}\n" in grid.explain()
+            assert WORLD.size == 1 or grid.plan()[0].time_ns > 7e6
+
+
 def debugging_damages_ghost_cells() -> None:
     os.environ["NEARFIELD_HALO_DEBUG"] = "1"
     with Grid((8, 8), periodic=True) as grid:
@@ -133,6 +147,7 @@ if __name__ == "__main__":
     accumulates()
     says_what_is_wrong()
     plans_its_split()
+    plans_by_the_costs_it_is_given()
     debugging_damages_ghost_cells()
     WORLD.Barrier()
     if WORLD.rank == 0:

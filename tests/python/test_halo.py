@@ -16,6 +16,7 @@ from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.mpi.launch import launch_command
+from nearfield.plan import Known, default, text_of
 
 pytestmark = pytest.mark.mpi
 
@@ -95,6 +96,42 @@ def test_neighbours_are_read_in_place(installation: Installation, faults: Path) 
     assert pages, done.stdout
     if "huge pages (collapsed)" in pages[1]:
         assert float(pages[2]) > 4, done.stdout
+
+
+def arrays_go(inst: Installation, faults: Path, costs: Path) -> str:
+    """What two ranks say that exchange arrays by these costs."""
+    return mpi.run(inst, [str(faults), "arrays"], 2, timeout_s=60, env={"NEARFIELD_HALO_COSTS": str(costs)}).stdout
+
+
+def test_costs_decide_how_arrays_go(installation: Installation, faults: Path, tmp_path: Path) -> None:
+    """By a file of costs that only rank 0 is told of: does a machine whose messages cost nothing send them, one whose
+    copies cost nothing stage them, and does the grid say where the costs are from and predict by them?"""
+    for wanted, latency_ns, copy_ns_per_byte in (("persistent", 0, 1), ("staged", 1e6, 0)):
+        known = default()
+        assert known.costs.in_place
+        known.costs.in_place.latency_ns = 3e6 if wanted == "persistent" else 0
+        known.costs.same_node.latency_ns, known.costs.same_node.ns_per_byte = latency_ns, 0
+        known.costs.copy_ns_per_byte = copy_ns_per_byte
+        file = tmp_path / wanted
+        file.write_text(text_of(Known(known.costs, f"a made-up machine for {wanted}")))
+        said = arrays_go(installation, faults, file)
+        assert f"arrays go by {wanted}\ngrid of" in said, said
+        assert f"costs of a made-up machine for {wanted}\n" in said, said
+        assert (" 2 x 1 30" in said) == (wanted == "persistent"), said
+
+
+def test_costs_that_cannot_be_read_are_an_error(installation: Installation, faults: Path, tmp_path: Path) -> None:
+    """A file that is not there, an empty one, and one with a wrong line: named, with what to do, on no rank ignored?"""
+    empty, wrong = tmp_path / "empty", tmp_path / "wrong"
+    empty.write_text("")
+    wrong.write_text(text_of(default()).replace("copy_ns_per_byte ", "copy_ns_per_byte x"))
+    for file, text in (
+        (tmp_path / "none", "none cannot be read: No such file"),
+        (empty, "empty, after line 0: "),
+        (wrong, "wrong, line 20: copy_ns_per_byte: 'x"),
+    ):
+        said = arrays_go(installation, faults, file)
+        assert said.startswith("code 1: ") and text in said and "nearfield halo --costs PROFILE" in said, said
 
 
 def test_a_late_neighbour_is_an_error(installation: Installation, faults: Path) -> None:

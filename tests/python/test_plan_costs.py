@@ -41,6 +41,7 @@ def test_every_cost_is_its_record() -> None:
     assert (far.latency_ns, far.ns_per_byte) == pytest.approx((1000, 1))
     assert place is not None and (place.latency_ns, place.ns_per_byte) == pytest.approx((100, 1 / 50))
     assert place.strided == pytest.approx({8: 1 / 50, 64: 8 / 50})
+    assert costs.copy_ns_per_byte == pytest.approx(1 / 40)
     assert notes == ["It has no stable strides at distance network-1: what they add is nearfield's default."]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from rich.console import Console
 
 from nearfield import mpi
 from nearfield.errors import MpiError
+from nearfield.plan import measured, text_of
+from nearfield.profile import load
 
 
 def command(
@@ -19,6 +22,14 @@ def command(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="For every MPI on this machine.")] = False,
     flags: Annotated[bool, typer.Option("--flags", help="Print compiler and linker flags and nothing else.")] = False,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PROFILE",
+            help="Print what messages cost by this profile, as a file for the library, and nothing else.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Build the halo library and say how to use it from C and C++.
@@ -27,7 +38,20 @@ def command(
     where compute nodes have no compiler. For CMake, Fortran and what the library does: docs/halo.md.
 
         mpicxx app.cpp $(nearfield halo --flags)
+
+    The library splits a grid, and chooses how to exchange arrays of yours, by what messages cost: stated defaults, or
+    what a profile says. Programs read it from a file, whatever their language and without Python:
+
+        nearfield halo --costs nearfield-profile > costs
+
+        export NEARFIELD_HALO_COSTS=$PWD/costs
     """
+    if costs is not None:
+        known = measured(load(costs))
+        for note in known.notes:
+            print(note, file=sys.stderr)
+        print(text_of(known), end="")
+        return
     chosen = mpi.discover() if everything else [mpi.choose(name)]
     if flags and len(chosen) > 1:
         raise MpiError("flags are of one MPI", "name it with --mpi")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_void_p
 from types import TracebackType
@@ -39,12 +40,14 @@ class Grid:
         reorder: bool = True,
         protocol: str = "auto",
         limit_s: float = 0.0,
+        costs: str | os.PathLike[str] | None = None,
         comm: MPI.Comm | None = None,
     ) -> None:
         """`extents`: cells of the whole grid, slowest dimension first. `halo`: ghost cells, one number for all sides,
         or per dimension a number or (low, high). `periodic` alike. `corners`: fill ghost cells beyond edges, for box
         stencils. `dims`: ranks per dimension, 0 where they are to be chosen. `protocol`: one of `protocols()`.
-        `limit_s`: how long to wait for a neighbour that lives (0: ten minutes). `comm`: all ranks, unless given."""
+        `limit_s`: how long to wait for a neighbour that lives (0: ten minutes). `costs`: a file that `nearfield halo
+        --costs` wrote; without it that of NEARFIELD_HALO_COSTS, else defaults. `comm`: all ranks, unless given."""
         comm = communicator(comm)
         self.handle = c_void_p()
         self._library = load()
@@ -56,6 +59,7 @@ class Grid:
         options = self._library.nf_grid_defaults()
         options.dimensions, options.corners, options.reorder = dimensions, corners, reorder
         options.protocol, options.limit_s = protocol.encode(), limit_s
+        options.costs = os.fsencode(costs) if costs else None
         for d, (extent, widths, turns) in enumerate(
             zip(self.extents, self.halo, _sides("periodic", periodic, dimensions), strict=True)
         ):
@@ -137,22 +141,25 @@ class Grid:
 
     def plan(self) -> list[Plan]:
         """Every split of the grid over its ranks, best first, with what an exchange is predicted to cost."""
-        from nearfield.plan import default, splits
+        from nearfield.plan import splits, written
 
         return splits(
             self.extents,
             self.ranks,
-            default().costs,
+            written(self._told(self._library.nf_grid_costs), "the grid's").costs,
             ranks_per_node=self.ranks_per_node,
             halo=self.halo,
             corners=self.corners,
         )
 
     def explain(self) -> str:
-        """What was chosen and why: the split, neighbours, memory, pages."""
-        text = ctypes.create_string_buffer(self._library.nf_grid_explain(self.handle, None, 0))
-        self._library.nf_grid_explain(self.handle, text, len(text))
-        return text.value.decode()
+        """What was chosen and why: costs, the split, neighbours, memory, pages."""
+        return self._told(self._library.nf_grid_explain)
+
+    def _told(self, function: Any) -> str:
+        text = ctypes.create_string_buffer(function(self.handle, None, 0))
+        function(self.handle, text, len(text))
+        return text.value.decode(errors="replace")
 
     def _list(self, fields: tuple[Field, ...]) -> tuple[Any, int]:
         if any(not isinstance(f, Field) or f._grid is not self for f in fields):

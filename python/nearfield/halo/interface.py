@@ -23,6 +23,7 @@ class Options(ctypes.Structure):
         ("reorder", c_int),
         ("protocol", c_char_p),
         ("limit_s", c_double),
+        ("costs", c_char_p),
     ]
 
 
@@ -51,6 +52,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "nf_grid_free": (c_int, [POINTER(c_void_p)]),
     "nf_grid_get_info": (c_int, [c_void_p, POINTER(Info)]),
     "nf_grid_explain": (c_size_t, [c_void_p, c_char_p, c_size_t]),
+    "nf_grid_costs": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "nf_field_create": (c_int, [c_void_p, c_int, c_int, c_int, POINTER(c_void_p)]),
     "nf_field_free": (c_int, [POINTER(c_void_p)]),
     "nf_field_data": (c_void_p, [c_void_p]),

@@ -36,7 +36,7 @@ _SOURCES = {  # folders that a target is made of; of others all that there is
     ENGINE: ("src/base", "src/probe"),
     COMPONENT: ("src/base", "src/tune/openmpi"),
     SHIM: ("src/base", "src/tune/mpich"),
-    HALO: ("src/halo", "include"),
+    HALO: ("src/base", "src/halo", "include"),
 }
 Progress = Callable[[str], None]
 

@@ -36,6 +36,7 @@ def costs_of(records: pl.DataFrame) -> tuple[Costs, list[str]]:
         costs.same_node = _link(stable, near[-1], costs.same_node, notes)
         costs.same_node = _loaded(stable, costs.same_node)
         costs.in_place = _in_place(stable, near[-1], costs.in_place or Link(), notes)
+        costs.copy_ns_per_byte = _copying(stable, near[-1], costs.copy_ns_per_byte, notes)
     else:
         notes.append("It has no stable messages inside a node: those are nearfield's default.")
     if far:
@@ -100,6 +101,17 @@ def _in_place(stable: pl.DataFrame, distance: str, default: Link, notes: list[st
     if missing:
         notes.append(f"It has no stable {' and no stable '.join(missing)}: nearfield's default.")
     return link
+
+
+def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[str]) -> float:
+    """What a core takes to copy a byte that the other one has written."""
+    rows = _pick(stable, scenario="floor", metric="time", distance=distance, kind="copy-remote")
+    copies = _curve(rows, "size_bytes")
+    if not copies:
+        notes.append("It has no stable copying of what another core wrote: nearfield's default.")
+        return default
+    size = _nearest(copies, FACE_BYTES)
+    return copies[size] / size
 
 
 def _loaded(stable: pl.DataFrame, link: Link) -> Link:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nearfield._native import Costs, default_costs
+from nearfield._native import Costs, costs_text, default_costs, parse_costs
+from nearfield.errors import UsageError
 from nearfield.plan.from_profile import costs_of
 from nearfield.plan.machines import load_machine
 from nearfield.profile import Profile
@@ -47,3 +48,16 @@ def measured(profile: Profile) -> Known:
     """What the profile lacks, or has only as unstable records, is taken from the defaults; the notes say what."""
     costs, notes = costs_of(profile.records)
     return Known(costs, f"the profile {profile.path} ({profile.run.mpi.name} on {profile.machine.name})", notes=notes)
+
+
+def text_of(known: Known) -> str:
+    """Costs as a file that the halo library reads: NEARFIELD_HALO_COSTS names it."""
+    return costs_text(known.costs, known.origin)
+
+
+def written(text: str, name: str) -> Known:
+    """What such a file holds. UsageError that names it and the line if something in it is wrong."""
+    try:
+        return Known(*parse_costs(text, name))
+    except ValueError as error:
+        raise UsageError(str(error)) from error

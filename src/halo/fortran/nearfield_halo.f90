@@ -70,6 +70,7 @@ module nearfield_halo
     integer(c_int) :: halo(2, 3), periodic(2, 3), corners, dims(3), reorder
     type(c_ptr) :: protocol
     real(c_double) :: limit_s
+    type(c_ptr) :: costs
   end type nf_grid_options
 
   type, bind(c) :: nf_grid_info
@@ -168,19 +169,20 @@ module nearfield_halo
 contains
 
   !> Collective. comm: an integer handle. extents: of the whole grid, their number is that of dimensions. halo: one
-  !> width for all sides, or halos(side, dimension). ranks: per dimension, 0 for those to be chosen.
-  subroutine grid_create(self, comm, extents, halo, halos, periodic, corners, ranks, reorder, protocol, limit_s, stat, &
-                         errmsg)
+  !> width for all sides, or halos(side, dimension). ranks: per dimension, 0 for those to be chosen. costs: a file that
+  !> `nearfield halo --costs` wrote.
+  subroutine grid_create(self, comm, extents, halo, halos, periodic, corners, ranks, reorder, protocol, limit_s, &
+                         costs, stat, errmsg)
     class(grid), intent(inout) :: self
     integer, intent(in) :: comm, extents(:)
     integer, intent(in), optional :: halo, halos(:, :), ranks(:)
     logical, intent(in), optional :: periodic(:), corners, reorder
-    character(*), intent(in), optional :: protocol
+    character(*), intent(in), optional :: protocol, costs
     real(real64), intent(in), optional :: limit_s
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(nf_grid_options) :: options
-    character(kind=c_char, len=:), allocatable, target :: name
+    character(kind=c_char, len=:), allocatable, target :: name, file
     integer :: n, code
 
     n = size(extents)
@@ -204,6 +206,10 @@ contains
     name = "auto" // c_null_char
     if (present(protocol)) name = trim(protocol) // c_null_char
     options%protocol = c_loc(name)
+    if (present(costs)) then
+      file = trim(costs) // c_null_char
+      options%costs = c_loc(file)
+    end if
     code = nf_grid_create_f(int(comm, c_int), options, self%handle)
     if (code == nf_ok) code = tell(self)
     call conclude(code, stat, errmsg)

@@ -44,8 +44,9 @@ std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
 }
 
 // A flag, one copy, and a flag back. Short runs cost a line each.
-double cost(const MessageShape& shape) {
-  return 2 * 60.0 + shape.bytes / 20.0 + shape.bytes / shape.run_bytes * (shape.run_bytes < 64 ? 4.0 : 8.0);
+double cost(const MessageShape& shape, const planning::Costs& costs) {
+  return 2 * costs.flag_ns() + shape.bytes * costs.copy_ns_per_byte +
+         shape.bytes / shape.run_bytes * (shape.run_bytes < 64 ? 4.0 : 8.0);
 }
 
 }  // namespace

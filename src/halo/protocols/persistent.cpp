@@ -132,10 +132,10 @@ std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
   return std::make_unique<Persistent>(around, std::move(move));
 }
 
-// A message through MPI's shared memory: two copies and what MPI itself costs; packing on top.
-double cost(const MessageShape& shape) {
+// A message of this MPI; packing on top.
+double cost(const MessageShape& shape, const planning::Costs& costs) {
   const double packing = shape.run_bytes < shape.bytes ? 2 * shape.bytes / shape.run_bytes * 4.0 : 0.0;
-  return 500.0 + 2 * shape.bytes / 15.0 + packing;
+  return costs.same_node.latency_ns + shape.bytes * costs.same_node.ns_per_byte + packing;
 }
 
 }  // namespace

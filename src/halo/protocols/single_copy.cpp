@@ -132,8 +132,9 @@ std::string problem(const Node& node) {
 }
 
 // Two flags, a system call, pages to be looked up, one copy.
-double cost(const MessageShape& shape) {
-  return 2 * 60.0 + 700.0 + shape.bytes / 4096 * 100.0 + shape.bytes / 20.0 + shape.bytes / shape.run_bytes * 30.0;
+double cost(const MessageShape& shape, const planning::Costs& costs) {
+  return 2 * costs.flag_ns() + 700.0 + shape.bytes / 4096 * 100.0 + shape.bytes * costs.copy_ns_per_byte +
+         shape.bytes / shape.run_bytes * 30.0;
 }
 
 }  // namespace

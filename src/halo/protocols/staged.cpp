@@ -75,8 +75,8 @@ std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
 }
 
 // A flag and two copies; runs are gathered and scattered.
-double cost(const MessageShape& shape) {
-  return 60.0 + 2 * shape.bytes / 20.0 + 2 * shape.bytes / shape.run_bytes * 4.0;
+double cost(const MessageShape& shape, const planning::Costs& costs) {
+  return costs.flag_ns() + 2 * shape.bytes * costs.copy_ns_per_byte + 2 * shape.bytes / shape.run_bytes * 4.0;
 }
 
 }  // namespace

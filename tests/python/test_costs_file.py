@@ -1,0 +1,75 @@
+"""The file by which the halo library knows what a profile says: is what is read what was written, and all of it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from nearfield.cli.halo import command
+from nearfield.errors import UsageError
+from nearfield.plan import default, measured, text_of, written
+from nearfield.profile import load
+
+QUIET = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
+TEXT = text_of(default())
+
+
+def test_what_is_read_is_what_was_written() -> None:
+    """To the last digit, curves and the absent ones too, and where they are from?"""
+    known = measured(load(QUIET))
+    known.costs.network.banked = {64: 0.1, 4096: 1 / 3}
+    known.costs.same_node.load_factor, known.costs.same_node.load_from_bytes = 1.7, 1 << 20
+    known.costs.sweep_ns_per_cell = {16: 2.5}
+    again = written(text_of(known), "file")
+    assert text_of(again) == text_of(known) and again.origin == known.origin
+    assert again.costs.network.banked == known.costs.network.banked and not again.costs.same_node.banked
+    assert again.costs.copy_ns_per_byte == known.costs.copy_ns_per_byte != default().costs.copy_ns_per_byte
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("network.latency_ns 1500", "network.latency 1500", "line 14: there is no 'network.latency', did you mean"),
+        ("network.latency_ns 1500", "network.latency_ns", "line 14: network.latency_ns: '' is no number"),
+        ("network.latency_ns 1500", "network.latency_ns 1500 ns", "'1500 ns' is no number"),
+        ("network.latency_ns 1500", "network.latency_ns -1", "'-1' is no number from 0 on"),
+        ("network.latency_ns 1500", "network.latency_ns nan", "'nan' is no number"),
+        ("network.latency_ns 1500", "network.latency_ns inf", "'inf' is no number"),
+        ("network.latency_ns 1500\n", "", "after line 21: 'network.latency_ns' is missing"),
+        ("network.latency_ns 1500", "in_place.latency_ns 1500", "line 14: 'in_place.latency_ns' stands there twice"),
+        ("in_place.strided 8:", "in_place.strided 8=", "line 4: in_place.strided: '8=0"),
+        ("in_place.strided 8:", "in_place.strided x:", "line 4: in_place.strided: 'x' is no number"),
+    ],
+)
+def test_a_wrong_line_is_named(old: str, new: str, said: str) -> None:
+    """And the file, and what to do?"""
+    assert old in TEXT
+    with pytest.raises(UsageError) as caught:
+        written(TEXT.replace(old, new), "my/costs")
+    assert str(caught.value).startswith("my/costs, ") and said in str(caught.value)
+    assert "nearfield halo --costs PROFILE" in str(caught.value)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, 400, TEXT.index("origin") - 1, TEXT.index("origin") + 3])
+def test_a_file_that_was_cut_short_is_refused(kept: int) -> None:
+    """Wherever its end is?"""
+    with pytest.raises(UsageError):
+        written(TEXT[:kept], "costs")
+
+
+def test_remarks_and_order_do_not_matter() -> None:
+    """Lines of a person's, empty ones, and any order: the same costs?"""
+    mixed = "# mine\n\n" + "\n".join(reversed(TEXT.splitlines())) + "\r\n"
+    assert text_of(written(mixed, "costs")) == TEXT
+
+
+def test_command_prints_a_profiles_costs() -> None:
+    """Does `nearfield halo --costs` print such a file, and nothing else, and say apart what the profile lacks?"""
+    app = typer.Typer()
+    app.command()(command)
+    done = CliRunner().invoke(app, ["--costs", str(QUIET)], catch_exceptions=False)
+    assert written(done.stdout, "costs").origin == measured(load(QUIET)).origin
+    assert "no stable strides" in done.stderr and "no stable strides" not in done.stdout
