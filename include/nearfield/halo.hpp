@@ -86,16 +86,21 @@ class HaloWidths {
   std::array<std::array<int, 2>, 3> widths{};
 };
 
-/// One answer for all dimensions, or one per dimension.
+/// One answer for all dimensions and sides, or per dimension one answer or {low, high}.
 class Periodic {
  public:
+  struct Sides {
+    Sides(bool both = false) : Sides(both, both) {}
+    Sides(bool low, bool high) : low(low), high(high) {}
+    bool low, high;
+  };
   Periodic(bool all = false) : sides{all, all, all} {}
-  Periodic(std::initializer_list<bool> each) {
+  Periodic(std::initializer_list<Sides> each) {
     std::size_t d = 0;
-    for (const bool one : each)
+    for (const auto& one : each)
       if (d < 3) sides[d++] = one;
   }
-  std::array<bool, 3> sides{};
+  std::array<Sides, 3> sides;
 };
 
 struct GridOptions {
@@ -249,10 +254,9 @@ class Grid {
     for (std::size_t d = 0; d < options.extents.size() && d < 3; ++d) {
       plain.extents[d] = options.extents[d];
       plain.dims[d] = options.dims[d];
-      for (std::size_t side = 0; side < 2; ++side) {
-        plain.halo[d][side] = halo_[d][side];
-        plain.periodic[d][side] = options.periodic.sides[d];
-      }
+      for (std::size_t side = 0; side < 2; ++side) plain.halo[d][side] = halo_[d][side];
+      plain.periodic[d][0] = options.periodic.sides[d].low;
+      plain.periodic[d][1] = options.periodic.sides[d].high;
     }
     plain.corners = options.corners;
     plain.reorder = options.reorder;

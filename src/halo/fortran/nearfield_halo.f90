@@ -169,14 +169,14 @@ module nearfield_halo
 contains
 
   !> Collective. comm: an integer handle. extents: of the whole grid, their number is that of dimensions. halo: one
-  !> width for all sides, or halos(side, dimension). ranks: per dimension, 0 for those to be chosen. costs: a file that
-  !> `nearfield halo --costs` wrote.
-  subroutine grid_create(self, comm, extents, halo, halos, periodic, corners, ranks, reorder, protocol, limit_s, &
-                         costs, stat, errmsg)
+  !> width for all sides, or halos(side, dimension). periodic: per dimension, or periodics(side, dimension). ranks: per
+  !> dimension, 0 for those to be chosen. costs: a file that `nearfield halo --costs` wrote.
+  subroutine grid_create(self, comm, extents, halo, halos, periodic, periodics, corners, ranks, reorder, protocol, &
+                         limit_s, costs, stat, errmsg)
     class(grid), intent(inout) :: self
     integer, intent(in) :: comm, extents(:)
     integer, intent(in), optional :: halo, halos(:, :), ranks(:)
-    logical, intent(in), optional :: periodic(:), corners, reorder
+    logical, intent(in), optional :: periodic(:), periodics(:, :), corners, reorder
     character(*), intent(in), optional :: protocol, costs
     real(real64), intent(in), optional :: limit_s
     integer, intent(out), optional :: stat
@@ -186,8 +186,8 @@ contains
     integer :: n, code
 
     n = size(extents)
-    if (wrong_sizes(n, halos, periodic, ranks)) then
-      call conclude(nf_argument, stat, errmsg, "extents, halos, periodic and ranks must be of the same 1 to 3 dimensions")
+    if (wrong_sizes(n, halos, periodic, periodics, ranks)) then
+      call conclude(nf_argument, stat, errmsg, "extents, halos, periodic(s) and ranks must be of the same 1 to 3 dimensions")
       return
     end if
     options = nf_grid_defaults()
@@ -199,6 +199,7 @@ contains
     options%extents(:n) = extents(n:1:-1)
     options%halo(:, :n) = self%halo(:, n:1:-1)
     if (present(periodic)) options%periodic(:, :n) = spread(merge(1, 0, periodic(n:1:-1)), 1, 2)
+    if (present(periodics)) options%periodic(:, :n) = merge(1, 0, periodics(:, n:1:-1))
     if (present(ranks)) options%dims(:n) = ranks(n:1:-1)
     if (present(corners)) options%corners = merge(1, 0, corners)
     if (present(reorder)) options%reorder = merge(1, 0, reorder)
@@ -215,13 +216,14 @@ contains
     call conclude(code, stat, errmsg)
   end subroutine grid_create
 
-  pure logical function wrong_sizes(n, halos, periodic, ranks)
+  pure logical function wrong_sizes(n, halos, periodic, periodics, ranks)
     integer, intent(in) :: n
     integer, intent(in), optional :: halos(:, :), ranks(:)
-    logical, intent(in), optional :: periodic(:)
+    logical, intent(in), optional :: periodic(:), periodics(:, :)
     wrong_sizes = n < 1 .or. n > 3
     if (present(halos)) wrong_sizes = wrong_sizes .or. any(shape(halos) /= [2, n])
     if (present(periodic)) wrong_sizes = wrong_sizes .or. size(periodic) /= n
+    if (present(periodics)) wrong_sizes = wrong_sizes .or. any(shape(periodics) /= [2, n])
     if (present(ranks)) wrong_sizes = wrong_sizes .or. size(ranks) /= n
   end function wrong_sizes
 
