@@ -84,6 +84,23 @@ def test_ghost_cells_are_right_between_two_hosts(installation: Installation, che
     assert done.returncode == 0 and "ok" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
 
 
+def test_corners_that_ranks_share_are_right_between_nodes(
+    installation: Installation, folder: Path, request: pytest.FixtureRequest
+) -> None:
+    """2 x 2 ranks on two nodes, a box stencil: the ranks of a node share ghost cells that both receive from the other
+    node. Is every own and every ghost cell of every step as on one rank?"""
+    program = [str(built(installation, "halo_serial", folder))]
+    if installation.family == "mpich":
+        done = mpi.run(installation, program, 4, oversubscribe=True, timeout_s=90, env={"MPIR_CVAR_NUM_CLIQUES": "2"})
+        assert done.exit_code == 0 and done.stdout == "ok\n", done.stdout[-2000:] + done.stderr[-2000:]
+        return
+    nodes: TwoNodes = request.getfixturevalue("nodes")
+    command, env = launch_command(installation, program, 4, hosts=[(node, 2) for node in NODES], oversubscribe=True)
+    there = nodes.on(NODES[0], command)
+    ended = subprocess.run(there, env={**env, **nodes.env}, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0 and ended.stdout == "ok\n", ended.stdout[-2000:] + ended.stderr[-2000:]
+
+
 def test_neighbours_are_read_in_place(installation: Installation, faults: Path) -> None:
     """Does a rank find its neighbour's cells where its own ghost cells would be, and does the grid say so, and on what
     pages?"""
