@@ -9,6 +9,9 @@ rows    S1's five-point stencil in rows: at most 10 % of MPI_Sendrecv's time up 
         above; and at least 40 % less than one copy
 faces   3-D halos: at most half of the best MPI way's time up to 128^3 cells; up to 64 KiB at most 1.5 times what raw
         shared memory and one flag take
+vectorised
+        the examples' loops, told that nothing overlaps, against the same untold and not vectorised (S1.2), by the
+        length of a row: never slower than untold
 pages   a sweep over a field against private memory: within 5 % at 30 sizes, and as few page faults
 python  what a call costs more than in C++: at most 1.5 us; and GHEX in the same process, if it is installed: at least 5
         times as much
@@ -39,6 +42,7 @@ FLAGS = ["-std=c++20", "-O3", "-march=native", "-fopenmp-simd", "-ffast-math", "
 MPI_WAYS = ("sendrecv", "persistent", "neighborhood")
 KIB = 1024
 NEAR_NS = 100.0
+NO_SLOWER = 1.02
 Ratio = tuple[float, float, float]
 
 
@@ -53,25 +57,31 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     return {"met": None if None in known else all(known), "results": results}
 
 
-def lines_of(inst: Installation, cpus: tuple[int, int], program: str, *arguments: object) -> list[dict[str, Any]]:
-    """Builds a program of bench/halo for this MPI, runs it, and returns the lines it printed."""
+def lines_of(
+    inst: Installation,
+    cpus: tuple[int, int],
+    program: str,
+    *arguments: object,
+    flags: list[str] = FLAGS,
+    parts: dict[str, list[str]] | None = None,
+) -> list[dict[str, Any]]:
+    """Builds a program of bench/halo for this MPI, runs it, and returns the lines it printed. `parts`: what else it
+    consists of, each a file of bench/halo with flags of its own, by any name."""
     library = mpi.program(inst, mpi.HALO, progress=lambda text: console.print(text, style="dim"))
     with tempfile.TemporaryDirectory(prefix="nearfield-bench-") as folder:
         built = Path(folder) / program
-        command = [
-            str(inst.compiler),
-            *FLAGS,
-            f"-I{INCLUDE}",
-            f"-I{HERE}",
-            str(HERE / f"{program}.cpp"),
-            "-o",
-            str(built),
-        ]
-        command += [str(library), f"-Wl,-rpath,{library.parent}"]
+        compiler = [str(inst.compiler), *flags, f"-I{INCLUDE}", f"-I{HERE}"]
+        objects = [str(Path(folder) / f"{name}.o") for name in parts or {}]
+        commands = [[*compiler, "-c", *own, "-o", to] for to, own in zip(objects, (parts or {}).values(), strict=True)]
+        commands += [
+            [*compiler, str(HERE / f"{program}.cpp"), *objects, "-o", str(built), str(library),
+             f"-Wl,-rpath,{library.parent}"]
+        ]  # fmt: skip
         env = {**os.environ, **inst.env, **compiler_environment(inst)}
-        done = subprocess.run(command, env=env, capture_output=True, text=True)
-        if done.returncode:
-            raise MeasurementError(f"{program}.cpp cannot be built: {done.stderr[-2000:]}")
+        for command in commands:
+            done = subprocess.run(command, env=env, capture_output=True, text=True)
+            if done.returncode:
+                raise MeasurementError(f"{program}.cpp cannot be built: {done.stderr[-2000:]}")
         return launched(inst, cpus, [str(built), *map(str, arguments)])
 
 
@@ -189,6 +199,31 @@ def faces(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, A
     return {"met": together("half of the best MPI way, 1.5 times the floor", judgements), "lines": lines}
 
 
+def vectorised(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
+    kernels = ("5 points", "7 points", "27 points")
+    table = new_table(
+        f"{inst.name}: sweeps over 16384 cells, told that nothing overlaps, of those untold and of scalar ones",
+        "row", ", ".join(f"{kernel} us, of untold, of scalar" for kernel in kernels),
+    )  # fmt: skip
+    # None of the flags that have the compiler assume what only a person can know.
+    flags = [flag for flag in FLAGS if flag not in ("-fopenmp-simd", "-ffast-math")]
+    builds = {"told": [], "untold": ["-DNEARFIELD_RESTRICT="], "scalar": ["-fno-tree-vectorize"]}
+    parts = {name: [str(HERE / "loops.cpp"), f"-DLOOPS={name}", *own] for name, own in builds.items()}
+    judgements = []
+    lines = lines_of(inst, cpus, "vectorised", rounds, 8, 16, 64, 256, 1024, 4096, flags=flags, parts=parts)
+    for line in lines:
+        cells = []
+        for kernel in kernels:
+            told, untold, scalar = (line["ns"][f"{kernel} {build}"] for build in builds)
+            of_untold, of_scalar = ratio(told, untold), ratio(told, scalar)
+            name = f"{kernel}, {line['row_cells']:.0f} cells"
+            judgements += [(f"{name} {shown(of_untold)}", judged(of_untold, NO_SLOWER))]
+            cells += [f"{statistics.median(told) / 1e3:.2f}", shown(of_untold), shown(of_scalar)]
+        table.add_row(f"{line['row_cells']:.0f}", *cells)
+    console.print(table)
+    return {"met": together("never slower for being told", judgements), "lines": lines}
+
+
 def pages(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
     sizes = [round(512 ** (i / 29), 2) for i in range(30)]
     lines = lines_of(inst, cpus, "pages", max(rounds // 2, 5), *sizes)
@@ -228,7 +263,7 @@ def python(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, 
     return {"met": together("from Python", judgements), "lines": lines}
 
 
-PARTS = {"rows": rows, "faces": faces, "pages": pages, "python": python}
+PARTS = {"rows": rows, "faces": faces, "vectorised": vectorised, "pages": pages, "python": python}
 
 if __name__ == "__main__":
     arguments = parser(__doc__)
