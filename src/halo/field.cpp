@@ -89,4 +89,33 @@ Field::Field(const Node& node, const Layout& layout, const Placement& placement,
   cells_.mine = cells_.of_local[static_cast<std::size_t>(node.local_rank)];
 }
 
+double Field::share_of_unshared_pages(const Node& node, const Layout& layout, const Placement& placement) const {
+  constexpr int nobody = -1, several = -2;
+  const auto page = memory_->page_bytes();
+  std::vector<int> owners(memory_->bytes() / page + 1, nobody);
+  for (int local = 0; local < node.local_size; ++local) {
+    const auto& array = cells_.of_local[static_cast<std::size_t>(local)];
+    const auto rank = static_cast<std::size_t>(node.rank_of[static_cast<std::size_t>(local)]);
+    const Box own = layout.own(placement.place_of[rank]);
+    if (own.empty()) continue;
+    const auto whole = [&](int d) {
+      return own.lo[d] - layout.halo[d][0] == array.box.lo[d] && own.hi[d] + layout.halo[d][1] == array.box.hi[d];
+    };
+    // What of its cells has nobody else's in between: all of them, or each plane, or each row.
+    const Index planes = whole(1) && whole(2) ? own.extents()[0] : 1, rows = whole(2) ? own.extents()[1] : 1;
+    for (Index i = own.lo[0]; i < own.hi[0]; i += planes)
+      for (Index j = own.lo[1]; j < own.hi[1]; j += rows) {
+        const auto first = array.at({i, j, own.lo[2]}).first - memory_->data();
+        const auto last = array.at({i + planes - 1, j + rows - 1, own.hi[2] - 1}).first - memory_->data();
+        const auto end = (static_cast<std::size_t>(last) + array.cell_bytes - 1) / page;
+        for (auto p = static_cast<std::size_t>(first) / page; p <= end; ++p)
+          owners[p] = owners[p] == nobody || owners[p] == local ? local : several;
+      }
+  }
+  const auto none = std::count(owners.begin(), owners.end(), nobody);
+  const auto shared = std::count(owners.begin(), owners.end(), several);
+  const auto used = static_cast<double>(owners.size()) - static_cast<double>(none);
+  return used > 0 ? 1 - static_cast<double>(shared) / used : 1;
+}
+
 }  // namespace nearfield::halo

@@ -27,6 +27,8 @@ class Field {
   const Cells& cells() const { return cells_; }
   bool in_place() const { return in_place_; }
   const Segment& memory() const { return *memory_; }
+  /// Share of the node's pages with cells of this field that hold cells of one rank only.
+  double share_of_unshared_pages(const Node& node, const Layout& layout, const Placement& placement) const;
 
  private:
   Cells cells_;

@@ -408,9 +408,11 @@ std::string Grid::explain() const {
   for (const auto& field : fields_) {
     text << "field " << number++ << (field->in_place() ? ": one array with its neighbours" : ": ghost cells of its own")
          << ", " << field->memory().explain();
-    char huge[64];
-    std::snprintf(huge, sizeof huge, "; mapped by huge pages here: %.1f MiB\n",
-                  static_cast<double>(field->memory().huge_bytes()) / (1 << 20));
+    char huge[128];
+    std::snprintf(huge, sizeof huge,
+                  "; mapped by huge pages here: %.1f MiB; %.0f %% of its pages are one rank's alone\n",
+                  static_cast<double>(field->memory().huge_bytes()) / (1 << 20),
+                  100 * field->share_of_unshared_pages(*node_, layout_, placement_));
     text << huge;
   }
   for (const auto& known : exchanges_)

@@ -149,6 +149,7 @@ bool Segment::try_hugetlb(const Node& node) {
   }
   kind_ = "hugetlb memory";
   pages_ = "huge pages that were reserved";
+  page_bytes_ = huge;
   return true;
 }
 
@@ -243,9 +244,11 @@ bool Segment::map(int file) {
   return true;
 }
 
+// A border moves to the nearest edge of a page.
 std::pair<std::size_t, std::size_t> Segment::own_pages(std::size_t begin, std::size_t end) const {
   const std::size_t page = bytes_ >= huge ? huge : 4096;
-  return {round_up(begin, page), end == bytes_ ? mapped_ : round_up(end, page)};
+  const auto edge = [&](std::size_t border) { return border == bytes_ ? mapped_ : (border + page / 2) / page * page; };
+  return {edge(begin), edge(end)};
 }
 
 // First touch of pages that are certain to be there.
@@ -254,7 +257,7 @@ void Segment::claim_mapped(std::size_t begin, std::size_t end) {
   if (last > first) madvise(data_ + first, last - first, MADV_POPULATE_WRITE);  // it may refuse: then at first use
 }
 
-// Each rank takes the pages that begin in its part. A huge page is collapsed from the first of its small ones, which
+// Each rank takes its pages, all at the same time. A huge page is collapsed from the first of its small ones, which
 // no setting of the system forbids (Linux 6.1); each by one rank, since two at once disturb each other.
 void Segment::claim(const Node& node, std::size_t begin, std::size_t end) {
   const std::size_t page = bytes_ >= huge ? huge : 4096;
@@ -285,6 +288,7 @@ void Segment::claim(const Node& node, std::size_t begin, std::size_t end) {
   claim_mapped(begin, end);
   unsigned long total = collapsed;
   MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_UNSIGNED_LONG, MPI_SUM, node.local);
+  page_bytes_ = total || transparent_huge_pages() ? page : 4096;
   if (page != huge)
     pages_ = "4 KiB pages, as it is smaller than a huge one";
   else if (total == mapped_)

@@ -1,6 +1,7 @@
 // Memory that the ranks of a node share, on huge pages where that can be had (S1, section IV.C). Each rank's part is
-// first touched by that rank, so it lies in that rank's NUMA node. Nothing of it has a name in the file system beyond
-// its creation, so nothing is left when processes are killed.
+// first touched by that rank, before anybody else does, so it lies in that rank's NUMA node. A page across the border
+// of two parts goes to the rank that has more of it. Nothing of it has a name in the file system beyond its creation,
+// so nothing is left when processes are killed.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +31,8 @@ class Segment {
   std::size_t bytes() const { return bytes_; }
   /// "64.0 MiB in a memfd, huge pages (collapsed)": what the memory is, and why it is not better.
   std::string explain() const;
+  /// Of what it was made of; where transparent huge pages may come, of those.
+  std::size_t page_bytes() const { return page_bytes_; }
   /// Bytes that huge pages map in this process, as the kernel says.
   std::size_t huge_bytes() const;
 
@@ -46,7 +49,7 @@ class Segment {
   void allocate_window(const Node& node, std::size_t begin, std::size_t end);
 
   std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0, mapped_ = 0;
+  std::size_t bytes_ = 0, mapped_ = 0, page_bytes_ = 4096;
   int file_ = -1;
   MPI_Win window_ = MPI_WIN_NULL;
   std::string kind_, pages_;

@@ -2,6 +2,7 @@
 //   late    rank 1 stays away longer than the limit        die     rank 1 kills itself
 //   hold    all wait to be killed, "ready" once they have   huge    a field larger than any memory
 //   order   start twice                                     early   a neighbour's cell between start and finish
+//   touch   says which pages at the borders of parts their ranks have touched
 //   write   a field of 64 MiB is made, filled, read        explain prints what the grid says of itself
 //   arrays  prints how arrays of 8 KiB rows are exchanged, and what the grid says of itself
 #define NEARFIELD_HALO_CHECK
@@ -17,6 +18,32 @@
 
 #include "nearfield/halo.hpp"
 
+// Whether this process has a page, of 4 KiB, mapped.
+bool has(const void* address) {
+  std::FILE* map = std::fopen("/proc/self/pagemap", "rb");
+  std::uint64_t entry = 0;
+  std::fseek(map, static_cast<long>(reinterpret_cast<std::uintptr_t>(address) / 4096 * 8), SEEK_SET);
+  if (std::fread(&entry, sizeof entry, 1, map) != 1) entry = 0;
+  std::fclose(map);
+  return entry >> 63;
+}
+
+// Fields on small pages, cut into slabs at many places of a page: who has the page across the border, before any use?
+// A line for each case: border, the bytes of that page before it, and whether each of the two ranks has it.
+void touch(int rank) {
+  for (int rows = 20; rows < 60; rows += 2) {
+    nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {rows, 100}, .dims = {2, 1}});
+    const auto field = grid.field<double>();
+    const auto cells = field.view<2>();
+    const auto* border = cells.row(rank == 0 ? cells.extent(0) : 0);
+    int had[2] = {has(border), 0};
+    MPI_Gather(rank ? had : MPI_IN_PLACE, 1, MPI_INT, had, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+      std::printf("border %d %d %d\n", static_cast<int>(reinterpret_cast<std::uintptr_t>(border) % 4096), had[0],
+                  had[1]);
+  }
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const std::string what = argc > 1 ? argv[1] : "explain";
@@ -26,6 +53,11 @@ int main(int argc, char** argv) {
   int result = 0;
   if (rank != 0) unsetenv("NEARFIELD_HALO_COSTS");  // what rank 0 is told holds for all
   try {
+    if (what == "touch") {
+      touch(rank);
+      MPI_Finalize();
+      return 0;
+    }
     nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {rows, 1024},
                                           .dims = {0, 1},
                                           .protocol = argc > 2 ? argv[2] : "auto",

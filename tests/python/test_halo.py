@@ -111,8 +111,20 @@ def test_neighbours_are_read_in_place(installation: Installation, faults: Path) 
         r"8\.\d MiB in .*, (huge pages.*|4 KiB pages: .*); mapped by huge pages here: ([\d.]+) MiB", done.stdout
     )
     assert pages, done.stdout
+    alone = int(re.search(r"; (\d+) % of its pages are one rank's alone", done.stdout)[1])  # type: ignore[index]
+    assert alone == 80 if float(pages[2]) > 4 else 99 <= alone <= 100, done.stdout
     if "huge pages (collapsed)" in pages[1]:
         assert float(pages[2]) > 4, done.stdout
+
+
+def test_pages_across_a_border_are_touched_by_who_has_more_of_them(installation: Installation, faults: Path) -> None:
+    """First touch decides the NUMA node. Two ranks, borders at many places of a page: has the rank with the larger
+    share of that page touched it, and the other one not?"""
+    said = mpi.run(installation, [str(faults), "touch"], 2, timeout_s=60).stdout
+    cases = [tuple(map(int, line.split()[1:])) for line in said.splitlines() if line.startswith("border ")]
+    clear = [case for case in cases if abs(case[0] - 2048) > 256]  # a part begins a little before its first cell
+    assert {before > 2048 for before, _, _ in clear} == {True, False}, said
+    assert all((first, second) == ((1, 0) if before > 2048 else (0, 1)) for before, first, second in clear), said
 
 
 def arrays_go(inst: Installation, faults: Path, costs: Path) -> str:
