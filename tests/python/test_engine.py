@@ -51,6 +51,25 @@ def test_every_scenario_measures(installation: Installation, tmp_path: Path) -> 
             assert min(values) > 0, line
 
 
+def test_a_field_lies_on_huge_pages_from_its_first_touch(installations: list[Installation], tmp_path: Path) -> None:
+    """Memory made as the halo library makes it: is all of it on huge pages, and are there few page faults? Or does the
+    engine say why not?"""
+    size = 4 << 20
+    finished, lines = run_plan(installations[0], write_plan(tmp_path, ["pages"], 2, sizes=str(size)), 2)
+    assert finished.exit_code == 0, finished.stderr
+    values = {
+        line["metric"]: [value for value in line["samples"] if value is not None]
+        for line in of_type(lines, "samples")
+        if line["parameters"].get("memory") == "field"
+    }
+    if not values:
+        reasons = [line for line in of_type(lines, "missing") if line["parameters"].get("memory") == "field"]
+        assert reasons, lines
+        pytest.skip(reasons[0]["reason"])
+    assert set(values["huge_bytes"]) == {size}
+    assert max(values["first_touch_faults"]) < 64 and max(values["traverse_faults"]) < 8
+
+
 @pytest.mark.parametrize("ranks", [4])
 def test_more_ranks_than_cores(installation: Installation, tmp_path: Path, ranks: int) -> None:
     """Do scenarios of many ranks work oversubscribed (function only: ranks yield)?"""

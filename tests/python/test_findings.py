@@ -251,6 +251,19 @@ def test_pages_per_mib_and_the_gain_of_huge_ones() -> None:
     assert "now 'never'" in finding.action
 
 
+def test_a_field_is_compared_with_private_memory_on_huge_pages() -> None:
+    """S1.4: of first touch and of reading again, is what the halo library's memory costs told?"""
+    again = [
+        row("pages", "traverse", time, size_bytes=4 * MIB, memory=memory)
+        for memory, time in (("field", 3e6), ("private-huge", 1e6))
+    ]
+    made = profile([*paged("field", 8, 4e6), *paged("private-huge", 8, 4e6), *again])
+    assert "a field of the halo library 2 page faults and 1.00 ms" in of("pages", made, "Fresh").text
+    finding = of("pages", made, "Reading")
+    assert finding.numbers["field_over_private-huge"] == pytest.approx(3)
+    assert "Reading a field of the halo library again takes 3.0x as long as private memory" in finding.text
+
+
 def test_why_there_are_no_huge_pages_is_told() -> None:
     missing = row("pages", "first_touch", None, size_bytes=4 * MIB, memory="window-huge", note="needs Linux 6.1")
     assert "needs Linux 6.1" in of("pages", profile([*paged("window", 1024, 4e6), missing])).text

@@ -134,6 +134,15 @@ def test_the_floor_is_in_every_bandwidth_plot_of_messages() -> None:
     assert trace(chart, "floor: a flag and one copy", show="time")["y"] == [pytest.approx(1024)]
 
 
+def test_a_field_of_the_halo_library_is_in_the_pages_plot() -> None:
+    """S1.4: beside private memory, for first touch, reading again and page faults?"""
+    case = {"size_bytes": 1 << 20, "memory": "field"}
+    metrics = (("first_touch", "ns"), ("traverse", "ns"), ("first_touch_faults", "count"))
+    chart = charts_of(render(profile([row("pages", metric, 100, unit, **case) for metric, unit in metrics])))["pages"]
+    for show in ("first touch", "reading again", "page faults"):
+        assert trace(chart, "a field of the halo library", show=show)["y"] == [pytest.approx(100)]
+
+
 def test_unstable_points_are_hollow_and_refuted_ones_have_a_dot() -> None:
     rows = [
         message(8, 500, "invalid", verdict="verified"),

@@ -1,7 +1,10 @@
 // S1, section on page faults (S1.3, S1.4): what memory costs when it is first touched and when it is read again,
 // private or in an MPI shared window, with base pages or huge ones. Every repetition has fresh memory, each rank
 // touches and reads its own part. Huge pages under a window, without root: an aligned second mapping of the window,
-// one touch in each huge page by its owner, then MADV_COLLAPSE, ranks in turns (two at once get EAGAIN).
+// one touch in each huge page by its owner, then MADV_COLLAPSE, ranks in turns (two at once get EAGAIN). And memory as
+// the halo library makes fields of it: a memfd, aligned, reserved and collapsed by its owner. Here each rank has one of
+// its own, so it is left out that neighbours map it too: they touch nothing of it first.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -20,6 +23,9 @@
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
 #endif
 
 namespace nearfield::probe {
@@ -78,8 +84,10 @@ std::int64_t huge_mapped(const std::byte* begin) {
   return kib * 1024;
 }
 
-enum class Memory { private_base, private_huge, window, window_huge };
-constexpr const char* names[] = {"private", "private-huge", "window", "window-huge"};
+enum class Memory { private_base, private_huge, window, window_huge, field };
+constexpr Memory memories[] = {Memory::private_base, Memory::private_huge, Memory::window, Memory::window_huge,
+                               Memory::field};
+constexpr const char* names[] = {"private", "private-huge", "window", "window-huge", "field"};
 
 class Pages final : public Scenario {
  public:
@@ -88,13 +96,15 @@ class Pages final : public Scenario {
     if (ctx.plan.tier == "quick") sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20};
     if (ctx.plan.tier == "full") sizes.push_back(64 << 20);
     if (!ctx.plan.sizes.empty()) sizes = ctx.plan.sizes;
-    const std::string window_huge_problem = try_window_huge();
+    const std::string window_huge_problem = try_window_huge(), field_problem = try_field();
     for (const auto size : sizes)
-      for (const auto memory : {Memory::private_base, Memory::private_huge, Memory::window, Memory::window_huge}) {
+      for (const auto memory : memories) {
         if (memory == Memory::window && !ctx.start_line->shared_memory()) {
           note_missing(size, memory, "the ranks are on different nodes");
         } else if (memory == Memory::window_huge && !window_huge_problem.empty()) {
           note_missing(size, memory, window_huge_problem);
+        } else if (memory == Memory::field && !field_problem.empty()) {
+          note_missing(size, memory, field_problem);
         } else {
           cases_.push_back({size, memory});
         }
@@ -121,12 +131,13 @@ class Pages final : public Scenario {
     obtain();
   }
 
-  // Faults are counted around the clock reads, so that asking for them is not timed. For a window with huge pages
-  // the first touch includes making them huge.
+  // Faults are counted around the clock reads, so that asking for them is not timed. For a window with huge pages, and
+  // for a field, the first touch includes making them huge.
   void body(std::span<double> values) override {
     const std::int64_t faults0 = page_faults();
     const Ticks start = now();
     if (memory_ == Memory::window_huge) make_huge();
+    if (memory_ == Memory::field) claim();
     write_words(seed_);
     const Ticks touched = now();
     const std::int64_t faults1 = page_faults();
@@ -177,6 +188,8 @@ class Pages final : public Scenario {
       void* base = nullptr;
       MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, ctx_.timed, &base, &window_);
       part_ = {static_cast<std::byte*>(base), bytes_};
+    } else if (memory_ == Memory::field) {
+      map_file(bytes);
     } else {
       mapped_bytes_ = bytes + huge;
       mapped_ = static_cast<std::byte*>(
@@ -189,7 +202,38 @@ class Pages final : public Scenario {
   void release() {
     if (mapped_) munmap(mapped_, mapped_bytes_);
     mapped_ = nullptr;
+    if (file_ >= 0) close(file_);
+    file_ = -1;
     if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
+  }
+
+  // Leaves part_ empty if the kernel gives no such file.
+  void map_file(std::size_t bytes) {
+    part_ = {};
+    file_ = memfd_create("nearfield", MFD_CLOEXEC);
+    if (file_ < 0 || ftruncate(file_, static_cast<off_t>(bytes)) != 0) return;
+    mapped_bytes_ = bytes + huge;
+    mapped_ = static_cast<std::byte*>(
+        mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    void* at = mmap(align_up(mapped_, huge), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, 0);
+    if (at != MAP_FAILED) part_ = {static_cast<std::byte*>(at), bytes_};
+  }
+
+  // What makes a field's memory this rank's: each huge page is reserved, touched at its beginning and collapsed; then
+  // all are mapped at once. Returns errno of the first failure, or 0.
+  int claim() {
+    int error = bytes_ < huge ? posix_fallocate(file_, 0, static_cast<off_t>(bytes_)) : 0;
+    for (std::size_t at = 0; bytes_ >= huge && at < bytes_ && error == 0; at += huge) {
+      error = posix_fallocate(file_, static_cast<off_t>(at), 4096);
+      if (error) break;
+      *static_cast<volatile std::byte*>(part_.data() + at) = std::byte{0};
+      for (int attempt = 0; attempt < 5; ++attempt) {
+        error = madvise(part_.data() + at, huge, MADV_COLLAPSE) == 0 ? 0 : errno;
+        if (error != EAGAIN) break;
+      }
+    }
+    if (error == 0) madvise(part_.data(), part_.size(), MADV_POPULATE_WRITE);
+    return error;
   }
 
   // Maps the whole window a second time where address and file offset agree modulo the huge page size, and
@@ -245,6 +289,19 @@ class Pages final : public Scenario {
     return huge_enough ? "" : "the kernel did not map the window with huge pages";
   }
 
+  // Why a field's memory cannot be had on huge pages here; the same answer on all ranks.
+  std::string try_field() {
+    memory_ = Memory::field;
+    bytes_ = 4 * huge;
+    obtain();
+    int error = part_.empty() ? ENOSYS : claim();
+    release();
+    MPI_Allreduce(MPI_IN_PLACE, &error, 1, MPI_INT, MPI_MAX, ctx_.timed);
+    if (error == 0) return "";
+    return std::string("MADV_COLLAPSE of a memfd: ") + std::strerror(error) +
+           (error == EINVAL ? " (needs Linux 6.1 or newer)" : "");
+  }
+
   void write_words(unsigned seed) {
     auto* words = reinterpret_cast<std::uint64_t*>(part_.data());
     for (std::size_t i = 0; i < part_.size() / 8; ++i) words[i] = i * seed + static_cast<std::uint64_t>(ctx_.rank);
@@ -256,6 +313,7 @@ class Pages final : public Scenario {
   Memory memory_ = Memory::private_base;
   std::size_t bytes_ = 0, mapped_bytes_ = 0;
   std::byte* mapped_ = nullptr;
+  int file_ = -1;
   MPI_Win window_ = MPI_WIN_NULL;
   std::span<std::byte> part_;
   std::uint64_t sum_ = 0;
@@ -267,11 +325,14 @@ class Pages final : public Scenario {
 extern const Spec pages_spec;
 const Spec pages_spec{
     "pages",
-    "First touch and re-reading of private memory and shared windows, base and huge pages: time and page faults",
+    "First touch and re-reading of private memory, shared windows and fields, base and huge pages: time and page "
+    "faults",
     Ranks::all,
     2.0,
     {{"size_bytes", "each rank's part"},
-     {"memory", "private, private-huge (madvise), window (MPI_Win_allocate_shared) or window-huge (collapsed)"}},
+     {"memory",
+      "private, private-huge (madvise), window (MPI_Win_allocate_shared), window-huge (collapsed) or field "
+      "(as the halo library's)"}},
     {{"first_touch", "ns", Combine::slowest, "writing fresh memory for the first time"},
      {"traverse", "ns", Combine::slowest, "reading it again"},
      {"first_touch_faults", "count", Combine::slowest, "page faults of the first touch"},

@@ -16,6 +16,7 @@ NAMES = {
     "private-huge": "private memory with huge pages",
     "window": "a shared window",
     "window-huge": "a shared window with huge pages",
+    "field": "a field of the halo library",
 }
 MIB = 1 << 20
 _CLEAR = 1.05
@@ -58,13 +59,20 @@ def reading(profile: Profile) -> list[Finding]:
             size = max(found)
             parts.append(_reading_words(memory, found[size], size))
             numbers |= {f"window_over_{memory}": found[size].value, "bytes": size}
-    if not parts:
+    said = [f"Reading a shared window again takes {listed(parts)}."] if parts else []
+    if found := ratios(time["field"], time["private-huge"]):
+        size = max(found)
+        said.append(
+            f"Reading a field of the halo library again takes {_reading_words('private-huge', found[size], size)}."
+        )
+        numbers["field_over_private-huge"] = found[size].value
+    if not said:
         return []
     return [
         Finding(
             topic="pages",
             title="Reading memory again",
-            statement=f"Reading a shared window again takes {listed(parts)}.",
+            statement=" ".join(said),
             numbers=numbers,
             weight=1.1,
         )

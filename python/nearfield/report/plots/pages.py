@@ -1,4 +1,4 @@
-"""What fresh memory and reading it again cost: private or in a window, base or huge pages."""
+"""What fresh memory and reading it again cost: private, in a window, or as a field of the halo library."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def charts(profile: Profile) -> list[Chart]:
             figure = {"data": traces, "layout": layout(bytes_axis(sizes, "memory of each rank"), y)}
             variants.append(Variant({"show": show}, figure))
     caption = (
-        "Writing memory for the first time, and reading it again. For a window with huge pages the first touch "
-        "contains making its pages huge."
+        "Writing memory for the first time, and reading it again. For a window with huge pages, and for a field of the "
+        "halo library, the first touch contains making the pages huge."
     )
     return [Chart("pages", "First touch and reading again", caption, variants)] if variants else []
