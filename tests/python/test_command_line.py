@@ -36,6 +36,15 @@ def test_run_imports_no_more_than_it_needs() -> None:
     assert done.stdout.split() == ["started"], done.stdout + done.stderr
 
 
+def test_the_help_imports_no_verb() -> None:
+    """Is a list of verbs, also the one that the shell completes from, there before any of them is imported?"""
+    script = "import atexit, sys; atexit.register(lambda: print('nearfield.errors' in sys.modules, *sys.modules))"
+    command = [sys.executable, "-c", f"{script}\nfrom nearfield.cli import app; app()", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    imported = done.stdout.splitlines()[-1].split()
+    assert imported[0] == "True" and not {f"nearfield.cli.{verb}" for verb in VERBS} & set(imported)
+
+
 def test_every_verb_is_told_in_a_line() -> None:
     """Does the help list all verbs, in their order, each with the first words of what it says of itself?"""
     lines = [line.strip("│ ").split(maxsplit=1) for line in nearfield("--help").out.splitlines()]

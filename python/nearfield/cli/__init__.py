@@ -1,11 +1,13 @@
 """The command line: one module per verb, each exporting `command`; errors end in `main`."""
 
+import ast
 import importlib
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from nearfield.errors import NearfieldError
 
@@ -27,8 +29,8 @@ VERBS = (
 
 
 class Verbs(TyperGroup):
-    """Imports a verb when it is asked for: `nearfield run` comes before every mpirun, and must not wait for what others
-    need."""
+    """Imports a verb when it is run or completed: `nearfield run` comes before every mpirun, and must not wait for what
+    others need. In lists of verbs, each says what its docstring does, read from the source."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
@@ -36,11 +38,24 @@ class Verbs(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in VERBS and not self.commands[cmd_name]:
-            module = importlib.import_module(f"nearfield.cli.{cmd_name}")
-            verb = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
-            verb.command(name=cmd_name, context_settings=getattr(module, "CONTEXT", None))(module.command)
-            self.commands[cmd_name] = typer.main.get_command(verb)
+            self.commands[cmd_name] = TyperCommand(cmd_name, help=_summary(cmd_name))
         return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, found, rest = super().resolve_command(ctx, args)
+        if not found:  # the shell asks how to go on after what is no verb
+            return name, found, rest
+        module = importlib.import_module(f"nearfield.cli.{name}")
+        verb = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
+        verb.command(name=name, context_settings=getattr(module, "CONTEXT", None))(module.command)
+        return name, typer.main.get_command(verb), rest
+
+
+def _summary(verb: str) -> str:
+    """What its module's `command` says of itself."""
+    source = ast.parse(Path(__file__).with_name(f"{verb}.py").read_text())
+    [command] = [node for node in source.body if isinstance(node, ast.FunctionDef) and node.name == "command"]
+    return ast.get_docstring(command) or ""
 
 
 app = typer.Typer(
