@@ -4,7 +4,7 @@ it is from. Rates are in MB/s of 10^6 bytes and strides in doubles, as such stud
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
@@ -17,32 +17,30 @@ from nearfield.profile.words import suggestion
 _DOUBLE_BYTES = 8
 _REMEDY = "Mend that line; machines/t3e-900.toml of nearfield shows what a described machine must say."
 
-Source = Annotated[str, Field(min_length=1)]
-Kind = Literal["stated", "derived", "read-off"]
+
+class Sourced(Table):
+    """Numbers, how the study has them, and where."""
+
+    kind: Literal["stated", "derived", "read-off"] = "stated"
+    source: str = Field(min_length=1)
 
 
-class Quantity(Table):
+class Quantity(Sourced):
     value: float = Field(gt=0)
-    kind: Kind = "stated"
-    source: Source
 
 
-class Rate(Table):
+class Rate(Sourced):
     """Of messages whose doubles lie so far apart; of a bank: whose stride is a multiple of it."""
 
     doubles: PositiveInt
     mb_per_s: PositiveFloat
-    kind: Kind = "stated"
-    source: Source
 
 
-class Load(Table):
+class Load(Sourced):
     """How many times as long bytes take, in messages longer than this, when everybody communicates."""
 
     factor: float = Field(ge=1)
     beyond_bytes: int = Field(ge=0)
-    kind: Kind = "stated"
-    source: Source
 
 
 class Mode(Table):
