@@ -30,8 +30,8 @@ def costs_of(records: pl.DataFrame) -> tuple[Costs, list[str]]:
     """The costs, and sentences on what is not from these records."""
     costs, notes = default_costs(), []
     stable = records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col("verdict").ne_missing("refuted"))
-    near = [d for d in DISTANCES if not d.startswith("network") and _message(stable, d)]
-    far = sorted(d for d in stable["distance"].drop_nulls().unique() if d.startswith("network") and _message(stable, d))
+    near = [d for d in DISTANCES if _message(stable, d)]
+    far = [d for d in stable["distance"].drop_nulls().unique() if d.startswith("network") and _message(stable, d)]
     if near:
         costs.same_node = _link(stable, near[-1], costs.same_node, notes)
         costs.same_node = _loaded(stable, costs.same_node)
@@ -40,7 +40,8 @@ def costs_of(records: pl.DataFrame) -> tuple[Costs, list[str]]:
     else:
         notes.append("It has no stable messages inside a node: those are nearfield's default.")
     if far:
-        costs.network = _link(stable, far[-1], costs.network, notes)
+        farthest = max(far, key=lambda d: (len(d), d))  # network-10 is beyond network-9
+        costs.network = _link(stable, farthest, costs.network, notes)
     else:
         notes.append("It has no messages between nodes: those are nearfield's default, a guess at a 100 Gb/s network.")
     return costs, notes
