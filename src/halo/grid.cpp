@@ -183,8 +183,7 @@ void Grid::find_peers() {
     const int local = rank < 0 ? -1 : node_->local_of[static_cast<std::size_t>(rank)];
     if (local < 0 || local == node_->local_rank || peer_index_[static_cast<std::size_t>(local)] >= 0) return;
     peer_index_[static_cast<std::size_t>(local)] = static_cast<int>(peers_.size());
-    peers_.push_back({&board_.of(node_->local_rank, local), &board_.of(local, node_->local_rank)});
-    peer_locals_.push_back(local);
+    peers_.push_back({local, &board_.of(node_->local_rank, local), &board_.of(local, node_->local_rank)});
     const auto other = static_cast<std::size_t>(rank);
     if (spec_->in_place && placement_.island_of[other] == placement_.island_of[here]) ++neighbours_in_place_;
   };
@@ -340,20 +339,25 @@ void Grid::finish() {
 }
 
 void Grid::await_ready() {
-  for (std::size_t i = 0; i < peers_.size(); ++i)
-    await(peers_[i].theirs->ready, phase_, spins_, [&] { be_patient(peer_locals_[i], "started phase"); });
+  for (const auto& peer : peers_)
+    await(peer.theirs->ready, phase_, spins_, [&] { be_patient(peer.local, "started phase"); });
   waiting_since_ = 0;
 }
 
-void Grid::tell_taken(int local) {
-  auto& peer = peers_[static_cast<std::size_t>(peer_index_[static_cast<std::size_t>(local)])];
-  peer.mine->taken.store(++peer.told, std::memory_order_release);
-}
+Grid::Peer& Grid::peer(int rank) { return peers_[static_cast<std::size_t>(peer_index_[node_->index_here(rank)])]; }
 
-void Grid::wait_taken(int local) {
-  auto& peer = peers_[static_cast<std::size_t>(peer_index_[static_cast<std::size_t>(local)])];
-  await(peer.theirs->taken, ++peer.awaited, spins_, [&] { be_patient(local, "fetched cells of phase"); });
-  waiting_since_ = 0;
+void Grid::settle(const Move& move) {
+  for (const auto& message : move.messages)
+    if (message.from >= 0) {
+      auto& from = peer(message.from);
+      from.mine->taken.store(++from.told, std::memory_order_release);
+    }
+  for (const auto& message : move.messages)
+    if (message.to >= 0) {
+      auto& to = peer(message.to);
+      await(to.theirs->taken, ++to.awaited, spins_, [&] { be_patient(to.local, "fetched cells of phase"); });
+      waiting_since_ = 0;
+    }
 }
 
 // Yields; looks every 20 ms whether the neighbour still lives.

@@ -68,16 +68,17 @@ class Grid final : public Surroundings {
   void finish();
   bool under_way() const { return under_way_; }
 
-  void tell_taken(int local) override;
-  void wait_taken(int local) override;
+  void settle(const Move& move) override;
 
  private:
   struct Peer {
+    int local;
     Signal* mine;                         ///< to it
     Signal* theirs;                       ///< from it
     std::uint64_t told = 0, awaited = 0;  ///< of `taken`
   };
 
+  Peer& peer(int rank);
   void share_memory(MPI_Comm comm, const ProtocolSpec& spec);
   void find_peers();
   std::vector<Message> messages(const Widths& widths, bool in_place, bool add) const;
@@ -101,7 +102,6 @@ class Grid final : public Surroundings {
   std::unique_ptr<Segment> board_memory_;
   Board board_;
   std::vector<Peer> peers_;
-  std::vector<int> peer_locals_;
   std::vector<int> peer_index_;  ///< local rank -> index into peers_, or -1
   int neighbours_in_place_ = 0;
   std::uint64_t phase_ = 0;

@@ -28,6 +28,9 @@ class Node {
   std::vector<int> local_of;     ///< rank -> local rank, -1 on other nodes
   std::vector<int> rank_of;      ///< local rank -> rank
   std::vector<long> process_of;  ///< local rank -> process id
+
+  /// The local rank of one on this node.
+  std::size_t index_here(int rank) const { return static_cast<std::size_t>(local_of[static_cast<std::size_t>(rank)]); }
 };
 
 /// Collective over comm: throws on all ranks what the lowest one has to say that has a problem.

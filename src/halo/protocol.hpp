@@ -19,10 +19,9 @@ class Surroundings {
   virtual ~Surroundings() = default;
   virtual const Node& node() const = 0;
   virtual const planning::Costs& costs() const = 0;  ///< the same on all ranks
-  /// Tells a rank of the node that its cells have been fetched; waits until it has fetched this rank's. Throws when it
-  /// is lost or late.
-  virtual void tell_taken(int local) = 0;
-  virtual void wait_taken(int local) = 0;
+  /// For protocols that fetch, after it: tells the ranks of the node whose cells were fetched, then waits for those
+  /// that fetch this rank's. Throws when one is lost or late.
+  virtual void settle(const Move& move) = 0;
 };
 
 /// Called by every rank in the same order, for each phase: prepare(), then the grid tells the neighbours that this rank

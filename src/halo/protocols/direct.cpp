@@ -12,19 +12,13 @@ class Direct final : public Protocol {
   void finish() override {
     for (const auto& message : move_.messages)
       if (message.from >= 0) fetch(message);
-    if (move_.in_place) return;
-    for (const auto& message : move_.messages)
-      if (message.from >= 0) around_.tell_taken(local(message.from));
-    for (const auto& message : move_.messages)
-      if (message.to >= 0) around_.wait_taken(local(message.to));
+    if (!move_.in_place) around_.settle(move_);
   }
 
  private:
-  int local(int rank) const { return around_.node().local_of[static_cast<std::size_t>(rank)]; }
-
   void fetch(const Message& message) {
     for (const auto& field : move_.fields) {
-      const Array& theirs = field.of_local[static_cast<std::size_t>(local(message.from))];
+      const Array& theirs = field.of_local[around_.node().index_here(message.from)];
       for (const auto& strip : message.receive) {
         const Place to = field.mine.at(strip.mine.lo), from = theirs.at(strip.theirs.lo);
         if (move_.add)

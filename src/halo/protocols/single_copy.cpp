@@ -69,19 +69,14 @@ class SingleCopy final : public Protocol {
       for (const auto& batch : batches_[i]) read(move_.messages[i].from, batch);
       if (move_.add) scatter(buffers_[i].data(), move_.messages[i].receive, move_.fields, true);
     }
-    for (const auto& message : move_.messages)
-      if (message.from >= 0) around_.tell_taken(local(message.from));
-    for (const auto& message : move_.messages)
-      if (message.to >= 0) around_.wait_taken(local(message.to));
+    around_.settle(move_);
   }
 
  private:
-  int local(int rank) const { return around_.node().local_of[static_cast<std::size_t>(rank)]; }
-
   void list(std::size_t index, const Array& mine, const std::vector<Array>& arrays, std::size_t& used) {
     const auto& message = move_.messages[index];
     if (message.from < 0) return;
-    const Array& theirs = arrays[static_cast<std::size_t>(local(message.from))];
+    const Array& theirs = arrays[around_.node().index_here(message.from)];
     for (const auto& strip : message.receive) {
       const auto extents = strip.extents();
       Place here = mine.at(strip.mine.lo);
@@ -92,7 +87,8 @@ class SingleCopy final : public Protocol {
   }
 
   void read(int from, const Batch& batch) {
-    const auto process = static_cast<pid_t>(around_.node().process_of[static_cast<std::size_t>(local(from))]);
+    const Node& node = around_.node();
+    const auto process = static_cast<pid_t>(node.process_of[node.index_here(from)]);
     std::size_t wanted = 0;
     for (const auto& piece : batch.here) wanted += piece.iov_len;
     const auto done =
