@@ -144,6 +144,7 @@ int nf_grid_free(nf_grid** grid) {
 
 int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info) {
   return guarded([&] {
+    require(grid && info, "grid and info must not be null");
     const Grid& g = grid->grid;
     *info = {};
     info->dimensions = g.dimensions();
@@ -279,10 +280,13 @@ int nf_exchange_free(nf_exchange** exchange) {
 }
 
 int nf_exchange_start(nf_exchange* exchange) {
-  return guarded([&] { exchange->grid->grid.start(exchange->forward.get()); });
+  return guarded([&] {
+    require(exchange, "there is no exchange");
+    exchange->grid->grid.start(exchange->forward.get());
+  });
 }
 
-int nf_exchange_finish(nf_exchange* exchange) { return nf_finish(exchange->grid); }
+int nf_exchange_finish(nf_exchange* exchange) { return nf_finish(exchange ? exchange->grid : nullptr); }
 
 int nf_exchange_run(nf_exchange* exchange) {
   const int code = nf_exchange_start(exchange);
@@ -291,6 +295,7 @@ int nf_exchange_run(nf_exchange* exchange) {
 
 int nf_exchange_accumulate(nf_exchange* exchange) {
   return guarded([&] {
+    require(exchange, "there is no exchange");
     auto& grid = exchange->grid->grid;
     if (!exchange->reverse)
       exchange->reverse = grid.exchange_of(exchange->arrays, exchange->forward->spec().name, true);

@@ -53,7 +53,7 @@ struct ProtocolSpec {
   bool needs_arrays;  ///< of neighbours: moves fields of the library only
   /// Of one message inside a node; null: not chosen by itself.
   double (*cost_ns)(const MessageShape&, const planning::Costs&);
-  std::string (*problem)(const Node&);  ///< why it does not work here; collective over the node; null: it does
+  std::string (*problem)(const Node&);  ///< why it does not work here; collective over all ranks; null: it does
   std::unique_ptr<Protocol> (*make)(Surroundings&, Move);
 };
 

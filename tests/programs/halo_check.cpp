@@ -161,11 +161,9 @@ void run_arrays(const Case& c, const std::string& protocol) {
   std::vector<nf_array> arrays;
   std::int64_t lead = 0;
   for (int d = 0; d < 3; ++d) lead += p.halo[d][0] * strides[d];
-  const int shift = 3 - c.options.dimensions;
   for (auto& one : memory) {
     one.assign(static_cast<std::size_t>(strides[0] * (extents[0] + 1) + lead + 1), untouched);
     nf_array array{one.data() + lead, {}, NF_I64, 1};
-    (void)shift;
     for (int d = 0; d < c.options.dimensions; ++d) array.strides_bytes[d] = strides[d] * 8;
     arrays.push_back(array);
   }

@@ -119,7 +119,7 @@ std::string problem(const Node& node) {
   long read = 0;
   const iovec here{&read, sizeof read}, there{reinterpret_cast<void*>(addresses[next]), sizeof read};
   int refused = 0;
-  if (process_vm_readv(static_cast<pid_t>(node.process_of[next]), &here, 1, &there, 1, 0) != sizeof read)
+  if (process_vm_readv(static_cast<pid_t>(node.process_of[next]), &here, 1, &there, 1, 0) < 0)
     refused = errno;
   else if (read != word)
     refused = ESRCH;
