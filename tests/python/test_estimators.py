@@ -16,25 +16,34 @@ SOURCE = ROOT / "src" / "base" / "statistics.cpp"
 BUGS = tomlkit.parse((ROOT / "tests" / "injected_bugs" / "statistics.toml").read_text()).unwrap()["bug"]
 
 
-def build_and_run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Compiles the C++ tests with this text as statistics.cpp and runs them."""
+COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", "-O0", f"-I{ROOT / 'src'}"]
+
+
+@pytest.fixture(scope="module")
+def tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The C++ tests, compiled."""
+    compiled = tmp_path_factory.mktemp("tests") / "test_statistics.o"
+    folder = ROOT / "tests" / "cpp"
+    options = [f"-I{folder}", f'-DSAMPLES="{folder / "samples"}"', "-c", "-o", str(compiled)]
+    subprocess.run([*COMPILE, *options, str(folder / "test_statistics.cpp")], check=True)
+    return compiled
+
+
+def build_and_run(source: str, tests: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The C++ tests with this text as statistics.cpp."""
     folder.mkdir(parents=True)
     (folder / "statistics.cpp").write_text(source)
-    compiler = os.environ.get("CXX") or shutil.which("c++") or "g++"
-    samples = ROOT / "tests" / "cpp" / "samples"
-    command = [compiler, "-std=c++20", "-O0", f"-I{ROOT / 'src'}", f"-I{ROOT / 'tests' / 'cpp'}"]
-    command += [f'-DSAMPLES="{samples}"', "-o", str(folder / "test"), str(folder / "statistics.cpp")]
-    subprocess.run([*command, str(ROOT / "tests" / "cpp" / "test_statistics.cpp")], check=True, cwd=folder)
+    subprocess.run([*COMPILE, "-o", "test", "statistics.cpp", str(tests)], check=True, cwd=folder)
     return subprocess.run([folder / "test"], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_estimators_pass_their_tests(tmp_path):
+def test_estimators_pass_their_tests(tests: Path, tmp_path: Path) -> None:
     """Do the estimators give what recorded samples, hand calculation and laws demand?"""
-    result = build_and_run(SOURCE.read_text(), tmp_path / "right")
+    result = build_and_run(SOURCE.read_text(), tests, tmp_path / "right")
     assert result.returncode == 0, result.stdout
 
 
-def test_every_injected_bug_is_caught(tmp_path):
+def test_every_injected_bug_is_caught(tests: Path, tmp_path: Path) -> None:
     """Would the C++ tests notice a mistake in an estimator? (A test that cannot fail proves nothing.)"""
     right = SOURCE.read_text()
 
@@ -42,7 +51,7 @@ def test_every_injected_bug_is_caught(tmp_path):
         number, bug = numbered
         assert right.count(bug["old"]) == 1, f"'{bug['name']}' no longer fits statistics.cpp"
         try:
-            result = build_and_run(right.replace(bug["old"], bug["new"]), tmp_path / str(number))
+            result = build_and_run(right.replace(bug["old"], bug["new"]), tests, tmp_path / str(number))
         except subprocess.TimeoutExpired:
             return None
         return bug["name"] if result.returncode == 0 else None

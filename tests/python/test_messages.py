@@ -72,14 +72,9 @@ def settings_of(inst: Installation) -> list[Settings]:
     return INTEL
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("messages")
-
-
 @pytest.fixture
-def program(installation: Installation, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return mpi_program.built(installation, "messages.cpp", folder, monkeypatch)
+def program(installation: Installation, programs: Path) -> Path:
+    return mpi_program.built(installation, "messages.cpp", programs)
 
 
 def digests(inst: Installation, program: Path, ranks: int, settings: Settings, seed: int = SEED) -> list[str]:
@@ -112,13 +107,10 @@ def test_messages_arrive_under_extreme_settings(installation: Installation, prog
 
 
 @pytest.mark.skipif(CORES < 2, reason="needs two cores")
-def test_messages_arrive_under_the_models_candidates(
-    installation: Installation, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_messages_arrive_under_the_models_candidates(installation: Installation, program: Path, tmp_path: Path) -> None:
     """With what `tune` tries first as rules, and under `nearfield run`: the same messages?"""
-    transport, _ = mpi.transport_or_reason(installation)  # by the engine, before the cache is another
+    transport, _ = mpi.transport_or_reason(installation)
     assert transport
-    program = mpi_program.built(installation, "messages.cpp", folder, monkeypatch)
     knobs, topology = find_knobs(installation.family, installation.version, transport), Topology.live()
     distance, (core, _) = list(topology.representatives().items())[-1]
     stock = stock_digests(installation, program, 2)

@@ -26,20 +26,20 @@ TARGET = mpi_program.TARGET
 
 
 @pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return mpi_program.write_project(tmp_path_factory.mktemp("trial"))
-
-
-@pytest.fixture(scope="session")
-def trial_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+def project(programs: Path) -> Path:
+    return mpi_program.project_of("trial.cpp", programs)
 
 
 @pytest.fixture
-def trial(installation: Installation, project: Path, trial_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The small program, built for one MPI; once per session."""
-    monkeypatch.setenv("NEARFIELD_CACHE", str(trial_cache))
-    return mpi.program(installation, TARGET, source=project)
+def trial(installation: Installation, programs: Path) -> Path:
+    """The small program, built for one MPI."""
+    return mpi_program.built(installation, "trial.cpp", programs)
+
+
+@pytest.fixture
+def cache(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the tests' programs, for a test that leaves it whole."""
+    monkeypatch.setenv("NEARFIELD_CACHE", str(programs / "cache"))
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_overwritten_wheel_is_noticed(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.mpi
-def test_built_program_runs_by_itself(installation: Installation, trial: Path, project: Path) -> None:
+def test_built_program_runs_by_itself(installation: Installation, trial: Path) -> None:
     """Does a program built with each MPI's wrapper find that MPI's library without LD_LIBRARY_PATH, and do 2
     ranks exchange a message?"""
     done = mpi.run(installation, [str(trial)], 2, timeout_s=60)
@@ -206,12 +206,11 @@ def test_built_program_runs_by_itself(installation: Installation, trial: Path, p
     assert [line.split(" by ")[0].split(" on ")[0] for line in lines] == ["rank 0 of 2", "rank 1 of 2"]
     assert ["got 1" in lines[0], "got 0" in lines[1]] == [True, True]
     assert FAMILIES[installation.family].library_version(lines[0].split(" by ")[1] + " ") is not None
-    assert mpi.is_built(installation, TARGET, source=project)
 
 
 @pytest.mark.parametrize("damage", ["truncate", "remove", "note", "mode"])
 def test_damaged_cache_entry_is_built_again(
-    damage: str, installations: list[Installation], project: Path, scratch_cache: Path
+    damage: str, installations: list[Installation], project: Path, cache: None
 ) -> None:
     """Is an executable that is not the one that was built replaced, instead of run?"""
     inst = installations[0]
@@ -392,10 +391,10 @@ def is_ours_and_unused(name: str) -> bool:
 
 
 @pytest.mark.mpi
-def test_interrupt_ends_ranks_and_reaches_the_caller(installations: list[Installation], project: Path) -> None:
+def test_interrupt_ends_ranks_and_reaches_the_caller(installations: list[Installation], programs: Path) -> None:
     """Does Ctrl-C end the ranks, and still interrupt who asked for the launch?"""
     inst = installations[0]
-    exe = mpi.program(inst, TARGET, source=project)
+    exe = mpi_program.built(inst, "trial.cpp", programs)
     ranks: list[int] = []
 
     def interrupt(stream: str, line: str) -> None:

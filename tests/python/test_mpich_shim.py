@@ -5,6 +5,7 @@ copied by the kernel from process to process. Distances are given by NEARFIELD_P
 /sys, so that this needs no particular machine.
 """
 
+import functools
 import os
 import subprocess
 from collections import defaultdict
@@ -134,11 +135,6 @@ def test_a_machine_that_tells_nothing_has_one_class(distance_of: Path, tmp_path:
 # ---- the shim under MPIs
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("shim")
-
-
 @pytest.fixture
 def mpich(installations: list[Installation]) -> Installation:
     """An MPICH that has thresholds to set."""
@@ -149,14 +145,13 @@ def mpich(installations: list[Installation]) -> Installation:
 
 
 @pytest.fixture
-def shim(mpich: Installation, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NEARFIELD_CACHE", str(folder / "cache"))
+def shim(mpich: Installation) -> Path:
     return mpi.program(mpich, SHIM)
 
 
 @pytest.fixture
-def program(mpich: Installation, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return mpi_program.built(mpich, "single_copies.cpp", folder, monkeypatch)
+def program(mpich: Installation, programs: Path) -> Path:
+    return mpi_program.built(mpich, "single_copies.cpp", programs)
 
 
 def run(inst: Installation, program: Path, shim: Path, rules: str, *words: str, **env: str) -> Finished:
@@ -174,6 +169,11 @@ def singly(done: Finished) -> dict[tuple[str, int], list[int]]:
         way, size, to, calls = line.split()
         sizes[way, int(to)] |= {int(size)} if int(calls) else set()
     return {key: sorted(copied) for key, copied in sizes.items()}
+
+
+@functools.cache
+def stock_copies(inst: Installation, program: Path, shim: Path, *words: str) -> dict[tuple[str, int], list[int]]:
+    return singly(run(inst, program, shim, "", *words))
 
 
 def spoken(done: Finished) -> list[str]:
@@ -197,7 +197,7 @@ def test_each_pair_follows_its_own_threshold(mpich: Installation, program: Path,
 @pytest.mark.mpi
 def test_a_distance_without_a_rule_stays_stock(mpich: Installation, program: Path, shim: Path) -> None:
     """Do pairs that no rule is for keep MPICH's threshold, also right after a send to one that has a rule?"""
-    stock = singly(run(mpich, program, shim, ""))
+    stock = stock_copies(mpich, program, shim)
     ruled = singly(run(mpich, program, shim, "same-node:single_copy_from=never"))
     for way in WAYS:
         assert ruled[way, 1] == stock[way, 1] != []
@@ -243,17 +243,17 @@ def test_steps_aside_with_one_line(
     done = run(mpich, program, shim, rules, *words, **env)
     (line,) = spoken(done)
     assert reason in line
-    assert singly(done) == singly(run(mpich, program, shim, "", *words))
+    assert singly(done) == stock_copies(mpich, program, shim, *words)
 
 
 @pytest.mark.mpi
 def test_steps_aside_under_other_mpis(
-    installation: Installation, mpich: Installation, shim: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, mpich: Installation, shim: Path, programs: Path
 ) -> None:
     """Does a program of any other MPI, or of an older MPICH, run with it unharmed, and is the reason said once?"""
     if installation == mpich:
         pytest.skip("here it acts")
-    program = mpi_program.built(installation, "messages.cpp", folder, monkeypatch)
+    program = mpi_program.built(installation, "messages.cpp", programs)
     done = run(installation, program, shim, "same-node:single_copy_from=never", "3", "200")
     assert len([line for line in done.stdout.splitlines() if line.endswith(" ok")]) == 3
     (line,) = spoken(done)
@@ -261,11 +261,9 @@ def test_steps_aside_under_other_mpis(
 
 
 @pytest.mark.mpi
-def test_messages_arrive_under_rules(
-    mpich: Installation, shim: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_arrive_under_rules(mpich: Installation, shim: Path, programs: Path) -> None:
     """Do all kinds of messages arrive, whole and in order, while the threshold changes from send to send?"""
-    program = mpi_program.built(mpich, "messages.cpp", folder, monkeypatch)
+    program = mpi_program.built(mpich, "messages.cpp", programs)
     stock = run(mpich, program, shim, "", "5", "500")
     ruled = run(mpich, program, shim, "shared-l3:single_copy_from=1;same-node:single_copy_from=never", "5", "500")
     assert sorted(stock.stdout.splitlines()) == sorted(ruled.stdout.splitlines())

@@ -10,7 +10,6 @@ import mpi_program
 import pytest
 from two_nodes import NODES, TwoNodes
 
-from nearfield import mpi
 from nearfield.mpi import Installation
 
 _LAUNCH = """
@@ -22,16 +21,13 @@ print(json.dumps(dataclasses.asdict(done)))
 """
 
 
-@pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return mpi_program.write_project(tmp_path_factory.mktemp("trial"))
-
-
 @pytest.mark.mpi
 @pytest.mark.parametrize("order", [NODES, NODES[::-1]], ids=["a-b", "b-a"])
-def test_ranks_on_two_nodes(installation: Installation, nodes: TwoNodes, project: Path, order: tuple[str, str]) -> None:
+def test_ranks_on_two_nodes(
+    installation: Installation, nodes: TwoNodes, programs: Path, order: tuple[str, str]
+) -> None:
     """Does `hosts` start a rank on each node, in the order given, and do their messages cross the cable?"""
-    exe = mpi.program(installation, mpi_program.TARGET, source=project)
+    exe = mpi_program.built(installation, "trial.cpp", programs)
     before = [nodes.bytes_sent(node) for node in NODES]
     hosts = json.dumps([[node, 1] for node in order])
     command = nodes.on("nodea", [sys.executable, "-c", _LAUNCH, installation.name, str(exe), hosts])
