@@ -1,5 +1,6 @@
 """MPI programs of tests and their CMake project: what is built and launched without the engine."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,11 @@ def write_project(folder: Path, source: str) -> Path:
 
 
 def project_of(name: str, folder: Path) -> Path:
-    """The project of a program of tests/programs, in a folder of its own."""
-    return write_project(folder / name, (PROGRAMS / name).read_text())
+    """The project of a program of tests/programs, with its header if it has one, in a folder of its own."""
+    project = write_project(folder / name, (PROGRAMS / name).read_text())
+    for header in PROGRAMS.glob(f"{Path(name).stem}.hpp"):
+        shutil.copy(header, project / "src")
+    return project
 
 
 def built(inst: Installation, name: str, folder: Path) -> Path:
