@@ -58,6 +58,15 @@ def test_what_is_unstable_or_refuted_decides_nothing() -> None:
     assert any("no messages between nodes" in note for note in notes)
 
 
+def test_the_farthest_node_counts() -> None:
+    """By its hops, of which ten are more than nine?"""
+    rows = whole()
+    for hops in (10, 9):
+        there = {"distance": f"network-{hops}", "pair": f"a:0-b{hops}:0"}
+        rows += [message(8, 300 * hops, "modified", **there), message(SIZE, SIZE, "modified", **there)]
+    assert costs_of(from_rows(rows))[0].network.latency_ns == 3000
+
+
 def test_the_farthest_pair_of_a_node_counts() -> None:
     """Two packages: is the slower of the two distances taken, as the slowest neighbour decides?"""
     apart = {"distance": "same-node", "pair": "0-9"}
