@@ -1,4 +1,5 @@
-// Prints the class of a peer for each set of shared things given: core, l2, l3, numa, socket, or node, joined by +.
+// `rules TEXT...` and `pairs TEXT...`: prints what is wrong with each text, an empty line if nothing is. Otherwise
+// prints the class of a peer for each set of shared things given: core, l2, l3, numa, socket, or node, joined by +.
 #include <opal/mca/hwloc/hwloc-internal.h>
 #include <opal_config.h>
 #include <stdio.h>
@@ -6,7 +7,18 @@
 
 #include "classes.h"
 
+static void check(const char* text, bool (*parse)(struct rules*, const char*, char*, size_t)) {
+  struct rules rules = {0};
+  char error[200] = "";
+  puts(parse(&rules, text, error, sizeof error) ? "" : error);
+  rules_free(&rules);
+}
+
 int main(int argc, char** argv) {
+  if (argc > 1 && (strcmp(argv[1], "rules") == 0 || strcmp(argv[1], "pairs") == 0)) {
+    for (int i = 2; i < argc; ++i) check(argv[i], argv[1][0] == 'r' ? rules_parse : rules_parse_pairs);
+    return 0;
+  }
   static const struct {
     const char* name;
     uint16_t flag;

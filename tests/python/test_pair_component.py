@@ -193,18 +193,29 @@ def test_each_pair_has_its_own_single_copies(two_classes: str, stock: str) -> No
     assert copied(two_classes) == {1: {60000, 200000}, 2: set()}
 
 
-def test_the_class_is_the_nearest_thing_shared(tmp_path: Path) -> None:
-    """What two bindings share, as Open MPI tells it: tigerton, nehalem-ep, NUMA nodes in a package, and unbound."""
+@pytest.fixture(scope="module")
+def class_of(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The component's parsing and classes, as a program without MPI."""
+    program = tmp_path_factory.mktemp("class_of") / "class_of"
     source = [PROGRAMS / "class_of.c", COMPONENT / "classes.c"]
     flags = ["-std=gnu11", f"-I{COMPONENT}", *header_flags()]
-    subprocess.run([COMPILER, *flags, *source, "-lopen-pal", "-o", tmp_path / "class_of"], check=True, timeout=60)
+    subprocess.run([COMPILER, *flags, *source, "-lopen-pal", "-o", program], check=True, timeout=60)
+    return program
+
+
+def lines_of(program: Path, *arguments: str) -> list[str]:
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=20, check=True)
+    return done.stdout.splitlines()
+
+
+def test_the_class_is_the_nearest_thing_shared(class_of: Path) -> None:
+    """What two bindings share, as Open MPI tells it: tigerton, nehalem-ep, NUMA nodes in a package, and unbound."""
     expected = {
         "core+l2+l3+numa+socket": 0, "l2+numa+socket": 1, "l3+numa+socket": 2, "numa+socket": 3, "socket": 4,
         "numa": 5,  # tigerton: one memory for all packages
         "node": 5,
     }  # fmt: skip
-    done = subprocess.run([tmp_path / "class_of", *expected], capture_output=True, text=True, timeout=20)
-    assert [int(line) for line in done.stdout.split()] == list(expected.values()), done.stdout + done.stderr
+    assert [int(line) for line in lines_of(class_of, *expected)] == list(expected.values())
 
 
 def test_distances_without_a_rule_are_as_stock(run: Runs, stock: str) -> None:
@@ -277,20 +288,28 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("rules", MISTAKES, ids=range(len(MISTAKES)))
-def test_wrong_rules_are_told_once(run: Runs, rules: str) -> None:
-    """Is a mistake told in one line per node, with the place, and does the program run as without rules?"""
+WRONG_PAIRS = ("0-1", "0-0:same-node", "0-1:same-nod", "x-1:same-node", "0-1:same-node;1-0:same-core")
+
+
+def test_mistakes_are_named_with_their_place(class_of: Path) -> None:
+    """Is what is wrong with rules said with the character where it is, and are pairs that are wrong not taken?"""
+    assert lines_of(class_of, "rules", *MISTAKES) == list(MISTAKES.values())
+    assert lines_of(class_of, "rules", *ONE_CLASS.values(), "") == ["", ""]
+    assert all(lines_of(class_of, "pairs", *WRONG_PAIRS))
+    assert lines_of(class_of, "pairs", THREE_PAIRS, "") == ["", ""]
+
+
+def test_wrong_rules_are_told_once(run: Runs) -> None:
+    """Is a mistake told in one line per node, and does the program run as without rules?"""
+    rules = next(iter(MISTAKES))
     done = run(3, "messages", "1", "20", btl_nearfield_rules=rules)
     assert done.stderr == f"nearfield: btl_nearfield_rules: {MISTAKES[rules]}; no rules are used\n"
     assert said(done) == stock_messages(run, 3, 1, 20)
 
 
-@pytest.mark.parametrize(
-    "pairs", ["0-1", "0-0:same-node", "0-1:same-nod", "x-1:same-node", "0-1:same-node;1-0:same-core"]
-)
-def test_wrong_pairs_are_told_once(run: Runs, pairs: str) -> None:
+def test_wrong_pairs_are_told_once(run: Runs) -> None:
     """Is a mistake in the pairs told in one line, and does the program run stock?"""
-    done = run(3, "pair_limits", "800", "3500", btl_nearfield_classes=pairs, **ONE_CLASS)
+    done = run(3, "pair_limits", "800", "3500", btl_nearfield_classes=WRONG_PAIRS[0], **ONE_CLASS)
     assert re.fullmatch(r"nearfield: btl_nearfield_classes: .*; no rules are used\n", done.stderr)
     assert eager(done.stdout) == {1: 3500, 2: 3500}
 
