@@ -1,4 +1,5 @@
-"""What several test files need: the MPIs of this machine. A test that takes `installation` runs on each."""
+"""What several test files need: the MPIs of this machine. A test that takes `installation` runs on each; one marked
+`families`, that asks what versions of an MPI do alike, on the first of each family."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from nearfield.mpi import Installation
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "installation" in metafunc.fixturenames:
         found = mpi.discover()
+        if metafunc.definition.get_closest_marker("families"):
+            found = [inst for inst in found if inst == next(i for i in found if i.family == inst.family)]
         metafunc.parametrize("installation", found, ids=[i.name for i in found], scope="session")
 
 

@@ -58,6 +58,7 @@ def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.Mon
     assert mpi.remove_stale_shm(before) == []
 
 
+@pytest.mark.families
 def test_who_waits_sleeps(installation: Installation) -> None:
     """Does a job that is not its turn leave the cores to the other?"""
     with contestant(installation) as one:
@@ -73,6 +74,7 @@ def cpu_seconds(pids: list[int]) -> float:
     return sum(ticks) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.families
 def test_damaged_data_is_unfit(installation: Installation) -> None:
     with contestant(installation, corrupt=True) as one:
         for case in one.cases:
@@ -91,6 +93,7 @@ def test_what_does_not_start_is_unfit(installation: Installation) -> None:
     assert ranks() == []
 
 
+@pytest.mark.families
 def test_what_hangs_or_dies_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a job without an answer given up after the limit, one that was killed at once, and nothing left of both?"""
     monkeypatch.setattr(duel, "TURN_LIMIT_S", 2.0)

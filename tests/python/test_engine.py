@@ -71,6 +71,7 @@ def test_a_field_lies_on_huge_pages_from_its_first_touch(installations: list[Ins
 
 
 @pytest.mark.parametrize("ranks", [4])
+@pytest.mark.families
 def test_more_ranks_than_cores(installation: Installation, tmp_path: Path, ranks: int) -> None:
     """Do scenarios of many ranks work oversubscribed (function only: ranks yield)?"""
     plan = write_plan(tmp_path, EVERY_RANK, ranks, sizes="8 4096", min_samples=1)
@@ -81,6 +82,7 @@ def test_more_ranks_than_cores(installation: Installation, tmp_path: Path, ranks
     assert {"bcast", "allreduce", "allgather", "alltoall"} <= operations
 
 
+@pytest.mark.families
 def test_load_runs_beside_the_pair(installation: Installation, tmp_path: Path) -> None:
     """Does the pair measure while two other ranks exchange, and does everybody come to an end?"""
     plan = write_plan(tmp_path, ["load"], 4, sizes="8 4096", min_samples=1)

@@ -25,6 +25,7 @@ pytestmark = [
 # The ping-pong is measured first, having the greater weight, then the floor; long messages keep both busy for a while.
 SCENARIOS = ["--scenario", "floor", "--scenario", "pingpong", "--sizes", "64,1K,4K,16K,64K,256K,1M,4M"]
 WHILE = ["--quick", "--budget", "20", *SCENARIOS]  # 12 s for starting twice, 4 s a launch
+PINGPONG_BEGUN = '"progress","scenario":"pingpong"'
 PINGPONG_DONE = '"progress","scenario":"floor"'
 
 
@@ -157,7 +158,7 @@ def test_killed_probe_leaves_nothing_running(installation: Installation, tmp_pat
     """If nearfield itself is killed, do the ranks end, and go their files in /dev/shm and in the temporary folder?"""
     before = snapshot_shm()
     with probing(tmp_path / "p", *WHILE, "--mpi", installation.name) as running:
-        running.until_written(PINGPONG_DONE)
+        running.until_written(PINGPONG_BEGUN)
         assert len(running.ranks()) == 2
         (watcher,) = [p.pid for p in living() if p.parent == running.process.pid and guard.__file__ in p.words]
         running.process.kill()

@@ -71,6 +71,7 @@ def test_a_program_of_another_mpi_is_refused(installations: list[Installation], 
     assert done.code == 3 and "each rank would be alone" in done.words
 
 
+@pytest.mark.families
 def test_rules_for_another_mpi_are_refused_unless_forced(installation: Installation, tmp_path: Path) -> None:
     knobs = {"openmpi": ("mpich", "5.0.2", "ch4 / posix"), "mpich": ("openmpi", "5.0.11", "ob1 / sm")}
     family, version, carrier = knobs.get(installation.family, knobs["mpich"])

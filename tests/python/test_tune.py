@@ -72,6 +72,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     assert all(rule.memory_per_rank_bytes <= stock for rule in rules.rule)
 
 
+@pytest.mark.families
 def test_a_rule_is_measured_at_other_distances(installation: Installation) -> None:
     """Is what a rule does at another distance measured there? (The pair is the only one that this machine has.)"""
     topology = Topology.live()

@@ -40,6 +40,7 @@ def measured(done: subprocess.CompletedProcess[str], out: Path) -> Profile:
     return nearfield.load(out)
 
 
+@pytest.mark.families
 def test_pair_across_the_network(installation: Installation, nodes: TwoNodes, tmp_path: Path) -> None:
     """Is the pair across the network measured at its distance, by messages that cross the cable, and floor skipped
     there because the ranks share no memory?"""
