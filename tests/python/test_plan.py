@@ -10,6 +10,9 @@ import pytest
 from nearfield._native import Costs, Link, PlanRequest, default_costs, plans
 from plan_oracle import slowest_ns
 
+from nearfield.errors import UsageError
+from nearfield.plan import splits
+
 
 def link(latency_ns: float = 0.0, ns_per_byte: float = 1.0, **more: Any) -> Link:
     made = Link()
@@ -174,6 +177,27 @@ def test_a_request_that_cannot_be_is_refused(change: dict[str, Any], words: str)
         setattr(asked, name, value)
     with pytest.raises(ValueError, match=words):
         plans(asked)
+
+
+@pytest.mark.parametrize("name", ["halo", "periodic"])
+@pytest.mark.parametrize("wrong", [[1], [1, 1, 1], [(1, 1), (1, 1, 1)], [(1,), 1]], ids=str)
+def test_sides_that_do_not_fit_the_dimensions_are_an_error(name: str, wrong: list[Any]) -> None:
+    """Too few or too many dimensions, or sides of one: is the argument named?"""
+    with pytest.raises(UsageError, match=name):
+        splits((8, 8), 4, costs(), **{name: wrong})
+
+
+def test_each_side_may_be_given() -> None:
+    """Two ranks, two cells read on the low side and one on the high: is the edge of one side, of one dimension,
+    periodic alone?"""
+
+    def read(periodic: Any) -> tuple[int, float]:
+        [plan] = splits((8, 8), 2, costs(), dims=(2, 1), halo=[(2, 1), 0], periodic=periodic)
+        return plan.messages, plan.time_ns
+
+    row = 8 * 8
+    assert read(False) == read([False, True]) == (1, pytest.approx(2 * row))
+    assert read(True) == read([(True, False), False]) == read([(False, True), 0]) == (2, pytest.approx(3 * row))
 
 
 def test_the_defaults_are_whole_and_ordered() -> None:

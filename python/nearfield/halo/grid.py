@@ -16,6 +16,7 @@ from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
 from nearfield.halo.interface import Info, check
 from nearfield.halo.library import communicator, load
+from nearfield.sides import sides
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -55,13 +56,13 @@ class Grid:
         dimensions = len(self.extents)
         if not 1 <= dimensions <= 3:
             raise UsageError(f"a grid has 1 to 3 dimensions, not {dimensions}")
-        self.halo = _sides("halo", halo, dimensions)
+        self.halo = sides("halo", halo, dimensions)
         options = self._library.nf_grid_defaults()
         options.dimensions, options.corners, options.reorder = dimensions, corners, reorder
         options.protocol, options.limit_s = protocol.encode(), limit_s
         options.costs = os.fsencode(costs) if costs else None
         for d, (extent, widths, turns) in enumerate(
-            zip(self.extents, self.halo, _sides("periodic", periodic, dimensions), strict=True)
+            zip(self.extents, self.halo, sides("periodic", periodic, dimensions), strict=True)
         ):
             options.extents[d] = extent
             options.dims[d] = dims[d] if dims else 0
@@ -121,8 +122,8 @@ class Grid:
             check(self._library, self._library.nf_start(self.handle, handles, count))
             return
         widths = ((c_int * 2) * 3)()
-        for d, sides in enumerate(_sides("width", width, len(self.extents))):
-            widths[d][0], widths[d][1] = sides
+        for d, (low, high) in enumerate(sides("width", width, len(self.extents))):
+            widths[d][0], widths[d][1] = low, high
         check(self._library, self._library.nf_start_width(self.handle, handles, count, widths))
 
     def finish(self) -> None:
@@ -173,14 +174,3 @@ class Grid:
             if id(array) not in self._arrays:
                 self._arrays[id(array)] = self.exchange_of(array)
             self._arrays[id(array)]()
-
-
-def _sides(name: str, given: Any, dimensions: int) -> tuple[tuple[int, int], ...]:
-    """One value for all sides, or per dimension a value or (low, high)."""
-    each = [given] * dimensions if isinstance(given, (int, bool)) else list(given)
-    if len(each) != dimensions:
-        raise UsageError(f"{name} is given for {len(each)} dimensions, but the grid has {dimensions}")
-    pairs = [tuple(one) if isinstance(one, (tuple, list)) else (one, one) for one in each]
-    if any(len(pair) != 2 for pair in pairs):
-        raise UsageError(f"{name} has more than two sides")
-    return tuple((int(low), int(high)) for low, high in pairs)

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 from nearfield._native import Costs, Plan, PlanRequest, plans
 from nearfield.errors import UsageError
+from nearfield.sides import sides
 
 DIMENSIONS = 3
 MOST = 10**9
-Halo = int | Sequence[tuple[int, int]]  # cells on both sides of every dimension, or (low, high) of each
+# One value for all sides, or for each dimension a value or (low, high).
+Halo = int | Sequence[int | tuple[int, int]]
+Periodic = bool | Sequence[bool | tuple[bool, bool]]
 
 
 def splits(
@@ -19,7 +22,7 @@ def splits(
     *,
     ranks_per_node: int | None = None,
     halo: Halo = 1,
-    periodic: bool | Sequence[bool] = False,
+    periodic: Periodic = False,
     corners: bool = False,
     element_bytes: int = 8,
     dims: Sequence[int] | None = None,
@@ -36,9 +39,9 @@ def splits(
     request = PlanRequest()
     request.dimensions = len(extents)
     request.extents = [1] * unused + list(extents)
-    request.halo = [(0, 0)] * unused + _per_dimension(halo, len(extents))
-    around = [periodic] * len(extents) if isinstance(periodic, bool) else list(periodic)
-    request.periodic = [(False, False)] * unused + [(one, one) for one in around]
+    request.halo = [(0, 0)] * unused + list(sides("halo", halo, len(extents)))
+    around = sides("periodic", periodic, len(extents))
+    request.periodic = [(False, False)] * unused + [(bool(low), bool(high)) for low, high in around]
     request.corners = corners
     request.ranks, request.ranks_per_node = ranks, ranks_per_node or ranks
     request.element_bytes = element_bytes
@@ -48,10 +51,6 @@ def splits(
         return plans(request)
     except ValueError as error:
         raise UsageError(str(error), _remedy(request)) from error
-
-
-def _per_dimension(halo: Halo, dimensions: int) -> list[tuple[int, int]]:
-    return [(halo, halo)] * dimensions if isinstance(halo, int) else list(halo)
 
 
 def _remedy(request: PlanRequest) -> str:

@@ -1,0 +1,18 @@
+"""What a caller gives for the sides of a grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nearfield.errors import UsageError
+
+
+def sides(name: str, given: Any, dimensions: int) -> tuple[tuple[int, int], ...]:
+    """(low, high) of each dimension, from one value for all sides, or per dimension a value or (low, high)."""
+    each = [given] * dimensions if isinstance(given, int) else list(given)
+    if len(each) != dimensions:
+        raise UsageError(f"{name} is given for {len(each)} dimensions, but the grid has {dimensions}")
+    pairs = [tuple(one) if isinstance(one, (tuple, list)) else (one, one) for one in each]
+    if any(len(pair) != 2 for pair in pairs):
+        raise UsageError(f"{name} has two sides in each dimension, low and high")
+    return tuple((int(low), int(high)) for low, high in pairs)
