@@ -1,6 +1,7 @@
 """The Python binding on real ranks; asserts on every rank, says "ok" on rank 0. Run by test_halo_python.py."""
 
 import os
+import re
 import sys
 import tempfile
 
@@ -97,6 +98,7 @@ def says_what_is_wrong() -> None:
             (lambda: Grid((4, 4), halo=(1, 2, 3)), UsageError, "halo is given for 3 dimensions"),
             (lambda: Grid((4, 4), protocol="pigeon"), HaloError, "there is no protocol 'pigeon'"),
             (lambda: Grid((4,), dims=(WORLD.size + 1,)), HaloError, "but the communicator has"),
+            (lambda: Grid((4, 4), dims=(0,)), UsageError, "dims is given for 1 dimensions"),
             (lambda: Grid((0, 4)), HaloError, "has no cells"),
         ):
             try:
@@ -114,6 +116,17 @@ def plans_its_split() -> None:
         assert "predicted time of an exchange by split:" in grid.explain()
         with Grid((64, 512), halo=2, dims=(1, WORLD.size)) as other:
             assert other.dims == (1, WORLD.size)
+            assert {tuple(split.dims[1:]) for split in other.plan()} == {other.dims}
+    for asked in (
+        {"periodic": True},
+        {"periodic": ((True, False), False), "corners": False},
+        {"dims": (WORLD.size, 0)},
+    ):
+        with Grid((64, 512), halo=(2, 1), **asked) as grid:
+            dims, time = re.search(r"by split: (.*?) ([\d.e+]+) us", grid.explain()).groups()
+            best = grid.plan()[0]
+            assert dims == " x ".join(map(str, best.dims[1:])), (asked, dims)
+            assert np.isclose(float(time), best.time_ns / 1e3, rtol=1e-4, atol=1e-3), (asked, time, best.time_ns)
 
 
 def plans_by_the_costs_it_is_given() -> None:

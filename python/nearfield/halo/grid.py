@@ -56,16 +56,17 @@ class Grid:
         dimensions = len(self.extents)
         if not 1 <= dimensions <= 3:
             raise UsageError(f"a grid has 1 to 3 dimensions, not {dimensions}")
+        if dims is not None and len(dims) != dimensions:
+            raise UsageError(f"dims is given for {len(dims)} dimensions, but the grid has {dimensions}")
         self.halo = sides("halo", halo, dimensions)
+        self._asked_periodic, self._asked_dims = sides("periodic", periodic, dimensions), dims
         options = self._library.nf_grid_defaults()
         options.dimensions, options.corners, options.reorder = dimensions, corners, reorder
         options.protocol, options.limit_s = protocol.encode(), limit_s
         options.costs = os.fsencode(costs) if costs else None
-        for d, (extent, widths, turns) in enumerate(
-            zip(self.extents, self.halo, sides("periodic", periodic, dimensions), strict=True)
-        ):
+        for d, (extent, widths, turns) in enumerate(zip(self.extents, self.halo, self._asked_periodic, strict=True)):
             options.extents[d] = extent
-            options.dims[d] = dims[d] if dims else 0
+            options.dims[d] = dims[d] if dims is not None else 0
             for side in range(2):
                 options.halo[d][side], options.periodic[d][side] = widths[side], turns[side]
         check(self._library, self._library.nf_grid_create_f(comm.py2f(), byref(options), byref(self.handle)))
@@ -141,7 +142,8 @@ class Grid:
         return Exchange(self, arrays, protocol)
 
     def plan(self) -> list[Plan]:
-        """Every split of the grid over its ranks, best first, with what an exchange is predicted to cost."""
+        """Every split of the grid over its ranks that keeps the `dims` it was given, best first, with what an exchange
+        is predicted to cost."""
         from nearfield.plan import splits, written
 
         return splits(
@@ -150,7 +152,9 @@ class Grid:
             written(self._told(self._library.nf_grid_costs), "the grid's").costs,
             ranks_per_node=self.ranks_per_node,
             halo=self.halo,
+            periodic=self._asked_periodic,
             corners=self.corners,
+            dims=self._asked_dims,
         )
 
     def explain(self) -> str:
