@@ -4,12 +4,13 @@ import os
 import re
 import sys
 import tempfile
+from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
 
-from nearfield.errors import UsageError
-from nearfield.halo import Grid, HaloError, protocols
+from nearfield.errors import MpiError, UsageError
+from nearfield.halo import Grid, HaloError, library, protocols
 from nearfield.halo.interface import TYPES
 from nearfield.plan import Known, default, text_of
 
@@ -29,6 +30,24 @@ def wrapped(grid: Grid) -> np.ndarray:
         for s, n, (low, high), whole in zip(grid.start_cell, grid.count, grid.halo, grid.extents, strict=True)
     ]
     return np.ravel_multi_index(np.meshgrid(*axes, indexing="ij"), grid.extents)
+
+
+def a_library_that_cannot_be_had_is_an_error_on_all_ranks() -> None:
+    """The first rank of the node alone finds its cache not readable, or a file that is no library."""
+
+    def refused(_: Path) -> Path:
+        raise PermissionError(13, "Permission denied", "cache")
+
+    asked = library._library_for
+    for answer in (refused, lambda _: Path(__file__)):
+        library._library_for = answer
+        try:
+            library.load()
+        except MpiError as error:
+            assert "the halo library cannot be built or loaded" in str(error), str(error)
+        else:
+            raise AssertionError("no error")
+    library._library_for = asked
 
 
 def fields_of_every_type() -> None:
@@ -154,6 +173,7 @@ def debugging_damages_ghost_cells() -> None:
 
 
 if __name__ == "__main__":
+    a_library_that_cannot_be_had_is_an_error_on_all_ranks()
     fields_of_every_type()
     components_and_overlap()
     arrays_of_the_callers()

@@ -38,18 +38,31 @@ def load() -> ctypes.CDLL:
 
     world = communicator(None)
     node = world.Split_type(MPI.COMM_TYPE_SHARED)
-    path, problem = None, None
+    path, cause, library = None, None, None
     if node.rank == 0:
         try:
             path = _library_for(_loaded_mpi())
-        except NearfieldError as error:
-            problem = (error.message, error.remedy)
-    path, problem = node.bcast((path, problem))
+        except Exception as error:  # whatever it is: the others wait for an answer
+            cause = error
+    path = node.bcast(path)
     node.Free()
-    problems = [p for p in world.allgather(problem) if p]
-    if problems:
-        raise MpiError(*problems[0])
-    return declared(ctypes.CDLL(str(path)))
+    if path:
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError as error:
+            cause = error
+    problems = [p for p in world.allgather(cause and _in_words(cause)) if p]
+    if problems or library is None:
+        raise MpiError(*problems[0]) from cause
+    return declared(library)
+
+
+def _in_words(error: Exception) -> tuple[str, str]:
+    """Message and remedy."""
+    if isinstance(error, NearfieldError):
+        return error.message, error.remedy
+    folder = mpi.cache_root() / "halo"
+    return f"the halo library cannot be built or loaded: {error}", f"it is kept in {folder}; NEARFIELD_CACHE moves it"
 
 
 def _loaded_mpi() -> Path:
