@@ -127,6 +127,7 @@ typedef struct {
 } nf_array;
 NF_API int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const char* protocol,
                               nf_exchange** exchange);
+/* Not between start and finish. */
 NF_API int nf_exchange_free(nf_exchange** exchange);
 NF_API int nf_exchange_start(nf_exchange* exchange);
 NF_API int nf_exchange_finish(nf_exchange* exchange);

@@ -273,6 +273,10 @@ int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const c
 int nf_exchange_free(nf_exchange** exchange) {
   if (!exchange || !*exchange) return NF_OK;
   return guarded([&] {
+    const Grid& grid = (*exchange)->grid->grid;
+    for (const auto* one : {(*exchange)->forward.get(), (*exchange)->reverse.get()})
+      if (one && grid.under_way(one))
+        throw Error(Code::order, "an exchange is under way: call finish before it is freed");
     drop((*exchange)->grid->exchanges, *exchange);
     delete *exchange;
     *exchange = nullptr;

@@ -66,7 +66,7 @@ class Grid final : public Surroundings {
 
   void start(Exchange* exchange);
   void finish();
-  bool under_way() const { return under_way_; }
+  bool under_way(const Exchange* exchange) const { return under_way_ && current_ == exchange; }
 
   void settle(const Move& move) override;
 

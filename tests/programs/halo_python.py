@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,15 @@ def wrapped(grid: Grid) -> np.ndarray:
     return np.ravel_multi_index(np.meshgrid(*axes, indexing="ij"), grid.extents)
 
 
+def expect(wrong: Callable[[], object], kind: type[Exception], text: str) -> None:
+    try:
+        wrong()
+    except kind as error:
+        assert text in str(error), str(error)
+    else:
+        raise AssertionError(text)
+
+
 def a_library_that_cannot_be_had_is_an_error_on_all_ranks() -> None:
     """The first rank of the node alone finds its cache not readable, or a file that is no library."""
 
@@ -41,12 +51,7 @@ def a_library_that_cannot_be_had_is_an_error_on_all_ranks() -> None:
     asked = library._library_for
     for answer in (refused, lambda _: Path(__file__)):
         library._library_for = answer
-        try:
-            library.load()
-        except MpiError as error:
-            assert "the halo library cannot be built or loaded" in str(error), str(error)
-        else:
-            raise AssertionError("no error")
+        expect(library.load, MpiError, "the halo library cannot be built or loaded")
     library._library_for = asked
 
 
@@ -90,6 +95,37 @@ def arrays_of_the_callers() -> None:
             assert np.array_equal(a, wrapped(grid)) and np.array_equal(b, -wrapped(grid)), protocol
 
 
+def mappings() -> int:
+    """Of the library's memory."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return sum("/memfd:nearfield" in line or "/dev/shm/nearfield" in line for line in lines)
+
+
+def an_exchange_can_be_closed() -> None:
+    """Before its grid, and its memory goes; not while it is under way; after it, or after its grid, it is no more."""
+    with Grid((9, 10), periodic=True) as grid:
+        before = mappings()
+        with grid.exchange_of(grid.empty(), protocol="staged") as exchange:
+            exchange()
+            assert mappings() > before or WORLD.size == 1
+            exchange.start()
+            expect(exchange.close, HaloError, "under way")
+            exchange.finish()
+        assert mappings() == before and not exchange.arrays
+        expect(exchange, HaloError, "there is no exchange")
+        exchange.close()
+        grid.exchange_of(grid.empty()).start()  # nobody else holds its array
+        grid.finish()
+        array = grid.empty()
+        array[1:-1, 1:-1] = numbered(grid)
+        with grid.exchange_of(array, protocol="persistent") as other:
+            other()
+        assert np.array_equal(array, wrapped(grid))
+        last = grid.exchange_of(array)
+    expect(last, HaloError, "there is no exchange")
+    last.close()
+
+
 def accumulates() -> None:
     with Grid((8, 8), halo=1, periodic=True) as grid:
         field = grid.field(ghosted=True)
@@ -120,12 +156,7 @@ def says_what_is_wrong() -> None:
             (lambda: Grid((4, 4), dims=(0,)), UsageError, "dims is given for 1 dimensions"),
             (lambda: Grid((0, 4)), HaloError, "has no cells"),
         ):
-            try:
-                wrong()
-            except kind as error:
-                assert text in str(error), str(error)
-            else:
-                raise AssertionError(text)
+            expect(wrong, kind, text)
 
 
 def plans_its_split() -> None:
@@ -177,6 +208,7 @@ if __name__ == "__main__":
     fields_of_every_type()
     components_and_overlap()
     arrays_of_the_callers()
+    an_exchange_can_be_closed()
     accumulates()
     says_what_is_wrong()
     plans_its_split()

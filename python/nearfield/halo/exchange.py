@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import byref, c_void_p
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 class Exchange:
     """Fills the ghost cells of NumPy arrays that have them: shape (count + halo) in each dimension, any strides, maybe
     components along one more axis. Call it to exchange; `start` and `finish` for work in between. The arrays are kept
-    alive and must not be resized. Made by `Grid.exchange_of`."""
+    alive and must not be resized. Made by `Grid.exchange_of`. Making and closing it is collective; as a context manager
+    it closes itself. What is not closed is freed with its grid: not when it is garbage collected, since that happens on
+    each rank at another time."""
 
     def __init__(self, grid: Grid, arrays: Sequence[np.ndarray[Any, Any]], protocol: str) -> None:
-        self._library, self.arrays = grid._library, list(arrays)
+        self._grid, self._library, self.arrays = grid, grid._library, list(arrays)
         descriptions = (ArrayDescription * len(self.arrays))(*(_described(grid, array) for array in self.arrays))
         self.handle = c_void_p()
         code = self._library.nf_exchange_create(
@@ -31,6 +34,26 @@ class Exchange:
         check(self._library, code)
         self.protocol = self._library.nf_exchange_protocol(self.handle).decode()
         self._run = self._library.nf_exchange_run
+        grid._exchanges.add(self)
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()  # after an error other ranks may never come to it
+
+    def close(self) -> None:
+        """Frees the exchange. Collective; between start and finish an error."""
+        check(self._library, self._library.nf_exchange_free(byref(self.handle)))
+        self.forget()
+
+    def forget(self) -> None:
+        """The library has freed it: by itself or with its grid."""
+        self.handle.value = None
+        self.arrays.clear()
 
     def __call__(self) -> None:
         if code := self._run(self.handle):
@@ -38,6 +61,7 @@ class Exchange:
 
     def start(self) -> None:
         check(self._library, self._library.nf_exchange_start(self.handle))
+        self._grid._started = self  # whoever calls finish, its arrays are there
 
     def finish(self) -> None:
         check(self._library, self._library.nf_exchange_finish(self.handle))

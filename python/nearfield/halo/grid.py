@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ctypes import byref, c_int, c_void_p
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -78,6 +79,8 @@ class Grid:
         self.neighbours_in_place = info.neighbours_in_place
         self._lists: dict[tuple[Field, ...], tuple[Any, int]] = {}
         self._arrays: dict[int, Exchange] = {}
+        self._exchanges: WeakSet[Exchange] = WeakSet()
+        self._started: Exchange | None = None
         self._exchange_fields = self._library.nf_exchange_fields
 
     def __enter__(self) -> Grid:
@@ -92,8 +95,11 @@ class Grid:
     def close(self) -> None:
         """Frees the grid, its fields and exchanges. Collective."""
         check(self._library, self._library.nf_grid_free(byref(self.handle)))
+        for exchange in self._exchanges:
+            exchange.forget()
         self._lists.clear()
         self._arrays.clear()
+        self._started = None
 
     def field(self, dtype: Any = np.float64, *, components: int = 1, ghosted: bool = False) -> Field:
         """Zeroed. `ghosted`: with ghost cells of its own even inside a node, as `accumulate` needs. Collective."""
@@ -138,7 +144,7 @@ class Grid:
 
     def exchange_of(self, *arrays: np.ndarray[Any, Any], protocol: str = "auto") -> Exchange:
         """An exchange of arrays of yours, by the cheapest protocol that works here; "measured": the fastest of some
-        exchanges by each, now. Collective."""
+        exchanges by each, now. It can be closed, or is with its grid. Collective."""
         return Exchange(self, arrays, protocol)
 
     def plan(self) -> list[Plan]:
