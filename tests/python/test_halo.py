@@ -165,6 +165,20 @@ def test_costs_that_cannot_be_read_are_an_error(installation: Installation, faul
         assert said.startswith("code 1: ") and text in said and "nearfield halo --costs PROFILE" in said, said
 
 
+@pytest.mark.parametrize("protocol", ["sendrecv", "persistent", "neighborhood", "single-copy"])
+@pytest.mark.families
+def test_more_than_two_gibibytes_arrive(installation: Installation, folder: Path, protocol: str) -> None:
+    """A row longer than an MPI call can count, and than the kernel copies in one: has all of it come?"""
+    free = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
+    if not free or int(free[1]) < 10 << 20:
+        pytest.skip("needs 10 GiB of memory")
+    program = built(installation, "halo_large", folder)
+    done = mpi.run(installation, [str(program), protocol], 2, timeout_s=120)
+    if "processes may not read each other's memory" in done.stdout:
+        pytest.skip(done.stdout)
+    assert done.stdout == "ok\n", done.stdout + done.stderr[-2000:]
+
+
 @pytest.mark.families
 def test_a_late_neighbour_is_an_error(installation: Installation, faults: Path) -> None:
     """Does waiting end at the limit, naming the rank that did not come?"""

@@ -2,45 +2,10 @@
 #include <algorithm>
 #include <set>
 
+#include "halo/datatype.hpp"
 #include "halo/protocol.hpp"
 
 namespace nearfield::halo {
-namespace {
-
-MPI_Aint distance(const std::byte* address, const std::byte* origin) {
-  MPI_Aint to, from;
-  MPI_Get_address(address, &to);
-  MPI_Get_address(origin, &from);
-  return MPI_Aint_diff(to, from);
-}
-
-}  // namespace
-
-// All strips of all fields, at their distances from `origin`. The caller frees it.
-MPI_Datatype datatype_of(const std::vector<Strip>& strips, const std::vector<Cells>& fields, const std::byte* origin) {
-  std::vector<MPI_Datatype> parts;
-  std::vector<MPI_Aint> addresses;
-  std::vector<int> ones;
-  for (const auto& [mine, others] : fields)
-    for (const auto& strip : strips) {
-      const auto extents = strip.extents();
-      MPI_Datatype cell, row, plane, box;
-      MPI_Type_contiguous(static_cast<int>(mine.cell_bytes), MPI_BYTE, &cell);
-      MPI_Type_create_hvector(static_cast<int>(extents[2]), 1, mine.strides[2], cell, &row);
-      MPI_Type_create_hvector(static_cast<int>(extents[1]), 1, mine.strides[1], row, &plane);
-      MPI_Type_create_hvector(static_cast<int>(extents[0]), 1, mine.strides[0], plane, &box);
-      for (auto* inner : {&cell, &row, &plane}) MPI_Type_free(inner);
-      parts.push_back(box);
-      addresses.push_back(distance(mine.at(strip.mine.lo).first, origin));
-      ones.push_back(1);
-    }
-  MPI_Datatype whole;
-  MPI_Type_create_struct(static_cast<int>(parts.size()), ones.data(), addresses.data(), parts.data(), &whole);
-  MPI_Type_commit(&whole);
-  for (auto& part : parts) MPI_Type_free(&part);
-  return whole;
-}
-
 namespace {
 
 class Neighborhood final : public Protocol {
@@ -66,9 +31,7 @@ class Neighborhood final : public Protocol {
     int ended = 0;
     MPI_Finalized(&ended);
     if (ended) return;
-    for (auto* side : {&in_, &out_})
-      for (auto& type : side->types)
-        if (type != MPI_BYTE) MPI_Type_free(&type);
+    for (auto* side : {&in_, &out_}) free_types(side->types);
     MPI_Comm_free(&graph_);
   }
 
@@ -104,7 +67,9 @@ class Neighborhood final : public Protocol {
       if (message.*who != neighbour) continue;
       if (beside) {
         const auto bytes = bytes_of(message.*strips, move_.fields);
-        side.counts.back() = static_cast<int>(bytes);
+        const auto [count, type] = counted(bytes);
+        side.types.back() = type;
+        side.counts.back() = count;
         side.places.back() = static_cast<MPI_Aint>(room);
         arrived_.push_back({&message, room});
         room += bytes;

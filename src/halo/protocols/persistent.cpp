@@ -1,13 +1,12 @@
 // Persistent requests, all started at once: the best of plain MPI, and what carries cells to other nodes. Cells that
 // are not contiguous go packed by us or by a datatype, whichever this machine packs faster.
 #include <chrono>
+#include <climits>
 
+#include "halo/datatype.hpp"
 #include "halo/protocol.hpp"
 
 namespace nearfield::halo {
-
-// neighborhood.cpp
-MPI_Datatype datatype_of(const std::vector<Strip>& strips, const std::vector<Cells>& fields, const std::byte* origin);
 
 namespace {
 
@@ -27,7 +26,9 @@ double time_of(Work&& work) {
 
 bool datatype_is_faster(std::byte* buffer, const std::vector<Strip>& strips, const std::vector<Cells>& fields,
                         MPI_Datatype type, MPI_Comm comm) {
-  const auto bytes = static_cast<int>(bytes_of(strips, fields));
+  const auto whole = bytes_of(strips, fields);
+  if (whole > INT_MAX) return false;  // more than MPI_Pack can count
+  const auto bytes = static_cast<int>(whole);
   int needed = 0;
   MPI_Pack_size(1, type, comm, &needed);
   if (needed != bytes) return false;
@@ -53,7 +54,7 @@ class Persistent final : public Protocol {
     MPI_Finalized(&ended);
     if (ended) return;
     for (auto& request : requests_) MPI_Request_free(&request);
-    for (auto& type : types_) MPI_Type_free(&type);
+    free_types(types_);
   }
 
   void start() override {
@@ -87,7 +88,8 @@ class Persistent final : public Protocol {
     MPI_Request request;
     const auto bytes = bytes_of(message.send, move_.fields);
     if (auto* cells = contiguous(message.send, move_.fields)) {
-      MPI_Send_init(cells, static_cast<int>(bytes), MPI_BYTE, message.to, tag, comm_, &request);
+      const auto [count, type] = kept(counted(bytes));
+      MPI_Send_init(cells, count, type, message.to, tag, comm_, &request);
     } else {
       side.buffer.resize(bytes);
       const std::byte* origin = move_.fields.front().mine.first;
@@ -95,10 +97,10 @@ class Persistent final : public Protocol {
       side.packed = !datatype_is_faster(side.buffer.data(), message.send, move_.fields, type, comm_);
       if (side.packed) {
         MPI_Type_free(&type);
-        MPI_Send_init(side.buffer.data(), static_cast<int>(bytes), MPI_BYTE, message.to, tag, comm_, &request);
+        const auto [count, whole] = kept(counted(bytes));
+        MPI_Send_init(side.buffer.data(), count, whole, message.to, tag, comm_, &request);
       } else {
-        types_.push_back(type);
-        MPI_Send_init(origin, 1, type, message.to, tag, comm_, &request);
+        MPI_Send_init(origin, 1, kept({1, type}).type, message.to, tag, comm_, &request);
       }
     }
     requests_.push_back(request);
@@ -116,9 +118,16 @@ class Persistent final : public Protocol {
       side.buffer.resize(bytes);
       into = side.buffer.data();
     }
-    MPI_Recv_init(into, static_cast<int>(bytes), MPI_BYTE, message.from, tag, comm_, &request);
+    const auto [count, type] = kept(counted(bytes));
+    MPI_Recv_init(into, count, type, message.from, tag, comm_, &request);
     requests_.push_back(request);
     return side;
+  }
+
+  // Types live as long as their requests.
+  Counted kept(Counted counted) {
+    types_.push_back(counted.type);
+    return counted;
   }
 
   MPI_Comm comm_;

@@ -1,5 +1,6 @@
 // MPI_Sendrecv with each neighbour in turn, packed where cells are not contiguous: how most codes do it, and S1's
 // MPI-1.
+#include "halo/datatype.hpp"
 #include "halo/protocol.hpp"
 
 namespace nearfield::halo {
@@ -9,31 +10,51 @@ class Sendrecv final : public Protocol {
  public:
   Sendrecv(Surroundings& around, Move move) : comm_(around.node().comm), move_(std::move(move)) {
     for (const auto& message : move_.messages) {
-      out_.emplace_back(bytes_of(message.send, move_.fields));
-      in_.emplace_back(bytes_of(message.receive, move_.fields));
+      const bool beside = move_.add || move_.in_place;
+      out_.push_back(set_up(message.send, contiguous(message.send, move_.fields)));
+      in_.push_back(set_up(message.receive, beside ? nullptr : contiguous(message.receive, move_.fields)));
     }
+  }
+
+  ~Sendrecv() override {
+    int ended = 0;
+    MPI_Finalized(&ended);
+    if (!ended) free_types(types_);
   }
 
   // Every rank goes through the same list of displacements, so that the partner of each call is at the same place.
   void finish() override {
     for (std::size_t i = 0; i < move_.messages.size(); ++i) {
       const auto& message = move_.messages[i];
-      const std::byte* send = contiguous(message.send, move_.fields);
-      std::byte* receive = move_.add || move_.in_place ? nullptr : contiguous(message.receive, move_.fields);
-      if (!send) gather(out_[i].data(), message.send, move_.fields);
-      MPI_Sendrecv(send ? send : out_[i].data(), static_cast<int>(out_[i].size()), MPI_BYTE,
-                   message.to < 0 ? MPI_PROC_NULL : message.to, tag, receive ? receive : in_[i].data(),
-                   static_cast<int>(in_[i].size()), MPI_BYTE, message.from < 0 ? MPI_PROC_NULL : message.from, tag,
-                   comm_, MPI_STATUS_IGNORE);
-      if (!receive) scatter(in_[i].data(), message.receive, move_.fields, move_.add);
+      Side &out = out_[i], &in = in_[i];
+      if (!out.cells) gather(out.buffer.data(), message.send, move_.fields);
+      MPI_Sendrecv(out.cells ? out.cells : out.buffer.data(), out.bytes.count, out.bytes.type,
+                   message.to < 0 ? MPI_PROC_NULL : message.to, tag, in.cells ? in.cells : in.buffer.data(),
+                   in.bytes.count, in.bytes.type, message.from < 0 ? MPI_PROC_NULL : message.from, tag, comm_,
+                   MPI_STATUS_IGNORE);
+      if (!in.cells) scatter(in.buffer.data(), message.receive, move_.fields, move_.add);
     }
   }
 
  private:
+  struct Side {
+    std::byte* cells;  // where they are contiguous; else null
+    std::vector<std::byte> buffer;
+    Counted bytes;
+  };
+
+  Side set_up(const std::vector<Strip>& strips, std::byte* cells) {
+    const auto bytes = bytes_of(strips, move_.fields);
+    Side side{cells, std::vector<std::byte>(cells ? 0 : bytes), counted(bytes)};
+    types_.push_back(side.bytes.type);
+    return side;
+  }
+
   static constexpr int tag = 1;
   MPI_Comm comm_;
   Move move_;
-  std::vector<std::vector<std::byte>> out_, in_;
+  std::vector<Side> out_, in_;
+  std::vector<MPI_Datatype> types_;
 };
 
 std::unique_ptr<Protocol> make(Surroundings& around, Move move) {

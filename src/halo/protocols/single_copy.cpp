@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -14,12 +15,32 @@
 namespace nearfield::halo {
 namespace {
 
-constexpr std::size_t most_pieces = 1024;  // of one call (IOV_MAX)
+constexpr std::size_t most_pieces = 1024;    // of one call (IOV_MAX)
+constexpr std::size_t most_bytes = 1 << 30;  // the kernel ends a call short of 2 GiB
 
 // What one call reads: pieces here, pieces there, of the same lengths.
 struct Batch {
   std::vector<iovec> here, there;
+  std::size_t bytes = 0;
 };
+
+void add_run(std::byte* to, std::byte* from, std::size_t bytes, std::vector<Batch>& batches) {
+  for (std::size_t part; bytes > 0; to += part, from += part, bytes -= part) {
+    part = std::min(bytes, most_bytes);
+    if (batches.empty() || batches.back().here.size() == most_pieces || batches.back().bytes + part > most_bytes)
+      batches.emplace_back();
+    auto& [mine, theirs, all] = batches.back();
+    all += part;
+    if (!mine.empty() && static_cast<std::byte*>(mine.back().iov_base) + mine.back().iov_len == to &&
+        static_cast<std::byte*>(theirs.back().iov_base) + theirs.back().iov_len == from) {
+      mine.back().iov_len += part;  // contiguous with the last
+      theirs.back().iov_len += part;
+    } else {
+      mine.push_back({to, part});
+      theirs.push_back({from, part});
+    }
+  }
+}
 
 void add_runs(const Place& here, const Place& there, const Triple& extents, std::size_t cell_bytes,
               std::vector<Batch>& batches) {
@@ -33,17 +54,7 @@ void add_runs(const Place& here, const Place& there, const Triple& extents, std:
         const auto address = [&](const Place& p) {
           return p.first + i * p.strides[0] + j * p.strides[1] + k * p.strides[2];
         };
-        if (batches.empty() || batches.back().here.size() == most_pieces) batches.emplace_back();
-        auto& [mine, theirs] = batches.back();
-        std::byte *to = address(here), *from = address(there);
-        if (!mine.empty() && static_cast<std::byte*>(mine.back().iov_base) + mine.back().iov_len == to &&
-            static_cast<std::byte*>(theirs.back().iov_base) + theirs.back().iov_len == from) {
-          mine.back().iov_len += bytes;  // contiguous with the last
-          theirs.back().iov_len += bytes;
-        } else {
-          mine.push_back({to, bytes});
-          theirs.push_back({from, bytes});
-        }
+        add_run(address(here), address(there), bytes, batches);
       }
 }
 
@@ -89,11 +100,9 @@ class SingleCopy final : public Protocol {
   void read(int from, const Batch& batch) {
     const Node& node = around_.node();
     const auto process = static_cast<pid_t>(node.process_of[node.index_here(from)]);
-    std::size_t wanted = 0;
-    for (const auto& piece : batch.here) wanted += piece.iov_len;
     const auto done =
         process_vm_readv(process, batch.here.data(), batch.here.size(), batch.there.data(), batch.there.size(), 0);
-    if (done == static_cast<ssize_t>(wanted)) return;
+    if (done == static_cast<ssize_t>(batch.bytes)) return;
     if (done < 0 && errno == ESRCH) throw Error(Code::lost, "rank " + std::to_string(from) + " is gone");
     throw Error(Code::internal, "reading the cells of rank " + std::to_string(from) + " failed: " +
                                     (done < 0 ? std::strerror(errno) : "its array is shorter than it was"));

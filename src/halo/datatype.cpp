@@ -1,0 +1,80 @@
+#include "halo/datatype.hpp"
+
+#include <climits>
+
+namespace nearfield::halo {
+namespace {
+
+constexpr Index block = 1 << 30;
+
+MPI_Aint distance(const std::byte* address, const std::byte* origin) {
+  MPI_Aint to, from;
+  MPI_Get_address(address, &to);
+  MPI_Get_address(origin, &from);
+  return MPI_Aint_diff(to, from);
+}
+
+MPI_Datatype struct_of(const std::vector<MPI_Datatype>& parts, const std::vector<MPI_Aint>& places) {
+  const std::vector<int> ones(parts.size(), 1);
+  MPI_Datatype whole;
+  MPI_Type_create_struct(static_cast<int>(parts.size()), ones.data(), places.data(), parts.data(), &whole);
+  return whole;
+}
+
+// `part` so many times, at that distance.
+MPI_Datatype repeated(Index count, Index stride_bytes, MPI_Datatype part) {
+  MPI_Datatype whole;
+  if (count <= INT_MAX) {
+    MPI_Aint first = 0, extent = 0;
+    MPI_Type_get_extent(part, &first, &extent);
+    if (extent == stride_bytes)
+      MPI_Type_contiguous(static_cast<int>(count), part, &whole);
+    else
+      MPI_Type_create_hvector(static_cast<int>(count), 1, stride_bytes, part, &whole);
+    return whole;
+  }
+  const Index blocks = count / block;
+  std::vector<MPI_Datatype> inner{repeated(block, stride_bytes, part)};
+  std::vector<MPI_Datatype> parts{repeated(blocks, block * stride_bytes, inner[0]),
+                                  repeated(count % block, stride_bytes, part)};
+  whole = struct_of(parts, {0, static_cast<MPI_Aint>(blocks * block * stride_bytes)});
+  free_types(inner);
+  free_types(parts);
+  return whole;
+}
+
+}  // namespace
+
+MPI_Datatype datatype_of(const std::vector<Strip>& strips, const std::vector<Cells>& fields, const std::byte* origin) {
+  std::vector<MPI_Datatype> parts;
+  std::vector<MPI_Aint> places;
+  for (const auto& [mine, others] : fields)
+    for (const auto& strip : strips) {
+      const auto extents = strip.extents();
+      std::vector<MPI_Datatype> inner{repeated(static_cast<Index>(mine.cell_bytes), 1, MPI_BYTE)};
+      for (int d = 2; d >= 0; --d) inner.push_back(repeated(extents[d], mine.strides[d], inner.back()));
+      parts.push_back(inner.back());
+      inner.pop_back();
+      free_types(inner);
+      places.push_back(distance(mine.at(strip.mine.lo).first, origin));
+    }
+  MPI_Datatype whole = struct_of(parts, places);
+  MPI_Type_commit(&whole);
+  free_types(parts);
+  return whole;
+}
+
+Counted counted(std::size_t bytes) {
+  if (bytes <= INT_MAX) return {static_cast<int>(bytes), MPI_BYTE};
+  Counted blocks{1, repeated(static_cast<Index>(bytes), 1, MPI_BYTE)};
+  MPI_Type_commit(&blocks.type);
+  return blocks;
+}
+
+void free_types(std::vector<MPI_Datatype>& types) {
+  for (auto& type : types)
+    if (type != MPI_BYTE) MPI_Type_free(&type);
+  types.clear();
+}
+
+}  // namespace nearfield::halo
