@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -98,6 +100,17 @@ int least_ranks_per_node(const Node& node) {
   return std::min_element(counts.begin(), counts.end(), [](auto& a, auto& b) { return a.second < b.second; })->second;
 }
 
+// CPUs that the ranks of this node may run on, all together: in a container, a job's share or under a launcher that
+// binds, fewer than there are. Collective over the node.
+int cpus_of(const Node& node) {
+  std::array<unsigned long, 128> mask{};  // of 8192 CPUs, as many as Linux knows
+  if (sched_getaffinity(0, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) mask.fill(0);
+  MPI_Allreduce(MPI_IN_PLACE, mask.data(), static_cast<int>(mask.size()), MPI_UNSIGNED_LONG, MPI_BOR, node.local);
+  int cpus = 0;
+  for (const auto part : mask) cpus += std::popcount(part);
+  return cpus ? cpus : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 bool is_gone(long process) {
   if (kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH) return true;
   std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
@@ -157,8 +170,8 @@ Grid::Grid(MPI_Comm comm, const GridOptions& options)
   layout_.dims = plan.dims;
   placement_ = halo::place(layout_, node_->node_of, options.reorder ? plan.node_dims : Ranks{}, !spec_->in_place);
   find_peers();
-  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  spins_ = node_->local_size > cores ? 50 : 5000;
+  cpus_ = cpus_of(*node_);
+  spins_ = node_->local_size > cpus_ ? 50 : 5000;
   processes_seen_ = std::none_of(node_->process_of.begin(), node_->process_of.end(), is_gone);
   MPI_Barrier(node_->comm);
 }
@@ -408,6 +421,8 @@ std::string Grid::explain() const {
     far += message.from >= 0 && node_->local_of[static_cast<std::size_t>(message.from)] < 0;
   text << "neighbours: " << neighbours_in_place_ << " read in place, "
        << static_cast<int>(peers_.size()) - neighbours_in_place_ << " on the node by copy, " << far << " by MPI\n";
+  if (node_->local_size > cpus_)
+    text << "more ranks than CPUs here, " << node_->local_size << " on " << cpus_ << ": who waits yields soon\n";
   int number = 0;
   for (const auto& field : fields_) {
     text << "field " << number++ << (field->in_place() ? ": one array with its neighbours" : ": ghost cells of its own")

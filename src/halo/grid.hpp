@@ -91,7 +91,7 @@ class Grid final : public Surroundings {
   const ProtocolSpec* spec_;
   double limit_s_;
   bool debug_ = false;
-  int spins_ = 0;
+  int spins_ = 0, cpus_ = 1;
   bool processes_seen_ = false;
   planning::KnownCosts known_;
   std::string note_;

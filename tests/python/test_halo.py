@@ -119,6 +119,20 @@ def test_neighbours_are_read_in_place(installation: Installation, faults: Path) 
         assert float(pages[2]) > 4, done.stdout
 
 
+@pytest.mark.families
+def test_cpus_are_those_that_ranks_may_use(installation: Installation, faults: Path) -> None:
+    """Two ranks on one CPU of several, and on two: is it said that they are more than CPUs, and only then?"""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    for mine, crowded in (("$cpu", False), (str(cpus[0]), True)):
+        rank = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+        argv = ["sh", "-c", f"cpu={cpus[0]}; [ {rank} = 0 ] || cpu={cpus[1]}; taskset -c {mine} {faults} explain"]
+        done = mpi.run(installation, argv, 2, timeout_s=60)
+        assert "read 1 of 1" in done.stdout, done.stdout + done.stderr
+        assert ("more ranks than CPUs here, 2 on 1: " in done.stdout) == crowded, done.stdout
+
+
 def test_pages_across_a_border_are_touched_by_who_has_more_of_them(installation: Installation, faults: Path) -> None:
     """First touch decides the NUMA node. Two ranks, borders at many places of a page: has the rank with the larger
     share of that page touched it, and the other one not?"""
