@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <utility>
 
 #include "halo/error.hpp"
 
@@ -67,6 +68,15 @@ int reserve(int file, std::size_t begin, std::size_t end) {
   if (end <= begin) return 0;
   const int problem = posix_fallocate(file, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
   return problem == EOPNOTSUPP || problem == EINVAL ? 0 : problem;
+}
+
+// Pages of this rank, of those that `whole` bytes have: each border moves to the nearest edge of a page.
+std::pair<std::size_t, std::size_t> own_pages(std::size_t begin, std::size_t end, std::size_t bytes, std::size_t page,
+                                              std::size_t whole) {
+  const auto edge = [&](std::size_t border) {
+    return border == bytes ? whole : std::min((border + page / 2) / page * page, whole);
+  };
+  return {edge(begin), edge(end)};
 }
 
 }  // namespace
@@ -244,16 +254,9 @@ bool Segment::map(int file) {
   return true;
 }
 
-// A border moves to the nearest edge of a page.
-std::pair<std::size_t, std::size_t> Segment::own_pages(std::size_t begin, std::size_t end) const {
-  const std::size_t page = bytes_ >= huge ? huge : 4096;
-  const auto edge = [&](std::size_t border) { return border == bytes_ ? mapped_ : (border + page / 2) / page * page; };
-  return {edge(begin), edge(end)};
-}
-
 // First touch of pages that are certain to be there.
 void Segment::claim_mapped(std::size_t begin, std::size_t end) {
-  const auto [first, last] = own_pages(begin, end);
+  const auto [first, last] = own_pages(begin, end, bytes_, bytes_ >= huge ? huge : 4096, mapped_);
   if (last > first) madvise(data_ + first, last - first, MADV_POPULATE_WRITE);  // it may refuse: then at first use
 }
 
@@ -261,7 +264,7 @@ void Segment::claim_mapped(std::size_t begin, std::size_t end) {
 // no setting of the system forbids (Linux 6.1); each by one rank, since two at once disturb each other.
 void Segment::claim(const Node& node, std::size_t begin, std::size_t end) {
   const std::size_t page = bytes_ >= huge ? huge : 4096;
-  const auto [first, last] = own_pages(begin, end);
+  const auto [first, last] = own_pages(begin, end, bytes_, page, mapped_);
   int problem = 0;
   std::string refused;
   std::size_t collapsed = 0;
@@ -317,7 +320,8 @@ void Segment::allocate_window(const Node& node, std::size_t begin, std::size_t e
   MPI_Win_lock_all(MPI_MODE_NOCHECK, window_);
   data_ = static_cast<std::byte*>(base);  // the same remainder of a page on all ranks
   data_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(data_), 4096));
-  std::memset(data_ + begin, 0, end - begin);
+  const auto [first, last] = own_pages(begin, end, bytes_, 4096, bytes_);
+  if (last > first) std::memset(data_ + first, 0, last - first);
   MPI_Barrier(node.local);
   kind_ = "a window of MPI_Win_allocate_shared";
   pages_ = "pages as the MPI gives them";

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <string>
-#include <utility>
 
 #include "halo/node.hpp"
 
@@ -43,7 +42,6 @@ class Segment {
   void open_plain(const Node& node);
   void share(const Node& node, const std::string& path, int file);
   bool map(int file);
-  std::pair<std::size_t, std::size_t> own_pages(std::size_t begin, std::size_t end) const;
   void claim_mapped(std::size_t begin, std::size_t end);
   void claim(const Node& node, std::size_t begin, std::size_t end);
   void allocate_window(const Node& node, std::size_t begin, std::size_t end);

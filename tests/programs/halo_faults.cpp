@@ -30,9 +30,9 @@ bool has(const void* address) {
 
 // Fields on small pages, cut into slabs at many places of a page: who has the page across the border, before any use?
 // A line for each case: border, the bytes of that page before it, and whether each of the two ranks has it.
-void touch(int rank) {
+void touch(int rank, const char* protocol) {
   for (int rows = 20; rows < 60; rows += 2) {
-    nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {rows, 100}, .dims = {2, 1}});
+    nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {rows, 100}, .dims = {2, 1}, .protocol = protocol});
     const auto field = grid.field<double>();
     const auto cells = field.view<2>();
     const auto* border = cells.row(rank == 0 ? cells.extent(0) : 0);
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   if (rank != 0) unsetenv("NEARFIELD_HALO_COSTS");  // what rank 0 is told holds for all
   try {
     if (what == "touch") {
-      touch(rank);
+      touch(rank, argc > 2 ? argv[2] : "auto");
       MPI_Finalize();
       return 0;
     }

@@ -133,10 +133,13 @@ def test_cpus_are_those_that_ranks_may_use(installation: Installation, faults: P
         assert ("more ranks than CPUs here, 2 on 1: " in done.stdout) == crowded, done.stdout
 
 
-def test_pages_across_a_border_are_touched_by_who_has_more_of_them(installation: Installation, faults: Path) -> None:
+@pytest.mark.parametrize("protocol", ["in-place", "window"])
+def test_pages_across_a_border_are_touched_by_who_has_more_of_them(
+    installation: Installation, faults: Path, protocol: str
+) -> None:
     """First touch decides the NUMA node. Two ranks, borders at many places of a page: has the rank with the larger
     share of that page touched it, and the other one not?"""
-    said = mpi.run(installation, [str(faults), "touch"], 2, timeout_s=60).stdout
+    said = mpi.run(installation, [str(faults), "touch", protocol], 2, timeout_s=60).stdout
     cases = [tuple(map(int, line.split()[1:])) for line in said.splitlines() if line.startswith("border ")]
     clear = [case for case in cases if abs(case[0] - 2048) > 256]  # a part begins a little before its first cell
     assert {before > 2048 for before, _, _ in clear} == {True, False}, said
