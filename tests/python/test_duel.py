@@ -2,9 +2,11 @@
 
 import os
 import signal
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from probing import living
@@ -110,6 +112,27 @@ def test_what_hangs_or_dies_is_unfit(installation: Installation, monkeypatch: py
         with pytest.raises(Unfit, match="dies|hangs"):
             one.visit(("exchange", 1 << 20), 1)
     assert ranks() == []
+
+
+@pytest.mark.families
+def test_a_launcher_that_starts_too_late_is_ended(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch that takes longer than anybody waits: does the end not wait for it, and does it leave nothing behind?"""
+    run, late = mpi.run, threading.Event()
+
+    def later(*arguments: Any, **more: Any) -> mpi.Finished:
+        assert late.wait(60)
+        return run(*arguments, **more)
+
+    monkeypatch.setattr(mpi, "run", later)
+    monkeypatch.setattr(duel, "START_LIMIT_S", 0.1)
+    monkeypatch.setattr(duel, "END_LIMIT_S", 0.1)
+    one = contestant(installation)
+    with pytest.raises(Unfit, match="does not start"), one:
+        pass
+    assert not late.is_set()
+    late.set()
+    one._thread.join(60)
+    assert not one._thread.is_alive() and ranks() == []
 
 
 def test_messages_are_counted_as_the_engine_sends_them() -> None:

@@ -28,6 +28,7 @@ from nearfield.tune.gains import Case, Pair
 
 START_LIMIT_S = 20.0
 TURN_LIMIT_S = 10.0
+END_LIMIT_S = 20.0
 SCENARIO = "traffic"
 LONG = 32 << 20
 
@@ -62,6 +63,7 @@ class Contestant:
         }
         self._pair = pair
         self._launcher: int | None = None
+        self._given_up = threading.Event()
         self._finished: mpi.Finished | None = None
         self._failure: Exception | None = None
         self._unread = b""
@@ -94,10 +96,10 @@ class Contestant:
     ) -> None:
         self._tell("end")
         self._thread.join(2.0)
-        if self._thread.is_alive() and self._launcher:
-            with suppress(ProcessLookupError):
-                os.kill(self._launcher, signal.SIGKILL)  # `mpi.run` then ends the ranks
-        self._thread.join()
+        if self._thread.is_alive():
+            self._given_up.set()
+            self._kill()
+            self._thread.join(END_LIMIT_S)  # a launcher that starts later is killed then
         for descriptor in (*self._commands, self._answers):
             os.close(descriptor)
         self._folder.cleanup()
@@ -116,6 +118,8 @@ class Contestant:
     def _run(self, plan: Path) -> None:
         def started(pid: int) -> None:
             self._launcher = pid
+            if self._given_up.is_set():
+                self._kill()
 
         try:
             self._finished = mpi.run(
@@ -123,6 +127,12 @@ class Contestant:
             )
         except Exception as error:  # told to whoever waits for an answer
             self._failure = error
+
+    def _kill(self) -> None:
+        """The launcher, if there is one; `mpi.run` then ends the ranks."""
+        if self._launcher:
+            with suppress(ProcessLookupError):
+                os.kill(self._launcher, signal.SIGKILL)
 
     def _tell(self, command: str) -> None:
         for descriptor in self._commands:
