@@ -17,6 +17,7 @@ import pytest
 
 from nearfield import mpi
 from nearfield.mpi import Finished, Installation
+from nearfield.mpi.compiler import compiler_environment
 
 SHIM = "libnearfield_mpich.so"
 SOURCE = Path(__file__).parents[2] / "src"
@@ -192,6 +193,26 @@ def test_each_pair_follows_its_own_threshold(mpich: Installation, program: Path,
             assert copied[way, to] == [size for size in SIZES if size >= limit], (way, to)
     assert copied["inter", 1] == [size for size in SIZES if size >= limits[1]]
     assert not spoken(done)
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "said"),
+    [
+        ("none", ["cma 1000", "xpmem 1000", "cma 4096", "xpmem 4096"]),
+        ("xpmem", ["cma 1000", "cma 4096"]),
+        ("cma", ["unavailable"]),
+    ],
+)
+def test_a_threshold_that_cannot_be_read_is_not_written(
+    mpich: Installation, tmp_path: Path, unreadable: str, said: list[str]
+) -> None:
+    """In a made-up MPICH: is only that set which can be put back, and is every handle freed?"""
+    program = tmp_path / "thresholds"
+    sources = [str(mpi_program.PROGRAMS / "thresholds.cpp"), str(SOURCE / "tune/mpich/thresholds.cpp")]
+    command = [str(mpich.compiler), "-std=c++20", "-Wall", "-Wextra", f"-I{SOURCE}", *sources, "-o", str(program)]
+    subprocess.run(command, check=True, env={**os.environ, **mpich.env, **compiler_environment(mpich)})
+    done = subprocess.run([str(program), unreadable], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [*said, "0 left"]
 
 
 @pytest.mark.mpi

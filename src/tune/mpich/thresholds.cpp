@@ -34,7 +34,10 @@ bool Thresholds::open(const char* name, Variable& variable) {
   int index = 0, count = 0;
   if (NEARFIELD_PMPI(MPI_T_cvar_get_index)(name, &index) != MPI_SUCCESS || !is_plain_int(index)) return false;
   if (NEARFIELD_PMPI(MPI_T_cvar_handle_alloc)(index, nullptr, &variable.handle, &count) != MPI_SUCCESS) return false;
-  return count == 1 && NEARFIELD_PMPI(MPI_T_cvar_read)(variable.handle, &variable.found) == MPI_SUCCESS;
+  if (count == 1 && NEARFIELD_PMPI(MPI_T_cvar_read)(variable.handle, &variable.found) == MPI_SUCCESS) return true;
+  NEARFIELD_PMPI(MPI_T_cvar_handle_free)(&variable.handle);
+  variable.handle = MPI_T_CVAR_HANDLE_NULL;  // what could not be read is not written
+  return false;
 }
 
 void Thresholds::write(int bytes) {
