@@ -1,0 +1,127 @@
+// A machine as the simulator takes it: plain numbers, one node and what joins nodes. What a person writes, with a source at
+// every number, is machines/NAME.toml; python/nearfield/machine/ checks that and fills these. Units are in the names; a
+// latency is load-to-use: what a chain of dependent loads sees from the core, not what one part adds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nearfield {
+
+enum class Inclusion {
+  inclusive,  // holds every line that the caches before it hold; evicting a line here removes it there
+  exclusive,  // a victim cache: holds what the caches before it evicted; a hit moves the line back to them
+  neither,    // filled on the way in, and nothing happens elsewhere when it evicts
+};
+enum class WritePolicy { back, through };  // through: stores go on to the next level, and a miss does not fill this one
+enum class Coherence { mesi, moesi };
+// What a NIC that reads a modified line leaves in the cache.
+enum class DmaRead { keep, clean, invalidate };
+
+struct Cache {
+  std::uint64_t size_bytes = 0;
+  int ways = 0;
+  int line_bytes = 0;          // what one tag stands for
+  int sub_blocks = 1;          // parts of a line that are valid and dirty on their own
+  int shared_by = 1;           // cores per cache, of consecutive numbers
+  Inclusion inclusion = Inclusion::neither;
+  WritePolicy write = WritePolicy::back;
+  std::string replacement = "lru";
+  double latency_cycles = 0;
+  double bytes_per_cycle = 0;  // at most, into the caches before it; 0: no limit
+};
+
+struct Core {
+  double clock_ghz = 0;
+  double cycles_per_access = 1;  // of one load or store that hits the nearest cache, others being under way
+  int outstanding_misses = 1;    // of one core, at a time
+};
+
+struct Dram {
+  double latency_ns = 0;         // of a load that no cache has, nothing else under way
+  double gb_per_s = 0;           // 10^9 bytes; of one memory, cores and NIC together
+  int shared_by = 0;             // cores per memory; 0: one for all
+  double remote_ns = 0;          // what it takes longer from cores of another memory
+  int banks = 1;
+  int bank_interleave_bytes = 64;
+  double bank_busy_ns = 0;       // between two accesses to one bank
+  double gb_per_s_bypass = 0;    // of loads and stores past the caches, per core; 0: as gb_per_s
+};
+
+struct Tlb {
+  int entries = 0;
+  int ways = 0;
+  double miss_cycles = 0;  // what a miss here and a hit in the next one, or the walk of page tables, takes longer
+};
+
+struct Pages {
+  std::uint64_t page_bytes = 4096;
+  double fault_ns = 0;       // the first touch of a page
+  std::vector<Tlb> tlbs;     // nearest first
+};
+
+struct Prefetcher {
+  int streams = 0;        // followed at a time, per core; 0: there is none
+  int distance_lines = 0; // how far ahead of the access
+  int level = 1;          // into which cache, counted from 0
+};
+
+// What one core gets from another one's cache.
+struct Transfers {
+  double shared_cycles = 0;  // from a cache below the same last-level cache
+  double remote_cycles = 0;  // from below another last-level cache of the node
+};
+
+struct Nic {
+  double gb_per_s = 0;            // between memory and network, each way
+  double dma_ns = 0;              // from the decision to write until the line is there
+  double post_ns = 0;             // of the core: to tell the NIC of a message (a write to a register of it)
+  int event_bytes = 128;          // of an entry of the event queue
+  int event_entries = 1024;
+  DmaRead read_of_modified = DmaRead::keep;
+};
+
+struct Network {
+  std::string topology = "full";  // full, torus, hypercube, fat-tree, dragonfly
+  std::vector<int> shape;         // torus: nodes per dimension; fat-tree: children per level; dragonfly: routers per
+                                  // group, nodes per router, groups
+  int nodes_per_router = 1;
+  double latency_ns = 0;          // of the wire and the routers' fixed part, from NIC to NIC
+  double hop_ns = 0;              // of every hop beyond the first
+  double gap_ns = 0;              // between two messages of a NIC
+  double link_gb_per_s = 0;       // each way
+};
+
+// How this machine's MPI sends, and where it changes over.
+struct Messaging {
+  std::string network = "eager-rendezvous";  // protocols by name: src/sim/protocols/
+  std::string node = "copy-in-copy-out";
+  std::uint64_t eager_bytes = 0;       // between nodes
+  std::uint64_t node_eager_bytes = 0;  // inside a node
+  std::uint64_t ring_bytes = 32768;    // of the ring that copy-in-copy-out goes through
+  double send_ns = 0;                  // of the core, per call, apart from memory
+  double receive_ns = 0;
+  double match_ns = 0;                 // of an arrived header
+  double register_ns = 0;              // of memory for a zero-copy transfer, per page
+  double system_call_ns = 0;           // of a kernel's single copy
+};
+
+struct Machine {
+  std::string name;
+  int cores = 1;                   // of one node
+  Core core;
+  std::vector<Cache> caches;       // nearest first; data and unified ones
+  Coherence coherence = Coherence::mesi;
+  Transfers transfers;
+  Dram dram;
+  Pages pages;
+  std::optional<Prefetcher> prefetcher;
+  std::optional<Nic> nic;
+  std::optional<Network> network;
+  Messaging messaging;
+  int max_nodes = 1;
+};
+
+}  // namespace nearfield

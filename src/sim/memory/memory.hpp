@@ -1,0 +1,106 @@
+// The memory of one simulated node: its cores' caches, coherence between them, TLBs, DRAM, and the doors through which a
+// NIC reads, writes and injects. Contents of memory are not kept, only where lines are and in which state.
+//
+// Who calls: one thread; cores in the order in which they act. Nothing here knows where accesses come from.
+//
+// What happens on an access of core c to a line (the oracle in the tests follows these words):
+//
+// 1. The caches on c's way to memory are asked, nearest first. A hit in an exclusive cache moves the line out of it. The
+//    line is then put into every cache before the one that had it, outermost first, apart from exclusive ones and, for
+//    stores, from write-through ones that missed. What has to make room goes on to the next cache:
+//    into an exclusive one always; into any other one if it is modified and not there yet; a modified line is marked where
+//    it is; beyond the last cache, modified ones are written to memory. A line evicted from an inclusive cache is first
+//    removed from all caches before it, and is modified if one of them was.
+// 2. Where the way to memory meets other cores' caches, in a cache shared with them or at the memory, those are asked on a
+//    miss before it (a load), or on anything but exclusive ownership (a store). A load leaves their copies shared: a
+//    modified one is then written to the meeting point (mesi) or stays its owner's (moesi). A store removes them.
+// 3. States of a copy: modified, owned (moesi: modified and shared), exclusive, shared. A line that no other core has is
+//    filled exclusive; a store makes it modified.
+// 4. Coherence, DRAM and DMA work in the longest line of all caches (of sub-blocks, where they are): the unit.
+//
+// Time: an access costs Core::cycles_per_access. A load that depends on the one before it (chase) also waits for its
+// data. Others wait for data only when Core::outstanding_misses are under way, or at drain().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "machine/machine.hpp"
+#include "sim/memory/counts.hpp"
+#include "sim/times.hpp"
+
+namespace nearfield::sim {
+
+// Physical; below 2^37 (128 GiB).
+using Address = std::uint64_t;
+
+enum class Access {
+  load,
+  store,
+  chase,         // a load whose address came from the load before it
+  load_bypass,   // past the caches; a line that is in one is written back and removed first
+  store_bypass,  // a non-temporal store
+};
+
+// Where lines that a NIC writes go.
+struct Placement {
+  static constexpr int memory = -1;
+  int level = memory;  // cache level, counted from 0; the line is written to memory, too, and clean there
+  int core = 0;        // whose cache of that level
+  int ways = 0;        // into that many ways of a set at most (the ones used least recently); 0: into any
+};
+
+// Where a line was found.
+struct Found {
+  int level = 0;          // number of caches: memory
+  bool transferred = false;  // it came from a cache of another core
+};
+
+class Hierarchy;  // hierarchy.hpp: contents and states
+class Timing;     // timing.hpp: clocks
+
+class Memory {
+ public:
+  // `memory_slowdown`: per lane, how many times as long what lies beyond the last cache takes, and as little it carries.
+  // std::invalid_argument, naming the cache, for a geometry that cannot be.
+  explicit Memory(const Machine& machine, const std::array<double, lanes>& memory_slowdown = {1, 1, 1, 1});
+  ~Memory();
+  Memory(Memory&&) noexcept;
+
+  // ---- what cores do
+  void access(int core, Access kind, Address address, unsigned bytes);
+  // `count` accesses to `bytes` each, `stride_bytes` apart.
+  void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
+  // Loads `from` and stores `to` in words of 8 bytes.
+  void copy(int core, Address to, Address from, std::uint64_t bytes);
+
+  // ---- what devices do; the time is what the transfer itself takes, from `start`
+  Times dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times& start);
+  Times dma_read(Address address, std::uint64_t bytes, const Times& start);
+
+  // ---- what scenarios do; takes no time and is not counted
+  void forget(Address address, std::uint64_t bytes);  // from all caches; modified lines reach memory
+  void forget_everything();
+
+  // ---- clocks
+  const Times& now(int core) const;
+  void advance(int core, Ps duration);
+  void wait_until(int core, const Times& instant);
+  void drain(int core);  // until nothing is under way
+
+  Counts counts() const;
+  void reset_counts();
+
+  // Whether the caches of `core` hold the line, nearest first; for tests and for buffer states.
+  struct Copy {
+    bool present = false, modified = false, shared = false;
+  };
+  Copy copy_in(int core, int level, Address address) const;
+
+ private:
+  std::unique_ptr<Hierarchy> hierarchy_;
+  std::unique_ptr<Timing> timing_;
+};
+
+}  // namespace nearfield::sim
