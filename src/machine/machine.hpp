@@ -1,6 +1,6 @@
-// A machine as the simulator takes it: plain numbers, one node and what joins nodes. What a person writes, with a source at
-// every number, is machines/NAME.toml; python/nearfield/machine/ checks that and fills these. Units are in the names; a
-// latency is load-to-use: what a chain of dependent loads sees from the core, not what one part adds.
+// A machine as the simulator takes it: plain numbers, one node and what joins nodes. What a person writes, with a
+// source at every number, is machines/NAME.toml; python/nearfield/machine/ checks that and fills these. Units are in
+// the names; a latency is load-to-use: what a chain of dependent loads sees from the core, not what one part adds.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ enum class DmaRead { keep, clean, invalidate };
 struct Cache {
   std::uint64_t size_bytes = 0;
   int ways = 0;
-  int line_bytes = 0;          // what one tag stands for
-  int sub_blocks = 1;          // parts of a line that are valid and dirty on their own
-  int shared_by = 1;           // cores per cache, of consecutive numbers
+  int line_bytes = 0;  // what one tag stands for
+  int sub_blocks = 1;  // parts of a line that are valid and dirty on their own
+  int shared_by = 1;   // cores per cache, of consecutive numbers
   Inclusion inclusion = Inclusion::neither;
   WritePolicy write = WritePolicy::back;
   std::string replacement = "lru";
@@ -40,14 +40,14 @@ struct Core {
 };
 
 struct Dram {
-  double latency_ns = 0;         // of a load that no cache has, nothing else under way
-  double gb_per_s = 0;           // 10^9 bytes; of one memory, cores and NIC together
-  int shared_by = 0;             // cores per memory; 0: one for all
-  double remote_ns = 0;          // what it takes longer from cores of another memory
+  double latency_ns = 0;  // of a load that no cache has, nothing else under way
+  double gb_per_s = 0;    // 10^9 bytes; of one memory, cores and NIC together
+  int shared_by = 0;      // cores per memory; 0: one for all
+  double remote_ns = 0;   // what it takes longer from cores of another memory
   int banks = 1;
   int bank_interleave_bytes = 64;
-  double bank_busy_ns = 0;       // between two accesses to one bank
-  double gb_per_s_bypass = 0;    // of loads and stores past the caches, per core; 0: as gb_per_s
+  double bank_busy_ns = 0;     // between two accesses to one bank
+  double gb_per_s_bypass = 0;  // of loads and stores past the caches, per core; 0: as gb_per_s
 };
 
 struct Tlb {
@@ -58,14 +58,14 @@ struct Tlb {
 
 struct Pages {
   std::uint64_t page_bytes = 4096;
-  double fault_ns = 0;       // the first touch of a page
-  std::vector<Tlb> tlbs;     // nearest first
+  double fault_ns = 0;    // the first touch of a page
+  std::vector<Tlb> tlbs;  // nearest first
 };
 
 struct Prefetcher {
-  int streams = 0;        // followed at a time, per core; 0: there is none
-  int distance_lines = 0; // how far ahead of the access
-  int level = 1;          // into which cache, counted from 0
+  int streams = 0;         // followed at a time, per core; 0: there is none
+  int distance_lines = 0;  // how far ahead of the access
+  int level = 1;           // into which cache, counted from 0
 };
 
 // What one core gets from another one's cache.
@@ -75,10 +75,10 @@ struct Transfers {
 };
 
 struct Nic {
-  double gb_per_s = 0;            // between memory and network, each way
-  double dma_ns = 0;              // from the decision to write until the line is there
-  double post_ns = 0;             // of the core: to tell the NIC of a message (a write to a register of it)
-  int event_bytes = 128;          // of an entry of the event queue
+  double gb_per_s = 0;    // between memory and network, each way
+  double dma_ns = 0;      // from the decision to write until the line is there
+  double post_ns = 0;     // of the core: to tell the NIC of a message (a write to a register of it)
+  int event_bytes = 128;  // of an entry of the event queue
   int event_entries = 1024;
   DmaRead read_of_modified = DmaRead::keep;
 };
@@ -88,10 +88,10 @@ struct Network {
   std::vector<int> shape;         // torus: nodes per dimension; fat-tree: children per level; dragonfly: routers per
                                   // group, nodes per router, groups
   int nodes_per_router = 1;
-  double latency_ns = 0;          // of the wire and the routers' fixed part, from NIC to NIC
-  double hop_ns = 0;              // of every hop beyond the first
-  double gap_ns = 0;              // between two messages of a NIC
-  double link_gb_per_s = 0;       // each way
+  double latency_ns = 0;     // of the wire and the routers' fixed part, from NIC to NIC
+  double hop_ns = 0;         // of every hop beyond the first
+  double gap_ns = 0;         // between two messages of a NIC
+  double link_gb_per_s = 0;  // each way
 };
 
 // How this machine's MPI sends, and where it changes over.
@@ -103,16 +103,16 @@ struct Messaging {
   std::uint64_t ring_bytes = 32768;    // of the ring that copy-in-copy-out goes through
   double send_ns = 0;                  // of the core, per call, apart from memory
   double receive_ns = 0;
-  double match_ns = 0;                 // of an arrived header
-  double register_ns = 0;              // of memory for a zero-copy transfer, per page
-  double system_call_ns = 0;           // of a kernel's single copy
+  double match_ns = 0;        // of an arrived header
+  double register_ns = 0;     // of memory for a zero-copy transfer, per page
+  double system_call_ns = 0;  // of a kernel's single copy
 };
 
 struct Machine {
   std::string name;
-  int cores = 1;                   // of one node
+  int cores = 1;  // of one node
   Core core;
-  std::vector<Cache> caches;       // nearest first; data and unified ones
+  std::vector<Cache> caches;  // nearest first; data and unified ones
   Coherence coherence = Coherence::mesi;
   Transfers transfers;
   Dram dram;

@@ -1,5 +1,5 @@
-// Simulated time. One run carries up to four clocks, one per speed of memory (lanes): what a rank does is simulated once,
-// when it does it is told four times. Which of two things happens first is decided by lane 0.
+// Simulated time. One run carries up to four clocks, one per speed of memory (lanes): what a rank does is simulated
+// once, when it does it is told four times. Which of two things happens first is decided by lane 0.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ inline constexpr int lanes = 4;
 inline Ps ps_from_ns(double ns) { return std::nearbyint(ns * 1e3); }
 
 // The same instant or duration on every lane's clock.
-struct alignas(32) Times {
+struct alignas(16) Times {
   std::array<Ps, lanes> at{};
 
   Times() = default;

@@ -1,5 +1,5 @@
-// What is counted in a simulated node. Laws, which tests hold: hits + misses = accesses of every cache; a cache's accesses
-// are the misses of the one before it (and the stores that one writes through).
+// What is counted in a simulated node. Laws, which tests hold: hits + misses = accesses of every cache; a cache's
+// accesses are the misses of the one before it (and the stores that one writes through).
 #pragma once
 
 #include <array>
@@ -24,6 +24,15 @@ struct LevelCounts {
   Count injected_unused = 0;     // of these, evicted or overwritten before anybody used them
   Count injected_victims = 0;    // lines that had to make room for them
   Count victims_missed = 0;      // of these, those that were missed again
+
+  LevelCounts& operator+=(const LevelCounts& other) {
+    for (auto field : {&LevelCounts::hits, &LevelCounts::misses, &LevelCounts::evictions, &LevelCounts::write_backs,
+                       &LevelCounts::back_invalidations, &LevelCounts::snoops, &LevelCounts::invalidations,
+                       &LevelCounts::prefetches, &LevelCounts::injections, &LevelCounts::injected_unused,
+                       &LevelCounts::injected_victims, &LevelCounts::victims_missed})
+      this->*field += other.*field;
+    return *this;
+  }
 };
 
 struct DramCounts {
@@ -32,9 +41,9 @@ struct DramCounts {
   Count prefetches = 0;    // lines
   Count bypass_reads = 0;  // accesses past the caches
   Count bypass_writes = 0;
-  Count dma_reads = 0;     // lines
-  Count dma_writes = 0;    // lines, whole or in part
-  Count bytes = 0;         // of all these
+  Count dma_reads = 0;   // lines
+  Count dma_writes = 0;  // lines, whole or in part
+  Count bytes = 0;       // of all these
 };
 
 struct TlbCounts {

@@ -1,20 +1,23 @@
-// The memory of one simulated node: its cores' caches, coherence between them, TLBs, DRAM, and the doors through which a
-// NIC reads, writes and injects. Contents of memory are not kept, only where lines are and in which state.
+// The memory of one simulated node: its cores' caches, coherence between them, TLBs, DRAM, and the doors through which
+// a NIC reads, writes and injects. Contents of memory are not kept, only where lines are and in which state.
 //
 // Who calls: one thread; cores in the order in which they act. Nothing here knows where accesses come from.
 //
 // What happens on an access of core c to a line (the oracle in the tests follows these words):
 //
-// 1. The caches on c's way to memory are asked, nearest first. A hit in an exclusive cache moves the line out of it. The
+// 1. The caches on c's way to memory are asked, nearest first. A hit in an exclusive cache moves the line out of it.
+// The
 //    line is then put into every cache before the one that had it, outermost first, apart from exclusive ones and, for
 //    stores, from write-through ones that missed. What has to make room goes on to the next cache:
-//    into an exclusive one always; into any other one if it is modified and not there yet; a modified line is marked where
-//    it is; beyond the last cache, modified ones are written to memory. A line evicted from an inclusive cache is first
-//    removed from all caches before it, and is modified if one of them was.
-// 2. Where the way to memory meets other cores' caches, in a cache shared with them or at the memory, those are asked on a
+//    into an exclusive one always; into any other one if it is modified and not there yet; a modified line is marked
+//    where it is; beyond the last cache, modified ones are written to memory. A line evicted from an inclusive cache is
+//    first removed from all caches before it, and is modified if one of them was.
+// 2. Where the way to memory meets other cores' caches, in a cache shared with them or at the memory, those are asked
+// on a
 //    miss before it (a load), or on anything but exclusive ownership (a store). A load leaves their copies shared: a
 //    modified one is then written to the meeting point (mesi) or stays its owner's (moesi). A store removes them.
-// 3. States of a copy: modified, owned (moesi: modified and shared), exclusive, shared. A line that no other core has is
+// 3. States of a copy: modified, owned (moesi: modified and shared), exclusive, shared. A line that no other core has
+// is
 //    filled exclusive; a store makes it modified.
 // 4. Coherence, DRAM and DMA work in the longest line of all caches (of sub-blocks, where they are): the unit.
 //
@@ -24,7 +27,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "machine/machine.hpp"
 #include "sim/memory/counts.hpp"
@@ -32,8 +37,9 @@
 
 namespace nearfield::sim {
 
-// Physical; below 2^37 (128 GiB).
+// Physical; below 2^37 (128 GiB). Where cores have memories of their own, these take turns every 8 GiB.
 using Address = std::uint64_t;
+inline constexpr int home_shift = 33;
 
 enum class Access {
   load,
@@ -48,25 +54,28 @@ struct Placement {
   static constexpr int memory = -1;
   int level = memory;  // cache level, counted from 0; the line is written to memory, too, and clean there
   int core = 0;        // whose cache of that level
-  int ways = 0;        // into that many ways of a set at most (the ones used least recently); 0: into any
+  int ways = 0;        // into the first so many ways of a set only, as a way mask does; 0: into any
 };
 
 // Where a line was found.
 struct Found {
-  int level = 0;          // number of caches: memory
+  int level = 0;             // number of caches: memory
   bool transferred = false;  // it came from a cache of another core
 };
 
-class Hierarchy;  // hierarchy.hpp: contents and states
-class Timing;     // timing.hpp: clocks
+class Hierarchy;       // hierarchy.hpp: contents and states
+class Timing;          // timing.hpp: clocks
+class Translation;     // tlb.hpp
+class StreamFollower;  // prefetcher.hpp
 
 class Memory {
  public:
-  // `memory_slowdown`: per lane, how many times as long what lies beyond the last cache takes, and as little it carries.
-  // std::invalid_argument, naming the cache, for a geometry that cannot be.
+  // `memory_slowdown`: per lane, how many times as long what lies beyond the last cache takes, and as little it
+  // carries. std::invalid_argument, naming the cache, for a geometry that cannot be.
   explicit Memory(const Machine& machine, const std::array<double, lanes>& memory_slowdown = {1, 1, 1, 1});
   ~Memory();
-  Memory(Memory&&) noexcept;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
 
   // ---- what cores do
   void access(int core, Access kind, Address address, unsigned bytes);
@@ -74,6 +83,13 @@ class Memory {
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
   // Loads `from` and stores `to` in words of 8 bytes.
   void copy(int core, Address to, Address from, std::uint64_t bytes);
+  struct Reference {
+    Address address;
+    std::uint32_t bytes;
+    Access kind;
+  };
+  // A recorded trace.
+  void replay(int core, std::span<const Reference> trace);
 
   // ---- what devices do; the time is what the transfer itself takes, from `start`
   Times dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times& start);
@@ -99,8 +115,18 @@ class Memory {
   Copy copy_in(int core, int level, Address address) const;
 
  private:
+  void one(int core, Access kind, Address address, Count times);
+  void bypass(int core, Access kind, Address address, unsigned bytes);
+  void look_ahead(int core, Address address, const Found& found);
+  template <class Function>
+  void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
+
+  Counts counts_of_tlbs_;  // and page faults
   std::unique_ptr<Hierarchy> hierarchy_;
   std::unique_ptr<Timing> timing_;
+  std::unique_ptr<Translation> translation_;
+  std::vector<StreamFollower> followers_;  // one per core
+  bool translates_ = false;
 };
 
 }  // namespace nearfield::sim

@@ -1,0 +1,84 @@
+#include "sim/memory/cache_array.hpp"
+
+#include <stdexcept>
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t smallest_line = 32;  // so that line numbers have 32 bits
+constexpr int most_ways = 126;               // an age has 7 bits, and one value is no way
+
+void refuse(const std::string& why) { throw std::invalid_argument("a cache " + why); }
+
+void check(const Cache& spec) {
+  const auto line = static_cast<std::uint64_t>(spec.line_bytes);
+  if (spec.line_bytes < static_cast<int>(smallest_line) || !std::has_single_bit(line))
+    refuse("has lines of " + std::to_string(spec.line_bytes) + " bytes: it must be a power of two from 32");
+  if (spec.ways < 1 || spec.ways > most_ways)
+    refuse("has " + std::to_string(spec.ways) + " ways: from 1 to " + std::to_string(most_ways));
+  if (spec.size_bytes == 0 || spec.size_bytes % (line * static_cast<std::uint64_t>(spec.ways)) != 0)
+    refuse("of " + std::to_string(spec.size_bytes) + " bytes cannot be divided into sets of " +
+           std::to_string(spec.ways) + " lines of " + std::to_string(line) + " bytes");
+  const auto parts = static_cast<unsigned>(spec.sub_blocks);
+  if (spec.sub_blocks < 1 || parts > 4 || !std::has_single_bit(parts) || line / parts < smallest_line)
+    refuse("has " + std::to_string(spec.sub_blocks) + " sub-blocks: 1, 2 or 4 of at least 32 bytes");
+}
+
+const ReplacementSpec& replacement_of(const Cache& spec) {
+  for (const auto* candidate : all_replacements()) {
+    if (candidate->name != spec.replacement) continue;
+    if (candidate->power_of_two_ways && !std::has_single_bit(static_cast<unsigned>(spec.ways)))
+      refuse("with " + spec.replacement + " must have a power of two of ways, not " + std::to_string(spec.ways));
+    return *candidate;
+  }
+  throw std::invalid_argument("a cache has the unknown replacement '" + spec.replacement + "'");
+}
+
+std::uint32_t checked_sets(const Cache& spec) {
+  check(spec);
+  return static_cast<std::uint32_t>(spec.size_bytes / static_cast<std::uint64_t>(spec.line_bytes) /
+                                    static_cast<std::uint64_t>(spec.ways));
+}
+
+std::uint8_t log2_of(int power) { return static_cast<std::uint8_t>(std::countr_zero(static_cast<unsigned>(power))); }
+
+}  // namespace
+
+CacheArray::CacheArray(const Cache& spec)
+    : sets_(checked_sets(spec)),
+      blocks_per_set_(static_cast<std::uint32_t>((spec.ways + lanes_per_block - 1) / lanes_per_block)),
+      line_shift_(log2_of(spec.line_bytes)),
+      unit_shift_(log2_of(spec.line_bytes / spec.sub_blocks)),
+      sub_blocks_(static_cast<std::uint8_t>(spec.sub_blocks)),
+      fast_lru_(spec.replacement == lru_spec.name && blocks_per_set_ == 1),
+      ways_(spec.ways),
+      replacement_(replacement_of(spec).make()) {
+  if (sets_ > 1) reciprocal_ = UINT64_MAX / sets_ + 1;
+  blocks_ = std::make_unique_for_overwrite<Block[]>(static_cast<std::size_t>(sets_) * blocks_per_set_);
+  clear();
+}
+
+void CacheArray::clear() {
+  for (std::size_t b = 0; b < static_cast<std::size_t>(sets_) * blocks_per_set_; ++b) {
+    std::memset(&blocks_[b], 0, sizeof(Block));
+    std::memset(blocks_[b].tag, 0xFF, sizeof blocks_[b].tag);
+  }
+  for (std::uint32_t s = 0; s < sets_; ++s)
+    replacement_->prepare(&blocks_[static_cast<std::size_t>(s) * blocks_per_set_], ways_);
+}
+
+CacheArray::Way CacheArray::find_in_blocks(const Place& place) const {
+  for (auto* block = place.set; block < place.set + blocks_per_set_; ++block)
+    if (const auto found = lanes_with(*block, place.tag))
+      return {block, static_cast<unsigned>(std::countr_zero(found))};
+  return {};
+}
+
+CacheArray::Way CacheArray::room_by_replacement(Block* set, int limit) {
+  const int among = limit > 0 && limit < ways_ ? limit : ways_;
+  for (int way = 0; way < among; ++way)
+    if (nth(set, way).empty()) return nth(set, way);
+  return nth(set, among == ways_ ? replacement_->victim(set, ways_) : replacement_->victim_among(set, ways_, among));
+}
+
+}  // namespace nearfield::sim

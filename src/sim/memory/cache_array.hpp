@@ -1,0 +1,192 @@
+// One cache: which lines it holds, in which state, in which order of use. Knows nothing of other caches.
+#pragma once
+
+#include <bit>
+#include <memory>
+
+#include "machine/machine.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/memory/replacement.hpp"
+
+// These are the innermost steps of every simulated access; a call would cost more than they do.
+#define NEARFIELD_INNERMOST [[gnu::always_inline]] inline
+
+namespace nearfield::sim {
+
+class CacheArray {
+ public:
+  // std::invalid_argument for a geometry that cannot be.
+  explicit CacheArray(const Cache& spec);
+
+  // The set that an address belongs to, and what its line is called there.
+  struct Place {
+    Block* set;
+    std::uint32_t tag;
+  };
+  // A way of a set.
+  struct Way {
+    Block* block = nullptr;
+    unsigned lane = 0;
+    explicit operator bool() const { return block != nullptr; }
+    bool empty() const { return block->tag[lane] == no_tag; }
+    std::uint16_t& sharers() const { return block->sharers[lane]; }
+  };
+
+  NEARFIELD_INNERMOST Place place(Address address) const {
+    const auto line = static_cast<std::uint32_t>(address >> line_shift_);
+    if (sets_ == 1) [[unlikely]]
+      return {blocks_.get(), line};
+    const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
+    return {&blocks_[static_cast<std::size_t>(line - tag * sets_) * blocks_per_set_], tag};
+  }
+
+  // The way that holds the line (with sub-blocks: that of the address), if one does.
+  NEARFIELD_INNERMOST Way find(const Place& place, Address address) const {
+    const auto way = find_tag(place);
+    if (!has_sub_blocks() || !way) [[likely]]
+      return way;
+    return valid_parts(way) & part_of(address) ? way : Way{};
+  }
+  NEARFIELD_INNERMOST Way find_tag(const Place& place) const {
+    if (blocks_per_set_ > 1) [[unlikely]]
+      return find_in_blocks(place);
+    const auto found = lanes_with(*place.set, place.tag);
+    return {found ? place.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
+  }
+
+  NEARFIELD_INNERMOST void touch(const Way& way) {
+    if (fast_lru_) [[likely]]
+      make_youngest(*way.block, way.lane);
+    else
+      replacement_->touch(set_of(way), ways_, number(way));
+  }
+
+  // The way to fill next; it may hold a line, which must be taken out first. Among the first `limit` ways only, unless
+  // 0.
+  NEARFIELD_INNERMOST Way room(const Place& place, int limit = 0) {
+    if (fast_lru_ && limit == 0) [[likely]]
+      return {place.set,
+              static_cast<unsigned>(std::countr_zero(lanes_of_age(*place.set, static_cast<std::uint8_t>(ways_ - 1))))};
+    return room_by_replacement(place.set, limit);
+  }
+
+  // Puts a line (a sub-block) into a way that room() gave, or that has the line's other sub-blocks.
+  NEARFIELD_INNERMOST void fill(const Place& place, const Way& way, Address address, std::uint8_t state) {
+    if (way.block->tag[way.lane] != place.tag) {
+      way.block->tag[way.lane] = place.tag;
+      way.block->sharers[way.lane] = 0;
+    }
+    set_state(way, address, state);
+    if (has_sub_blocks()) valid_parts(way) |= part_of(address);
+    touch(way);
+  }
+
+  // Takes the line (the sub-block) out; what its state was.
+  NEARFIELD_INNERMOST std::uint8_t remove(const Way& way, Address address) {
+    const auto was = state(way, address);
+    if (has_sub_blocks()) {
+      auto& valid = valid_parts(way);
+      valid = static_cast<std::uint8_t>(valid & ~part_of(address));
+      if (valid & 0x0F) return was;
+    }
+    way.block->tag[way.lane] = no_tag;
+    if (fast_lru_) [[likely]]
+      make_oldest(*way.block, way.lane, ways_);
+    else
+      replacement_->emptied(set_of(way), ways_, number(way));
+    return was;
+  }
+
+  // Flags of the line (of the address's sub-block).
+  NEARFIELD_INNERMOST std::uint8_t state(const Way& way, Address address) const {
+    return has_sub_blocks() ? state_of_part(way, part_of(address)) : way.block->flags[way.lane];
+  }
+  NEARFIELD_INNERMOST void set_state(const Way& way, Address address, std::uint8_t state) {
+    if (has_sub_blocks())
+      set_state_of_part(way, part_of(address), state);
+    else
+      way.block->flags[way.lane] = state;
+  }
+  void add_state(const Way& way, Address address, std::uint8_t flags) {
+    set_state(way, address, static_cast<std::uint8_t>(state(way, address) | flags));
+  }
+  void drop_state(const Way& way, Address address, std::uint8_t flags) {
+    set_state(way, address, static_cast<std::uint8_t>(state(way, address) & ~flags));
+  }
+
+  // The sub-blocks that a way holds, by their addresses; the line itself if it has none.
+  template <class Function>
+  NEARFIELD_INNERMOST void for_each_unit(const Way& way, Function&& function) const {
+    const auto line = address_of(way);
+    if (!has_sub_blocks()) [[likely]]
+      return function(line);
+    for (std::uint32_t part = 0; part < sub_blocks_; ++part)
+      if (valid_parts(way) >> part & 1) function(line + (static_cast<Address>(part) << unit_shift_));
+  }
+
+  std::uint64_t line_bytes() const { return 1ULL << line_shift_; }
+  std::uint64_t unit_bytes() const { return 1ULL << unit_shift_; }  // of a sub-block, or the line
+  bool has_sub_blocks() const { return sub_blocks_ > 1; }
+  void clear();
+  // Tells the host that this set will be needed.
+  void fetch_early(Address address) const {
+    const auto* set = place(address).set;
+    __builtin_prefetch(set, 1);
+    __builtin_prefetch(&set->age, 1);
+  }
+
+ private:
+  // Sub-blocks, as bits: in each byte the low half says which are valid (modified), the high half which are shared
+  // (injected).
+  static std::uint8_t& valid_parts(const Way& way) { return way.block->parts[way.lane][0]; }
+  static std::uint8_t& modified_parts(const Way& way) { return way.block->parts[way.lane][1]; }
+  std::uint8_t part_of(Address address) const {
+    return static_cast<std::uint8_t>(1U << (address >> unit_shift_ & (sub_blocks_ - 1)));
+  }
+  static std::uint8_t state_of_part(const Way& way, std::uint8_t part) {
+    const unsigned valid = valid_parts(way), its_modified = modified_parts(way),
+                   high = static_cast<unsigned>(part) << 4;
+    return static_cast<std::uint8_t>((its_modified & part ? modified : 0) | (valid & high ? shared : 0) |
+                                     (its_modified & high ? injected : 0));
+  }
+  static void set_state_of_part(const Way& way, std::uint8_t part, std::uint8_t state) {
+    const unsigned both = part * 0x11U, high = part * 0x10U;
+    auto& valid = valid_parts(way);
+    auto& its_modified = modified_parts(way);
+    valid = static_cast<std::uint8_t>((valid & ~high) | (state & shared ? high : 0));
+    its_modified = static_cast<std::uint8_t>((its_modified & ~both) | (state & modified ? part : 0U) |
+                                             (state & injected ? high : 0));
+  }
+
+  // Of the line that a way holds.
+  Address address_of(const Way& way) const {
+    auto set = static_cast<std::uint32_t>(way.block - blocks_.get());
+    if (blocks_per_set_ > 1) [[unlikely]]
+      set /= blocks_per_set_;
+    return (static_cast<Address>(way.block->tag[way.lane]) * sets_ + set) << line_shift_;
+  }
+  Block* set_of(const Way& way) const {
+    return way.block - static_cast<std::size_t>(way.block - blocks_.get()) % blocks_per_set_;
+  }
+  int number(const Way& way) const {
+    return static_cast<int>((way.block - set_of(way)) * lanes_per_block) + static_cast<int>(way.lane);
+  }
+  static Way nth(Block* set, int number) {
+    return {set + number / lanes_per_block, static_cast<unsigned>(number % lanes_per_block)};
+  }
+  Way find_in_blocks(const Place& place) const;
+  Way room_by_replacement(Block* set, int limit);
+
+  std::unique_ptr<Block[]> blocks_;
+  std::uint64_t reciprocal_ = 0;  // of the number of sets, times 2^64: exact for dividends and divisors of 32 bits
+  std::uint32_t sets_;
+  std::uint32_t blocks_per_set_;
+  std::uint8_t line_shift_;
+  std::uint8_t unit_shift_;
+  std::uint8_t sub_blocks_;
+  bool fast_lru_;
+  int ways_;
+  std::unique_ptr<Replacement> replacement_;
+};
+
+}  // namespace nearfield::sim

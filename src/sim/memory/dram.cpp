@@ -1,0 +1,35 @@
+#include "sim/memory/dram.hpp"
+
+namespace nearfield::sim {
+
+DramTiming::DramTiming(const Machine& machine, const std::array<double, lanes>& slowdown)
+    : cores_per_memory_(machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores),
+      memories_(static_cast<std::size_t>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_)),
+      remote_(ps_from_ns(machine.dram.remote_ns)),
+      bank_bytes_(static_cast<std::uint64_t>(machine.dram.bank_interleave_bytes)),
+      unit_bytes_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)) {
+  const auto& dram = machine.dram;
+  const double through_caches_ns = machine.caches.back().latency_cycles / machine.core.clock_ghz;
+  for (std::size_t l = 0; l < lanes; ++l) {
+    ps_per_byte_[l] = dram.gb_per_s > 0 ? 1e3 / dram.gb_per_s * slowdown[l] : 0;
+    latency_.at[l] = ps_from_ns(through_caches_ns + (dram.latency_ns - through_caches_ns) * slowdown[l]);
+    bank_busy_.at[l] = ps_from_ns(dram.bank_busy_ns * slowdown[l]);
+  }
+  unit_on_bus_ = on_bus(unit_bytes_);
+  for (auto& memory : memories_)
+    if (dram.banks > 1 && dram.bank_busy_ns > 0) memory.bank_free.resize(static_cast<std::size_t>(dram.banks));
+}
+
+// When the access begins: as soon as the bus, and the bank, are free.
+Times DramTiming::occupy(Memory_& memory, Address address, std::uint64_t bytes, const Times& start) {
+  Times begun = later(start, memory.bus_free);
+  if (!memory.bank_free.empty()) {
+    auto& bank = memory.bank_free[address / bank_bytes_ % memory.bank_free.size()];
+    begun = later(begun, bank);
+    bank = begun + bank_busy_;
+  }
+  memory.bus_free = begun + (bytes == unit_bytes_ ? unit_on_bus_ : on_bus(bytes));
+  return begun;
+}
+
+}  // namespace nearfield::sim

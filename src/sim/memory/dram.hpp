@@ -1,0 +1,54 @@
+// When memory answers: one bus per memory, which cores and devices share, and banks that are busy for a while after
+// each access. On a lane with slower memory what lies beyond the last cache takes longer, and the bus carries less.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "sim/memory/memory.hpp"
+
+namespace nearfield::sim {
+
+class DramTiming {
+ public:
+  DramTiming(const Machine& machine, const std::array<double, lanes>& slowdown);
+
+  // A core's access that may start at `start`: when its data is there.
+  Times serve(int core, Address address, std::uint64_t bytes, const Times& start) {
+    const auto home = home_of(address);
+    Times ready = occupy(memories_[home], address, bytes, start) + latency_;
+    if (home != static_cast<std::size_t>(core / cores_per_memory_)) ready += remote_;
+    return ready;
+  }
+  // A device's access: when its last byte has passed.
+  Times pass(Address address, std::uint64_t bytes, const Times& start) {
+    return occupy(memories_[home_of(address)], address, bytes, start) + on_bus(bytes);
+  }
+  // What caches write back goes when the bus is free; nobody waits.
+  void post(Address address, std::uint64_t bytes) { memories_[home_of(address)].bus_free += on_bus(bytes); }
+
+ private:
+  struct Memory_ {
+    Times bus_free;
+    std::vector<Times> bank_free;
+  };
+
+  std::size_t home_of(Address address) const { return (address >> home_shift) % memories_.size(); }
+  Times on_bus(std::uint64_t bytes) const {
+    Times result;
+    for (std::size_t l = 0; l < lanes; ++l) result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
+    return result;
+  }
+  Times occupy(Memory_& memory, Address address, std::uint64_t bytes, const Times& start);
+
+  int cores_per_memory_;
+  std::vector<Memory_> memories_;
+  std::array<double, lanes> ps_per_byte_{};
+  Times latency_, bank_busy_, unit_on_bus_;
+  Ps remote_;
+  std::uint64_t bank_bytes_;
+  std::uint64_t unit_bytes_;
+};
+
+}  // namespace nearfield::sim

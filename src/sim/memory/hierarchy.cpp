@@ -1,0 +1,624 @@
+#include "sim/memory/hierarchy.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::size_t most_sharers = 16;  // caches of which one before them can keep account
+
+[[noreturn]] void refuse(std::size_t level, const std::string& why) {
+  throw std::invalid_argument("cache[" + std::to_string(level) + "] " + why);
+}
+
+void check_order(const Machine& machine) {
+  const auto& caches = machine.caches;
+  if (caches.size() > most_levels) refuse(most_levels, "is one more than can be simulated");
+  if (caches.empty()) throw std::invalid_argument("a simulated machine needs a cache");
+  for (std::size_t k = 0; k < caches.size(); ++k) {
+    const auto& cache = caches[k];
+    if (cache.shared_by < 1) refuse(k, "is shared by " + std::to_string(cache.shared_by) + " cores");
+    if (cache.inclusion == Inclusion::inclusive && cache.sub_blocks > 1) refuse(k, "is inclusive and has sub-blocks");
+    if (cache.inclusion == Inclusion::exclusive && k == 0) refuse(k, "is the nearest one and cannot be exclusive");
+    if (k == 0) continue;
+    const auto& before = caches[k - 1];
+    if (cache.inclusion == Inclusion::exclusive && before.write == WritePolicy::through)
+      refuse(k, "is exclusive and would take the stores that the one before it writes through");
+    if (cache.write == WritePolicy::through && before.write == WritePolicy::back)
+      refuse(k, "writes through, and the one before it does not");
+    if (cache.line_bytes % before.line_bytes != 0) refuse(k, "has lines that are no multiple of those before it");
+    if (cache.shared_by % before.shared_by != 0) refuse(k, "is shared by parts of those before it");
+    if (cache.inclusion == Inclusion::exclusive && cache.line_bytes / cache.sub_blocks != before.line_bytes)
+      refuse(k, "is exclusive and takes parts of another size than the lines before it");
+  }
+}
+
+}  // namespace
+
+Hierarchy::Hierarchy(const Machine& machine)
+    : levels_(static_cast<int>(machine.caches.size())), coherence_(machine.coherence) {
+  check_order(machine);
+  if (machine.nic) read_of_modified_ = machine.nic->read_of_modified;
+  build(machine);
+  unit_ = nodes_.front()->array.unit_bytes();
+  nearest_line_ = nodes_.back()->array.line_bytes();
+}
+
+// From the last level inward, so that parents are there before their children.
+void Hierarchy::build(const Machine& machine) {
+  way_.resize(static_cast<std::size_t>(machine.cores * levels_));
+  for (int level = levels_ - 1; level >= 0; --level) {
+    const auto& cache = machine.caches[static_cast<std::size_t>(level)];
+    for (int core = 0; core < machine.cores; core += cache.shared_by) {
+      auto& node = *nodes_.emplace_back(std::make_unique<Node>(cache, level));
+      for (int c = core; c < std::min(core + cache.shared_by, machine.cores); ++c)
+        way_[static_cast<std::size_t>(c * levels_ + level)] = &node;
+      auto& siblings = level + 1 < levels_ ? on_way(core, level + 1).children : last_;
+      if (level + 1 < levels_) node.parent = &on_way(core, level + 1);
+      node.number = static_cast<int>(siblings.size());
+      siblings.push_back(&node);
+    }
+  }
+  for (auto& node : nodes_) node->meeting = node->children.size() > 1;
+  for (auto& node : nodes_)
+    node->knows_sharers = node->inclusion == Inclusion::inclusive && node->children.size() <= most_sharers;
+}
+
+// ---- accesses of cores
+
+// A hit beyond the nearest cache: the state with which the line goes inward.
+std::uint8_t Hierarchy::hit_or_take(Node& node, const CacheArray::Way& way, Address address) {
+  if (node.inclusion == Inclusion::exclusive) {
+    ++node.counts.hits;
+    return node.array.remove(way, address) & (modified | shared);
+  }
+  hit(node, way, address);
+  return node.array.state(way, address) & shared;
+}
+
+Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place& nearest) {
+  miss(on_way(core, 0), address);
+  Places places;
+  places[0] = nearest;
+  bool parts = false;  // others have some of the unit, though not this line
+  for (int k = 1; k < levels_; ++k) {
+    auto& node = on_way(core, k);
+    const auto& own = on_way(core, k - 1);
+    const auto place = places[static_cast<std::size_t>(k)] = node.array.place(address);
+    const auto way = node.array.find(place, address);
+    if (!way) {
+      miss(node, address);
+      if (!node.meeting || node.inclusion == Inclusion::inclusive) continue;
+      const auto others = ask_others_below(node, own, address, Ask::share);
+      if (others.modified && coherence_ == Coherence::mesi) write_to_memory();
+      parts |= others.part;
+      if (!others.any) continue;
+      fill(core, 0, k, address, places, shared);
+      ++transfers_;
+      return {k, true};
+    }
+    Others others;
+    if (may_be_in_others(node, way, own.number)) [[unlikely]]
+      others = ask_others_below(node, own, address, Ask::share);
+    auto state = hit_or_take(node, way, address);
+    if (others.part) [[unlikely]]
+      state = with_others(node, way, address, state, others);
+    if (node.knows_sharers) way.sharers() |= static_cast<std::uint16_t>(1U << own.number);
+    fill(core, 0, k, address, places, static_cast<std::uint8_t>(state | (parts ? shared : 0)));
+    return {k, others.modified};
+  }
+  Others others;
+  if (last_.size() > 1) others = ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::share);
+  if (others.modified && coherence_ == Coherence::mesi) write_to_memory();
+  if (others.any) {
+    ++transfers_;
+  } else {
+    ++dram_.reads;
+    ++traffic_.reads;
+  }
+  fill(core, 0, levels_, address, places, parts || others.part ? shared : std::uint8_t{0});
+  return {levels_, others.any};
+}
+
+// A load found the line in a cache, and others before that cache have it, too: the state with which it goes inward.
+std::uint8_t Hierarchy::with_others(Node& node, const CacheArray::Way& way, Address address, std::uint8_t state,
+                                    const Others& others) {
+  const bool keeps = node.inclusion != Inclusion::exclusive;
+  transfers_ += others.modified;
+  if (coherence_ == Coherence::moesi) return others.modified ? shared : static_cast<std::uint8_t>(state | shared);
+  if (others.modified && keeps)
+    node.array.add_state(way, address, modified);
+  else if (others.modified || (state & modified))
+    write_to_memory();
+  return shared;
+}
+
+Found Hierarchy::store(int core, Address address) {
+  auto& nearest = on_way(core, 0);
+  if (nearest.through) return store_through(core, address);
+  const auto place = nearest.array.place(address);
+  const auto way = nearest.array.find(place, address);
+  if (!way) return store_missed(core, 0, address, place);
+  store_hit(core, nearest, way, address);
+  return {};
+}
+
+// The nearest caches write through: what they hold is updated, and the first one that writes back takes the store.
+Found Hierarchy::store_through(int core, Address address) {
+  int level = 0;
+  for (; level < levels_ && on_way(core, level).through; ++level) {
+    auto& node = on_way(core, level);
+    const auto place = node.array.place(address);
+    const auto way = node.array.find(place, address);
+    if (!way) {
+      miss(node, address);
+    } else {
+      hit(node, way, address);
+      node.array.set_state(way, address, 0);
+    }
+  }
+  if (level == levels_) {
+    remove_from_others_beyond(core, 0, address);
+    write_to_memory();
+    return {levels_, false};
+  }
+  auto& node = on_way(core, level);
+  const auto place = node.array.place(address);
+  const auto way = node.array.find(place, address);
+  if (!way) return store_missed(core, level, address, place);
+  store_hit(core, node, way, address);
+  return {level, false};
+}
+
+void Hierarchy::store_hit(int core, Node& node, const CacheArray::Way& way, Address address) {
+  const auto state = node.array.state(way, address);
+  hit(node, way, address);
+  if (state == modified && node.level == 0) [[likely]]
+    return;
+  if (node.level > 0) {
+    const int own = on_way(core, node.level - 1).number;
+    if (may_be_in_others(node, way, own)) ask_others_below(node, on_way(core, node.level - 1), address, Ask::give_up);
+  }
+  if (state & shared) remove_from_others_beyond(core, node.level, address);
+  node.array.set_state(way, address, modified);
+}
+
+Found Hierarchy::store_missed(int core, int level, Address address, const CacheArray::Place& first) {
+  miss(on_way(core, level), address);
+  Places places;
+  places[static_cast<std::size_t>(level)] = first;
+  Found found{levels_, false};
+  bool alone = false;  // what supplied the line was no shared copy
+  std::uint8_t state = 0;
+  for (int k = level; k < levels_ && found.level == levels_; ++k) {
+    auto& node = on_way(core, k);
+    const auto* own = k > 0 ? &on_way(core, k - 1) : nullptr;
+    if (k > level) {
+      const auto place = places[static_cast<std::size_t>(k)] = node.array.place(address);
+      const auto way = node.array.find(place, address);
+      if (way) {
+        Others others;
+        if (may_be_in_others(node, way, own->number)) others = ask_others_below(node, *own, address, Ask::give_up);
+        state = hit_or_take(node, way, address);
+        if (node.knows_sharers) way.sharers() |= static_cast<std::uint16_t>(1U << own->number);
+        alone = !(state & shared);
+        if (!alone && node.inclusion != Inclusion::exclusive) node.array.drop_state(way, address, shared);
+        found = {k, others.modified};
+        break;
+      }
+      miss(node, address);
+    }
+    if (node.inclusion == Inclusion::inclusive || !node.meeting) continue;
+    const auto others = ask_others_below(node, *own, address, Ask::give_up);
+    if (!others.any) continue;
+    found = {k, true};
+    alone = !others.shared;
+  }
+  if (found.level == levels_) {
+    if (last_.size() > 1)
+      found.transferred = ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::give_up).any;
+    if (!found.transferred) {
+      ++dram_.reads;
+      ++traffic_.reads;
+    }
+  } else if (!alone) {
+    remove_from_others_beyond(core, found.level, address);
+  }
+  transfers_ += found.transferred;
+  // If others before that very cache had it, it is filled, too, to take the store.
+  fill(core, level, std::max(found.level, level + 1), address, places, state & modified, true);
+  return found;
+}
+
+void Hierarchy::repeat(int core, bool store, Address address, Count count_of) {
+  if (count_of == 0) return;
+  auto& nearest = on_way(core, 0);
+  if (!store || !nearest.through) {
+    nearest.counts.hits += count_of;
+    return;
+  }
+  for (int level = 0; level < levels_; ++level) {
+    auto& node = on_way(core, level);
+    const auto place = node.array.place(address);
+    const bool there{node.array.find(place, address)};
+    (there ? node.counts.hits : node.counts.misses) += count_of;
+    if (!node.through) return;
+  }
+  dram_.writes += count_of;
+  traffic_.writes += static_cast<int>(count_of);
+}
+
+// ---- lines that come in and go out
+
+// Into the caches [first, end) of a core's way, outermost first, so that inclusive ones have it before those they
+// include.
+void Hierarchy::fill(int core, int first, int end, Address address, const Places& places, std::uint8_t state,
+                     bool stored) {
+  bool to_keep = state & modified;  // modified data that the outermost one takes on
+  for (int k = end - 1; k >= first; --k) {
+    auto& node = on_way(core, k);
+    if (node.inclusion == Inclusion::exclusive) continue;
+    auto its = static_cast<std::uint8_t>(state & shared);
+    if (!node.through && (to_keep || (stored && k == first))) its |= modified;
+    to_keep = to_keep && node.through;
+    put(node, places[static_cast<std::size_t>(k)], address, its,
+        node.knows_sharers && k > 0 ? 1U << on_way(core, k - 1).number : 0);
+  }
+  if (to_keep && !stored) write_to_memory();
+}
+
+// A line that is not there yet, into a cache that is not exclusive.
+void Hierarchy::put(Node& node, const CacheArray::Place& place, Address address, std::uint8_t state, unsigned sharer) {
+  auto& array = node.array;
+  node.used = true;
+  auto way = array.has_sub_blocks() ? array.find_tag(place) : CacheArray::Way{};
+  if (!way) {
+    way = array.room(place);
+    if (!way.empty()) make_room(node, way, false);
+  }
+  array.fill(place, way, address, state);
+  if (sharer) way.sharers() = static_cast<std::uint16_t>(sharer);
+}
+
+// `state` with injected: on behalf of a device, into the first `limit` ways.
+void Hierarchy::insert(Node& node, Address address, std::uint8_t state, int limit) {
+  auto& array = node.array;
+  node.used = true;
+  const auto place = array.place(address);
+  CacheArray::Way way;
+  if (node.inclusion == Inclusion::exclusive || (state & injected) || array.has_sub_blocks())
+    way = array.find_tag(place);
+  if (way && array.find(place, address) && !(state & injected)) state |= array.state(way, address) & modified;
+  if (!way) {
+    way = array.room(place, limit);
+    if (!way.empty()) make_room(node, way, state & injected);
+  }
+  array.fill(place, way, address, state);
+}
+
+void Hierarchy::make_room(Node& node, const CacheArray::Way& way, bool injecting) {
+  node.array.for_each_unit(way, [&](Address address) {
+    auto state = node.array.state(way, address);
+    if (node.inclusion == Inclusion::inclusive && remove_before(node, way, address)) state |= modified;
+    if (injecting) [[unlikely]] {
+      ++node.counts.injected_victims;
+      node.victims.insert(address & ~(unit_ - 1));
+      watches_victims_ = true;
+    }
+    evict(node, address, state);
+  });
+}
+
+void Hierarchy::evict(Node& node, Address address, std::uint8_t state) {
+  auto& counts = node.counts;
+  ++counts.evictions;
+  counts.injected_unused += (state & injected) != 0;
+  counts.write_backs += (state & modified) != 0;
+  state &= modified | shared;
+  auto* next = node.parent;
+  if (next == nullptr) {
+    if (state & modified) write_to_memory();
+    return;
+  }
+  if (next->inclusion == Inclusion::exclusive) return insert(*next, address, state);
+  if (!(state & modified)) return;
+  const auto place = next->array.place(address);
+  const auto way = next->array.find(place, address);
+  if (!way) return insert(*next, address, state);
+  next->array.add_state(way, address, modified);
+}
+
+void Hierarchy::write_to_memory() {
+  ++dram_.writes;
+  ++traffic_.writes;
+}
+
+// ---- coherence
+
+Hierarchy::Others Hierarchy::ask_others_below(Node& node, const Node& own, Address address, Ask ask) {
+  Others found;
+  std::uint16_t* sharers = nullptr;
+  if (node.knows_sharers) {
+    const auto place = node.array.place(address);
+    if (const auto way = node.array.find_tag(place)) sharers = &way.sharers();
+  }
+  for (auto* child : node.children) {
+    const auto bit = static_cast<std::uint16_t>(1U << (child->number & 15));
+    if (child == &own || (sharers && !(*sharers & bit))) continue;
+    ask_in(*child, address, ask, found);
+    if (sharers && ask == Ask::give_up) *sharers &= static_cast<std::uint16_t>(~bit);
+  }
+  return found;
+}
+
+Hierarchy::Others Hierarchy::ask_others_at_memory(const Node& own, Address address, Ask ask) {
+  Others found;
+  for (auto* node : last_)
+    if (node != &own) ask_in(*node, address, ask, found);
+  return found;
+}
+
+// A whole unit, which may be several lines of a nearer cache.
+void Hierarchy::ask_in(Node& node, Address address, Ask ask, Others& found) {
+  if (!node.used && node.level == 0) return;
+  ++node.counts.snoops;
+  const auto unit = address & ~(unit_ - 1);
+  bool here = false;
+  for (auto at = unit; at < unit + unit_; at += node.array.unit_bytes()) {
+    const auto place = node.array.place(at);
+    const auto way = node.array.find(place, at);
+    if (!way) continue;
+    here = found.part = true;
+    found.any |= address - at < node.array.unit_bytes();
+    const auto state = node.array.state(way, at);
+    found.modified |= (state & modified) != 0;
+    found.shared &= (state & shared) != 0;
+    if (ask == Ask::give_up) {
+      if (state & injected) ++node.counts.injected_unused;
+      node.array.remove(way, at);
+      ++node.counts.invalidations;
+    } else {
+      const auto kept = coherence_ == Coherence::moesi ? state : state & static_cast<std::uint8_t>(~modified);
+      node.array.set_state(way, at, static_cast<std::uint8_t>(kept | shared));
+    }
+  }
+  if (node.inclusion == Inclusion::inclusive && !here) return;
+  for (auto* child : node.children) ask_in(*child, address, ask, found);
+}
+
+// After a store at `level`: out to the first cache whose copy was not shared, beyond which nobody has one.
+void Hierarchy::remove_from_others_beyond(int core, int level, Address address) {
+  for (int k = level + 1; k < levels_; ++k) {
+    auto& node = on_way(core, k);
+    const auto place = node.array.place(address);
+    const auto way = node.array.find(place, address);
+    const auto& own = on_way(core, k - 1);
+    if (way ? may_be_in_others(node, way, own.number) : node.inclusion != Inclusion::inclusive && node.meeting)
+      ask_others_below(node, own, address, Ask::give_up);
+    if (!way) continue;
+    const auto state = node.array.state(way, address);
+    if (!(state & shared)) return;
+    node.array.drop_state(way, address, shared);
+  }
+  if (last_.size() > 1) ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::give_up);
+}
+
+// Of a line that an inclusive cache evicts; whether one before it was modified.
+bool Hierarchy::remove_before(Node& node, const CacheArray::Way& way, Address address) {
+  bool was_modified = false;
+  for (auto* child : node.children)
+    if (!node.knows_sharers || (way.sharers() >> child->number & 1))
+      was_modified |= remove_in(*child, address, node.array.line_bytes());
+  return was_modified;
+}
+
+bool Hierarchy::remove_in(Node& node, Address address, std::uint64_t bytes) {
+  bool was_modified = false;
+  for (auto at = address; at < address + bytes; at += node.array.unit_bytes()) {
+    const auto place = node.array.place(at);
+    const auto way = node.array.find(place, at);
+    if (!way) continue;
+    const auto state = node.array.remove(way, at);
+    was_modified |= (state & modified) != 0;
+    ++node.counts.back_invalidations;
+    if (state & injected) ++node.counts.injected_unused;
+  }
+  for (auto* child : node.children) was_modified |= remove_in(*child, address, bytes);
+  return was_modified;
+}
+
+// ---- devices and scenarios
+
+// From all caches `but` one; counted there if a counter is given. Whether a copy was modified.
+bool Hierarchy::remove_everywhere(Address unit, Count LevelCounts::* counter, const Node* but) {
+  bool was_modified = false;
+  for (auto& node : nodes_) {
+    if (!node->used || node.get() == but) continue;
+    for (auto at = unit; at < unit + unit_; at += node->array.unit_bytes()) {
+      const auto place = node->array.place(at);
+      const auto way = node->array.find(place, at);
+      if (!way) continue;
+      const auto state = node->array.remove(way, at);
+      was_modified |= (state & modified) != 0;
+      if (counter == nullptr) continue;
+      node->counts.injected_unused += (state & injected) != 0;
+      node->counts.*counter += counter != &LevelCounts::write_backs || (state & modified);
+    }
+  }
+  return was_modified;
+}
+
+void Hierarchy::flush(Address address) {
+  if (remove_everywhere(address & ~(unit_ - 1), &LevelCounts::write_backs)) write_to_memory();
+}
+
+void Hierarchy::forget(Address address) { remove_everywhere(address & ~(unit_ - 1), nullptr); }
+
+void Hierarchy::forget_everything() {
+  for (auto& node : nodes_) {
+    node->array.clear();
+    node->victims.clear();
+    node->used = false;
+  }
+}
+
+bool Hierarchy::elsewhere(int core, Address unit) const {
+  for (const auto& node : nodes_) {
+    if (!node->used || node.get() == &on_way(core, node->level)) continue;
+    for (auto at = unit; at < unit + unit_; at += node->array.unit_bytes())
+      if (node->array.find(node->array.place(at), at)) return true;
+  }
+  return false;
+}
+
+int Hierarchy::prefetch(int core, int level, Address address) {
+  int from = level;
+  while (from < levels_) {
+    const auto& array = on_way(core, from).array;
+    if (array.find(array.place(address), address)) break;
+    ++from;
+  }
+  const bool alone = nodes_.size() == static_cast<std::size_t>(levels_);
+  if (from == level || (!alone && elsewhere(core, address & ~(unit_ - 1)))) return -1;
+  std::uint8_t state = 0;
+  if (from == levels_) {
+    ++dram_.prefetches;
+    ++traffic_.reads;
+  } else {
+    auto& node = on_way(core, from);
+    const auto place = node.array.place(address);
+    const auto way = node.array.find(place, address);
+    state = node.array.state(way, address) & shared;
+    if (node.knows_sharers) way.sharers() |= static_cast<std::uint16_t>(1U << on_way(core, from - 1).number);
+    if (node.inclusion == Inclusion::exclusive) state = node.array.remove(way, address) & (modified | shared);
+  }
+  Places places;
+  for (int k = level; k < from; ++k) places[static_cast<std::size_t>(k)] = on_way(core, k).array.place(address);
+  fill(core, level, from, address, places, state);
+  auto& target = on_way(core, level);
+  const auto place = target.array.place(address);
+  if (const auto way = target.array.find(place, address)) {
+    target.array.add_state(way, address, prefetched);
+    ++target.counts.prefetches;
+  }
+  return from;
+}
+
+void Hierarchy::dma_write_whole(Address unit, const Placement& placement) {
+  ++dram_.dma_writes;
+  if (placement.level == Placement::memory) {
+    remove_everywhere(unit, &LevelCounts::invalidations);
+    return;
+  }
+  auto& target = on_way(placement.core, placement.level);
+  // Inclusive caches further out must have it, too; outermost first.
+  std::vector<Node*> keep{&target};
+  for (auto* node = target.parent; node != nullptr; node = node->parent)
+    if (node->inclusion == Inclusion::inclusive) keep.insert(keep.begin(), node);
+  for (auto& node : nodes_) {
+    if (!node->used) continue;
+    const bool stays = std::find(keep.begin(), keep.end(), node.get()) != keep.end();
+    for (auto at = unit; at < unit + unit_; at += node->array.unit_bytes()) {
+      const auto place = node->array.place(at);
+      const auto way = node->array.find(place, at);
+      if (!way) continue;
+      const auto state = node->array.state(way, at);
+      if (state & injected) ++node->counts.injected_unused;
+      node->array.set_state(way, at, 0);
+      if (stays) {
+        if (node->knows_sharers) way.sharers() = 0;
+        continue;
+      }
+      node->array.remove(way, at);
+      ++node->counts.invalidations;
+    }
+  }
+  for (auto* node : keep) {
+    for (auto at = unit; at < unit + unit_; at += node->array.unit_bytes()) {
+      const auto place = node->array.place(at);
+      const auto way = node->array.find(place, at);
+      if (!way)
+        insert(*node, at, node == &target ? injected : 0, node == &target ? placement.ways : 0);
+      else {
+        node->array.touch(way);
+        node->array.set_state(way, at, node == &target ? injected : 0);
+      }
+      if (node == &target) ++node->counts.injections;
+      if (!node->knows_sharers || node == &target) continue;
+      node->array.find_tag(place).sharers() |=
+          static_cast<std::uint16_t>(1U << on_way(placement.core, node->level - 1).number);
+    }
+  }
+}
+
+void Hierarchy::dma_write_part(Address unit) {
+  // Modified data of the part that is not written must survive.
+  bool was_modified = false;
+  for (auto& node : nodes_)
+    for (auto at = unit; node->used && at < unit + unit_; at += node->array.unit_bytes()) {
+      const auto place = node->array.place(at);
+      const auto way = node->array.find(place, at);
+      if (!way || !(node->array.state(way, at) & modified)) continue;
+      was_modified = true;
+      ++node->counts.write_backs;
+    }
+  if (was_modified) write_to_memory();
+  remove_everywhere(unit, &LevelCounts::invalidations);
+  ++dram_.dma_writes;
+}
+
+bool Hierarchy::dma_read(Address unit) {
+  bool was_modified = false;
+  for (auto& node : nodes_)
+    for (auto at = unit; node->used && at < unit + unit_; at += node->array.unit_bytes()) {
+      const auto place = node->array.place(at);
+      const auto way = node->array.find(place, at);
+      if (!way) continue;
+      const auto state = node->array.state(way, at);
+      if (!(state & modified)) continue;
+      was_modified = true;
+      if (read_of_modified_ == DmaRead::keep) continue;
+      ++node->counts.write_backs;
+      node->array.set_state(way, at, state & static_cast<std::uint8_t>(~modified));
+    }
+  if (!was_modified) {
+    ++dram_.dma_reads;
+    return true;
+  }
+  if (read_of_modified_ != DmaRead::keep) write_to_memory();
+  if (read_of_modified_ == DmaRead::invalidate) remove_everywhere(unit, &LevelCounts::invalidations);
+  return false;
+}
+
+// ---- looking in
+
+Counts Hierarchy::counts() const {
+  Counts all;
+  all.levels.resize(static_cast<std::size_t>(levels_));
+  for (const auto& node : nodes_) all.levels[static_cast<std::size_t>(node->level)] += node->counts;
+  all.dram = dram_;
+  all.transfers = transfers_;
+  return all;
+}
+
+void Hierarchy::reset_counts() {
+  for (auto& node : nodes_) node->counts = {};
+  dram_ = {};
+  transfers_ = 0;
+}
+
+Memory::Copy Hierarchy::copy_in(int core, int level, Address address) const {
+  const auto& array = on_way(core, level).array;
+  const auto place = array.place(address);
+  const auto way = array.find(place, address);
+  if (!way) return {};
+  const auto state = array.state(way, address);
+  return {true, (state & modified) != 0, (state & shared) != 0};
+}
+
+void Hierarchy::fetch_early(int core, Address address) const {
+  for (int k = 1; k < levels_; ++k) on_way(core, k).array.fetch_early(address);
+}
+
+}  // namespace nearfield::sim

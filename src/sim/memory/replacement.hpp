@@ -1,0 +1,41 @@
+// Which line of a full set has to make room. A replacement is an object that its cache calls; it keeps what it needs in
+// the ages of the set's blocks (16 bytes per 16 ways). Empty ways are always filled first.
+//
+// The cache calls prepare() once per set, then, for a way that holds a line: touch() when it is used or filled; and
+// emptied() when its line is removed. victim() is asked only when no way is empty.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/memory/lanes.hpp"
+
+namespace nearfield::sim {
+
+class Replacement {
+ public:
+  virtual ~Replacement() = default;
+  virtual void prepare(Block* set, int ways) = 0;
+  virtual void touch(Block* set, int ways, int way) = 0;
+  virtual void emptied(Block* set, int ways, int way) = 0;
+  virtual int victim(Block* set, int ways) = 0;
+  // Of the first `limit` ways only.
+  virtual int victim_among(Block* set, int ways, int limit) = 0;
+};
+
+struct ReplacementSpec {
+  std::string name;
+  std::string summary;
+  bool power_of_two_ways;
+  std::unique_ptr<Replacement> (*make)();
+};
+
+extern const ReplacementSpec lru_spec;
+extern const ReplacementSpec tree_plru_spec;
+extern const ReplacementSpec random_spec;
+
+// The first one, lru, is the default, and the cache has a shorter way to it.
+const std::vector<const ReplacementSpec*>& all_replacements();
+
+}  // namespace nearfield::sim

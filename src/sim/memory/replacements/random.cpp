@@ -1,0 +1,29 @@
+// Any way, by a xorshift generator with a fixed seed: the same trace evicts the same lines.
+#include "sim/memory/replacement.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class Random final : public Replacement {
+ public:
+  void prepare(Block*, int) override {}
+  void touch(Block*, int, int) override {}
+  void emptied(Block*, int, int) override {}
+  int victim(Block*, int ways) override { return static_cast<int>(next() % static_cast<unsigned>(ways)); }
+  int victim_among(Block*, int, int limit) override { return static_cast<int>(next() % static_cast<unsigned>(limit)); }
+
+ private:
+  std::uint32_t next() {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 17;
+    return state_ ^= state_ << 5;
+  }
+  std::uint32_t state_ = 2463534242;
+};
+
+}  // namespace
+
+const ReplacementSpec random_spec{"random", "any line, by a generator with a fixed seed", false,
+                                  []() -> std::unique_ptr<Replacement> { return std::make_unique<Random>(); }};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,57 @@
+// A binary tree of one bit per node over the ways: a use turns the bits on its path away from itself, the victim is
+// where the bits lead. The tree lies in the first bytes of the set's ages, node 1 is its root.
+#include "sim/memory/replacement.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class TreePlru final : public Replacement {
+ public:
+  void prepare(Block* set, int ways) override {
+    for (int b = 0; b * lanes_per_block < ways; ++b) std::memset(set[b].age, 0, sizeof set[b].age);
+  }
+
+  void touch(Block* set, int ways, int way) override {
+    int node = 1;
+    for (int half = ways / 2; half > 0; half /= 2) {
+      const bool right = (way & half) != 0;
+      put(set, node, !right);
+      node = 2 * node + right;
+    }
+  }
+
+  void emptied(Block*, int, int) override {}
+
+  int victim(Block* set, int ways) override {
+    int node = 1;
+    while (node < ways) node = 2 * node + bit(set, node);
+    return node - ways;
+  }
+
+  // Down to the subtree of the first `limit` ways, by the bits from there; a limit between two powers of two is cut.
+  int victim_among(Block* set, int ways, int limit) override {
+    int node = 1;
+    for (int half = ways / 2; half >= limit && half > 0; half /= 2) node = 2 * node;
+    while (node < ways) node = 2 * node + bit(set, node);
+    const int way = node - ways;
+    return way < limit ? way : limit - 1;
+  }
+
+ private:
+  static std::uint8_t& byte(Block* set, int node) {
+    const int at = node / 8;
+    return set[at / lanes_per_block].age[at % lanes_per_block];
+  }
+  static bool bit(Block* set, int node) { return (byte(set, node) >> (node % 8) & 1) != 0; }
+  static void put(Block* set, int node, bool right) {
+    auto& b = byte(set, node);
+    b = static_cast<std::uint8_t>(right ? b | 1U << (node % 8) : b & ~(1U << (node % 8)));
+  }
+};
+
+}  // namespace
+
+const ReplacementSpec tree_plru_spec{"tree-plru", "a tree of bits that points away from what was used", true,
+                                     []() -> std::unique_ptr<Replacement> { return std::make_unique<TreePlru>(); }};
+
+}  // namespace nearfield::sim
