@@ -1,0 +1,28 @@
+// What a message is taken from or put into: bytes in a node's memory, in one piece or in equal blocks at a stride (what
+// MPI_Type_vector describes). Contents are not kept.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/memory/memory.hpp"
+
+namespace nearfield::sim {
+
+struct Buffer {
+  Address address = 0;
+  std::uint64_t block_bytes = 0;
+  std::uint64_t count = 1;         // blocks
+  std::uint64_t stride_bytes = 0;  // from the start of one block to that of the next
+
+  Buffer() = default;
+  Buffer(Address begin, std::uint64_t bytes) : address(begin), block_bytes(bytes), stride_bytes(bytes) {}
+  Buffer(Address begin, std::uint64_t blocks, std::uint64_t bytes_of_block, std::uint64_t stride)
+      : address(begin), block_bytes(bytes_of_block), count(blocks), stride_bytes(stride) {}
+
+  std::uint64_t bytes() const { return block_bytes * count; }
+  // From the first byte to behind the last.
+  std::uint64_t extent_bytes() const { return bytes() == 0 ? 0 : (count - 1) * stride_bytes + block_bytes; }
+  bool contiguous() const { return count <= 1 || stride_bytes == block_bytes; }
+};
+
+}  // namespace nearfield::sim

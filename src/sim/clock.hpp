@@ -1,0 +1,67 @@
+// The clock of a rank: one Times per variant. A run simulates several variants of the NIC (one placement policy each)
+// at once: what ranks do is run once, when they do it is told for every variant and every lane. Which of two things
+// happens first is decided by lane 0 of variant 0.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "sim/times.hpp"
+
+namespace nearfield::sim {
+
+inline constexpr int most_variants = 8;
+
+// An instant or a duration on the clocks of all variants. Clocks that are put together have equally many variants.
+class Clock {
+ public:
+  Clock() = default;
+  explicit Clock(int variants, Ps everywhere = 0) : variants_(variants) {
+    for (auto& times : *this) times = Times(everywhere);
+  }
+
+  int variants() const { return variants_; }
+  Times& operator[](int variant) { return at_[static_cast<std::size_t>(variant)]; }
+  const Times& operator[](int variant) const { return at_[static_cast<std::size_t>(variant)]; }
+  Times* begin() { return at_.data(); }
+  Times* end() { return at_.data() + variants_; }
+  const Times* begin() const { return at_.data(); }
+  const Times* end() const { return at_.data() + variants_; }
+
+  // What the order of events goes by.
+  Ps first() const { return at_[0][0]; }
+
+  Clock& operator+=(const Clock& other) {
+    for (int v = 0; v < variants_; ++v) (*this)[v] += other[v];
+    return *this;
+  }
+  Clock& operator+=(Ps everywhere) {
+    for (auto& times : *this) times += everywhere;
+    return *this;
+  }
+  Clock& operator-=(const Clock& other) {
+    for (int v = 0; v < variants_; ++v)
+      for (int l = 0; l < lanes; ++l) (*this)[v][l] -= other[v][l];
+    return *this;
+  }
+  friend Clock operator+(Clock a, const Clock& b) { return a += b; }
+  friend Clock operator+(Clock a, Ps b) { return a += b; }
+  friend Clock operator-(Clock a, const Clock& b) { return a -= b; }
+  friend bool operator==(const Clock& a, const Clock& b) {
+    if (a.variants_ != b.variants_) return false;
+    for (int v = 0; v < a.variants_; ++v)
+      if (a[v] != b[v]) return false;
+    return true;
+  }
+
+ private:
+  std::array<Times, most_variants> at_;
+  int variants_ = 0;
+};
+
+inline Clock later(Clock a, const Clock& b) {
+  for (int v = 0; v < a.variants(); ++v) a[v] = later(a[v], b[v]);
+  return a;
+}
+
+}  // namespace nearfield::sim

@@ -1,0 +1,71 @@
+// What is to happen, earliest first; of what is to happen at the same time, what was asked for first. A heap with four
+// children per place: half as deep as one with two, and the children lie in one or two cache lines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sim/times.hpp"
+
+namespace nearfield::sim {
+
+struct Event {
+  Ps at = 0;
+  std::uint64_t sequence = 0;
+  void (*act)(void*) = nullptr;
+  void* what = nullptr;
+};
+
+class Queue {
+ public:
+  bool empty() const { return heap_.empty(); }
+  std::size_t size() const { return heap_.size(); }
+  const Event& top() const { return heap_.front(); }
+
+  void push(const Event& event) {
+    std::size_t place = heap_.size();
+    heap_.push_back(event);
+    while (place > 0) {
+      const std::size_t parent = (place - 1) / arity;
+      if (!before(event, heap_[parent])) break;
+      heap_[place] = heap_[parent];
+      place = parent;
+    }
+    heap_[place] = event;
+  }
+
+  Event pop() {
+    const Event first = heap_.front();
+    const Event last = heap_.back();
+    heap_.pop_back();
+    if (!heap_.empty()) sink(last);
+    return first;
+  }
+
+ private:
+  static constexpr std::size_t arity = 4;
+
+  static bool before(const Event& a, const Event& b) {
+    return a.at < b.at || (a.at == b.at && a.sequence < b.sequence);
+  }
+
+  void sink(const Event& event) {
+    std::size_t place = 0;
+    for (;;) {
+      const std::size_t child = place * arity + 1;
+      if (child >= heap_.size()) break;
+      std::size_t least = child;
+      for (std::size_t c = child + 1; c < child + arity && c < heap_.size(); ++c)
+        if (before(heap_[c], heap_[least])) least = c;
+      if (!before(heap_[least], event)) break;
+      heap_[place] = heap_[least];
+      place = least;
+    }
+    heap_[place] = event;
+  }
+
+  std::vector<Event> heap_;
+};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,93 @@
+// What a program of a rank may do: messages in the sense of MPI, memory work on its own core, and marks for measuring.
+// A program is a coroutine that is run once for all variants and lanes, so nothing it does may depend on now().
+//
+//   Task<> program(Rank& rank) {
+//     const Buffer here(rank.allocate(1024), 1024);
+//     if (rank.rank() == 0) co_await rank.wait(rank.send(1, here, 7));
+//     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, here, 7));
+//   }
+//
+// Every Task must be awaited where it is made. Messages go on only while their rank is in wait(), as in an MPI without
+// a progress thread. Left out: MPI_ANY_SOURCE and MPI_ANY_TAG, communicators (shift the tags), truncation (an error).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "sim/buffer.hpp"
+#include "sim/clock.hpp"
+#include "sim/engine/task.hpp"
+
+namespace nearfield::sim {
+
+class Endpoint;    // endpoint.hpp: the MPI library of one rank
+struct Operation;  // message.hpp
+
+// A message under way; waiting for it a second time, or for one that was never made, returns at once.
+struct Request {
+  Operation* operation = nullptr;
+  std::uint64_t serial = 0;
+};
+
+// Between start() and stop(). Counts are those of the rank's node, per variant, if the run was told to count marks.
+struct Mark {
+  Clock start, stop;
+  std::vector<Counts> before, after;
+};
+
+// How the lines of a buffer lie in the caches of the rank's core.
+enum class BufferState { invalid, exclusive, modified };
+
+class Rank {
+ public:
+  explicit Rank(Endpoint& endpoint) : endpoint_(endpoint) {}
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+
+  int rank() const;
+  int size() const;
+  int node() const;
+
+  // Begins at a page; no two allocations of a node overlap. Never freed: it costs nothing that is not touched.
+  Address allocate(std::uint64_t bytes);
+
+  // ---- messages. Between two ranks, those of one tag arrive in the order in which they were sent. A receive may be
+  // longer than its message, not shorter. Buffers must not be used before wait() is over.
+  Request send(int to, const Buffer& from_here, int tag);
+  Request receive(int from, const Buffer& to_here, int tag);
+  Task<> wait(Request request);
+  Task<> wait_all(std::span<const Request> requests);
+  Task<> sendrecv(int to, Buffer from_here, int send_tag, int from, Buffer to_here, int receive_tag);
+
+  // ---- memory work of the rank's core, in words of 8 bytes
+  Task<> read(Address address, std::uint64_t bytes);
+  Task<> write(Address address, std::uint64_t bytes);
+  Task<> copy(Address to, Address from, std::uint64_t bytes);
+  // into[i] = into[i] op from[i]
+  Task<> combine(Address into, Address from, std::uint64_t bytes);
+  // Any accesses, `count` of `bytes` each, `stride_bytes` apart.
+  Task<> sweep(Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
+  void compute(Ps duration);
+
+  // ---- for scenarios
+  // Brings the lines of a buffer into a state; takes the time that loads and stores take, so do it outside marks.
+  Task<> prepare(Buffer buffer, BufferState state);
+  // Takes all lines of the node out of all caches; no time.
+  void forget_everything();
+  // Tells the NIC that payload for this range belongs into a cache level (policy tph), counted from 0.
+  void steer(Address address, std::uint64_t bytes, int level);
+  // All ranks go on at the same time, that of the last one. Sends nothing.
+  Task<> line_up();
+  Clock now() const;
+  void start();
+  void stop();  // waits for what the core's own loads and stores still fetch
+
+ private:
+  Endpoint& endpoint_;
+};
+
+using Program = std::function<Task<>(Rank&)>;
+
+}  // namespace nearfield::sim
