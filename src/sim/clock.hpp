@@ -44,9 +44,18 @@ class Clock {
       for (int l = 0; l < lanes; ++l) (*this)[v][l] -= other[v][l];
     return *this;
   }
-  friend Clock operator+(Clock a, const Clock& b) { return a += b; }
-  friend Clock operator+(Clock a, Ps b) { return a += b; }
-  friend Clock operator-(Clock a, const Clock& b) { return a -= b; }
+  friend Clock operator+(const Clock& a, const Clock& b) {
+    Clock sum = a;
+    return sum += b;
+  }
+  friend Clock operator+(const Clock& a, Ps b) {
+    Clock sum = a;
+    return sum += b;
+  }
+  friend Clock operator-(const Clock& a, const Clock& b) {
+    Clock difference = a;
+    return difference -= b;
+  }
   friend bool operator==(const Clock& a, const Clock& b) {
     if (a.variants_ != b.variants_) return false;
     for (int v = 0; v < a.variants_; ++v)
@@ -59,9 +68,10 @@ class Clock {
   int variants_ = 0;
 };
 
-inline Clock later(Clock a, const Clock& b) {
-  for (int v = 0; v < a.variants(); ++v) a[v] = later(a[v], b[v]);
-  return a;
+inline Clock later(const Clock& a, const Clock& b) {
+  Clock result = a;
+  for (int v = 0; v < a.variants(); ++v) result[v] = later(a[v], b[v]);
+  return result;
 }
 
 }  // namespace nearfield::sim

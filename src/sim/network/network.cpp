@@ -1,0 +1,78 @@
+#include "sim/network/network.hpp"
+
+#include <cmath>
+#include <stdexcept>
+
+namespace nearfield::sim {
+namespace {
+
+nearfield::Network network_of(const Machine& machine) {
+  if (!machine.network) throw std::invalid_argument("machine '" + machine.name + "' has no network: take 1 node");
+  if (!machine.nic) throw std::invalid_argument("machine '" + machine.name + "' has no nic: take 1 node");
+  return *machine.network;
+}
+
+}  // namespace
+
+Ps Network::serial(std::uint64_t bytes, double gb_per_s) {
+  return gb_per_s > 0 ? std::nearbyint(static_cast<double>(bytes) * 1e3 / gb_per_s) : 0;
+}
+
+Network::Free::Free(int things, int variants)
+    : variants_(variants), blocks_(static_cast<std::size_t>(things / block + 1)) {}
+
+Times* Network::Free::of(int thing) {
+  auto& times = blocks_[static_cast<std::size_t>(thing / block)];
+  if (!times) times = std::make_unique<Times[]>(static_cast<std::size_t>(block * variants_));
+  return &times[static_cast<std::size_t>(thing % block * variants_)];
+}
+
+Network::Network(const Machine& machine, int nodes, int variants)
+    : variants_(variants),
+      parameters_(network_of(machine)),
+      nic_gb_per_s_(machine.nic->gb_per_s),
+      latency_(ps_from_ns(parameters_.latency_ns)),
+      hop_(ps_from_ns(parameters_.hop_ns)),
+      gap_(ps_from_ns(parameters_.gap_ns)),
+      topology_(make_topology(parameters_, nodes)),
+      sending_(nodes, variants),
+      receiving_(nodes, variants),
+      links_(topology_->links(), variants) {}
+
+// One thing on the way: waits until it is free, then occupies it until the last byte has passed.
+void Network::pass(Times* free, Clock& first, Clock& last, Ps serial, Ps gap) const {
+  for (int v = 0; v < variants_; ++v)
+    for (int l = 0; l < lanes; ++l) {
+      Ps& head = first[v][l];
+      Ps& tail = last[v][l];
+      head = std::max(head, free[v][l]);
+      tail = std::max(tail, head + serial);
+      free[v][l] = std::max(tail, head + gap);
+    }
+}
+
+Passage Network::transfer(int from, int to, std::uint64_t bytes, const Clock& start, const Clock& feed) {
+  if (from == to) throw std::logic_error("a message from a node to itself does not go through the network");
+  ++messages_;
+  bytes_ += bytes;
+  const Ps at_nic = serial(bytes, nic_gb_per_s_), on_link = serial(bytes, parameters_.link_gb_per_s);
+  Passage passage{start, start, start};
+  Clock &first = passage.first, &last = passage.last;
+  // What reading takes counts from when the NIC begins, so the wait for the NIC comes before.
+  Times* const sender = sending_.of(from);
+  for (int v = 0; v < variants_; ++v) first[v] = later(first[v], sender[v]);
+  last = first + feed;
+  pass(sender, first, last, at_nic, gap_);
+  passage.left = last;
+  first += latency_;
+  last += latency_;
+  topology_->route(from, to, route_);
+  for (std::size_t i = 0; i < route_.size(); ++i) {
+    if (i > 0) first += hop_, last += hop_;
+    pass(links_.of(route_[i]), first, last, on_link, 0);
+  }
+  pass(receiving_.of(to), first, last, at_nic, gap_);
+  return passage;
+}
+
+}  // namespace nearfield::sim

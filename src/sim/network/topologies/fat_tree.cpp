@@ -1,0 +1,73 @@
+// Switches in levels; a switch has as many links up as there are nodes below it, so no level is narrower than another.
+// Up-down: up to the first switch that both are below, on the links that the destination's number says, and down again.
+// On the way down every destination has links of its own; on the way up messages for one destination share. A switch
+// here stands for all switches of a real tree that reach the same nodes.
+#include "sim/network/topology.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class FatTree final : public Topology {
+ public:
+  explicit FatTree(std::vector<int> children) {
+    for (const int number : children) {
+      nodes_ *= number;
+      below_.push_back(nodes_);
+    }
+    int first = 0;
+    for (const int below : below_) {
+      first_switch_.push_back(first);
+      first += nodes_ / below;
+    }
+  }
+
+  int nodes() const override { return nodes_; }
+  int router_of(int node) const override { return node / below_[0]; }
+  // Between two levels one up and one down for every node.
+  int links() const override { return (levels() - 1) * 2 * nodes_; }
+  Link link(int number) const override {
+    const int level = number / (2 * nodes_);
+    const bool up = number % (2 * nodes_) < nodes_;
+    const int place = number % nodes_;
+    const int lower = vertex(level, place), upper = vertex(level + 1, place);
+    return up ? Link{lower, upper} : Link{upper, lower};
+  }
+  int hops(int from, int to) const override { return 2 * meeting_level(from, to); }
+  void route(int from, int to, std::vector<int>& links) const override {
+    links.clear();
+    const int top = meeting_level(from, to);
+    for (int level = 0; level < top; ++level) {
+      const int width = below(level);
+      links.push_back(level * 2 * nodes_ + from / width * width + to % width);
+    }
+    for (int level = top - 1; level >= 0; --level) links.push_back(level * 2 * nodes_ + nodes_ + to);
+  }
+
+ private:
+  int levels() const { return static_cast<int>(below_.size()); }
+  int below(int level) const { return below_[static_cast<std::size_t>(level)]; }
+  int vertex(int level, int node) const { return first_switch_[static_cast<std::size_t>(level)] + node / below(level); }
+  int meeting_level(int a, int b) const {
+    int level = 0;
+    while (a / below(level) != b / below(level)) ++level;
+    return level;
+  }
+
+  int nodes_ = 1;
+  std::vector<int> below_;         // nodes below a switch, per level
+  std::vector<int> first_switch_;  // its number, per level
+};
+
+std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
+  check_shape(fat_tree_topology, network, 1, 8);
+  auto tree = std::make_unique<FatTree>(network.shape);
+  check_room(fat_tree_topology, network, nodes, tree->nodes(), raised_shape(network.shape, nodes, 1));
+  return tree;
+}
+
+}  // namespace
+
+const TopologySpec fat_tree_topology{"fat-tree", "levels of switches, none narrower than another",
+                                     "children per switch, from the nodes up", make};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,38 @@
+// Every router has a link to every other one (S4: a fully connected Red Storm). What contends are NICs and messages of
+// one pair of routers. Room for any number of nodes.
+#include "sim/network/topology.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class Full final : public Topology {
+ public:
+  Full(int nodes, int nodes_per_router)
+      : nodes_(nodes), per_router_(nodes_per_router), routers_((nodes + nodes_per_router - 1) / nodes_per_router) {}
+
+  int nodes() const override { return nodes_; }
+  int router_of(int node) const override { return node / per_router_; }
+  int links() const override { return routers_ * routers_; }
+  Link link(int number) const override { return {number / routers_, number % routers_}; }
+  int hops(int from, int to) const override { return router_of(from) == router_of(to) ? 0 : 1; }
+  void route(int from, int to, std::vector<int>& links) const override {
+    links.clear();
+    if (hops(from, to) > 0) links.push_back(router_of(from) * routers_ + router_of(to));
+  }
+
+ private:
+  int nodes_, per_router_, routers_;
+};
+
+std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
+  check_shape(full_topology, network, 0, 0);
+  const int most = 30'000 * network.nodes_per_router;  // links are numbered by an int
+  if (nodes > most) check_room(full_topology, network, nodes, most, {});
+  return std::make_unique<Full>(nodes, network.nodes_per_router);
+}
+
+}  // namespace
+
+const TopologySpec full_topology{"full", "every router has a link to every other one", "nothing (leave it out)", make};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,65 @@
+// Two to the power of d routers, each with a link to those whose number differs in one bit (S3: the Origin 2000, two
+// nodes per router). E-cube: the lowest bit that differs is crossed first. Left out: the Origin's optional diagonals.
+#include <bit>
+#include <stdexcept>
+
+#include "sim/network/topology.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class Hypercube final : public Topology {
+ public:
+  Hypercube(int dimensions, int nodes_per_router) : dimensions_(dimensions), per_router_(nodes_per_router) {}
+
+  int nodes() const override { return (1 << dimensions_) * per_router_; }
+  int router_of(int node) const override { return node / per_router_; }
+  int links() const override { return (1 << dimensions_) * dimensions_; }
+  Link link(int number) const override {
+    const int router = number / dimensions_;
+    return {router, router ^ (1 << number % dimensions_)};
+  }
+  int hops(int from, int to) const override {
+    return std::popcount(static_cast<unsigned>(router_of(from) ^ router_of(to)));
+  }
+  void route(int from, int to, std::vector<int>& links) const override {
+    links.clear();
+    int router = router_of(from);
+    const int end = router_of(to);
+    for (int bit = 0; bit < dimensions_; ++bit)
+      if ((router ^ end) >> bit & 1) {
+        links.push_back(router * dimensions_ + bit);
+        router ^= 1 << bit;
+      }
+  }
+
+ private:
+  int dimensions_, per_router_;
+};
+
+constexpr int most_dimensions = 20;
+
+int dimensions_for(int nodes, int nodes_per_router) {
+  int dimensions = 0;
+  while ((1L << dimensions) * nodes_per_router < nodes) ++dimensions;
+  return dimensions;
+}
+
+std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
+  check_shape(hypercube_topology, network, 0, 1);
+  if (!network.shape.empty() && network.shape.front() > most_dimensions)
+    throw std::invalid_argument("shape: a hypercube of at most " + std::to_string(most_dimensions) + " dimensions");
+  const int needed = dimensions_for(nodes, network.nodes_per_router);
+  if (needed > most_dimensions)
+    check_room(hypercube_topology, network, nodes, 1L << most_dimensions, {most_dimensions});
+  const int dimensions = network.shape.empty() ? needed : network.shape.front();
+  check_room(hypercube_topology, network, nodes, (1L << dimensions) * network.nodes_per_router, {needed});
+  return std::make_unique<Hypercube>(dimensions, network.nodes_per_router);
+}
+
+}  // namespace
+
+const TopologySpec hypercube_topology{"hypercube", "2^d routers, linked where one bit of their numbers differs",
+                                      "the number of dimensions, or nothing for as many as it takes", make};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,83 @@
+// A grid of routers closed to rings in every dimension (S3: the T3E in three). Dimension order: the first dimension is
+// crossed first, each the shorter way round, upward if both are equally long. Left out: the T3E's adaptive routing.
+#include <cstdlib>
+
+#include "sim/network/topology.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class Torus final : public Topology {
+ public:
+  Torus(std::vector<int> shape, int nodes_per_router) : shape_(std::move(shape)), per_router_(nodes_per_router) {
+    for (const int extent : shape_) routers_ *= extent;
+  }
+
+  int nodes() const override { return routers_ * per_router_; }
+  int router_of(int node) const override { return node / per_router_; }
+  // Two of every router in every dimension: up and down.
+  int links() const override { return routers_ * dimensions() * 2; }
+  Link link(int number) const override {
+    const int router = number / 2 / dimensions();
+    return {router, neighbour(router, number / 2 % dimensions(), number % 2 == 0 ? 1 : -1)};
+  }
+
+  int hops(int from, int to) const override {
+    int sum = 0, a = router_of(from), b = router_of(to);
+    for (const int extent : shape_) {
+      sum += std::abs(steps(a % extent, b % extent, extent));
+      a /= extent;
+      b /= extent;
+    }
+    return sum;
+  }
+
+  void route(int from, int to, std::vector<int>& links) const override {
+    links.clear();
+    int router = router_of(from), a = router, b = router_of(to);
+    for (int d = 0; d < dimensions(); ++d) {
+      const int extent = shape_[static_cast<std::size_t>(d)];
+      int left = steps(a % extent, b % extent, extent);
+      for (const int way = left > 0 ? 1 : -1; left != 0; left -= way) {
+        links.push_back((router * dimensions() + d) * 2 + (way > 0 ? 0 : 1));
+        router = neighbour(router, d, way);
+      }
+      a /= extent;
+      b /= extent;
+    }
+  }
+
+ private:
+  int dimensions() const { return static_cast<int>(shape_.size()); }
+  // The shorter way round, with its sign.
+  static int steps(int a, int b, int extent) {
+    const int up = (b - a + extent) % extent;
+    return up <= extent - up ? up : up - extent;
+  }
+  int neighbour(int router, int dimension, int way) const {
+    int stride = 1;
+    for (int d = 0; d < dimension; ++d) stride *= shape_[static_cast<std::size_t>(d)];
+    const int extent = shape_[static_cast<std::size_t>(dimension)];
+    const int place = router / stride % extent;
+    return router + ((place + way + extent) % extent - place) * stride;
+  }
+
+  std::vector<int> shape_;
+  int per_router_;
+  int routers_ = 1;
+};
+
+std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
+  check_shape(torus_topology, network, 1, 8);
+  auto torus = std::make_unique<Torus>(network.shape, network.nodes_per_router);
+  check_room(torus_topology, network, nodes, torus->nodes(),
+             raised_shape(network.shape, nodes, network.nodes_per_router));
+  return torus;
+}
+
+}  // namespace
+
+const TopologySpec torus_topology{"torus", "a grid of routers closed to rings, in dimension order",
+                                  "routers per dimension", make};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,75 @@
+#include "sim/network/topology.hpp"
+
+#include <stdexcept>
+
+#include "base/text.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+std::string in_words(const std::vector<int>& shape) {
+  std::string words;
+  for (const int number : shape) words += (words.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + words + "]";
+}
+
+long product(const std::vector<int>& shape) {
+  long all = 1;
+  for (const int number : shape) all *= number;
+  return all;
+}
+
+}  // namespace
+
+const std::vector<const TopologySpec*>& all_topologies() {
+  static const std::vector<const TopologySpec*> all{&full_topology, &torus_topology, &hypercube_topology,
+                                                    &fat_tree_topology, &dragonfly_topology};
+  return all;
+}
+
+std::unique_ptr<Topology> make_topology(const nearfield::Network& network, int nodes) {
+  if (nodes < 1) throw std::invalid_argument("nodes: at least 1, not " + std::to_string(nodes));
+  if (network.nodes_per_router < 1 || network.nodes_per_router > 1000)
+    throw std::invalid_argument("nodes_per_router: from 1 to 1000, not " + std::to_string(network.nodes_per_router));
+  std::vector<std::string> names;
+  for (const auto* spec : all_topologies()) {
+    if (network.topology == spec->name) return spec->make(network, nodes);
+    names.emplace_back(spec->name);
+  }
+  throw std::invalid_argument("there is no topology '" + network.topology + "'; the nearest is '" +
+                              nearest_name(network.topology, names) + "'");
+}
+
+void check_shape(const TopologySpec& spec, const nearfield::Network& network, std::size_t least, std::size_t most) {
+  bool good = network.shape.size() >= least && network.shape.size() <= most;
+  long room = 1;
+  for (const int number : network.shape) {
+    good = good && number > 0;
+    room = good ? room * number : room;
+    good = good && room <= 1'000'000;
+  }
+  if (!good)
+    throw std::invalid_argument("the shape " + in_words(network.shape) + " is none of " + spec.name +
+                                "; it takes: " + spec.shape + ", for a million nodes at most");
+}
+
+void check_room(const TopologySpec& spec, const nearfield::Network& network, int nodes, long room,
+                const std::vector<int>& enough) {
+  if (nodes <= room) return;
+  throw std::invalid_argument(std::string(spec.name) + " of shape " + in_words(network.shape) + " has room for " +
+                              std::to_string(room) + " nodes, not " + std::to_string(nodes) +
+                              "; the nearest: " + std::to_string(room) + " nodes, or shape " + in_words(enough));
+}
+
+std::vector<int> raised_shape(std::vector<int> shape, int nodes, long per_unit) {
+  std::vector<int> best;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    auto raised = shape;
+    const long others = product(shape) / shape[i] * per_unit;
+    raised[i] = static_cast<int>((nodes + others - 1) / others);
+    if (best.empty() || product(raised) < product(best)) best = raised;
+  }
+  return best;
+}
+
+}  // namespace nearfield::sim
