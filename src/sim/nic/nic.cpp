@@ -1,0 +1,135 @@
+#include "sim/nic/nic.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace nearfield::sim {
+namespace {
+
+constexpr unsigned word = 8;
+constexpr std::uint64_t command_bytes = 64;  // what a core writes into an entry, if that has room for it
+
+class OfNode final : public Evidence {
+ public:
+  OfNode(const Node& node, int variant) : node_(node), variant_(variant) {}
+  Counts counts() const override { return node_.counts(variant_); }
+
+ private:
+  const Node& node_;
+  int variant_;
+};
+
+}  // namespace
+
+Nic::Nic(Node& node, const Machine& machine, const std::vector<PolicyChoice>& policies)
+    : node_(node),
+      parameters_(*machine.nic),
+      post_(ps_from_ns(parameters_.post_ns)),
+      dma_(ps_from_ns(parameters_.dma_ns)),
+      queues_(static_cast<std::size_t>(machine.cores)),
+      written_(node.variants()),
+      counts_(static_cast<std::size_t>(node.variants())) {
+  if (parameters_.event_bytes < 1 || parameters_.event_entries < 1)
+    throw std::invalid_argument("machine '" + machine.name + "': event_bytes and event_entries: at least 1");
+  for (const auto& policy : policies) policies_.push_back(policy.make(machine));
+}
+
+Address Nic::next_entry(int core) {
+  const auto entry_bytes = static_cast<std::uint64_t>(parameters_.event_bytes);
+  const auto entries = static_cast<std::uint64_t>(parameters_.event_entries);
+  EventQueue& mine = queue(core);
+  if (mine.begin == 0) {
+    mine.begin = node_.allocate(core, entry_bytes * entries);
+    mine.poll = Clock(node_.variants());
+  }
+  return mine.begin + mine.next++ % entries * entry_bytes;
+}
+
+// ---- cores
+
+Address Nic::post(int core) {
+  const Address entry = next_entry(core);
+  const auto bytes = std::min<std::uint64_t>(command_bytes, static_cast<std::uint64_t>(parameters_.event_bytes));
+  node_.touch(core, Access::store, entry, bytes);
+  node_.drain(core);  // what the NIC will read must be written
+  node_.advance(core, post_);
+  for (auto& counts : counts_) ++counts.commands;
+  return entry;
+}
+
+void Nic::poll(int core, Address entry, const Clock& visible) {
+  const Clock before = node_.now(core);
+  EventQueue& mine = queue(core);
+  for (int v = 0; v < before.variants(); ++v)
+    for (int l = 0; l < lanes; ++l) {
+      const Ps waited = visible[v][l] - before[v][l], pace = mine.poll[v][l];
+      if (waited > 0 && pace > 0)
+        counts_[static_cast<std::size_t>(v)].empty_polls[static_cast<std::size_t>(l)] +=
+            static_cast<Count>(waited / pace);
+    }
+  node_.wait_until(core, visible);
+  const Clock begun = node_.now(core);
+  node_.access(core, Access::chase, entry, std::min(word, static_cast<unsigned>(parameters_.event_bytes)));
+  mine.poll = node_.now(core) - begun;
+}
+
+// ---- the NIC
+
+Clock Nic::fetch(Address entry, const Clock& start) {
+  Clock done = start;
+  for (int v = 0; v < node_.variants(); ++v)
+    done[v] = node_.dma_read(v, entry, static_cast<std::uint64_t>(parameters_.event_bytes), start[v]);
+  return done;
+}
+
+Clock Nic::read(Address address, std::uint64_t bytes, const Clock& start) {
+  Clock done = start;
+  for (int v = 0; v < node_.variants(); ++v) {
+    counts_[static_cast<std::size_t>(v)].read_bytes += bytes;
+    done[v] = node_.dma_read(v, address, bytes, start[v]);
+  }
+  return done;
+}
+
+Clock Nic::place(const Incoming& incoming, const Clock& start) {
+  Clock done = start;
+  for (int v = 0; v < node_.variants(); ++v) {
+    const Placement where = policies_[static_cast<std::size_t>(v)]->place(incoming, OfNode(node_, v));
+    done[v] = node_.dma_write(v, incoming.address, incoming.bytes, where, start[v]);
+  }
+  return done;
+}
+
+Clock Nic::write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes, const Clock& first,
+                 const Clock& last) {
+  for (auto& counts : counts_) counts.written_bytes += bytes;
+  const Incoming incoming{Incoming::What::payload, address, bytes, message_bytes, core, steered(address)};
+  written_ = later(place(incoming, later(first, written_)), last);
+  return written_;
+}
+
+Nic::Event Nic::notify(int core, const Clock& start) {
+  written_ = later(written_, start);
+  const Event event = answer(core, next_entry(core), written_);
+  return event;
+}
+
+Nic::Event Nic::answer(int core, Address entry, const Clock& start) {
+  for (auto& counts : counts_) ++counts.events;
+  const auto bytes = static_cast<std::uint64_t>(parameters_.event_bytes);
+  const Incoming incoming{Incoming::What::header, entry, bytes, bytes, core, {}};
+  return {entry, place(incoming, start) + dma_};
+}
+
+void Nic::steer(Address address, std::uint64_t bytes, int level) {
+  steered_.push_back({address, address + bytes, level});
+}
+
+std::optional<int> Nic::steered(Address address) const {
+  for (auto range = steered_.rbegin(); range != steered_.rend(); ++range)
+    if (range->begin <= address && address < range->end) return range->level;
+  return {};
+}
+
+}  // namespace nearfield::sim

@@ -1,0 +1,84 @@
+// The NIC of a node, as its cores see it: per core a queue of events in host memory, commands written into it by the
+// core, answers and headers by the NIC; payload read and written by DMA. Where the NIC writes to, a policy decides, one
+// per variant.
+//
+// A core polls the entry that comes next. A poll that finds an event is an access to its line: a miss if the NIC wrote
+// it to memory, a hit where it was injected. Polls before that find nothing; they are counted as going on at the pace
+// of the last one that found something, and take no time beyond the waiting. What the network does to a message is
+// network.hpp's.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "sim/nic/policy.hpp"
+#include "sim/node.hpp"
+
+namespace nearfield::sim {
+
+struct NicCounts {
+  Count commands = 0;  // of cores
+  Count events = 0;    // to cores
+  std::array<Count, lanes> empty_polls{};
+  Count read_bytes = 0, written_bytes = 0;  // payload
+};
+
+class Nic {
+ public:
+  Nic(Node& node, const Machine& machine, const std::vector<PolicyChoice>& policies);
+
+  // ---- what a core does; its clock goes on
+  // Writes a command and tells the NIC; returns the entry, where the answer will be.
+  Address post(int core);
+  // Reads the event that the NIC wrote at `visible`.
+  void poll(int core, Address entry, const Clock& visible);
+
+  // ---- what the NIC does. Called in the order of time
+  // Fetches a command: when it knows it.
+  Clock fetch(Address entry, const Clock& start);
+  // Reads payload: when it has all.
+  Clock read(Address address, std::uint64_t bytes, const Clock& start);
+  // Writes payload that arrives from `first` to `last`, after everything that arrived before: when all is there.
+  Clock write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes, const Clock& first,
+              const Clock& last);
+  struct Event {
+    Address entry = 0;
+    Clock visible;
+  };
+  // Writes an event for a core: a header, into the next entry.
+  Event notify(int core, const Clock& start);
+  // The answer to a command, into its entry.
+  Event answer(int core, Address entry, const Clock& start);
+
+  // Payload for this range belongs into this cache level, counted from 0; the last word counts.
+  void steer(Address address, std::uint64_t bytes, int level);
+  const NicCounts& counts(int variant) const { return counts_[static_cast<std::size_t>(variant)]; }
+
+ private:
+  struct EventQueue {
+    Address begin = 0;
+    std::uint64_t next = 0;
+    Clock poll;  // how long the last one that found something took
+  };
+  struct Steered {
+    Address begin, end;
+    int level;
+  };
+
+  Address next_entry(int core);
+  Clock place(const Incoming& incoming, const Clock& start);
+  std::optional<int> steered(Address address) const;
+  EventQueue& queue(int core) { return queues_[static_cast<std::size_t>(core)]; }
+
+  Node& node_;
+  nearfield::Nic parameters_;
+  Ps post_, dma_;
+  std::vector<std::unique_ptr<Policy>> policies_;  // one per variant
+  std::vector<EventQueue> queues_;                 // one per core
+  std::vector<Steered> steered_;
+  Clock written_;  // everything that arrived before
+  std::vector<NicCounts> counts_;
+};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,84 @@
+// What S4 leaves for the future (section 6): by message size, and by counters. Small messages and events go near the
+// core (the second-level cache), middle ones to the last level, long ones to memory. After every window of injected
+// lines the NIC looks at how many were lost before anybody used them: more than a threshold, and it writes to memory
+// for as many lines as `pause` windows have, then tries again.
+#include <algorithm>
+
+#include "sim/nic/policy.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+struct Limits {
+  std::uint64_t small_bytes, window, leak_percent, pause;
+};
+
+class Adaptive final : public Policy {
+ public:
+  Adaptive(const Machine& machine, const Limits& limits)
+      : limits_(limits),
+        last_(static_cast<int>(machine.caches.size()) - 1),
+        near_(std::min(1, last_)),
+        most_bytes_(machine.caches.back().size_bytes / 2) {
+    for (const auto& cache : machine.caches)
+      line_ = std::max(line_, static_cast<std::uint64_t>(cache.line_bytes / std::max(1, cache.sub_blocks)));
+  }
+
+  Placement place(const Incoming& incoming, const Evidence& evidence) override {
+    const bool header = incoming.what == Incoming::What::header;
+    const std::uint64_t lines = header ? 1 : incoming.bytes / line_;
+    if (paused_ > 0) {
+      paused_ -= std::min(paused_, lines);
+      if (paused_ == 0) look_back(evidence);  // what was lost meanwhile is of the window before
+      return {};
+    }
+    if (!header && incoming.message_bytes > most_bytes_) return {};
+    injected_ += lines;
+    if (injected_ >= limits_.window && look_back(evidence)) {
+      paused_ = limits_.window * limits_.pause;
+      return {};
+    }
+    return into_level(header || incoming.message_bytes <= limits_.small_bytes ? near_ : last_, incoming);
+  }
+
+ private:
+  // Ends the window; true if it leaked too much.
+  bool look_back(const Evidence& evidence) {
+    Count injections = 0, unused = 0;
+    for (const auto& level : evidence.counts().levels) {
+      injections += level.injections;
+      unused += level.injected_unused;
+    }
+    const Count window = injections - injections_, leaked = unused - unused_;
+    injections_ = injections;
+    unused_ = unused;
+    injected_ = 0;
+    return leaked * 100 > window * limits_.leak_percent;
+  }
+
+  Limits limits_;
+  int last_, near_;
+  std::uint64_t most_bytes_;
+  std::uint64_t line_ = 1;
+  std::uint64_t injected_ = 0, paused_ = 0;  // lines
+  Count injections_ = 0, unused_ = 0;        // until the window began
+};
+
+std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int64_t>& values) {
+  const auto at = [&](std::size_t i) { return static_cast<std::uint64_t>(values[i]); };
+  return std::make_unique<Adaptive>(machine, Limits{at(0), at(1), at(2), at(3)});
+}
+
+}  // namespace
+
+const PolicySpec adaptive_policy{
+    "adaptive",
+    "by message size, and to memory while injected lines are lost unused (S4.8)",
+    {{"small_bytes", 4096, 0, 1 << 30, "up to here near the core, beyond in the last level"},
+     {"window", 1024, 1, 1 << 30, "injected lines between two looks at the counters"},
+     {"leak_percent", 25, 0, 100, "lost unused, of a window, that is too much"},
+     {"pause", 4, 1, 1 << 20, "windows that then go to memory"}},
+    1,
+    make};
+
+}  // namespace nearfield::sim

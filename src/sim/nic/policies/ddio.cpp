@@ -1,0 +1,31 @@
+// Intel's Data Direct I/O: everything that a device writes goes to the last-level cache, of whatever size, but into a
+// few ways only (the IIO LLC WAYS register of one's processor says which; two by default). Left out: lines that are in
+// the cache outside these ways are updated where they are, and memory is written only when they leave the cache; here
+// memory is written at once, as with every policy.
+#include "sim/nic/policy.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class Ddio final : public Policy {
+ public:
+  Ddio(const Machine& machine, int ways) : level_(static_cast<int>(machine.caches.size()) - 1), ways_(ways) {}
+  Placement place(const Incoming& incoming, const Evidence&) override { return into_level(level_, incoming, ways_); }
+
+ private:
+  int level_, ways_;
+};
+
+std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int64_t>& values) {
+  return std::make_unique<Ddio>(machine, static_cast<int>(values[0]));
+}
+
+}  // namespace
+
+const PolicySpec ddio_policy{"ddio",
+                             "everything into a few ways of the last-level cache (Intel DDIO)",
+                             {{"ways", 2, 1, 1024, "ways of a set that it may take"}},
+                             1,
+                             make};
+
+}  // namespace nearfield::sim

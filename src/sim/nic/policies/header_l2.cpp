@@ -1,0 +1,21 @@
+// S4, section 2, 'header' (hl2): events go to the second-level cache of the core that polls them, and to memory;
+// payload goes to memory.
+#include "sim/nic/policy.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class HeaderL2 final : public Policy {
+ public:
+  Placement place(const Incoming& incoming, const Evidence&) override {
+    return incoming.what == Incoming::What::header ? into_level(1, incoming) : Placement{};
+  }
+};
+
+std::unique_ptr<Policy> make(const Machine&, const std::vector<std::int64_t>&) { return std::make_unique<HeaderL2>(); }
+
+}  // namespace
+
+const PolicySpec header_l2_policy{"header-l2", "events into the L2 (S4: hl2)", {}, 2, make};
+
+}  // namespace nearfield::sim

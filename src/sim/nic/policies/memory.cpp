@@ -1,0 +1,18 @@
+// S4's base: what arrives is written to memory, and caches lose their copies.
+#include "sim/nic/policy.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class ToMemory final : public Policy {
+ public:
+  Placement place(const Incoming&, const Evidence&) override { return {}; }
+};
+
+std::unique_ptr<Policy> make(const Machine&, const std::vector<std::int64_t>&) { return std::make_unique<ToMemory>(); }
+
+}  // namespace
+
+const PolicySpec memory_policy{"memory", "to memory only (the papers' base)", {}, 0, make};
+
+}  // namespace nearfield::sim

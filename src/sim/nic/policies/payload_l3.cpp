@@ -1,0 +1,28 @@
+// S4, section 2, 'payload': payload goes to the third-level cache and to memory, clean; whole lines only, and nothing
+// of a message longer than half that cache. Events go to memory.
+#include "sim/nic/policy.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class PayloadL3 final : public Policy {
+ public:
+  explicit PayloadL3(const Machine& machine) : most_bytes_(machine.caches[2].size_bytes / 2) {}
+  Placement place(const Incoming& incoming, const Evidence&) override {
+    const bool inject = incoming.what == Incoming::What::payload && incoming.message_bytes <= most_bytes_;
+    return inject ? into_level(2, incoming) : Placement{};
+  }
+
+ private:
+  std::uint64_t most_bytes_;
+};
+
+std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int64_t>&) {
+  return std::make_unique<PayloadL3>(machine);
+}
+
+}  // namespace
+
+const PolicySpec payload_l3_policy{"payload-l3", "payload up to half the L3 into the L3 (S4: payload)", {}, 3, make};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,36 @@
+// PCIe's TLP processing hints, as AMD's SDCI and RDMA libraries use them: a target per buffer. What was steered
+// (Rank::steer) goes to the cache level that was asked for, everything else to memory. The event queue is a buffer like
+// any other: steered to the second-level cache unless told otherwise.
+#include <algorithm>
+
+#include "sim/nic/policy.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class Tph final : public Policy {
+ public:
+  Tph(const Machine& machine, int header_level)
+      : levels_(static_cast<int>(machine.caches.size())), header_level_(header_level) {}
+  Placement place(const Incoming& incoming, const Evidence&) override {
+    const int level = incoming.what == Incoming::What::header ? header_level_ - 1 : incoming.steered.value_or(-1);
+    return level < 0 ? Placement{} : into_level(std::min(level, levels_ - 1), incoming);
+  }
+
+ private:
+  int levels_, header_level_;
+};
+
+std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int64_t>& values) {
+  return std::make_unique<Tph>(machine, static_cast<int>(values[0]));
+}
+
+}  // namespace
+
+const PolicySpec tph_policy{"tph",
+                            "each buffer to where it was steered (PCIe TPH, AMD SDCI)",
+                            {{"header", 2, 0, 8, "cache level of the event queue, 1: nearest; 0: memory"}},
+                            1,
+                            make};
+
+}  // namespace nearfield::sim

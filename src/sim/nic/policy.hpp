@@ -1,0 +1,82 @@
+// Where a NIC puts what arrives. One file per policy in policies/, each exporting one PolicySpec. A policy is an object
+// that is handed to a NIC, one per node and variant; the NIC asks it once per event (header) and once per payload.
+// Memory does what it says for whole units (memory.hpp); parts of units, at the ends of a payload, always go to memory
+// only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "sim/memory/memory.hpp"
+
+namespace nearfield::sim {
+
+struct Incoming {
+  enum class What { header, payload };
+  What what = What::payload;
+  Address address = 0;
+  std::uint64_t bytes = 0;          // to be placed now
+  std::uint64_t message_bytes = 0;  // that these are a part of
+  int core = 0;                     // that will use it
+  std::optional<int> steered = {};  // the level that was asked for, for this buffer (tph)
+};
+
+// What a policy may ask about the past of its node.
+class Evidence {
+ public:
+  virtual ~Evidence() = default;
+  virtual Counts counts() const = 0;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  virtual Placement place(const Incoming& incoming, const Evidence& evidence) = 0;
+};
+
+struct PolicyParameter {
+  const char* name;
+  std::int64_t value;  // unless it is given
+  std::int64_t least, most;
+  const char* summary;
+};
+
+struct PolicySpec {
+  const char* name;
+  const char* summary;
+  std::vector<PolicyParameter> parameters;
+  int levels;  // caches that it needs on a way to memory
+  // `values` are those of the parameters, in their order.
+  std::unique_ptr<Policy> (*make)(const Machine& machine, const std::vector<std::int64_t>& values);
+};
+
+extern const PolicySpec memory_policy, header_l2_policy, payload_l3_policy, header_payload_policy, ddio_policy,
+    tph_policy, adaptive_policy;
+
+const std::vector<const PolicySpec*>& all_policies();
+
+// A policy as the user names it: "memory", "ddio", "ddio:ways=4".
+class PolicyChoice {
+ public:
+  // std::invalid_argument naming the nearest policy or parameter, or the policies that this machine has caches for.
+  PolicyChoice(const std::string& text, const Machine& machine);
+  std::unique_ptr<Policy> make(const Machine& machine) const { return spec_->make(machine, values_); }
+  const PolicySpec& spec() const { return *spec_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  void set(const std::string& setting);
+
+  std::string text_;
+  const PolicySpec* spec_ = nullptr;
+  std::vector<std::int64_t> values_;
+};
+
+// Into the cache of that level (counted from 0) nearest to whom it is for.
+inline Placement into_level(int level, const Incoming& incoming, int ways = 0) { return {level, incoming.core, ways}; }
+
+}  // namespace nearfield::sim

@@ -1,0 +1,147 @@
+#include "sim/node.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t word = 8;
+// memory.hpp: the memories of a node take turns every 8 GiB, below 128 GiB.
+constexpr Address turn = Address{1} << 33;
+constexpr Address end_of_memory = Address{1} << 37;
+// Memories begin at different pages, or what they hold would meet in the same sets of caches.
+constexpr std::uint64_t pages_apart = 1031;
+
+}  // namespace
+
+Run run_at(const Buffer& buffer, std::uint64_t offset) {
+  if (buffer.contiguous()) return {buffer.address + offset, buffer.bytes() - offset};
+  const std::uint64_t block = offset / buffer.block_bytes, inside = offset % buffer.block_bytes;
+  return {buffer.address + block * buffer.stride_bytes + inside, buffer.block_bytes - inside};
+}
+
+Node::Node(const Machine& machine, const Options& options)
+    : variants_(options.variants),
+      page_bytes_(machine.pages.page_bytes),
+      cores_per_memory_(machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores) {
+  if (page_bytes_ == 0) throw std::invalid_argument("machine '" + machine.name + "': page_bytes: at least 1");
+  if (machine.cores < 1) throw std::invalid_argument("machine '" + machine.name + "': cores: at least 1");
+  // Page 0 stays free: address 0 stands for none.
+  const auto memories = static_cast<Address>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_);
+  for (Address m = 0; m < memories; ++m) next_.push_back(m * turn + (1 + m * pages_apart) * page_bytes_);
+  if (!options.memory_effects) {
+    clocks_.assign(static_cast<std::size_t>(machine.cores), Clock(variants_));
+    return;
+  }
+  for (int v = 0; v < variants_; ++v) memories_.push_back(std::make_unique<Memory>(machine, options.memory_slowdown));
+}
+
+Address Node::allocate(int core, std::uint64_t bytes) {
+  Address& next = next_[static_cast<std::size_t>(core / cores_per_memory_)];
+  const std::uint64_t whole = (std::max<std::uint64_t>(bytes, 1) - 1) / page_bytes_ * page_bytes_ + page_bytes_;
+  // What does not fit before the other memories' turn begins at this one's next turn.
+  if (next_.size() > 1 && whole <= turn && next / turn != (next + whole - 1) / turn)
+    next = (next / turn + next_.size()) * turn;
+  if (bytes > end_of_memory || next > end_of_memory - whole)
+    throw std::length_error("a node has 128 GiB of memory, and it is full");
+  const Address begin = next;
+  next += whole;
+  return begin;
+}
+
+Clock Node::now(int core) const {
+  if (!has_memory()) return clock(core);
+  Clock all(variants_);
+  for (int v = 0; v < variants_; ++v) all[v] = memory(v).now(core);
+  return all;
+}
+
+void Node::advance(int core, Ps duration) {
+  if (!has_memory()) clock(core) += duration;
+  for (auto& memory : memories_) memory->advance(core, duration);
+}
+
+void Node::wait_until(int core, const Clock& instant) {
+  if (!has_memory()) clock(core) = later(clock(core), instant);
+  for (int v = 0; v < variants_ && has_memory(); ++v) memory(v).wait_until(core, instant[v]);
+}
+
+void Node::drain(int core) {
+  for (auto& memory : memories_) memory->drain(core);
+}
+
+void Node::access(int core, Access kind, Address address, unsigned bytes) {
+  for (auto& memory : memories_) memory->access(core, kind, address, bytes);
+}
+
+void Node::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
+                 unsigned bytes) {
+  for (auto& memory : memories_) memory->sweep(core, kind, address, count, stride_bytes, bytes);
+}
+
+void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
+  const std::uint64_t words = bytes / word, rest = bytes % word;
+  for (auto& memory : memories_) {
+    if (words > 0) memory->sweep(core, kind, address, words, word, word);
+    if (rest > 0) memory->access(core, kind, address + words * word, static_cast<unsigned>(rest));
+  }
+}
+
+void Node::copy(int core, Address to, Address from, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  for (auto& memory : memories_) memory->copy(core, to, from, bytes);
+}
+
+void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
+                std::uint64_t bytes) {
+  if (!has_memory()) return;
+  while (bytes > 0) {
+    const Run target = run_at(to, to_offset), source = run_at(from, from_offset);
+    const std::uint64_t piece = std::min({bytes, target.bytes, source.bytes});
+    copy(core, target.address, source.address, piece);
+    to_offset += piece;
+    from_offset += piece;
+    bytes -= piece;
+  }
+}
+
+// Blocks of one word are one sweep; others go block by block.
+void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes) {
+  if (!has_memory()) return;
+  if (!buffer.contiguous() && buffer.block_bytes == word && offset % word == 0 && bytes % word == 0) {
+    sweep(core, kind, run_at(buffer, offset).address, bytes / word, static_cast<std::int64_t>(buffer.stride_bytes),
+          word);
+    return;
+  }
+  while (bytes > 0) {
+    const Run run = run_at(buffer, offset);
+    const std::uint64_t piece = std::min(bytes, run.bytes);
+    touch(core, kind, run.address, piece);
+    offset += piece;
+    bytes -= piece;
+  }
+}
+
+Times Node::dma_write(int variant, Address address, std::uint64_t bytes, const Placement& placement,
+                      const Times& start) {
+  return has_memory() && bytes > 0 ? memory(variant).dma_write(address, bytes, placement, start) : start;
+}
+
+Times Node::dma_read(int variant, Address address, std::uint64_t bytes, const Times& start) {
+  return has_memory() && bytes > 0 ? memory(variant).dma_read(address, bytes, start) : start;
+}
+
+void Node::forget(Address address, std::uint64_t bytes) {
+  for (auto& memory : memories_) memory->forget(address, bytes);
+}
+
+void Node::forget_everything() {
+  for (auto& memory : memories_) memory->forget_everything();
+}
+
+void Node::reset_counts() {
+  for (auto& memory : memories_) memory->reset_counts();
+}
+
+}  // namespace nearfield::sim

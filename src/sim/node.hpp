@@ -1,0 +1,81 @@
+// One simulated node: its memory once per variant (each has its own contents of caches and its own clocks), and who has
+// which addresses. What a core does is done to every variant in turn. Without memory effects there are clocks only:
+// loads, stores and DMA then take no time, so that what is left is the network's and the library's.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/buffer.hpp"
+#include "sim/clock.hpp"
+#include "sim/memory/memory.hpp"
+
+namespace nearfield::sim {
+
+class Node {
+ public:
+  struct Options {
+    int variants = 1;
+    std::array<double, lanes> memory_slowdown{1, 1, 1, 1};
+    bool memory_effects = true;
+  };
+  Node(const Machine& machine, const Options& options);
+
+  int variants() const { return variants_; }
+  bool has_memory() const { return !memories_.empty(); }
+  Memory& memory(int variant) { return *memories_[static_cast<std::size_t>(variant)]; }
+  const Memory& memory(int variant) const { return *memories_[static_cast<std::size_t>(variant)]; }
+
+  // Whole pages, never given before, of the memory nearest to the core, where its allocations and those of its
+  // neighbours follow each other in the order of the calls.
+  Address allocate(int core, std::uint64_t bytes);
+  std::uint64_t page_bytes() const { return page_bytes_; }
+
+  // ---- clocks of cores
+  Clock now(int core) const;
+  Ps first(int core) const { return has_memory() ? memories_[0]->now(core)[0] : clock(core).first(); }
+  void advance(int core, Ps duration);
+  void wait_until(int core, const Clock& instant);
+  void drain(int core);
+
+  // ---- what cores do
+  void access(int core, Access kind, Address address, unsigned bytes);
+  void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
+  // Every byte of a range, in words of 8 bytes and a rest.
+  void touch(int core, Access kind, Address address, std::uint64_t bytes);
+  void copy(int core, Address to, Address from, std::uint64_t bytes);
+  // `bytes` from `from_offset` on in the data of one buffer to `to_offset` on in that of another one, block by block.
+  void copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
+            std::uint64_t bytes);
+  // The same part of one buffer's data, by accesses of one kind.
+  void touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes);
+
+  // ---- what a device does to one variant, from `start`; when it is done
+  Times dma_write(int variant, Address address, std::uint64_t bytes, const Placement& placement, const Times& start);
+  Times dma_read(int variant, Address address, std::uint64_t bytes, const Times& start);
+
+  void forget(Address address, std::uint64_t bytes);
+  void forget_everything();
+  Counts counts(int variant) const { return has_memory() ? memory(variant).counts() : Counts{}; }
+  void reset_counts();
+
+ private:
+  Clock& clock(int core) { return clocks_[static_cast<std::size_t>(core)]; }
+  const Clock& clock(int core) const { return clocks_[static_cast<std::size_t>(core)]; }
+
+  int variants_;
+  std::uint64_t page_bytes_;
+  int cores_per_memory_;
+  std::vector<Address> next_;  // per memory
+  std::vector<std::unique_ptr<Memory>> memories_;
+  std::vector<Clock> clocks_;  // without memory effects
+};
+
+// Where a buffer's data lies from `offset` on, and how far it goes on in one piece.
+struct Run {
+  Address address = 0;
+  std::uint64_t bytes = 0;
+};
+Run run_at(const Buffer& buffer, std::uint64_t offset);
+
+}  // namespace nearfield::sim
