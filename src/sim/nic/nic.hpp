@@ -53,6 +53,7 @@ class Nic {
 
   // Payload for this range belongs into this cache level, counted from 0; the last word counts.
   void steer(Address address, std::uint64_t bytes, int level);
+  void reset_counts() { counts_.assign(counts_.size(), {}); }
   const NicCounts& counts(int variant) const { return counts_[static_cast<std::size_t>(variant)]; }
 
  private:

@@ -1,0 +1,110 @@
+#include "sim/cluster.hpp"
+
+#include "sim/add_counts.hpp"
+#include "sim/endpoint.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+// A program's end, and its exception, reach the engine.
+Task<> guarded(const Program& program, Endpoint& endpoint) {
+  try {
+    co_await program(endpoint.facade());
+  } catch (...) {
+    endpoint.world().engine.fail(std::current_exception());
+  }
+}
+
+void within(const char* key, long value, long least, long most, const std::string& machine) {
+  if (value >= least && value <= most) return;
+  throw std::invalid_argument(std::string(key) + ": from " + std::to_string(least) + " to " + std::to_string(most) +
+                              " on machine '" + machine + "', not " + std::to_string(value));
+}
+
+}  // namespace
+
+Cluster::Cluster(const Machine& machine, const ClusterOptions& options) : world_(std::make_unique<World>()) {
+  world_->machine = machine;
+  check(options);
+  for (const auto& policy : options.policies) policies_.emplace_back(policy, machine);
+  world_->variants = static_cast<int>(policies_.size());
+  world_->count_marks = options.count_marks;
+  make_protocols();
+  if (options.nodes > 1) world_->network = std::make_unique<Network>(machine, options.nodes, world_->variants);
+  const Node::Options of_node{world_->variants, options.memory_slowdown, options.memory_effects};
+  for (int n = 0; n < options.nodes; ++n) {
+    nodes_.push_back(std::make_unique<Node>(machine, of_node));
+    if (options.nodes > 1) nics_.push_back(std::make_unique<Nic>(*nodes_.back(), machine, policies_));
+    for (int core = 0; core < options.ranks_per_node; ++core)
+      world_->ranks.push_back(std::make_unique<Endpoint>(*world_, *nodes_.back(),
+                                                         nics_.empty() ? nullptr : nics_.back().get(), n,
+                                                         n * options.ranks_per_node + core, core));
+  }
+}
+
+Cluster::~Cluster() = default;
+
+void Cluster::check(const ClusterOptions& options) const {
+  const Machine& machine = world_->machine;
+  within("nodes", options.nodes, 1, machine.max_nodes, machine.name);
+  within("ranks_per_node", options.ranks_per_node, 1, machine.cores, machine.name);
+  within("policies", static_cast<long>(options.policies.size()), 1, most_variants, machine.name);
+  for (const double factor : options.memory_slowdown)
+    if (!(factor >= 1 && factor <= 1000)) throw std::invalid_argument("memory_slowdown: from 1 to 1000");
+}
+
+void Cluster::make_protocols() {
+  const Messaging& messaging = world_->machine.messaging;
+  const Way &network = find_way(messaging.network, false), &node = find_way(messaging.node, true);
+  world_->network_small = network.small->make(*world_);
+  world_->network_large = network.large->make(*world_);
+  world_->node_small = node.small->make(*world_);
+  world_->node_large = node.large->make(*world_);
+}
+
+int Cluster::ranks() const { return static_cast<int>(world_->ranks.size()); }
+
+Outcome Cluster::run(const Program& program) { return run(std::vector<Program>(world_->ranks.size(), program)); }
+
+Outcome Cluster::run(const std::vector<Program>& programs) {
+  if (programs.size() != world_->ranks.size()) throw std::invalid_argument("as many programs as ranks");
+  for (auto& node : nodes_) node->reset_counts();
+  for (auto& nic : nics_) nic->reset_counts();
+  for (auto& rank : world_->ranks) rank->marks().clear();
+  std::vector<Task<>> tasks;
+  for (std::size_t r = 0; r < programs.size(); ++r) {
+    tasks.push_back(guarded(programs[r], *world_->ranks[r]));
+    world_->engine.resume_at(std::max(world_->engine.now(), world_->ranks[r]->first()), tasks.back().handle());
+  }
+  world_->engine.run();
+  for (const auto& task : tasks)
+    if (!task.done()) throw Deadlock(who_waits());
+  return outcome();
+}
+
+std::string Cluster::who_waits() const {
+  std::string lines;
+  for (const auto& rank : world_->ranks)
+    if (const std::string line = rank->waits_for(); !line.empty()) lines += (lines.empty() ? "" : "\n") + line;
+  return lines;
+}
+
+Outcome Cluster::outcome() {
+  Outcome outcome;
+  for (const auto& rank : world_->ranks) outcome.ranks.push_back({rank->now(), std::move(rank->marks())});
+  for (int v = 0; v < world_->variants; ++v) {
+    VariantOutcome variant;
+    variant.policy = policies_[static_cast<std::size_t>(v)].text();
+    for (const auto& node : nodes_) add(variant.memory, variant.memory_of_node.emplace_back(node->counts(v)));
+    for (const auto& nic : nics_) add(variant.nic, variant.nic_of_node.emplace_back(nic->counts(v)));
+    outcome.variants.push_back(std::move(variant));
+  }
+  outcome.events = world_->engine.events() - std::exchange(events_, world_->engine.events());
+  if (const Network* network = world_->network.get()) {
+    outcome.messages = network->messages() - std::exchange(messages_, network->messages());
+    outcome.bytes = network->bytes() - std::exchange(bytes_, network->bytes());
+  }
+  return outcome;
+}
+
+}  // namespace nearfield::sim

@@ -1,0 +1,87 @@
+// A simulated cluster: equal nodes, the network between them, and a program that runs on every rank. Ranks are placed
+// node by node: rank r runs on core r % ranks_per_node of node r / ranks_per_node.
+//
+// All policies are simulated in one go, each as a variant with caches of its own. The order of events is that of the
+// first policy at the first memory speed; where another one would have ordered them differently (messages of several
+// senders that compete for a link or a cache), its times keep the first one's order. Runs with the other one alone
+// tell.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/nic/nic.hpp"
+#include "sim/rank.hpp"
+
+namespace nearfield::sim {
+
+struct World;  // world.hpp
+
+struct ClusterOptions {
+  int nodes = 1;
+  int ranks_per_node = 1;
+  std::vector<std::string> policies{"memory"};
+  std::array<double, lanes> memory_slowdown{1, 1, 1, 1};
+  bool memory_effects = true;  // false: loads, stores and DMA take no time, caches are not simulated
+  bool count_marks = false;    // marks carry the counts of their node
+};
+
+struct RankOutcome {
+  Clock finished;
+  std::vector<Mark> marks;
+};
+
+struct VariantOutcome {
+  std::string policy;
+  Counts memory;  // of all nodes together
+  NicCounts nic;
+  std::vector<Counts> memory_of_node;
+  std::vector<NicCounts> nic_of_node;
+};
+
+struct Outcome {
+  std::vector<RankOutcome> ranks;
+  std::vector<VariantOutcome> variants;
+  std::uint64_t events = 0;    // of the engine
+  std::uint64_t messages = 0;  // on the network, those of protocols included
+  std::uint64_t bytes = 0;     // on the network
+};
+
+// Every rank that is not done waits for another one. What it says has a line per rank.
+struct Deadlock : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Cluster {
+ public:
+  // std::invalid_argument, naming the key and the nearest valid choice, for what cannot be.
+  Cluster(const Machine& machine, const ClusterOptions& options);
+  ~Cluster();
+
+  // Runs the program on all ranks until all are done. Caches and clocks stay as they are for the next run; marks and
+  // counts are of this one. After an exception (the program's, or Deadlock) the cluster must not be used again.
+  Outcome run(const Program& program);
+  // The same with a program per rank; as many as there are ranks.
+  Outcome run(const std::vector<Program>& programs);
+
+  int ranks() const;
+  // For tests.
+  Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }
+
+ private:
+  void check(const ClusterOptions& options) const;
+  void make_protocols();
+  std::string who_waits() const;
+  Outcome outcome();
+
+  std::unique_ptr<World> world_;
+  std::vector<PolicyChoice> policies_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<Nic>> nics_;
+  std::uint64_t events_ = 0, messages_ = 0, bytes_ = 0;  // of the runs before
+};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,255 @@
+#include "sim/endpoint.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t lines_per_queue = 32;  // between two ranks of a node
+
+std::uint64_t line_bytes(const Machine& machine) {
+  int longest = 64;
+  for (const auto& cache : machine.caches) longest = std::max(longest, cache.line_bytes);
+  return static_cast<std::uint64_t>(longest);
+}
+
+}  // namespace
+
+Endpoint::Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank, int core)
+    : world_(world),
+      node_(node),
+      nic_(nic),
+      node_number_(node_number),
+      rank_(rank),
+      core_(core),
+      facade_(*this),
+      scratch_(node, core),
+      send_(ps_from_ns(messaging().send_ns)),
+      receive_(ps_from_ns(messaging().receive_ns)),
+      match_(ps_from_ns(messaging().match_ns)) {}
+
+// ---- programs
+
+Endpoint& Endpoint::other(int rank, const char* what) {
+  const int size = static_cast<int>(world_.ranks.size());
+  if (rank < 0 || rank >= size)
+    throw std::out_of_range("rank " + std::to_string(rank_) + " " + what + " rank " + std::to_string(rank) +
+                            "; there are 0 to " + std::to_string(size - 1));
+  return *world_.ranks[static_cast<std::size_t>(rank)];
+}
+
+Request Endpoint::begin(Operation::Kind kind, int peer, const Buffer& buffer, int tag, Operation*& operation) {
+  operation = world_.operations.take();
+  const std::uint64_t serial = operation->serial + 1;
+  *operation = Operation{};
+  operation->kind = kind;
+  operation->peer = peer;
+  operation->tag = tag;
+  operation->buffer = buffer;
+  operation->serial = serial;
+  return {operation, serial};
+}
+
+Request Endpoint::send(int to, const Buffer& data, int tag) {
+  Endpoint& receiver = other(to, "sends to");
+  advance(send_);
+  Operation* operation = nullptr;
+  const Request request = begin(Operation::Kind::send, to, data, tag, operation);
+  Message& message = *world_.messages.take();
+  message = Message{};
+  message.from = this;
+  message.to = &receiver;
+  message.tag = tag;
+  message.data = data;
+  message.bytes = data.bytes();
+  message.sequence = receiver.peer(rank_).sent++;
+  message.protocol = &world_.protocol(receiver.node_number_ == node_number_, message.bytes);
+  message.send = operation;
+  message.protocol->start(*this, message);
+  return request;
+}
+
+Request Endpoint::receive(int from, const Buffer& buffer, int tag) {
+  Endpoint& sender = other(from, "receives from");
+  advance(receive_);
+  if (sender.node_number_ != node_number_ && world_.network_large->matches_at_nic()) nic_->post(core_);
+  Operation* operation = nullptr;
+  const Request request = begin(Operation::Kind::receive, from, buffer, tag, operation);
+  operation->posted = now();
+  Message* const message = peer(from).unexpected.take([&](const Message& m) { return m.tag == tag; });
+  if (!message) {
+    peer(from).posted.push(operation);
+    return request;
+  }
+  fits(*message, *operation);
+  message->receive = operation;
+  message->protocol->posted(*this, *message);
+  return request;
+}
+
+Task<> Endpoint::wait(Request request) {
+  Operation* const operation = request.operation;
+  if (!operation || operation->serial != request.serial) co_return;
+  while (!operation->done) {
+    waiting_for_ = operation;
+    co_await settle();
+    Item* const item = co_await NextItem{*this};
+    waiting_for_ = nullptr;
+    co_await handle(*item);
+    world_.items.give(item);
+  }
+  ++operation->serial;
+  world_.operations.give(operation);
+}
+
+// The last one wakes all, at the time of the latest.
+void Endpoint::WithAll::await_suspend(std::coroutine_handle<> waiting) const {
+  LineUp& line_up = me.world_.line_up;
+  line_up.latest = line_up.waiting.empty() ? me.now() : later(line_up.latest, me.now());
+  line_up.waiting.emplace_back(&me, waiting);
+  if (line_up.waiting.size() < me.world_.ranks.size()) return;
+  for (const auto& [rank, its] : line_up.waiting) {
+    rank->node_.wait_until(rank->core_, line_up.latest);
+    me.world_.engine.resume_at(me.world_.engine.now(), its);
+  }
+  line_up.waiting.clear();
+}
+
+Task<> Endpoint::line_up() {
+  node_.drain(core_);
+  co_await settle();
+  lining_up_ = true;
+  co_await WithAll{*this};
+  lining_up_ = false;
+}
+
+// ---- items
+
+Item* Endpoint::make_item(Message& message, Step step) {
+  Item* const item = world_.items.take();
+  *item = Item{};
+  item->message = &message;
+  item->step = step;
+  item->owner = this;
+  return item;
+}
+
+void Endpoint::deliver(Item* item) {
+  const auto act = [](void* what) {
+    auto* const its = static_cast<Item*>(what);
+    its->owner->push(its);
+  };
+  world_.engine.at(std::max(item->visible.first(), world_.engine.now()), act, item);
+}
+
+void Endpoint::push(Item* item) {
+  inbox_.push(item);
+  if (sleeper_) std::exchange(sleeper_, {}).resume();
+}
+
+void Endpoint::tell(Endpoint& other, Item* item, Address line) {
+  item->line = line ? line : other.next_line(rank_);
+  item->owner = &other;
+  node_.drain(core_);  // what it says must have been written
+  node_.access(core_, Access::store, item->line, 8);
+  item->visible = now();
+  deliver(item);
+}
+
+Address Endpoint::next_line(int from) {
+  Peer& sender = peer(from);
+  const std::uint64_t bytes = line_bytes(world_.machine);
+  if (sender.lines == 0) sender.lines = node_.allocate(core_, lines_per_queue * bytes);
+  return sender.lines + sender.next_line++ % lines_per_queue * bytes;
+}
+
+void Endpoint::look_at(const Item& item) {
+  if (item.of_nic) return nic_->poll(core_, item.line, item.visible);
+  node_.wait_until(core_, item.visible);
+  if (item.line) node_.access(core_, Access::chase, item.line, 8);
+}
+
+Task<> Endpoint::handle(Item& item) {
+  Message& message = *item.message;
+  look_at(item);
+  if (item.step == Step::arrived) {
+    advance(match_);
+    message.receive = match(message);
+    if (message.receive) co_await message.protocol->matched(*this, message);
+  } else if (item.step == Step::matched) {
+    co_await message.protocol->matched(*this, message);
+  } else {
+    co_await message.protocol->step(*this, message, item);
+  }
+}
+
+// ---- matching
+
+Operation* Endpoint::match(Message& message) {
+  Peer& sender = peer(message.from->rank_);
+  if (message.sequence != sender.arrived++) throw std::logic_error("a message has overtaken another one");
+  Operation* const receive = sender.posted.take([&](const Operation& o) { return o.tag == message.tag; });
+  if (receive)
+    fits(message, *receive);
+  else
+    sender.unexpected.push(&message);
+  return receive;
+}
+
+void Endpoint::fits(const Message& message, const Operation& receive) const {
+  if (message.bytes <= receive.buffer.bytes()) return;
+  throw std::length_error("rank " + std::to_string(rank_) + " receives " + std::to_string(receive.buffer.bytes()) +
+                          " bytes at most from rank " + std::to_string(receive.peer) + " with tag " +
+                          std::to_string(receive.tag) + ", but " + std::to_string(message.bytes) + " were sent");
+}
+
+// ---- protocols
+
+Task<> Endpoint::copy(const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
+                      std::uint64_t bytes) {
+  return in_slices(bytes, [this, to, to_offset, from, from_offset](std::uint64_t offset, std::uint64_t part) {
+    node_.copy(core_, to, to_offset + offset, from, from_offset + offset, part);
+  });
+}
+
+Address Endpoint::packed(Message& message) {
+  if (message.data.contiguous() || message.bytes == 0) return message.data.address;
+  message.staged_out = scratch_.take(message.bytes);
+  copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
+  return message.staged_out;
+}
+
+void Endpoint::give_packed(Message& message) {
+  if (message.staged_out) scratch_.give(message.staged_out, message.bytes);
+}
+
+Address Endpoint::landing(Operation& receive, std::uint64_t bytes) {
+  if (receive.buffer.contiguous() || bytes == 0) return receive.buffer.address;
+  receive.packed = scratch_.take(bytes);
+  return receive.packed;
+}
+
+Task<> Endpoint::unpack(Operation& receive, std::uint64_t bytes) {
+  if (!receive.packed) co_return;
+  co_await copy(receive.buffer, 0, Buffer(receive.packed, bytes), 0, bytes);
+  scratch_.give(receive.packed, bytes);
+}
+
+void Endpoint::complete(Operation*& operation) {
+  operation->done = true;
+  operation = nullptr;
+}
+
+std::string Endpoint::waits_for() const {
+  const std::string me = "rank " + std::to_string(rank_) + " waits for ";
+  if (lining_up_) return me + "all ranks to line up";
+  if (!waiting_for_) return "";
+  const std::string peer = "rank " + std::to_string(waiting_for_->peer);
+  const std::string bytes = std::to_string(waiting_for_->buffer.bytes()) + " bytes";
+  const std::string tag = " with tag " + std::to_string(waiting_for_->tag);
+  if (waiting_for_->kind == Operation::Kind::send) return me + peer + " to receive " + bytes + tag;
+  return me + bytes + " from " + peer + tag;
+}
+
+}  // namespace nearfield::sim

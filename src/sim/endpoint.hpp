@@ -1,0 +1,131 @@
+// The MPI library of one rank: matching, waiting, and what protocols do on its core. Everything that other ranks see of
+// it goes through the engine in the order of time; what it does itself may be ahead of the engine, and it waits for the
+// engine before it looks at what has come (settle).
+#pragma once
+
+#include <coroutine>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/nic/nic.hpp"
+#include "sim/node.hpp"
+#include "sim/protocols/scratch.hpp"
+#include "sim/rank.hpp"
+#include "sim/world.hpp"
+
+namespace nearfield::sim {
+
+class Endpoint {
+ public:
+  // `nic`: none in a run of one node.
+  Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank, int core);
+
+  World& world() { return world_; }
+  Node& node() { return node_; }
+  bool has_nic() const { return nic_; }
+  Nic& nic() { return *nic_; }
+  int rank() const { return rank_; }
+  int core() const { return core_; }
+  int node_number() const { return node_number_; }
+  const Messaging& messaging() const { return world_.machine.messaging; }
+  Rank& facade() { return facade_; }
+  std::vector<Mark>& marks() { return marks_; }
+
+  Clock now() const { return node_.now(core_); }
+  Ps first() const { return node_.first(core_); }
+  void advance(Ps duration) { node_.advance(core_, duration); }
+  // To be awaited: goes on when the engine has got to this rank's clock.
+  Engine::Until settle() { return world_.engine.until(first()); }
+
+  // ---- for programs (rank.hpp)
+  Request send(int to, const Buffer& data, int tag);
+  Request receive(int from, const Buffer& buffer, int tag);
+  Task<> wait(Request request);
+  Task<> line_up();
+  // Work on `bytes` in slices between which others get their turn; `slice(offset, bytes)` does it.
+  template <class Slice>
+  Task<> in_slices(std::uint64_t bytes, Slice slice) {
+    for (std::uint64_t offset = 0; offset < bytes && node_.has_memory(); offset += slice_bytes) {
+      slice(offset, std::min(slice_bytes, bytes - offset));
+      co_await settle();
+    }
+  }
+
+  // ---- for protocols, on this rank's core
+  Task<> copy(const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
+              std::uint64_t bytes);
+  // The same at once, in send().
+  void copy_now(const Buffer& to, const Buffer& from, std::uint64_t bytes) { node_.copy(core_, to, 0, from, 0, bytes); }
+  // Data of a message in one piece: where it is, or a copy if it is in blocks; give_packed() when the NIC has read it.
+  Address packed(Message& message);
+  void give_packed(Message& message);
+  // Where data of a receive arrives in one piece, and how it gets into the blocks of its buffer.
+  Address landing(Operation& receive, std::uint64_t bytes);
+  Task<> unpack(Operation& receive, std::uint64_t bytes);
+  // The operation is over. The rank's program goes on when it waits for it.
+  void complete(Operation*& operation);
+  // Internal buffers of this rank.
+  Scratch& scratch() { return scratch_; }
+
+  // Writes an item into the memory that both ranks of a node share, where the other one polls. `line`: 0 for the next
+  // one of the queue between the two.
+  void tell(Endpoint& other, Item* item, Address line = 0);
+  Item* make_item(Message& message, Step step);
+  // The rank finds it when it polls, from Item::visible on.
+  void deliver(Item* item);
+  void push(Item* item);
+  // The receive that a new message is for, or nullptr: then it is kept until there is one.
+  Operation* match(Message& message);
+
+  // ---- for who runs it
+  // What the rank waits for; empty if it waits for nothing.
+  std::string waits_for() const;
+
+ private:
+  static constexpr std::uint64_t slice_bytes = 4096;
+
+  struct Peer {
+    List<Operation> posted;
+    List<Message> unexpected;
+    std::uint64_t sent = 0, arrived = 0;
+    Address lines = 0;  // what it writes into for this rank to poll
+    std::uint64_t next_line = 0;
+  };
+  struct NextItem {
+    Endpoint& me;
+    bool await_ready() const { return !me.inbox_.empty(); }
+    void await_suspend(std::coroutine_handle<> waiting) const { me.sleeper_ = waiting; }
+    Item* await_resume() const { return me.inbox_.pop(); }
+  };
+  struct WithAll {
+    Endpoint& me;
+    bool await_ready() const { return false; }
+    void await_suspend(std::coroutine_handle<> waiting) const;
+    void await_resume() const {}
+  };
+
+  Peer& peer(int rank) { return peers_[rank]; }
+  Endpoint& other(int rank, const char* what);
+  Request begin(Operation::Kind kind, int peer, const Buffer& buffer, int tag, Operation*& operation);
+  void fits(const Message& message, const Operation& receive) const;
+  Task<> handle(Item& item);
+  void look_at(const Item& item);
+  Address next_line(int from);
+
+  World& world_;
+  Node& node_;
+  Nic* nic_;
+  int node_number_, rank_, core_;
+  Rank facade_;
+  Scratch scratch_;
+  std::unordered_map<int, Peer> peers_;
+  List<Item> inbox_;
+  std::coroutine_handle<> sleeper_;
+  const Operation* waiting_for_ = nullptr;
+  bool lining_up_ = false;
+  std::vector<Mark> marks_;
+  Ps send_, receive_, match_;
+};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,71 @@
+// What the simulated MPI keeps of messages: operations that programs wait for, messages under way, and the items that a
+// rank's library finds when it polls.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/buffer.hpp"
+#include "sim/clock.hpp"
+
+namespace nearfield::sim {
+
+class Endpoint;
+class Protocol;
+struct Message;
+struct Shipment;
+
+// A send or a receive that a program has begun.
+struct Operation {
+  enum class Kind { send, receive };
+  Kind kind = Kind::send;
+  int peer = 0;
+  int tag = 0;
+  Buffer buffer;
+  std::uint64_t serial = 0;  // another one for every use of this object
+  bool done = false;
+  Clock posted;        // receives
+  Address packed = 0;  // where data in blocks arrives in one piece
+  Operation* next = nullptr;
+};
+
+struct Message {
+  Endpoint* from = nullptr;
+  Endpoint* to = nullptr;
+  int tag = 0;
+  Buffer data;
+  std::uint64_t bytes = 0;
+  std::uint64_t sequence = 0;  // of those between these two
+  Protocol* protocol = nullptr;
+  Operation* send = nullptr;
+  Operation* receive = nullptr;  // when it is matched
+  // For the protocol:
+  Address staged_out = 0, staged_in = 0;
+  std::uint64_t sent_bytes = 0, received_bytes = 0;
+  Shipment* kept = nullptr;  // at the receiver's NIC, until a receive is posted
+  int holders = 2;           // the two sides; when both have dropped it, it is gone
+  Message* next = nullptr;
+};
+
+enum class Step {
+  arrived,        // a new message, at its receiver; still to be matched
+  matched,        // it waited for its receive, which is there now
+  clear_to_send,  // from the receiver: send me this part
+  data,           // a part, or all, has arrived
+  sent,           // the NIC has read everything
+  taken,          // from the receiver: I have got everything
+  slot_free,      // from the receiver: the ring has room again
+};
+
+struct Item {
+  Message* message = nullptr;
+  Step step = Step::arrived;
+  std::uint64_t offset = 0, bytes = 0;  // of the part
+  std::size_t slot = 0;                 // of a ring
+  Address line = 0;                     // that is polled; 0: none
+  bool of_nic = false;                  // the line is an event of the NIC
+  Clock visible;
+  Endpoint* owner = nullptr;
+  Item* next = nullptr;
+};
+
+}  // namespace nearfield::sim

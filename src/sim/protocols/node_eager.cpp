@@ -1,0 +1,34 @@
+// Within a node, up to its eager limit: the sender's core copies into a buffer in shared memory and tells the receiver,
+// whose core copies it out when there is a receive. The buffers are the sender's; what came back last is used first.
+#include "sim/endpoint.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+class NodeEager final : public Protocol {
+ public:
+  void start(Endpoint& sender, Message& message) override {
+    if (message.bytes > 0) {
+      message.staged_out = sender.scratch().take(message.bytes);
+      sender.copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
+    }
+    sender.tell(*message.to, sender.make_item(message, Step::arrived));
+    sender.complete(message.send);
+    sender.world().drop(message);
+  }
+
+  Task<> matched(Endpoint& receiver, Message& message) override {
+    co_await receiver.copy(message.receive->buffer, 0, Buffer(message.staged_out, message.bytes), 0, message.bytes);
+    if (message.bytes > 0) message.from->scratch().give(message.staged_out, message.bytes);
+    receiver.complete(message.receive);
+    receiver.world().drop(message);
+  }
+};
+
+std::unique_ptr<Protocol> make(World&) { return std::make_unique<NodeEager>(); }
+
+}  // namespace
+
+const ProtocolSpec node_eager_protocol{"node-eager", "through a buffer in shared memory, without asking", true, make};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,116 @@
+#include "sim/rank.hpp"
+
+#include "sim/endpoint.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t word = 8;
+constexpr std::uint64_t at_a_time = 128;  // bytes of an operand that a combining loop loads before it stores
+
+std::vector<Counts> counts_of(const Node& node) {
+  std::vector<Counts> all;
+  for (int v = 0; v < node.variants(); ++v) all.push_back(node.counts(v));
+  return all;
+}
+
+Task<> touch(Endpoint& endpoint, Access kind, Address address, std::uint64_t bytes) {
+  return endpoint.in_slices(bytes, [&endpoint, kind, address](std::uint64_t offset, std::uint64_t part) {
+    endpoint.node().touch(endpoint.core(), kind, address + offset, part);
+  });
+}
+
+}  // namespace
+
+int Rank::rank() const { return endpoint_.rank(); }
+int Rank::size() const { return static_cast<int>(endpoint_.world().ranks.size()); }
+int Rank::node() const { return endpoint_.node_number(); }
+Address Rank::allocate(std::uint64_t bytes) { return endpoint_.node().allocate(endpoint_.core(), bytes); }
+
+// ---- messages
+
+Request Rank::send(int to, const Buffer& from_here, int tag) { return endpoint_.send(to, from_here, tag); }
+Request Rank::receive(int from, const Buffer& to_here, int tag) { return endpoint_.receive(from, to_here, tag); }
+Task<> Rank::wait(Request request) { return endpoint_.wait(request); }
+
+Task<> Rank::wait_all(std::span<const Request> requests) {
+  for (const Request request : requests) co_await endpoint_.wait(request);
+}
+
+Task<> Rank::sendrecv(int to, Buffer from_here, int send_tag, int from, Buffer to_here, int receive_tag) {
+  const Request receiving = receive(from, to_here, receive_tag);
+  const Request sending = send(to, from_here, send_tag);
+  co_await endpoint_.wait(sending);
+  co_await endpoint_.wait(receiving);
+}
+
+// ---- memory work
+
+Task<> Rank::read(Address address, std::uint64_t bytes) { return touch(endpoint_, Access::load, address, bytes); }
+Task<> Rank::write(Address address, std::uint64_t bytes) { return touch(endpoint_, Access::store, address, bytes); }
+
+Task<> Rank::copy(Address to, Address from, std::uint64_t bytes) {
+  return endpoint_.copy(Buffer(to, bytes), 0, Buffer(from, bytes), 0, bytes);
+}
+
+// As a loop over elements does it: both operands are loaded, then the result is stored, some lines at a time.
+Task<> Rank::combine(Address into, Address from, std::uint64_t bytes) {
+  Endpoint& me = endpoint_;
+  return me.in_slices(bytes, [&me, into, from](std::uint64_t offset, std::uint64_t part) {
+    for (const std::uint64_t end = offset + part; offset < end; offset += at_a_time) {
+      const std::uint64_t here = std::min(at_a_time, end - offset);
+      me.node().touch(me.core(), Access::load, from + offset, here);
+      me.node().touch(me.core(), Access::load, into + offset, here);
+      me.node().touch(me.core(), Access::store, into + offset, here);
+    }
+  });
+}
+
+Task<> Rank::sweep(Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
+  Endpoint& me = endpoint_;
+  return me.in_slices(count * word, [=, &me](std::uint64_t offset, std::uint64_t part) {
+    const Address begin = address + offset / word * static_cast<std::uint64_t>(stride_bytes);
+    me.node().sweep(me.core(), kind, begin, part / word, stride_bytes, bytes);
+  });
+}
+
+void Rank::compute(Ps duration) { endpoint_.advance(duration); }
+
+// ---- scenarios
+
+Task<> Rank::prepare(Buffer buffer, BufferState state) {
+  endpoint_.node().forget(buffer.address, buffer.extent_bytes());
+  if (state == BufferState::invalid) co_return;
+  const Access kind = state == BufferState::modified ? Access::store : Access::load;
+  Endpoint& me = endpoint_;
+  co_await me.in_slices(buffer.bytes(), [&me, kind, buffer](std::uint64_t offset, std::uint64_t part) {
+    me.node().touch(me.core(), kind, buffer, offset, part);
+  });
+  me.node().drain(me.core());
+}
+
+void Rank::forget_everything() { endpoint_.node().forget_everything(); }
+
+void Rank::steer(Address address, std::uint64_t bytes, int level) {
+  if (endpoint_.has_nic()) endpoint_.nic().steer(address, bytes, level);
+}
+
+Task<> Rank::line_up() { return endpoint_.line_up(); }
+Clock Rank::now() const { return endpoint_.now(); }
+
+void Rank::start() {
+  endpoint_.node().drain(endpoint_.core());
+  Mark mark;
+  if (endpoint_.world().count_marks) mark.before = counts_of(endpoint_.node());
+  mark.start = now();
+  endpoint_.marks().push_back(std::move(mark));
+}
+
+void Rank::stop() {
+  endpoint_.node().drain(endpoint_.core());
+  Mark& mark = endpoint_.marks().back();
+  mark.stop = now();
+  if (endpoint_.world().count_marks) mark.after = counts_of(endpoint_.node());
+}
+
+}  // namespace nearfield::sim

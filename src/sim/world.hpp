@@ -1,0 +1,50 @@
+// What all ranks of a run share: the engine, the network, the protocols, and the pools of what is under way.
+// cluster.hpp builds it.
+#pragma once
+
+#include <coroutine>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/message.hpp"
+#include "sim/network/network.hpp"
+#include "sim/pool.hpp"
+#include "sim/protocol.hpp"
+#include "sim/shipping.hpp"
+
+namespace nearfield::sim {
+
+// Who waits for all ranks to come to the same point.
+struct LineUp {
+  std::vector<std::pair<Endpoint*, std::coroutine_handle<>>> waiting;
+  Clock latest;
+};
+
+struct World {
+  Machine machine;
+  int variants = 1;
+  bool count_marks = false;
+  Engine engine;
+  std::unique_ptr<Network> network;  // none with one node
+  std::vector<std::unique_ptr<Endpoint>> ranks;
+  std::unique_ptr<Protocol> node_small, node_large, network_small, network_large;
+  Pool<Message> messages;
+  Pool<Operation> operations;
+  Pool<Item> items;
+  Shipping shipping{*this};
+  LineUp line_up;
+
+  Protocol& protocol(bool within_node, std::uint64_t bytes) {
+    const bool small = bytes <= (within_node ? machine.messaging.node_eager_bytes : machine.messaging.eager_bytes);
+    return within_node ? (small ? *node_small : *node_large) : (small ? *network_small : *network_large);
+  }
+  // One side needs the message no more.
+  void drop(Message& message) {
+    if (--message.holders == 0) messages.give(&message);
+  }
+};
+
+}  // namespace nearfield::sim
