@@ -1,0 +1,287 @@
+// See memory_traces.hpp.
+#include "memory_traces.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace nearfield::sim {
+
+namespace {
+
+int part_bytes(const Cache& cache) { return cache.line_bytes / cache.sub_blocks; }
+
+// How many cores share a cache of each level: a multiple of those of the level before.
+std::vector<int> random_sharing(Random& random, int cores, int levels) {
+  std::vector<int> shared_by;
+  int so_far = random.in(15) ? 2 : 1;
+  for (int level = 0; level < levels; ++level) {
+    if (level > 0 && random.in(60)) so_far *= random.in(70) ? 2 : 4;
+    if (level == levels - 1 && random.in(40)) so_far = std::max(so_far, cores + (so_far - cores % so_far) % so_far);
+    shared_by.push_back(std::min(so_far, 8));
+  }
+  return shared_by;
+}
+
+Cache random_cache(Random& random, int level) {
+  Cache cache;
+  cache.ways = random.between(1, level == 0 ? 4 : 8);
+  if (random.in(20)) {
+    cache.replacement = "tree-plru";
+    cache.ways = 1 << random.between(1, 3);
+  }
+  cache.latency_cycles = 3 + 10 * level;
+  cache.bytes_per_cycle = random.in(50) ? 0 : 16;
+  return cache;
+}
+
+int random_line(Random& random, const Machine& machine) {
+  if (machine.caches.empty()) return 32 << random.between(0, 2);
+  const int before = machine.caches.back().line_bytes;
+  return before * (random.in(25) ? 1 << random.between(1, 2) : 1);
+}
+
+void choose_inclusion(Random& random, Cache& cache, const Machine& machine, bool is_last) {
+  cache.line_bytes = random_line(random, machine);
+  if (machine.caches.empty()) return;
+  const bool may_be_exclusive = cache.write == WritePolicy::back && machine.caches.back().write == WritePolicy::back;
+  const int choice = random.between(0, may_be_exclusive ? 2 : 1);
+  cache.inclusion = choice == 0 ? Inclusion::neither : choice == 1 ? Inclusion::inclusive : Inclusion::exclusive;
+  if (cache.inclusion != Inclusion::exclusive) return;
+  cache.line_bytes = machine.caches.back().line_bytes;
+  if (is_last && random.in(40)) {
+    cache.sub_blocks = random.in(70) ? 2 : 4;
+    cache.line_bytes *= cache.sub_blocks;
+  }
+}
+
+// The units of the trace: a quarter of them far away, so that high bits of addresses matter.
+Address address_of(std::uint64_t unit, Address unit_bytes) {
+  return unit * unit_bytes + (unit % 4 == 3 ? Address{1} << 36 : 0);
+}
+
+class TraceMaker {
+ public:
+  TraceMaker(Random& random, const Machine& machine) : random_(random), machine_(machine), unit_(unit_bytes(machine)) {
+    std::uint64_t capacity = 0;
+    for (const Cache& cache : machine.caches) capacity = std::max(capacity, cache.size_bytes / unit_);
+    units_ = std::clamp<std::uint64_t>(capacity / 2 + random.below(2 * capacity + 1), 4, 600);
+    hot_ = 1 + random.below(8);
+    positions_.resize(static_cast<std::size_t>(machine.cores));
+  }
+
+  Step next() {
+    if (random_.in(5)) pattern_ = random_.between(0, 3);
+    if (random_.in(60)) core_ = random_.between(0, machine_.cores - 1);
+    Step step;
+    step.core = core_;
+    step.address = address();
+    step.bytes = random_.in(70) ? 8 : 1 + random_.below(2 * unit_);
+    const int choice = random_.between(1, 1000);
+    if (choice <= 850) {
+      step.kind = choice <= 450 ? Access::load : choice <= 500 ? Access::chase : Access::store;
+    } else if (choice <= 880) {
+      step.kind = choice <= 865 ? Access::load_bypass : Access::store_bypass;
+    } else if (choice <= 910) {
+      make_sweep(step);
+    } else if (choice <= 925) {
+      step.what = Step::What::copy;
+      step.address = address() / 8 * 8;
+      step.from = address() / 8 * 8;
+      step.bytes = 8 * (1 + random_.below(20));
+    } else if (choice <= 965) {
+      make_dma_write(step);
+    } else if (choice <= 996) {
+      step.what = Step::What::dma_read;
+      step.bytes = 1 + random_.below(3 * unit_);
+    } else {
+      step.what = choice == 1000 && random_.in(10) ? Step::What::forget_everything : Step::What::forget;
+    }
+    return step;
+  }
+
+ private:
+  Address address() {
+    std::uint64_t unit = 0;
+    std::uint64_t& position = positions_[static_cast<std::size_t>(core_)];
+    const std::uint64_t slice = std::max<std::uint64_t>(1, units_ / static_cast<std::uint64_t>(machine_.cores));
+    switch (random_.in(15) ? random_.between(0, 3) : pattern_) {
+      case 0:
+        unit = random_.below(units_);
+        break;  // anywhere
+      case 1:
+        unit = random_.below(hot_);
+        break;  // what all use
+      case 2:
+        unit = position++ % units_;
+        break;  // one after the other
+      default:
+        unit = static_cast<std::uint64_t>(core_) * slice + random_.below(slice);
+        break;  // its own
+    }
+    return address_of(unit, unit_) + random_.below(unit_);
+  }
+
+  void make_sweep(Step& step) {
+    step.what = Step::What::sweep;
+    step.kind = random_.in(50) ? Access::load : random_.in(80) ? Access::store : Access::chase;
+    step.count = 1 + random_.below(24);
+    const int strides[] = {4, 8, 8, 16, 64, 200};
+    step.stride_bytes = strides[random_.below(6)];
+    if (random_.in(20) && step.address >= 24 * 200) step.stride_bytes = -step.stride_bytes;
+    step.bytes = random_.in(80) ? 8 : 1 + random_.below(48);
+  }
+
+  void make_dma_write(Step& step) {
+    step.what = Step::What::dma_write;
+    if (random_.in(35)) {  // in part
+      step.bytes = 1 + random_.below(3 * unit_);
+      return;
+    }
+    step.address = step.address / unit_ * unit_;
+    step.bytes = unit_ * (1 + random_.below(3));
+    if (random_.in(25)) return;
+    step.placement.level = random_.between(0, static_cast<int>(machine_.caches.size()) - 1);
+    step.placement.core = random_.between(0, machine_.cores - 1);
+    const Cache& target = machine_.caches[static_cast<std::size_t>(step.placement.level)];
+    if (target.replacement == "lru" && random_.in(50)) step.placement.ways = random_.between(1, target.ways);
+  }
+
+  Random& random_;
+  const Machine& machine_;
+  Address unit_;
+  std::uint64_t units_ = 0, hot_ = 0;
+  std::vector<std::uint64_t> positions_;
+  int pattern_ = 0, core_ = 0;
+};
+
+const char* name_of(Access kind) {
+  switch (kind) {
+    case Access::load:
+      return "load";
+    case Access::store:
+      return "store";
+    case Access::chase:
+      return "chase";
+    case Access::load_bypass:
+      return "load_bypass";
+    default:
+      return "store_bypass";
+  }
+}
+
+}  // namespace
+
+Address unit_bytes(const Machine& machine) {
+  int longest = 0;
+  for (const Cache& cache : machine.caches) longest = std::max(longest, part_bytes(cache));
+  return static_cast<Address>(longest);
+}
+
+Machine random_machine(Random& random) {
+  Machine machine;
+  machine.name = "random";
+  machine.cores = random.in(20) ? 1 : random.between(2, 8);
+  machine.core.clock_ghz = 1;
+  machine.core.outstanding_misses = random.between(1, 8);
+  machine.coherence = random.in(50) ? Coherence::mesi : Coherence::moesi;
+  machine.transfers = {30, 60};
+  machine.dram.latency_ns = 100;
+  machine.dram.gb_per_s = 10;
+  machine.nic.emplace();
+  machine.nic->gb_per_s = 1;
+  machine.nic->dma_ns = 200;
+  const DmaRead after_read[] = {DmaRead::keep, DmaRead::clean, DmaRead::invalidate};
+  machine.nic->read_of_modified = after_read[random.below(3)];
+
+  const int levels = random.between(1, 3);
+  if (random.in(70)) machine.cores = 1 << random.between(0, 3);
+  const std::vector<int> shared_by = random_sharing(random, machine.cores, levels);
+  const int through = random.in(25) ? random.between(1, levels) : 0;
+  for (int level = 0; level < levels; ++level) {
+    Cache cache = random_cache(random, level);
+    cache.shared_by = shared_by[static_cast<std::size_t>(level)];
+    cache.write = level < through ? WritePolicy::through : WritePolicy::back;
+    choose_inclusion(random, cache, machine, level == levels - 1);
+    const int most_sets[] = {7, 13, 23};
+    const int sets = random.between(1, most_sets[level]);
+    cache.size_bytes = static_cast<std::uint64_t>(sets * cache.ways * cache.line_bytes);
+    machine.caches.push_back(cache);
+  }
+  return machine;
+}
+
+std::vector<Step> random_trace(Random& random, const Machine& machine, std::size_t steps) {
+  TraceMaker maker(random, machine);
+  std::vector<Step> trace;
+  while (trace.size() < steps) trace.push_back(maker.next());
+  return trace;
+}
+
+std::vector<OneAccess> accesses_of(const Step& step) {
+  std::vector<OneAccess> result;
+  if (step.what == Step::What::access) result.push_back({step.kind, step.address, static_cast<unsigned>(step.bytes)});
+  if (step.what == Step::What::sweep)
+    for (std::uint64_t i = 0; i < step.count; ++i)
+      result.push_back(
+          {step.kind, step.address + i * static_cast<Address>(step.stride_bytes), static_cast<unsigned>(step.bytes)});
+  if (step.what == Step::What::copy)
+    for (std::uint64_t done = 0; done < step.bytes; done += 8) {
+      result.push_back({Access::load, step.from + done, 8});
+      result.push_back({Access::store, step.address + done, 8});
+    }
+  return result;
+}
+
+std::string in_words(const Machine& machine) {
+  std::ostringstream out;
+  const char* inclusions[] = {"inclusive", "exclusive", "neither"};
+  const char* reads[] = {"keeps", "cleans", "invalidates"};
+  out << machine.cores << " cores, " << (machine.coherence == Coherence::mesi ? "mesi" : "moesi")
+      << ", NIC reading modified lines " << reads[static_cast<int>(machine.nic->read_of_modified)] << " them, unit "
+      << unit_bytes(machine) << "\n";
+  for (std::size_t level = 0; level < machine.caches.size(); ++level) {
+    const Cache& c = machine.caches[level];
+    const auto sets = c.size_bytes / static_cast<std::uint64_t>(c.ways * c.line_bytes);
+    out << "  level " << level << ": " << sets << " sets, " << c.ways << " ways, lines of " << c.line_bytes;
+    if (c.sub_blocks > 1) out << " in " << c.sub_blocks << " parts";
+    out << ", shared by " << c.shared_by << ", " << inclusions[static_cast<int>(c.inclusion)] << ", write-"
+        << (c.write == WritePolicy::back ? "back" : "through") << ", " << c.replacement << "\n";
+  }
+  return out.str();
+}
+
+std::string in_words(const Step& step) {
+  std::ostringstream out;
+  out << std::hex << std::showbase;
+  const auto at = [&] { out << " " << step.address << std::dec << ", " << step.bytes << " bytes"; };
+  switch (step.what) {
+    case Step::What::access:
+      out << "core " << step.core << " " << name_of(step.kind), at();
+      break;
+    case Step::What::sweep:
+      out << "core " << step.core << " sweep " << name_of(step.kind), at();
+      out << ", " << step.count << " times, stride " << step.stride_bytes;
+      break;
+    case Step::What::copy:
+      out << "core " << step.core << " copy from " << step.from << " to", at();
+      break;
+    case Step::What::dma_write:
+      out << "dma_write", at();
+      if (step.placement.level == Placement::memory) break;
+      out << ", into level " << step.placement.level << " of core " << step.placement.core;
+      if (step.placement.ways > 0) out << ", " << step.placement.ways << " ways";
+      break;
+    case Step::What::dma_read:
+      out << "dma_read", at();
+      break;
+    case Step::What::forget:
+      out << "forget", at();
+      break;
+    case Step::What::forget_everything:
+      out << "forget_everything";
+      break;
+  }
+  return out.str();
+}
+
+}  // namespace nearfield::sim

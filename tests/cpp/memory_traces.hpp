@@ -1,0 +1,54 @@
+// Random machines and random traces of what happens to their memory: any geometry that can be, addresses used again
+// often enough that all states occur. The same seed gives the same machine and trace everywhere.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "sim/memory/memory.hpp"
+
+namespace nearfield::sim {
+
+struct Step {
+  enum class What { access, sweep, copy, dma_write, dma_read, forget, forget_everything };
+  What what = What::access;
+  int core = 0;
+  Access kind = Access::load;
+  Address address = 0;
+  std::uint64_t bytes = 0;  // of a sweep: of each of its accesses
+  std::uint64_t count = 1;  // of a sweep
+  std::int64_t stride_bytes = 0;
+  Address from = 0;  // of a copy
+  Placement placement;
+};
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : bits_(seed) {}
+  std::uint64_t below(std::uint64_t n) { return bits_() % n; }
+  int between(int low, int high) { return low + static_cast<int>(below(static_cast<std::uint64_t>(high - low + 1))); }
+  bool in(int hundred) { return between(1, 100) <= hundred; }
+
+ private:
+  std::mt19937_64 bits_;
+};
+
+Machine random_machine(Random& random);
+std::vector<Step> random_trace(Random& random, const Machine& machine, std::size_t steps);
+
+std::string in_words(const Machine& machine);
+std::string in_words(const Step& step);
+
+Address unit_bytes(const Machine& machine);
+
+// The loads and stores of a core that a step consists of, as access() takes them.
+struct OneAccess {
+  Access kind;
+  Address address;
+  unsigned bytes;
+};
+std::vector<OneAccess> accesses_of(const Step& step);
+
+}  // namespace nearfield::sim

@@ -1,0 +1,51 @@
+// The reference model under the name of the simulated memory, so that the comparison in test_memory_oracle.cpp can be
+// tried without the latter: against a model with a mistake in it (tests/injected_bugs/reference_memory.toml), which it
+// must find.
+#include "reference_memory.hpp"
+
+namespace nearfield::sim {
+
+class Hierarchy : public ReferenceMemory {
+ public:
+  using ReferenceMemory::ReferenceMemory;
+};
+class Timing {
+ public:
+  Times now;
+};
+
+Memory::Memory(const Machine& machine, const std::array<double, lanes>&)
+    : hierarchy_(std::make_unique<Hierarchy>(machine)), timing_(std::make_unique<Timing>()) {}
+Memory::~Memory() = default;
+
+void Memory::access(int core, Access kind, Address address, unsigned bytes) {
+  hierarchy_->access(core, kind, address, bytes);
+}
+void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
+                   unsigned bytes) {
+  for (std::uint64_t i = 0; i < count; ++i, address += static_cast<Address>(stride_bytes))
+    access(core, kind, address, bytes);
+}
+void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
+  for (std::uint64_t done = 0; done < bytes; done += 8) {
+    access(core, Access::load, from + done, 8);
+    access(core, Access::store, to + done, 8);
+  }
+}
+Times Memory::dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times&) {
+  hierarchy_->dma_write(address, bytes, placement);
+  return {};
+}
+Times Memory::dma_read(Address address, std::uint64_t bytes, const Times&) {
+  hierarchy_->dma_read(address, bytes);
+  return {};
+}
+void Memory::forget(Address address, std::uint64_t bytes) { hierarchy_->forget(address, bytes); }
+void Memory::forget_everything() { hierarchy_->forget_everything(); }
+const Times& Memory::now(int) const { return timing_->now; }
+Counts Memory::counts() const { return hierarchy_->counts(); }
+Memory::Copy Memory::copy_in(int core, int level, Address address) const {
+  return hierarchy_->copy_in(core, level, address);
+}
+
+}  // namespace nearfield::sim

@@ -1,0 +1,347 @@
+// Is what happens to memory what the words in src/sim/memory/memory.hpp say? Random traces on random machines go
+// through the simulated memory and through the reference model (reference_memory.hpp); after every step all counts must
+// be equal, now and then the state of every copy, and the laws must hold. A difference is shrunk to few steps that a
+// person can follow.
+//
+// test_memory_oracle [machines [first seed]]
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "check.hpp"
+#include "memory_traces.hpp"
+#include "reference_memory.hpp"
+
+using namespace nearfield;
+using namespace nearfield::sim;
+
+namespace {
+
+constexpr std::size_t steps_per_machine = 3200;
+
+const std::pair<const char*, Count LevelCounts::*> level_fields[] = {
+    {"hits", &LevelCounts::hits},
+    {"misses", &LevelCounts::misses},
+    {"evictions", &LevelCounts::evictions},
+    {"write_backs", &LevelCounts::write_backs},
+    {"back_invalidations", &LevelCounts::back_invalidations},
+    {"invalidations", &LevelCounts::invalidations},
+    {"injections", &LevelCounts::injections},
+    {"injected_unused", &LevelCounts::injected_unused},
+    {"injected_victims", &LevelCounts::injected_victims},
+};
+const std::pair<const char*, Count DramCounts::*> dram_fields[] = {
+    {"reads", &DramCounts::reads},
+    {"writes", &DramCounts::writes},
+    {"prefetches", &DramCounts::prefetches},
+    {"bypass_reads", &DramCounts::bypass_reads},
+    {"bypass_writes", &DramCounts::bypass_writes},
+    {"dma_reads", &DramCounts::dma_reads},
+    {"dma_writes", &DramCounts::dma_writes},
+    {"bytes", &DramCounts::bytes},
+};
+
+// ---- the same step on both
+
+void act(Memory& memory, const Step& step) {
+  switch (step.what) {
+    case Step::What::access:
+      memory.access(step.core, step.kind, step.address, static_cast<unsigned>(step.bytes));
+      break;
+    case Step::What::sweep:
+      memory.sweep(step.core, step.kind, step.address, step.count, step.stride_bytes,
+                   static_cast<unsigned>(step.bytes));
+      break;
+    case Step::What::copy:
+      memory.copy(step.core, step.address, step.from, step.bytes);
+      break;
+    case Step::What::dma_write:
+      memory.dma_write(step.address, step.bytes, step.placement, memory.now(step.core));
+      break;
+    case Step::What::dma_read:
+      memory.dma_read(step.address, step.bytes, memory.now(step.core));
+      break;
+    case Step::What::forget:
+      memory.forget(step.address, step.bytes);
+      break;
+    case Step::What::forget_everything:
+      memory.forget_everything();
+      break;
+  }
+}
+
+void act(ReferenceMemory& memory, const Step& step) {
+  for (const OneAccess& access : accesses_of(step)) memory.access(step.core, access.kind, access.address, access.bytes);
+  if (step.what == Step::What::dma_write) memory.dma_write(step.address, step.bytes, step.placement);
+  if (step.what == Step::What::dma_read) memory.dma_read(step.address, step.bytes);
+  if (step.what == Step::What::forget) memory.forget(step.address, step.bytes);
+  if (step.what == Step::What::forget_everything) memory.forget_everything();
+}
+
+// ---- what is compared
+
+// Every line of the nearest caches that the steps touch.
+std::vector<Address> lines_of(const std::vector<Step>& steps, const Machine& machine) {
+  const Address unit = unit_bytes(machine), line = static_cast<Address>(machine.caches[0].line_bytes);
+  std::set<Address> lines;
+  const auto add = [&](Address first, std::uint64_t bytes) {
+    for (Address address = first / unit * unit; address < first + bytes; address += line) lines.insert(address);
+  };
+  for (const Step& step : steps) {
+    for (const OneAccess& access : accesses_of(step)) add(access.address, access.bytes);
+    if (step.what >= Step::What::dma_write) add(step.address, step.bytes);
+  }
+  return {lines.begin(), lines.end()};
+}
+
+std::string different_counts(const Counts& counts, const Counts& expected) {
+  std::ostringstream out;
+  const auto compare = [&](const std::string& name, Count a, Count b) {
+    if (a != b) out << "  " << name << ": " << a << ", reference " << b << "\n";
+  };
+  for (std::size_t level = 0; level < expected.levels.size(); ++level)
+    for (const auto& [name, field] : level_fields)
+      compare("level " + std::to_string(level) + " " + name, counts.levels[level].*field,
+              expected.levels[level].*field);
+  for (const auto& [name, field] : dram_fields)
+    compare(std::string("dram ") + name, counts.dram.*field, expected.dram.*field);
+  compare("transfers", counts.transfers, expected.transfers);
+  return out.str();
+}
+
+const char* state_of(const Memory::Copy& copy) {
+  if (!copy.present) return "absent";
+  if (copy.modified) return copy.shared ? "owned" : "modified";
+  return copy.shared ? "shared" : "exclusive";
+}
+
+template <class Action>
+void for_each_cache(const Machine& machine, Action action) {
+  for (std::size_t level = 0; level < machine.caches.size(); ++level)
+    for (int core = 0; core < machine.cores; core += machine.caches[level].shared_by)
+      action(core, static_cast<int>(level));
+}
+
+std::string different_copies(Memory& memory, ReferenceMemory& reference, const Machine& machine,
+                             const std::vector<Address>& lines) {
+  std::ostringstream out;
+  for_each_cache(machine, [&](int core, int level) {
+    for (const Address line : lines) {
+      const std::string state = state_of(memory.copy_in(core, level, line));
+      const std::string expected = state_of(reference.copy_in(core, level, line));
+      if (state != expected)
+        out << "  " << std::hex << std::showbase << line << std::dec << " at level " << level << " of core " << core
+            << ": " << state << ", reference " << expected << "\n";
+    }
+  });
+  return out.str();
+}
+
+// ---- laws
+
+void counting_laws(const Machine& machine, const Counts& counts, Count accesses, Count bypass_bytes) {
+  const auto of = [](const LevelCounts& level) { return level.hits + level.misses; };
+  CHECK(of(counts.levels[0]) == accesses);
+  for (std::size_t level = 1; level < counts.levels.size(); ++level) {
+    const LevelCounts &before = counts.levels[level - 1], &here = counts.levels[level];
+    const bool is_through = machine.caches[level - 1].write == WritePolicy::through;
+    // A walk may end at a miss only where it meets other cores' caches.
+    const bool may_end = level > 1 && machine.caches[level - 1].shared_by > machine.caches[level - 2].shared_by;
+    CHECK(of(here) <= (is_through ? of(before) : before.misses));
+    CHECK(of(here) + (may_end ? counts.transfers : 0) >= before.misses);
+    CHECK(here.injected_unused <= here.injections);
+  }
+  const DramCounts& dram = counts.dram;
+  const Count units = dram.reads + dram.writes + dram.prefetches + dram.dma_reads + dram.dma_writes;
+  CHECK(dram.reads <= counts.levels.back().misses);
+  CHECK(dram.bytes == bypass_bytes + unit_bytes(machine) * units);
+}
+
+struct Located {
+  int core, level;
+  Memory::Copy copy;
+};
+
+void laws_of_one_line(const Machine& machine, const std::vector<Located>& copies) {
+  const auto cores = [&](const Located& c) { return machine.caches[static_cast<std::size_t>(c.level)].shared_by; };
+  const auto is_before = [&](const Located& inner, const Located& outer) {
+    return inner.level <= outer.level && inner.core / cores(outer) == outer.core / cores(outer);
+  };
+  for (const Located& a : copies)
+    for (const Located& b : copies) {
+      if (is_before(a, b) || is_before(b, a)) continue;
+      CHECK(a.copy.shared && b.copy.shared);         // nobody else has what one has exclusively
+      CHECK(!(a.copy.modified && b.copy.modified));  // one modified copy
+    }
+  for (const Located& a : copies) CHECK(machine.coherence == Coherence::moesi || !(a.copy.modified && a.copy.shared));
+}
+
+void laws_of_copies(const Machine& machine, const Memory& memory, const std::vector<Address>& lines) {
+  for (const Address line : lines) {
+    std::vector<Located> copies;
+    for_each_cache(machine, [&](int core, int level) {
+      const Memory::Copy copy = memory.copy_in(core, level, line);
+      if (copy.present) copies.push_back({core, level, copy});
+      const Cache& cache = machine.caches[static_cast<std::size_t>(level)];
+      if (copy.present || cache.inclusion != Inclusion::inclusive) return;
+      for (int inner = core; inner < std::min(core + cache.shared_by, machine.cores); ++inner)
+        for (int nearer = 0; nearer < level; ++nearer) CHECK(!memory.copy_in(inner, nearer, line).present);
+    });
+    laws_of_one_line(machine, copies);
+  }
+}
+
+// ---- one trace
+
+struct Difference {
+  std::size_t steps;  // up to and with the one after which it showed
+  std::string what;
+};
+
+std::optional<Difference> first_difference(const Machine& machine, const std::vector<Step>& steps,
+                                           bool states_after_each) {
+  Memory memory(machine);
+  ReferenceMemory reference(machine);
+  const std::vector<Address> lines = lines_of(steps, machine);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    act(memory, steps[i]);
+    act(reference, steps[i]);
+    std::string what = different_counts(memory.counts(), reference.counts());
+    if (states_after_each || (i + 1) % 800 == 0 || i + 1 == steps.size())
+      what += different_copies(memory, reference, machine, lines);
+    if (!what.empty()) return Difference{i + 1, what};
+  }
+  return std::nullopt;
+}
+
+// Leaves out ever smaller pieces as long as a difference remains.
+Difference shrink(const Machine& machine, std::vector<Step>& steps) {
+  Difference found = *first_difference(machine, steps, false);
+  steps.resize(found.steps);
+  for (std::size_t piece = steps.size() / 2; piece > 0;) {
+    bool has_shrunk = false;
+    for (std::size_t at = 0; at < steps.size();) {
+      std::vector<Step> fewer = steps;
+      const auto first = fewer.begin() + static_cast<std::ptrdiff_t>(at);
+      fewer.erase(first, first + static_cast<std::ptrdiff_t>(std::min(piece, steps.size() - at)));
+      const auto still = first_difference(machine, fewer, fewer.size() <= 60);
+      if (!still) {
+        at += piece;
+        continue;
+      }
+      fewer.resize(still->steps);
+      steps = fewer;
+      found = *still;
+      has_shrunk = true;
+    }
+    if (piece > 1)
+      piece /= 2;
+    else if (!has_shrunk)
+      break;
+  }
+  return found;
+}
+
+void report(std::uint64_t seed, const Machine& machine, std::vector<Step> steps) {
+  const Difference difference = shrink(machine, steps);
+  std::printf("seed %llu: not as the reference model\n%s", static_cast<unsigned long long>(seed),
+              in_words(machine).c_str());
+  ReferenceMemory reference(machine);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::printf("  %2zu. %s\n", i + 1, in_words(steps[i]).c_str());
+    if (i + 1 < steps.size()) act(reference, steps[i]);
+  }
+  std::printf("before the last step (by the reference):\n");
+  for (const Address line : lines_of(steps, machine))
+    for_each_cache(machine, [&](int core, int level) {
+      const Memory::Copy copy = reference.copy_in(core, level, line);
+      if (copy.present)
+        std::printf("  %#llx at level %d of core %d: %s\n", static_cast<unsigned long long>(line), level, core,
+                    state_of(copy));
+    });
+  std::printf("after it:\n%s", difference.what.c_str());
+}
+
+struct Totals {
+  Counts counts;
+  Count accesses = 0;
+};
+
+void add(Totals& totals, const Counts& counts) {
+  totals.counts.levels.resize(1);
+  for (const LevelCounts& level : counts.levels)
+    for (const auto& [name, field] : level_fields) totals.counts.levels[0].*field += level.*field;
+  for (const auto& [name, field] : dram_fields) totals.counts.dram.*field += counts.dram.*field;
+  totals.counts.transfers += counts.transfers;
+}
+
+// Lines of the nearest caches that the cores' accesses touch, and bytes past the caches.
+std::pair<Count, Count> accesses_and_bypass_bytes(const std::vector<Step>& steps, const Machine& machine) {
+  const Address line = static_cast<Address>(machine.caches[0].line_bytes);
+  Count lines = 0, bytes = 0;
+  for (const Step& step : steps)
+    for (const OneAccess& access : accesses_of(step)) {
+      if (access.kind == Access::load_bypass || access.kind == Access::store_bypass)
+        bytes += access.bytes;
+      else
+        lines += (access.address + access.bytes - 1) / line - access.address / line + 1;
+    }
+  return {lines, bytes};
+}
+
+bool is_as_reference(std::uint64_t seed, Totals& totals) {
+  Random random(seed);
+  const Machine machine = random_machine(random);
+  const std::vector<Step> steps = random_trace(random, machine, steps_per_machine);
+  if (first_difference(machine, steps, false)) {
+    report(seed, machine, steps);
+    return false;
+  }
+  const int failed_before = failed_checks;
+  Memory memory(machine);
+  const std::vector<Address> lines = lines_of(steps, machine);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    act(memory, steps[i]);
+    if ((i + 1) % 800 == 0) laws_of_copies(machine, memory, lines);
+  }
+  const auto [accesses, bypass_bytes] = accesses_and_bypass_bytes(steps, machine);
+  counting_laws(machine, memory.counts(), accesses, bypass_bytes);
+  if (failed_checks > failed_before)
+    std::printf("seed %llu: a law does not hold\n%s", static_cast<unsigned long long>(seed), in_words(machine).c_str());
+  add(totals, memory.counts());
+  totals.accesses += accesses;
+  return failed_checks == failed_before;
+}
+
+// A trace that never evicts, transfers or injects would agree, too.
+void everything_occurred(const Totals& totals) {
+  for (const auto& [name, field] : level_fields) {
+    std::printf("%s %llu, ", name, static_cast<unsigned long long>(totals.counts.levels[0].*field));
+    CHECK(totals.counts.levels[0].*field > 1000);
+  }
+  for (const auto& [name, field] : dram_fields)
+    if (field != &DramCounts::prefetches) CHECK(totals.counts.dram.*field > 1000);
+  CHECK(totals.counts.transfers > 1000);
+  std::printf("transfers %llu\n", static_cast<unsigned long long>(totals.counts.transfers));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int machines = argc > 1 ? std::atoi(argv[1]) : 250;
+  const std::uint64_t first_seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  Totals totals;
+  int different = 0;
+  for (std::uint64_t seed = first_seed; seed < first_seed + static_cast<std::uint64_t>(machines) && different < 3;
+       ++seed)
+    if (!is_as_reference(seed, totals)) ++different;
+  std::printf("%d machines, %llu accesses\n", machines, static_cast<unsigned long long>(totals.accesses));
+  if (different == 0 && machines >= 200) {
+    everything_occurred(totals);
+    CHECK(totals.accesses >= 1000000);
+  }
+  return different == 0 && failed_checks == 0 ? 0 : 1;
+}
