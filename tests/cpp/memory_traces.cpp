@@ -252,8 +252,12 @@ std::string in_words(const Machine& machine) {
 
 std::string in_words(const Step& step) {
   std::ostringstream out;
-  out << std::hex << std::showbase;
-  const auto at = [&] { out << " " << step.address << std::dec << ", " << step.bytes << " bytes"; };
+  const auto hex = [](Address address) {
+    std::ostringstream digits;
+    digits << std::hex << std::showbase << address;
+    return digits.str();
+  };
+  const auto at = [&] { out << " " << hex(step.address) << ", " << step.bytes << " bytes"; };
   switch (step.what) {
     case Step::What::access:
       out << "core " << step.core << " " << name_of(step.kind), at();
@@ -263,7 +267,7 @@ std::string in_words(const Step& step) {
       out << ", " << step.count << " times, stride " << step.stride_bytes;
       break;
     case Step::What::copy:
-      out << "core " << step.core << " copy from " << step.from << " to", at();
+      out << "core " << step.core << " copy from " << hex(step.from) << " to", at();
       break;
     case Step::What::dma_write:
       out << "dma_write", at();

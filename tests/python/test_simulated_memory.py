@@ -11,8 +11,8 @@ import tomlkit
 from simulator_programs import CPP, ROOT, build
 
 BUGS = tomlkit.parse((ROOT / "tests" / "injected_bugs" / "reference_memory.toml").read_text()).unwrap()["bug"]
-COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", "-O1"]
-COMPILE += [f"-I{ROOT / 'src'}", f"-I{CPP}"]
+COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", f"-I{ROOT / 'src'}", f"-I{CPP}"]
+HEADERS = ["<algorithm>", "<iterator>", "<list>", "<memory>", "<string>", "<vector>", '"sim/memory/memory.hpp"']
 
 
 def test_memory_is_as_the_reference_model(tmp_path):
@@ -23,39 +23,43 @@ def test_memory_is_as_the_reference_model(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def comparison(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The comparison with the right model, without what it compares."""
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the comparison and the right model, compiled, and what a model includes, compiled ahead."""
     folder = tmp_path_factory.mktemp("comparison")
-    names = ["test_memory_oracle", "memory_traces", "reference_memory"]
+    (folder / "ahead.hpp").write_text("".join(f"#include {header}\n" for header in HEADERS))
+    compiled = [[*COMPILE, "-O0", "-x", "c++-header", "ahead.hpp", "-o", "ahead.hpp.gch"]]
+    for name in ("test_memory_oracle", "memory_traces", "reference_memory"):
+        compiled.append([*COMPILE, "-O1", "-c", str(CPP / f"{name}.cpp")])
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda n: subprocess.run([*COMPILE, "-c", CPP / f"{n}.cpp"], check=True, cwd=folder), names))
-    return [folder / f"{name}.o" for name in names]
+        list(pool.map(lambda command: subprocess.run(command, check=True, cwd=folder), compiled))
+    return folder
 
 
-def compare(comparison: list[Path], model: str, folder: Path, machines: int) -> subprocess.CompletedProcess[str]:
+def compare(comparison: Path, name: str, model: str, machines: int) -> subprocess.CompletedProcess[str]:
     """Compares the right model with this one, which gets another name to be in one program with it."""
-    folder.mkdir()
-    adaptor = (CPP / "reference_as_memory.cpp").read_text()
-    (folder / "model.cpp").write_text("#define ReferenceMemory Other\n" + model + adaptor)
-    subprocess.run([*COMPILE, "-o", "compare", "model.cpp", *comparison], check=True, cwd=folder)
-    command = [folder / "compare", str(machines)]
+    source = comparison / f"{name}.cpp"
+    source.write_text("#define ReferenceMemory Other\n" + model + (CPP / "reference_as_memory.cpp").read_text())
+    objects = ["test_memory_oracle.o", "memory_traces.o", "reference_memory.o"]
+    command = [*COMPILE, "-O0", "-include", "ahead.hpp", "-o", name, source, *objects]
+    subprocess.run(command, check=True, cwd=comparison)
+    command = [comparison / name, str(machines)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_the_reference_model_obeys_the_laws(comparison, tmp_path):
+def test_the_reference_model_obeys_the_laws(comparison):
     """Does the model agree with itself, and do counts add up and copies exclude each other there?"""
-    result = compare(comparison, (CPP / "reference_memory.cpp").read_text(), tmp_path / "right", 60)
+    result = compare(comparison, "right", (CPP / "reference_memory.cpp").read_text(), 12)
     assert result.returncode == 0, result.stdout
 
 
-def test_every_injected_bug_is_found(comparison, tmp_path):
+def test_every_injected_bug_is_found(comparison):
     """Would the comparison notice a mistake in a memory? (A test that cannot fail proves nothing.)"""
     right = (CPP / "reference_memory.cpp").read_text()
 
     def survives(numbered: tuple[int, dict]) -> str | None:
         number, bug = numbered
         assert right.count(bug["old"]) == 1, f"'{bug['name']}' no longer fits reference_memory.cpp"
-        result = compare(comparison, right.replace(bug["old"], bug["new"]), tmp_path / str(number), 60)
+        result = compare(comparison, f"bug{number}", right.replace(bug["old"], bug["new"]), 60)
         return None if "not as the reference model" in result.stdout else bug["name"]
 
     with ThreadPoolExecutor(2) as pool:
