@@ -20,7 +20,7 @@ using namespace nearfield::sim;
 
 namespace {
 
-constexpr std::size_t steps_per_machine = 3200;
+constexpr std::size_t steps_per_machine = 2400;
 
 const std::pair<const char*, Count LevelCounts::*> level_fields[] = {
     {"hits", &LevelCounts::hits},
