@@ -105,7 +105,7 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
     if (others.part) [[unlikely]]
       state = with_others(node, way, address, state, others);
     if (node.knows_sharers) way.sharers() |= static_cast<std::uint16_t>(1U << own.number);
-    fill(core, 0, k, address, places, static_cast<std::uint8_t>(state | (parts ? shared : 0)));
+    fill(core, 0, k, address, places, static_cast<std::uint8_t>(state | (parts ? shared : Flag{})));
     return {k, others.modified};
   }
   Others others;
@@ -117,7 +117,7 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
     ++dram_.reads;
     ++traffic_.reads;
   }
-  fill(core, 0, levels_, address, places, parts || others.part ? shared : std::uint8_t{0});
+  fill(core, 0, levels_, address, places, parts || others.part ? shared : Flag{});
   return {levels_, others.any};
 }
 
@@ -126,7 +126,7 @@ std::uint8_t Hierarchy::with_others(Node& node, const CacheArray::Way& way, Addr
                                     const Others& others) {
   const bool keeps = node.inclusion != Inclusion::exclusive;
   transfers_ += others.modified;
-  if (coherence_ == Coherence::moesi) return others.modified ? shared : static_cast<std::uint8_t>(state | shared);
+  if (coherence_ == Coherence::moesi) return static_cast<std::uint8_t>(shared | (others.modified ? 0 : state));
   if (others.modified && keeps)
     node.array.add_state(way, address, modified);
   else if (others.modified || (state & modified))
@@ -149,17 +149,19 @@ Found Hierarchy::store_through(int core, Address address) {
   int level = 0;
   for (; level < levels_ && on_way(core, level).through; ++level) {
     auto& node = on_way(core, level);
-    const auto place = node.array.place(address);
-    const auto way = node.array.find(place, address);
-    if (!way) {
-      miss(node, address);
-    } else {
+    const auto way = node.array.find(node.array.place(address), address);
+    if (way) {
       hit(node, way, address);
       node.array.set_state(way, address, 0);
+    } else {
+      miss(node, address);
     }
+    if (way ? level > 0 && may_be_in_others(node, way, on_way(core, level - 1).number)
+            : node.meeting && node.inclusion != Inclusion::inclusive)
+      ask_others_below(node, on_way(core, level - 1), address, Ask::give_up);
   }
   if (level == levels_) {
-    remove_from_others_beyond(core, 0, address);
+    if (last_.size() > 1) ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::give_up);
     write_to_memory();
     return {levels_, false};
   }
