@@ -22,7 +22,8 @@ from typing import Any
 from nearfield._native import Plan
 from support import console, finish, new_table, parser, verdict
 
-from nearfield.plan import load_machine, splits
+from nearfield.machine import load_machine
+from nearfield.plan import costs_on, splits
 
 GRID = (256, 256, 256)
 
@@ -76,7 +77,7 @@ def split_ns(claim: Claim, name: str, options: argparse.Namespace) -> float:
     """An exchange of the best split of this name: along x or z alone, or of so many dimensions."""
     machine = load_machine(claim.machine)
     per_node = int(machine.communication.ranks_per_node.value)
-    costs = machine.costs(claim.mode)
+    costs = costs_on(machine, claim.mode)
     if options.load is not None:
         costs.network.load_factor = costs.same_node.load_factor = options.load
         costs.network.load_from_bytes = costs.same_node.load_from_bytes = 0

@@ -28,6 +28,7 @@ PYTHON_FORBIDDEN = {
     "report": {"probe", "mpi", "cli"},
     "probe": {"report", "cli"},
     "tune": {"probe", "report", "cli"},
+    "machine": {"probe", "mpi", "plan", "tune", "report", "cli"},
     "plan": {"probe", "mpi", "tune", "report", "cli"},
     "doctor": {"probe", "report", "cli"},
 }

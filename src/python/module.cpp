@@ -6,9 +6,11 @@ namespace nb = nanobind;
 void bind_topology(nb::module_& module);
 void bind_statistics(nb::module_& module);
 void bind_plans(nb::module_& module);
+void bind_machine(nb::module_& module);
 
 NB_MODULE(_native, module) {
   bind_topology(module);
   bind_statistics(module);
   bind_plans(module);
+  bind_machine(module);
 }

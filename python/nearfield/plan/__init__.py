@@ -1,17 +1,17 @@
 """Plans: how a grid is best split over ranks and nodes, from what messages cost (src/halo/plan.hpp decides)."""
 
 from nearfield.plan.known import Known, default, described, measured, text_of, written
-from nearfield.plan.machines import DescribedMachine, load_machine, machine_files
+from nearfield.plan.machines import costs_on, link_of, mode_of
 from nearfield.plan.splits import splits
 
 __all__ = [
-    "DescribedMachine",
     "Known",
+    "costs_on",
     "default",
     "described",
-    "load_machine",
-    "machine_files",
+    "link_of",
     "measured",
+    "mode_of",
     "splits",
     "text_of",
     "written",

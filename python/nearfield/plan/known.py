@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from nearfield._native import Costs, costs_text, default_costs, parse_costs
 from nearfield.errors import UsageError
+from nearfield.machine import load_machine
 from nearfield.plan.from_profile import costs_of
-from nearfield.plan.machines import load_machine
+from nearfield.plan.machines import communication_of, costs_on, mode_of
 from nearfield.profile import Profile
 
 
@@ -35,13 +36,13 @@ def default() -> Known:
 def described(name: str, mode: str | None = None) -> Known:
     """UsageError or ProfileError as `load_machine`."""
     machine = load_machine(name)
-    chosen = machine.mode(mode)
+    chosen = mode_of(machine, mode)
     notes = [f"Latency counts as 0: {chosen.latency_reason}."] if chosen.latency_us is None else []
     for what, one in (("contiguous bandwidth", [chosen.contiguous_mb_per_s]), ("strides", chosen.stride + chosen.bank)):
         if kinds := sorted({number.kind for number in one} - {"stated"}):
             notes.append(f"Its {what}: {', '.join(kinds)}; the file says how.")
     origin = f"the described machine {machine.name}, {chosen.name}: {chosen.summary}"
-    return Known(machine.costs(mode), origin, int(machine.communication.ranks_per_node.value), notes)
+    return Known(costs_on(machine, mode), origin, int(communication_of(machine).ranks_per_node.value), notes)
 
 
 def measured(profile: Profile) -> Known:

@@ -3,6 +3,7 @@ valid one."""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -33,7 +34,7 @@ def parse_toml(model: type[Model], content: bytes, path: Path, remedy: str = _RE
         values = read_toml(content.decode())
     except UnicodeDecodeError as error:
         raise ProfileError(f"{path} is damaged: byte {error.start} is not UTF-8 text", remedy) from error
-    except ValueError as error:  # of either reader
+    except (ValueError, RecursionError) as error:  # of either reader
         raise ProfileError(f"{path}: {error}", remedy) from error
     _check_version(values.get("schema_version"), path)
     try:
@@ -64,6 +65,11 @@ def explain(error: ValidationError, model: type[Table]) -> str:
         return f"unknown key '{key}': {suggestion(str(name), _table_at(model, outer).model_fields)}"
     if first["type"] == "missing":
         return f"the key '{key}' is missing"
+    if first["type"] == "value_error":  # a check of several keys, which names them
+        return f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
+    if first["type"] == "literal_error":
+        words = re.findall(r"'([^']*)'", first["ctx"]["expected"]) or [first["ctx"]["expected"]]
+        return f"{key} = {first['input']!r}: {suggestion(str(first['input']), words)}"
     return f"{key} = {first['input']!r}: {first['msg'][:1].lower()}{first['msg'][1:]}"
 
 

@@ -1,0 +1,8 @@
+"""Described machines (`machines/NAME.toml`): hardware that is not there, with a source at every number. Plans read what
+messages cost there; the simulator takes `native(machine)`."""
+
+from nearfield.machine.files import load_machine, machine_files
+from nearfield.machine.quantity import Sourced, facts
+from nearfield.machine.schema import DescribedMachine
+
+__all__ = ["DescribedMachine", "Sourced", "facts", "load_machine", "machine_files"]

@@ -1,0 +1,224 @@
+"""Whether the numbers of a described machine go together. Each check yields sentences that begin with the key and end
+with the nearest valid choice; what one number alone can be, the schema says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Network
+
+
+def problems(machine: DescribedMachine) -> Iterator[str]:
+    """Lazily: a check may rely on those before it."""
+    given = [name for name in HARDWARE if getattr(machine, name)]
+    if not given and machine.communication is None:
+        yield "there is nothing in it: give [communication], or cores, [core], [[cache]] and [memory], or both"
+    if not given:
+        others = ("coherence", "transfers", "pages", "prefetcher", "nic", "network", "messaging")
+        given = [name for name in others if getattr(machine, name)]
+        yield from (f"the key '{name}' is missing: there is {given[0]}" for name in HARDWARE if given)
+        return
+    yield from (f"the key '{name}' is missing: there is {given[0]}" for name in HARDWARE if name not in given)
+    for place, cache in enumerate(machine.cache):
+        yield from _geometry(f"cache[{place}]", cache)
+    yield from _levels(machine)
+    yield from _sharing(machine)
+    yield from _memory(machine)
+    yield from _pages(machine)
+    yield from _prefetcher(machine)
+    yield from _between_nodes(machine)
+    yield from _messaging(machine)
+
+
+def _geometry(key: str, cache: Cache) -> Iterator[str]:
+    """Of one cache."""
+    size, ways, line = cache.size_bytes.value, cache.ways.value, cache.line_bytes.value
+    if line & (line - 1):
+        yield f"{key}.line_bytes = {line}: not a power of two; {_nearest(line, _powers_of_two(line))}"
+    if size % (ways * line):
+        step = ways * line
+        near = {max(1, size // step) * step, (size // step + 1) * step}
+        yield f"{key}.size_bytes = {size}: not divisible by {ways} ways x {line} bytes; {_nearest(size, near)}"
+    if cache.sub_blocks and line % cache.sub_blocks.value:
+        parts = cache.sub_blocks.value
+        yield f"{key}.sub_blocks = {parts}: does not divide a line of {line} bytes; {_nearest(parts, _divisors(line))}"
+    if cache.replacement.value == "tree-plru" and ways & (ways - 1):
+        yield f"{key}.ways = {ways}: tree-plru needs a power of two; {_nearest(ways, _powers_of_two(ways))}, or lru"
+    if cache.sub_blocks and cache.sub_blocks.value > 1 and cache.inclusion and cache.inclusion.value == "inclusive":
+        yield f"{key}.inclusion = 'inclusive': a cache with sub_blocks cannot be; valid: exclusive, neither"
+
+
+def _levels(machine: DescribedMachine) -> Iterator[str]:
+    """Of each cache and those before it."""
+    caches = machine.cache
+    if caches[0].inclusion and caches[0].inclusion.value != "neither":
+        yield f"cache[0].inclusion = '{caches[0].inclusion.value}': there is no nearer cache; leave it out"
+    for place, (inner, outer) in enumerate(zip(caches, caches[1:], strict=False), 1):
+        key = f"cache[{place}]"
+        if outer.inclusion is None:
+            yield f"the key '{key}.inclusion' is missing; valid: inclusive, exclusive, neither"
+        if outer.line_bytes.value % inner.line_bytes.value:
+            line, near = outer.line_bytes.value, inner.line_bytes.value
+            yield f"{key}.line_bytes = {line}: not a multiple of cache[{place - 1}].line_bytes; nearest: {near}"
+        if outer.latency_cycles.value < inner.latency_cycles.value:
+            least = inner.latency_cycles.value
+            yield f"{key}.latency_cycles = {outer.latency_cycles.value:g}: nearer caches take {least:g}; at least that"
+        if outer.inclusion and outer.inclusion.value == "inclusive":
+            yield from _holds(key, outer, caches[:place])
+
+
+def _holds(key: str, outer: Cache, nearer: list[Cache]) -> Iterator[str]:
+    for place, inner in enumerate(nearer):
+        children = outer.shared_by.value // inner.shared_by.value
+        held = children * inner.size_bytes.value
+        victim = inner.inclusion is not None and inner.inclusion.value == "exclusive"
+        if not victim and outer.size_bytes.value < held:
+            yield (
+                f"{key}.size_bytes = {outer.size_bytes.value}: inclusive, but smaller than the {children} of "
+                f"cache[{place}] that it includes; nearest: {held}"
+            )
+
+
+def _sharing(machine: DescribedMachine) -> Iterator[str]:
+    """Of caches and memories by cores."""
+    assert machine.cores and machine.memory
+    cores = machine.cores.value
+    shares = [(f"cache[{place}].shared_by", cache.shared_by.value) for place, cache in enumerate(machine.cache)]
+    if machine.memory.shared_by:
+        shares.append(("memory.shared_by", machine.memory.shared_by.value))
+    before = 1
+    for key, share in shares:
+        valid = [n for n in _divisors(cores) if n % before == 0]
+        if cores % share:
+            yield f"{key} = {share}: does not divide {cores} cores; {_nearest(share, valid or [cores])}"
+        if share % before and key != "memory.shared_by":
+            yield f"{key} = {share}: not a multiple of the {before} cores of a nearer cache; {_nearest(share, valid)}"
+        before = share if key != "memory.shared_by" else before
+    yield from _transfers(machine, cores)
+
+
+def _transfers(machine: DescribedMachine, cores: int) -> Iterator[str]:
+    last = machine.cache[-1].shared_by.value
+    below = any(cache.shared_by.value < last for cache in machine.cache)
+    given = machine.transfers
+    if below and not (given and given.shared_cycles):
+        yield f"the key 'transfers.shared_cycles' is missing: {last} cores share the last cache, and none before"
+    if last < cores and not (given and given.remote_cycles):
+        yield f"the key 'transfers.remote_cycles' is missing: {cores} cores have {cores // last} last-level caches"
+
+
+def _memory(machine: DescribedMachine) -> Iterator[str]:
+    memory, core = machine.memory, machine.core
+    assert memory and core
+    last_ns = machine.cache[-1].latency_cycles.value / core.clock_ghz.value
+    if memory.latency_ns.value < last_ns:
+        yield f"memory.latency_ns = {memory.latency_ns.value:g}: the last cache takes {last_ns:.3g} ns; at least that"
+    banked = [memory.banks, memory.bank_interleave_bytes, memory.bank_busy_ns]
+    names = ("banks", "bank_interleave_bytes", "bank_busy_ns")
+    if any(banked) and not all(banked):
+        missing = next(name for name, value in zip(names, banked, strict=True) if value is None)
+        yield f"the key 'memory.{missing}' is missing: banks, their interleave and their busy time go together"
+    if memory.remote_ns and not memory.shared_by:
+        yield "the key 'memory.shared_by' is missing: there is memory.remote_ns"
+
+
+def _pages(machine: DescribedMachine) -> Iterator[str]:
+    if machine.pages is None:
+        return
+    size = machine.pages.page_bytes.value
+    line = max(cache.line_bytes.value for cache in machine.cache)
+    if size & (size - 1):
+        yield f"pages.page_bytes = {size}: not a power of two; {_nearest(size, _powers_of_two(size))}"
+    if size < line:
+        yield f"pages.page_bytes = {size}: smaller than a cache line; nearest: {line}"
+    for place, tlb in enumerate(machine.pages.tlb):
+        if tlb.entries.value % tlb.ways.value:
+            near = _nearest(tlb.ways.value, _divisors(tlb.entries.value))
+            yield f"pages.tlb[{place}].ways = {tlb.ways.value}: does not divide {tlb.entries.value} entries; {near}"
+
+
+def _prefetcher(machine: DescribedMachine) -> Iterator[str]:
+    if machine.prefetcher and machine.prefetcher.level.value >= len(machine.cache):
+        level, last = machine.prefetcher.level.value, len(machine.cache) - 1
+        yield f"prefetcher.level = {level}: there are {last + 1} caches, counted from 0; nearest: {last}"
+
+
+def _between_nodes(machine: DescribedMachine) -> Iterator[str]:
+    together = ("nic", "network", "messaging")
+    if machine.nic or machine.network:
+        missing = [name for name in together if getattr(machine, name) is None]
+        given = "network" if machine.network else "nic"
+        yield from (f"the key '{name}' is missing: there is {given}" for name in missing)
+    if machine.network:
+        yield from _topology(machine.network)
+
+
+SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers; none of the others
+
+
+def _topology(network: Network) -> Iterator[str]:
+    name, shape = network.topology.value, network.shape.value if network.shape else []
+    per_router = network.nodes_per_router.value if network.nodes_per_router else 1
+    nodes = network.max_nodes.value
+    fewest, most = SHAPES.get(name, (0, 0))
+    if not fewest <= len(shape) <= most:
+        words = "has no shape; leave it out" if most == 0 else f"needs {fewest if fewest == most else '1 to 8'} numbers"
+        yield f"network.shape = {shape}: the topology '{name}' {words}"
+        return
+    if name == "dragonfly" and per_router not in (1, shape[1]):
+        yield f"network.nodes_per_router = {per_router}: the shape says {shape[1]}; leave it out"
+    if shape:
+        room = math.prod(shape) * (1 if name == "dragonfly" else per_router)
+        if nodes > room:
+            yield f"network.max_nodes = {nodes}: a {name} of shape {shape} has {room} nodes; nearest: {room}"
+    if name == "hypercube":
+        routers = -(-nodes // per_router)
+        if nodes % per_router or routers & (routers - 1):
+            valid = [count * per_router for count in _powers_of_two(routers)]
+            yield f"network.max_nodes = {nodes}: not a hypercube of {per_router} a router; {_nearest(nodes, valid)}"
+
+
+NEEDED = {
+    "network": {
+        "eager-rendezvous": ("eager_bytes", "register_ns"),
+        "buffered": ("eager_bytes",),
+        "synchronous": ("eager_bytes",),
+    },
+    "node": {
+        "copy-in-copy-out": ("node_eager_bytes", "ring_bytes"),
+        "single-copy": ("node_eager_bytes", "system_call_ns"),
+    },
+}  # protocol -> what it cannot be simulated without
+
+
+def _messaging(machine: DescribedMachine) -> Iterator[str]:
+    messaging = machine.messaging
+    if messaging is None:
+        return
+    several = {"network": machine.network, "node": machine.cores and machine.cores.value > 1}
+    for where, needed in NEEDED.items():
+        protocol = getattr(messaging, where)
+        if protocol is None and several[where]:
+            yield f"the key 'messaging.{where}' is missing: which protocol?"
+        for name in needed.get(protocol.value, ()) if protocol else ():
+            if getattr(messaging, name) is None:
+                yield f"the key 'messaging.{name}' is missing: {protocol.value} needs it"
+
+
+# ---- nearest valid choices
+
+
+def _nearest(value: int, valid: Iterable[int]) -> str:
+    return f"nearest: {min(valid, key=lambda choice: (abs(choice - value), choice))}"
+
+
+def _powers_of_two(value: int) -> list[int]:
+    """Below and above."""
+    below = 1 << max(0, value.bit_length() - 1)
+    return [below, 2 * below]
+
+
+def _divisors(value: int) -> list[int]:
+    small = [n for n in range(1, math.isqrt(value) + 1) if value % n == 0]
+    return sorted({*small, *(value // n for n in small)})

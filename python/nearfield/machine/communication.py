@@ -1,0 +1,47 @@
+"""[communication]: what messages cost on a machine, as studies of it measured them; `nearfield plan` asks for it. Rates
+are in MB/s of 10^6 bytes and strides in doubles, as such studies give them."""
+
+from __future__ import annotations
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from nearfield.machine.quantity import Quantity, Sourced
+from nearfield.profile.table import Table
+
+
+class StridedRate(Sourced):
+    """Of messages whose doubles lie so far apart; of a bank: whose stride is a multiple of it."""
+
+    doubles: PositiveInt = Field(description="the stride")
+    mb_per_s: PositiveFloat = Field(allow_inf_nan=False, description="payload per time")
+
+
+class Load(Sourced):
+    """How many times as long bytes take, in messages longer than this, when everybody communicates."""
+
+    factor: float = Field(ge=1, allow_inf_nan=False, description="how many times as long")
+    beyond_bytes: int = Field(ge=0, description="of messages longer than this")
+
+
+class Mode(Table):
+    """One way in which this machine's MPI can send."""
+
+    name: str = Field(description="for --mode")
+    summary: str = Field(description="what it is")
+    latency_us: Quantity | None = Field(default=None, description="of an empty message, one way")
+    latency_reason: str = Field(default="", description="why it is not known; it then counts as 0")
+    contiguous_mb_per_s: Quantity = Field(description="of large messages in one piece")
+    stride: list[StridedRate] = Field(default_factory=list, description="of messages of single doubles")
+    bank: list[StridedRate] = Field(default_factory=list, description="the same, where banks conflict")
+    load: Load | None = Field(default=None, description="what others' messages do")
+
+    @model_validator(mode="after")
+    def _latency_or_reason(self) -> Mode:
+        if (self.latency_us is None) == (not self.latency_reason):
+            raise ValueError("there must be latency_us, or latency_reason that says why not")
+        return self
+
+
+class Communication(Table):
+    ranks_per_node: Quantity = Field(description="of the machine's usual jobs")
+    mode: list[Mode] = Field(min_length=1, description="ways to send; the first is the default")

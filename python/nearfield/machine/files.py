@@ -1,0 +1,40 @@
+"""Described machines by name: those that come with nearfield, and files of the user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearfield.errors import UsageError
+from nearfield.machine.schema import DescribedMachine
+from nearfield.profile.toml import parse_toml
+from nearfield.profile.words import suggestion
+
+_REMEDY = "Mend that line; machines/t3e-900.toml of nearfield shows what a described machine must say."
+
+
+def machine_files() -> dict[str, Path]:
+    """Name -> file of the machines that come with nearfield."""
+    package = Path(__file__).resolve().parents[1]
+    places = [package / "machines", *(parent / "machines" for parent in package.parents[:3])]
+    return next(({f.stem: f for f in sorted(p.glob("*.toml"))} for p in places if p.is_dir()), {})
+
+
+def load_machine(name: str) -> DescribedMachine:
+    """By name, or by the path of a file that ends in .toml. UsageError if there is none; ProfileError that names file
+    and key if something in it is wrong."""
+    files = machine_files()
+    path = Path(name) if name.endswith(".toml") else files.get(name)
+    if path is None:
+        raise UsageError(f"there is no described machine '{name}'", _sentence(suggestion(name, files)))
+    try:
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        cause = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"there is no described machine '{name}': {cause}", _sentence(suggestion(name, files))
+        ) from error
+    return parse_toml(DescribedMachine, content, path, _REMEDY)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")

@@ -1,0 +1,57 @@
+"""A described machine as the simulator takes it: src/machine/machine.hpp, filled member by member."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from nearfield._native import machine as structs
+from nearfield.errors import UsageError
+from nearfield.machine.quantity import Sourced
+from nearfield.machine.schema import DescribedMachine
+
+_WORDS = {
+    "inclusion": structs.Inclusion,
+    "write": structs.WritePolicy,
+    "coherence": structs.Coherence,
+    "read_of_modified": structs.DmaRead,
+}  # members that are enumerations
+
+
+def native(machine: DescribedMachine) -> structs.Machine:
+    """UsageError if the file describes messages only."""
+    if not machine.simulable:
+        raise UsageError(
+            f"{machine.name} cannot be simulated: its file has no cores, [core], [[cache]] and [memory]",
+            "Add them; 'nearfield machine show power5-redstorm' shows what they hold.",
+        )
+    made = structs.Machine()
+    made.name = machine.name
+    made.cores = machine.cores.value
+    if machine.coherence:
+        made.coherence = structs.Coherence[machine.coherence.value]
+    made.core = _filled(structs.Core(), machine.core)
+    made.caches = [_filled(structs.Cache(), cache) for cache in machine.cache]
+    made.dram = _filled(structs.Dram(), machine.memory)
+    if machine.pages:
+        made.pages = _filled(structs.Pages(), machine.pages)
+        made.pages.tlbs = [_filled(structs.Tlb(), tlb) for tlb in machine.pages.tlb]
+    for name, struct in (("transfers", structs.Transfers), ("prefetcher", structs.Prefetcher), ("nic", structs.Nic)):
+        if table := getattr(machine, name):
+            setattr(made, name, _filled(struct(), table))
+    if machine.messaging:
+        made.messaging = _filled(structs.Messaging(), machine.messaging)
+    if machine.network:
+        made.network = _filled(structs.Network(), machine.network, without="max_nodes")
+        made.max_nodes = machine.network.max_nodes.value
+    return made
+
+
+def _filled(struct: Any, table: BaseModel, without: str = "") -> Any:
+    """What is absent stays as the struct has it."""
+    for name in type(table).model_fields:
+        fact = getattr(table, name)
+        if isinstance(fact, Sourced) and name != without:
+            setattr(struct, name, _WORDS[name][fact.value] if name in _WORDS else fact.value)
+    return struct

@@ -1,0 +1,144 @@
+"""What a described machine is made of: values that say where they are from.
+
+size_bytes = { value = 32768, source = "S4 table 2" }
+gap_ns = { value = 20, kind = "chosen", reason = "nobody states it; that of a similar NIC", claims = ["S4.7"] }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from nearfield.profile.table import Table
+
+Kind = Literal["stated", "derived", "read-off", "chosen"]
+Claim = Annotated[str, Field(pattern=r"^S[0-4]\.\d+$")]
+
+
+class Sourced(Table):
+    kind: Kind = Field(
+        default="stated",
+        description="stated, derived (the source says how), read-off (from a figure), or chosen: a free parameter",
+    )
+    source: str = Field(default="", description="where it is from; of all but chosen ones")
+    reason: str = Field(default="", description="of a chosen one: why this value")
+    claims: list[Claim] | None = Field(
+        default=None, description="of a chosen one: the claims that it touches; may be []"
+    )
+
+    @model_validator(mode="after")
+    def _is_from_somewhere(self) -> Sourced:
+        if self.kind == "chosen" and (not self.reason or self.claims is None):
+            raise ValueError("of what is chosen there must be the reason, and the claims that it touches ([] if none)")
+        if self.kind != "chosen" and not self.source:
+            raise ValueError('there must be a source, or kind = "chosen" with a reason')
+        if self.kind != "chosen" and (self.reason or self.claims is not None):
+            raise ValueError(f'reason and claims are of kind = "chosen", and this is {self.kind}')
+        return self
+
+    @property
+    def origin(self) -> str:
+        """The source, or the reason; for people."""
+        return self.reason if self.kind == "chosen" else self.source
+
+
+def _number(least: float, most: float) -> Any:
+    return Field(ge=least, le=most, allow_inf_nan=False)
+
+
+class Quantity(Sourced):
+    """Positive."""
+
+    value: float = Field(gt=0, le=1e12, allow_inf_nan=False)
+
+
+class Count(Sourced):
+    value: int = Field(ge=1, le=1 << 20)
+
+
+class Size(Sourced):
+    """In bytes."""
+
+    value: int = Field(ge=1, le=1 << 34)
+
+
+class Limit(Sourced):
+    """In bytes; 0: nothing is as small."""
+
+    value: int = Field(ge=0, le=1 << 34)
+
+
+class Ghz(Sourced):
+    value: float = _number(1e-3, 100)
+
+
+class Cycles(Sourced):
+    value: float = _number(1e-3, 1e6)
+
+
+class Ns(Sourced):
+    """0: takes no time."""
+
+    value: float = _number(0, 1e9)
+
+
+class Rate(Sourced):
+    """Of bytes, in GB/s (10^9) or per cycle."""
+
+    value: float = _number(1e-4, 1e6)
+
+
+class Level(Sourced):
+    """Of a cache, counted from 0 as in cache[0]."""
+
+    value: int = Field(ge=0, le=15)
+
+
+class Shape(Sourced):
+    value: list[Annotated[int, Field(ge=1, le=1 << 20)]] = Field(min_length=1, max_length=8)
+
+
+class Inclusion(Sourced):
+    value: Literal["inclusive", "exclusive", "neither"]
+
+
+class Write(Sourced):
+    value: Literal["back", "through"]
+
+
+class Replacement(Sourced):
+    value: Literal["lru", "tree-plru", "random"]
+
+
+class Coherence(Sourced):
+    value: Literal["mesi", "moesi"]
+
+
+class DmaRead(Sourced):
+    value: Literal["keep", "clean", "invalidate"]
+
+
+class Topology(Sourced):
+    value: Literal["full", "torus", "hypercube", "fat-tree", "dragonfly"]
+
+
+class NetworkProtocol(Sourced):
+    value: Literal["eager-rendezvous", "zero-copy", "buffered", "synchronous"]
+
+
+class NodeProtocol(Sourced):
+    value: Literal["copy-in-copy-out", "single-copy"]
+
+
+def facts(table: BaseModel, prefix: str = "") -> Iterator[tuple[str, Sourced]]:
+    """Key -> all that has a source, in the order of the schema; what is absent is left out."""
+    for name in type(table).model_fields:
+        value, key = getattr(table, name), f"{prefix}{name}"
+        for place, one in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            here = key if place is None else f"{key}[{place}]"
+            if isinstance(one, Sourced):
+                yield here, one
+            elif isinstance(one, BaseModel):
+                yield from facts(one, f"{here}.")

@@ -1,0 +1,154 @@
+"""What machines/NAME.toml holds. A table here is a struct of src/machine/machine.hpp and a key one of its members;
+docs/machine.md's table is made from here. What is absent is as the struct has it: there is nothing of the kind."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from nearfield.machine import quantity as q
+from nearfield.machine.communication import Communication
+from nearfield.profile.table import Table
+
+
+def _key(description: str, **constraints: Any) -> Any:
+    return Field(description=description, **constraints)
+
+
+def _optional(description: str) -> Any:
+    return Field(default=None, description=description)
+
+
+class Core(Table):
+    clock_ghz: q.Ghz = _key("cycles per ns")
+    cycles_per_access: q.Cycles = _key("of one load or store that hits the nearest cache, others being under way")
+    outstanding_misses: q.Count = _key("of one core, at a time")
+
+
+class Cache(Table):
+    """All data or unified caches of one level."""
+
+    size_bytes: q.Size = _key("of one of them")
+    ways: q.Count = _key("associativity; size / line: fully associative")
+    line_bytes: q.Size = _key("what one tag stands for; a multiple of the nearer cache's")
+    sub_blocks: q.Count | None = _optional("parts of a line that are valid and dirty on their own; absent: 1")
+    shared_by: q.Count = _key("cores per cache, of consecutive numbers")
+    inclusion: q.Inclusion | None = _optional(
+        "of what nearer caches hold: inclusive, exclusive (a victim cache) or neither; absent only from the nearest"
+    )
+    write: q.Write | None = _optional("back (absent) or through: stores go on, and a miss does not fill this one")
+    replacement: q.Replacement = _key("lru, tree-plru or random")
+    latency_cycles: q.Cycles = _key("load-to-use, from the core")
+    bytes_per_cycle: q.Rate | None = _optional("at most, into nearer caches; absent: no limit")
+
+
+class Transfers(Table):
+    """What a core gets from another one's cache."""
+
+    shared_cycles: q.Cycles | None = _optional("from a cache below the same last-level cache")
+    remote_cycles: q.Cycles | None = _optional("from below another last-level cache of the node")
+
+
+class Memory(Table):
+    latency_ns: q.Ns = _key("of a load that no cache has, nothing else under way; load-to-use")
+    gb_per_s: q.Rate = _key("of one memory, cores and NIC together")
+    shared_by: q.Count | None = _optional("cores per memory; absent: all")
+    remote_ns: q.Ns | None = _optional("what it takes longer from cores of another memory")
+    banks: q.Count | None = _optional("that can be under way at a time; absent: no conflicts")
+    bank_interleave_bytes: q.Size | None = _optional("after so many bytes comes the next bank")
+    bank_busy_ns: q.Ns | None = _optional("between two accesses to one bank")
+    gb_per_s_bypass: q.Rate | None = _optional("of loads and stores past the caches, per core; absent: as gb_per_s")
+
+
+class Tlb(Table):
+    entries: q.Count = _key("pages it knows")
+    ways: q.Count = _key("associativity; entries: fully associative")
+    miss_cycles: q.Cycles = _key("what a miss here, and a hit in the next one or the walk of page tables, takes longer")
+
+
+class Pages(Table):
+    page_bytes: q.Size = _key("of ordinary memory")
+    fault_ns: q.Ns = _key("the first touch of a page")
+    tlb: list[Tlb] = Field(default_factory=list, max_length=4, description="nearest first; absent: no misses")
+
+
+class Prefetcher(Table):
+    streams: q.Count = _key("followed at a time, per core")
+    distance_lines: q.Count = _key("how far ahead of the access")
+    level: q.Level = _key("into which cache, counted from 0")
+
+
+class Nic(Table):
+    gb_per_s: q.Rate = _key("between memory and network, each way")
+    dma_ns: q.Ns = _key("from the decision to write until the line is there")
+    post_ns: q.Ns = _key("of the core: to tell the NIC of a message")
+    event_bytes: q.Size = _key("of an entry of the event queue")
+    event_entries: q.Count = _key("of the event queue")
+    read_of_modified: q.DmaRead = _key("what reading a modified line leaves in the cache: keep, clean or invalidate")
+
+
+class Network(Table):
+    topology: q.Topology = _key("full, torus, hypercube, fat-tree or dragonfly")
+    shape: q.Shape | None = _optional(
+        "torus: routers per dimension; fat-tree: children per level; "
+        "dragonfly: routers per group, nodes per router, groups"
+    )
+    nodes_per_router: q.Count | None = _optional("absent: 1")
+    max_nodes: q.Count = _key("that there are")
+    latency_ns: q.Ns = _key("of the wire and the routers' fixed part, from NIC to NIC")
+    hop_ns: q.Ns = _key("of every hop beyond the first")
+    gap_ns: q.Ns = _key("between two messages of a NIC")
+    link_gb_per_s: q.Rate = _key("each way")
+
+
+class Messaging(Table):
+    """How this machine's MPI sends, and where it changes over."""
+
+    network: q.NetworkProtocol | None = _optional("protocol between nodes")
+    node: q.NodeProtocol | None = _optional("protocol inside a node")
+    eager_bytes: q.Limit | None = _optional("the longest eager message between nodes")
+    node_eager_bytes: q.Limit | None = _optional("the same inside a node")
+    ring_bytes: q.Size | None = _optional("of the ring that copy-in-copy-out goes through")
+    send_ns: q.Ns = _key("of the core, per call, apart from memory")
+    receive_ns: q.Ns = _key("the same of a receive")
+    match_ns: q.Ns = _key("of an arrived header")
+    register_ns: q.Ns | None = _optional("of memory for a zero-copy transfer, per page")
+    system_call_ns: q.Ns | None = _optional("of a kernel's single copy")
+
+
+HARDWARE = ("cores", "core", "cache", "memory")  # all of these, or none
+
+
+class DescribedMachine(Table):
+    schema_version: Literal[1] = _key("version of this format")
+    name: str = _key("the file's name without .toml")
+    title: str = _key("for people")
+    study: str = _key("what the sources are sections of, if they name nothing else")
+    references: dict[str, str] = Field(
+        default_factory=dict, description="short name in sources -> what it is and where"
+    )
+    cores: q.Count | None = _optional("of one node")
+    coherence: q.Coherence | None = _optional("between caches: mesi (absent) or moesi")
+    core: Core | None = _optional("what one core does")
+    cache: list[Cache] = Field(default_factory=list, max_length=8, description="nearest first; data and unified ones")
+    transfers: Transfers | None = _optional("from other cores' caches")
+    memory: Memory | None = _optional("main memory")
+    pages: Pages | None = _optional("absent: pages cost nothing")
+    prefetcher: Prefetcher | None = _optional("absent: there is none")
+    nic: Nic | None = _optional("absent: one node only")
+    network: Network | None = _optional("absent: one node only")
+    messaging: Messaging | None = _optional("its MPI")
+    communication: Communication | None = _optional("what messages cost, for `nearfield plan`")
+
+    @property
+    def simulable(self) -> bool:
+        return self.core is not None
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> DescribedMachine:
+        from nearfield.machine.checks import problems  # which needs these tables
+
+        if problem := next(problems(self), None):
+            raise ValueError(problem)
+        return self
