@@ -1,4 +1,4 @@
-"""The command line: one module per verb, each exporting `command`; errors end in `main`."""
+"""The command line: one module per verb, each exporting `command`, or `app` if it has several; errors end in `main`."""
 
 import ast
 import importlib
@@ -22,6 +22,7 @@ VERBS = (
     "export",
     "plan",
     "halo",
+    "machine",
     "mpi",
     "topology",
     "doctor",
@@ -45,16 +46,22 @@ class Verbs(TyperGroup):
         name, found, rest = super().resolve_command(ctx, args)
         if not found:  # the shell asks how to go on after what is no verb
             return name, found, rest
-        module = importlib.import_module(f"nearfield.cli.{name}")
+        return name, typer.main.get_command(self._verb(name, importlib.import_module(f"nearfield.cli.{name}"))), rest
+
+    def _verb(self, name: str, module: Any) -> typer.Typer:
+        """The module's `app`, if the verb has commands of its own, else one of its `command`."""
+        if hasattr(module, "app"):
+            module.app.rich_markup_mode, module.app.info.name = self.rich_markup_mode, name
+            return module.app
         verb = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
         verb.command(name=name, context_settings=getattr(module, "CONTEXT", None))(module.command)
-        return name, typer.main.get_command(verb), rest
+        return verb
 
 
 def _summary(verb: str) -> str:
-    """What its module's `command` says of itself."""
+    """What its module's `command`, or the module, says of itself."""
     source = ast.parse(Path(__file__).with_name(f"{verb}.py").read_text())
-    [command] = [node for node in source.body if isinstance(node, ast.FunctionDef) and node.name == "command"]
+    command = next((n for n in source.body if isinstance(n, ast.FunctionDef) and n.name == "command"), source)
     return ast.get_docstring(command) or ""
 
 

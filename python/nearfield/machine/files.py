@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from nearfield.errors import UsageError
+from nearfield.machine.captured import captured
 from nearfield.machine.schema import DescribedMachine
+from nearfield.profile import load
 from nearfield.profile.toml import parse_toml
 from nearfield.profile.words import suggestion
 
+RUN = "run.toml"  # of a profile
 _REMEDY = "Mend that line; machines/t3e-900.toml of nearfield shows what a described machine must say."
 
 
@@ -20,9 +23,11 @@ def machine_files() -> dict[str, Path]:
 
 
 def load_machine(name: str) -> DescribedMachine:
-    """By name, or by the path of a file that ends in .toml. UsageError if there is none; ProfileError that names file
-    and key if something in it is wrong."""
+    """By name, by the path of a file that ends in .toml, or the folder of a profile. UsageError if there is none;
+    ProfileError that names file and key if something in it is wrong."""
     files = machine_files()
+    if name not in files and Path(name, RUN).is_file():
+        return captured(load(name))
     path = Path(name) if name.endswith(".toml") else files.get(name)
     if path is None:
         raise UsageError(f"there is no described machine '{name}'", _sentence(suggestion(name, files)))

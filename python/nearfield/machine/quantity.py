@@ -132,6 +132,11 @@ class NodeProtocol(Sourced):
     value: Literal["copy-in-copy-out", "single-copy"]
 
 
+def is_size(fact: Sourced) -> bool:
+    """In bytes."""
+    return isinstance(fact, (Size, Limit))
+
+
 def facts(table: BaseModel, prefix: str = "") -> Iterator[tuple[str, Sourced]]:
     """Key -> all that has a source, in the order of the schema; what is absent is left out."""
     for name in type(table).model_fields:

@@ -1,0 +1,229 @@
+"""`nearfield machine`: described machines: which there are, what they have, whether their files are right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from nearfield.cli.show import terminal
+from nearfield.errors import ProfileError
+from nearfield.machine import DescribedMachine, Sourced, facts, load_machine, machine_files
+from nearfield.machine.dump import as_toml
+from nearfield.machine.quantity import is_size
+from nearfield.machine.simulated import Comparison, comparisons
+from nearfield.units import format_bytes
+
+CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", "inclusion", "write", "replacement",
+                 "latency_cycles", "bytes_per_cycle")  # fmt: skip
+NO_SIMULATOR = "(latencies are not checked: this nearfield was built without the simulator)"
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Described machines: hardware that is not here, as `nearfield plan --on` and the simulator take it.\n\n"
+    "A machine is one file, with a source at every number. Where nobody states a number, the file says why it was "
+    "chosen and which claims it touches: its free parameters.",
+    epilog="Start with [bold]nearfield machine list[/bold]; what the keys mean: docs/machine.md.",
+)
+
+
+def _names(incomplete: str) -> list[str]:
+    """For the shell."""
+    return [name for name in machine_files() if name.startswith(incomplete)]
+
+
+def _named(what: str) -> Any:
+    return typer.Argument(metavar="NAME|FILE|PROFILE", help=what, autocompletion=_names)
+
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+@app.command("list")
+def list_machines(as_json: JsonOption = False) -> None:
+    """List the described machines that come with nearfield."""
+    rows = [_row(load_machine(name)) for name in machine_files()]
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    table = Table("name", "cores", "caches", "nodes", "free", "for", "what it is", box=None, header_style="bold")
+    for row in rows:
+        cells = (row["cores"], ", ".join(format_bytes(size, 3) for size in row["cache_bytes"]), row["nodes"])
+        table.add_row(row["name"], *(str(cell or "-") for cell in cells), str(row["free"]), " ".join(row["for"]),
+                      escape(row["title"]))  # fmt: skip
+    terminal().print(table)
+    terminal().print("[dim]free: parameters that nobody states; nearfield machine show NAME lists them[/dim]")
+
+
+def _row(machine: DescribedMachine) -> dict[str, Any]:
+    return {
+        "name": machine.name,
+        "title": machine.title,
+        "cores": machine.cores.value if machine.cores else None,
+        "cache_bytes": [cache.size_bytes.value for cache in machine.cache],
+        "nodes": machine.network.max_nodes.value if machine.network else 1 if machine.simulable else None,
+        "free": len(_free(machine)),
+        "for": ["simulate"] * machine.simulable + ["plan"] * (machine.communication is not None),
+    }
+
+
+@app.command()
+def check(
+    names: Annotated[list[str], _named("Machines to check.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Check machines: keys, geometry, sources; and that the simulated machine takes the time that its file says.
+
+    A chain of dependent loads through each cache and memory of the simulated machine must take what is described, to
+    3 %. An error names the file, the key and the nearest valid choice.
+
+      nearfield machine check mine.toml
+    """
+    machines = [load_machine(name) for name in names]
+    found = [comparisons(machine) for machine in machines]
+    if as_json:
+        print(json.dumps([_checked(m, c) for m, c in zip(machines, found, strict=True)], indent=1))
+    else:
+        for machine, compared in zip(machines, found, strict=True):
+            _tell_checked(machine, compared)
+    wrong = [(m.name, c) for m, compared in zip(machines, found, strict=True) for c in compared if not c.agrees]
+    if wrong:
+        name, one = wrong[0]
+        raise ProfileError(
+            f"{name}: {one.what} takes {one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
+        )
+
+
+def _checked(machine: DescribedMachine, compared: list[Comparison]) -> dict[str, Any]:
+    simulated = [{"what": c.what, "described": c.described, "simulated": c.simulated, "unit": c.unit} for c in compared]
+    return {"name": machine.name, "kinds": _kinds(machine), "simulated": simulated}
+
+
+def _tell_checked(machine: DescribedMachine, compared: list[Comparison]) -> None:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
+    terminal().print(f"[bold]{escape(machine.name)}[/bold]: right ({kinds})")
+    if not compared and machine.simulable:
+        terminal().print(f"[dim]{NO_SIMULATOR}[/dim]")
+    for one in compared:
+        mark = "" if one.agrees else "  [red]differs[/red]"
+        terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")
+
+
+def _kinds(machine: DescribedMachine) -> dict[str, int]:
+    kinds = [fact.kind for _, fact in facts(machine)]
+    return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+
+
+@app.command()
+def show(
+    name: Annotated[str, _named("The machine.")],
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every key with its source.")] = False,
+    as_file: Annotated[bool, typer.Option("--toml", help="Print it as a file to edit: a profile's, say.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a machine has, and its free parameters: numbers that nobody states, with the claims that they touch.
+
+    nearfield machine show power5-redstorm -v
+
+    nearfield machine show nearfield-profile --toml > mine.toml
+    """
+    machine = load_machine(name)
+    if as_file:
+        print(as_toml(machine), end="")
+    elif as_json:
+        print(json.dumps(machine.model_dump(exclude_none=True), indent=1))
+    else:
+        _tell(machine, verbose, terminal())
+
+
+def _tell(machine: DescribedMachine, verbose: bool, console: Console) -> None:
+    console.print(f"[bold]{escape(machine.title)}[/bold]\n[dim]sources: {escape(machine.study)}[/dim]")
+    for short, text in machine.references.items():
+        console.print(f"[dim]  {escape(short)}: {escape(text)}[/dim]")
+    if verbose:
+        console.print(_sources(facts(machine)))
+        return
+    if machine.cache:
+        console.print(_caches(machine))
+    for section in type(machine).model_fields:
+        part = getattr(machine, section)
+        if isinstance(part, BaseModel) and section != "cache":
+            shown = [part] if isinstance(part, Sourced) else None
+            pairs = [("", part)] if shown else list(facts(part))
+            console.print(f"[bold]{section}[/bold] " + escape(", ".join(_phrase(key, fact) for key, fact in pairs)))
+    if free := _free(machine):
+        console.print("\n[bold]free parameters[/bold]: nobody states them")
+        console.print(_sources(free))
+
+
+def _caches(machine: DescribedMachine) -> Table:
+    used = [name for name in CACHE_COLUMNS if any(getattr(cache, name) for cache in machine.cache)]
+    table = Table("cache", *used, box=None, header_style="bold")
+    for place, cache in enumerate(machine.cache):
+        table.add_row(str(place), *(_value(name, getattr(cache, name)) for name in used))
+    return table
+
+
+def _phrase(key: str, fact: Sourced) -> str:
+    return f"{key} {_value(key, fact)}".strip() + (" (chosen)" if fact.kind == "chosen" else "")
+
+
+def _sources(pairs: Iterable[tuple[str, Sourced]]) -> Table:
+    table = Table("key", "value", "kind", "claims", "source or reason", box=None, header_style="bold")
+    for key, fact in pairs:
+        table.add_row(key, _value(key, fact), fact.kind, " ".join(fact.claims or []), escape(fact.origin))
+    return table
+
+
+def _free(machine: DescribedMachine) -> list[tuple[str, Sourced]]:
+    return [(key, fact) for key, fact in facts(machine) if fact.kind == "chosen"]
+
+
+def _value(key: str, fact: Sourced | None) -> str:
+    if fact is None:
+        return "-"
+    value = _plain(fact)
+    if isinstance(value, list):
+        return " x ".join(map(str, value))
+    if is_size(fact):
+        return format_bytes(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _plain(fact: Sourced) -> Any:
+    """The value; of a rate in [communication], the rate."""
+    return next(getattr(fact, name) for name in ("value", "mb_per_s", "factor") if hasattr(fact, name))
+
+
+@app.command()
+def diff(
+    a: Annotated[str, _named("The machine to compare with.")],
+    b: Annotated[str, _named("The machine to compare.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two machines: every key that is not the same."""
+    first, second = dict(facts(load_machine(a))), dict(facts(load_machine(b)))
+    changed = [key for key in dict.fromkeys([*first, *second]) if _differs(first.get(key), second.get(key))]
+    if as_json:
+        values = [{side: _plain(of[key]) if key in of else None for side, of in (("a", first), ("b", second))}
+                  for key in changed]  # fmt: skip
+        print(json.dumps(dict(zip(changed, values, strict=True)), indent=1))
+        return
+    if not changed:
+        terminal().print("the two have the same numbers")
+        return
+    table = Table("key", a, b, box=None, header_style="bold")
+    for key in changed:
+        table.add_row(key, _value(key, first.get(key)), _value(key, second.get(key)))
+    terminal().print(table)
+
+
+def _differs(a: Sourced | None, b: Sourced | None) -> bool:
+    return a is None or b is None or _plain(a) != _plain(b)

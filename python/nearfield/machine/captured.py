@@ -1,0 +1,212 @@
+"""A live machine in the form of a described one, so that it can be simulated, too.
+
+What the profile measured is derived from its records; what no probe can see has a default of kind "chosen", and
+`nearfield machine show` lists those. `nearfield machine show PROFILE --toml` writes the file for who knows better."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nearfield.errors import UsageError
+from nearfield.machine import quantity as q
+from nearfield.machine import schema as s
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from nearfield.profile import Profile
+    from nearfield.profile.schema import Cache
+
+UNSEEN = "no probe can see it; usual value"
+LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., where calibration did not tell
+WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that fits the size
+SHARED = ("same-core", "shared-l2", "shared-l3")  # distances below one last-level cache; others are remote
+
+
+def captured(profile: Profile) -> s.DescribedMachine:
+    """UsageError if the profile knows no cache: then there is nothing to simulate."""
+    machine = profile.machine
+    if not machine.data_caches:
+        raise UsageError(
+            f"the profile {profile.path} knows no caches, so it cannot be simulated",
+            "Its machine.toml lacks [[cache]]: level, kind, size_bytes, shared_by and count.",
+        )
+    clock = _clock(profile)
+    caches = [_cache(profile, cache, place, clock.value) for place, cache in enumerate(machine.data_caches)]
+    _keep_order(caches)
+    return s.DescribedMachine(
+        schema_version=1,
+        name=machine.name,
+        title=f"{machine.cpu_model}, as measured",
+        study=f"the profile {profile.path}",
+        cores=_stated(q.Count, machine.cores, "machine.toml: cores"),
+        core=s.Core(
+            clock_ghz=clock,
+            cycles_per_access=_chosen(q.Cycles, 1),
+            outstanding_misses=_chosen(q.Count, 12),
+        ),
+        cache=caches,
+        transfers=_transfers(profile, caches, clock.value),
+        memory=_memory(profile, caches, clock.value),
+        pages=_pages(profile),
+        messaging=_messaging(profile),
+    )
+
+
+def _stated(kind: Any, value: Any, source: str) -> Any:
+    return kind(value=value, source=source)
+
+
+def _derived(kind: Any, value: Any, source: str) -> Any:
+    return kind(value=value, kind="derived", source=source)
+
+
+def _chosen(kind: Any, value: Any, reason: str = UNSEEN) -> Any:
+    return kind(value=value, kind="chosen", reason=reason, claims=[])
+
+
+def _clock(profile: Profile) -> q.Ghz:
+    rate = profile.machine.clock.tsc_ghz
+    if rate:
+        return _derived(q.Ghz, rate, "machine.toml: tsc_ghz; the time stamp counter's rate is near the cores'")
+    return _chosen(q.Ghz, 2.5)
+
+
+def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Cache:
+    machine, where = profile.machine, f"machine.toml: level {cache.level}"
+    line = cache.line_bytes or machine.line_bytes
+    fits = next(ways for ways in WAYS if cache.size_bytes % (ways * line) == 0 or ways == 1)
+    latency_ns = _level_ns(profile, place)
+    usual = LATENCY_CYCLES[min(place, len(LATENCY_CYCLES) - 1)]
+    return s.Cache(
+        size_bytes=_stated(q.Size, cache.size_bytes, where),
+        ways=_stated(q.Count, cache.ways, where) if cache.ways else _chosen(q.Count, fits),
+        line_bytes=_stated(q.Size, line, where),
+        shared_by=_derived(q.Count, max(1, cache.shared_by * machine.cores // machine.pus), f"{where}, in cores"),
+        inclusion=_chosen(q.Inclusion, "neither") if place else None,
+        replacement=_chosen(q.Replacement, "lru"),
+        latency_cycles=_derived(
+            q.Cycles, latency_ns * clock_ghz, "run.toml: level_latency_ns less the clock's overhead"
+        )
+        if latency_ns
+        else _chosen(q.Cycles, usual),
+    )
+
+
+def _level_ns(profile: Profile, place: int) -> float | None:
+    """None if calibration did not tell this level from a reading of the clock."""
+    calibration, overhead = profile.run.calibration, profile.run.clock.overhead_ns or 0.0
+    if calibration is None or place >= len(calibration.level_latency_ns):
+        return None
+    latency = calibration.level_latency_ns[place] - overhead
+    return latency if latency > 0 else None
+
+
+def _keep_order(caches: list[s.Cache]) -> None:
+    """No cache is faster than a nearer one, though single readings of a clock may say so."""
+    for nearer, cache in zip(caches, caches[1:], strict=False):
+        if cache.latency_cycles.value < nearer.latency_cycles.value:
+            cache.latency_cycles = _chosen(
+                q.Cycles, nearer.latency_cycles.value, "measured as less than a nearer cache's"
+            )
+
+
+def _transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Transfers | None:
+    """A flag's way is one transfer of a line."""
+    last, cores = caches[-1].shared_by.value, profile.machine.cores
+    usual = 2 * caches[-1].latency_cycles.value
+    flags = {d: ns for d, ns in _flags(profile).items() if not d.startswith("network")}
+    near = [ns for distance, ns in flags.items() if distance in SHARED]
+    far = [ns for distance, ns in flags.items() if distance not in SHARED]
+
+    def cycles(found: list[float]) -> q.Cycles:
+        source = "floor: a flag's way, the farthest such distance"
+        return _derived(q.Cycles, max(found) * clock_ghz, source) if found else _chosen(q.Cycles, usual)
+
+    if cores == 1:
+        return None
+    return s.Transfers(
+        shared_cycles=cycles(near) if last > 1 else None, remote_cycles=cycles(far) if last < cores else None
+    )
+
+
+def _memory(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Memory:
+    machine, calibration = profile.machine, profile.run.calibration
+    least_ns = caches[-1].latency_cycles.value / clock_ghz
+    latency_ns = calibration.memory_latency_ns - (profile.run.clock.overhead_ns or 0.0) if calibration else 0.0
+    rate = _memory_rate(profile)
+    several = machine.memory.numa_nodes > 1 and machine.cores % machine.memory.numa_nodes == 0
+    return s.Memory(
+        latency_ns=_derived(q.Ns, latency_ns, "run.toml: memory_latency_ns less the clock's overhead")
+        if latency_ns > least_ns
+        else _chosen(q.Ns, max(100.0, least_ns)),
+        gb_per_s=_derived(q.Rate, rate, "floor: read-local, the largest size; of one core")
+        if rate
+        else _chosen(q.Rate, 20),
+        shared_by=_derived(q.Count, machine.cores // machine.memory.numa_nodes, "machine.toml: cores and numa_nodes")
+        if several
+        else None,
+        remote_ns=_chosen(q.Ns, 50) if several else None,
+    )
+
+
+def _pages(profile: Profile) -> s.Pages:
+    fault_ns = _fault_ns(profile)
+    return s.Pages(
+        page_bytes=_stated(q.Size, profile.machine.pages.base_bytes, "machine.toml: base_bytes"),
+        fault_ns=_derived(q.Ns, fault_ns, "pages: first_touch over first_touch_faults, private memory")
+        if fault_ns
+        else _chosen(q.Ns, 500),
+    )
+
+
+def _messaging(profile: Profile) -> s.Messaging:
+    switches = {switch.kind: switch.bytes for switch in profile.run.switch}
+    single = "single-copy" in switches
+    eager = next((switches[kind] for kind in ("eager-limit", "single-copy") if kind in switches), None)
+    return s.Messaging(
+        node=_derived(q.NodeProtocol, "single-copy" if single else "copy-in-copy-out", "run.toml: [[switch]]"),
+        node_eager_bytes=_derived(q.Limit, eager, "run.toml: [[switch]]") if eager else _chosen(q.Limit, 4096),
+        ring_bytes=_chosen(q.Size, 32768),
+        send_ns=_chosen(q.Ns, 100),
+        receive_ns=_chosen(q.Ns, 100),
+        match_ns=_chosen(q.Ns, 50),
+        system_call_ns=_chosen(q.Ns, 500) if single else None,
+    )
+
+
+# ---- records; only stable ones decide
+
+
+def _pick(profile: Profile, **conditions: Any) -> pl.DataFrame:
+    import polars as pl
+
+    records = profile.records
+    if not set(conditions) <= set(records.columns):
+        return records.clear()
+    rows = records.filter(pl.col("stable") & pl.col("value").is_not_null() & (pl.col("value") > 0))
+    for name, value in conditions.items():
+        rows = rows.filter(pl.col(name) == value)
+    return rows
+
+
+def _flags(profile: Profile) -> dict[str, float]:
+    rows = _pick(profile, scenario="floor", metric="time", kind="flag").select("distance", "value").drop_nulls()
+    return dict(rows.iter_rows())
+
+
+def _memory_rate(profile: Profile) -> float | None:
+    """Of reading more than the caches hold; None if no stable record is of as much."""
+    rows = _pick(profile, scenario="floor", metric="time", kind="read-local").sort("size_bytes")
+    if not rows.height or rows["size_bytes"][-1] <= (profile.machine.llc_bytes or 0):
+        return None
+    return float(rows["size_bytes"][-1] / rows["value"][-1])
+
+
+def _fault_ns(profile: Profile) -> float | None:
+    rates = []
+    for metric in ("first_touch", "first_touch_faults"):
+        rows = _pick(profile, scenario="pages", metric=metric, memory="private").sort("size_bytes")
+        rates.append(dict(rows.select("size_bytes", "value").iter_rows()) if rows.height else {})
+    both = sorted(rates[0].keys() & rates[1].keys())
+    return rates[0][both[-1]] / rates[1][both[-1]] if both else None

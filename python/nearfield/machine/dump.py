@@ -1,0 +1,39 @@
+"""A described machine as the file it would be read from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from nearfield.machine.quantity import Sourced
+from nearfield.machine.schema import DescribedMachine
+
+
+def as_toml(machine: DescribedMachine) -> str:
+    import tomlkit
+
+    return tomlkit.dumps(_table(machine, tomlkit.document()))
+
+
+def _table(model: BaseModel, table: Any) -> Any:
+    """Into `table`, in the order of the schema; what is absent, empty or as it is by default is left out."""
+    import tomlkit
+
+    for name, info in type(model).model_fields.items():
+        value = getattr(model, name)
+        if value in (None, "", [], {}) and not info.is_required():
+            if name == "claims" and value == []:  # of a chosen value, and must be there
+                table[name] = []
+            continue
+        if isinstance(value, Sourced):
+            table[name] = _table(value, tomlkit.inline_table())
+        elif isinstance(value, BaseModel):
+            table[name] = _table(value, tomlkit.table())
+        elif isinstance(value, list) and isinstance(value[0], BaseModel):
+            table[name] = tomlkit.aot()
+            for one in value:
+                table[name].append(_table(one, tomlkit.table()))
+        elif value != info.default:
+            table[name] = value
+    return table
