@@ -20,7 +20,9 @@ def _table(model: BaseModel, table: Any) -> Any:
     """Into `table`, in the order of the schema; what is absent, empty or as it is by default is left out."""
     import tomlkit
 
-    for name, info in type(model).model_fields.items():
+    fields = type(model).model_fields
+    for name in sorted(fields, key=lambda name: name != "value"):  # which comes first
+        info = fields[name]
         value = getattr(model, name)
         if value in (None, "", [], {}) and not info.is_required():
             if name == "claims" and value == []:  # of a chosen value, and must be there

@@ -59,14 +59,14 @@ def explain(error: ValidationError, model: type[Table]) -> str:
     it."""
     errors = error.errors()
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    *outer, name = first["loc"]
     key = _dotted(first["loc"])
+    if first["type"] == "value_error":  # a check of several keys, which says what it is about
+        return f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
+    *outer, name = first["loc"]
     if first["type"] == "extra_forbidden":
         return f"unknown key '{key}': {suggestion(str(name), _table_at(model, outer).model_fields)}"
     if first["type"] == "missing":
         return f"the key '{key}' is missing"
-    if first["type"] == "value_error":  # a check of several keys, which names them
-        return f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
     if first["type"] == "literal_error":
         words = re.findall(r"'([^']*)'", first["ctx"]["expected"]) or [first["ctx"]["expected"]]
         return f"{key} = {first['input']!r}: {suggestion(str(first['input']), words)}"
