@@ -26,18 +26,17 @@ def load_machine(name: str) -> DescribedMachine:
     """By name, by the path of a file that ends in .toml, or the folder of a profile. UsageError if there is none;
     ProfileError that names file and key if something in it is wrong."""
     files = machine_files()
-    if name not in files and Path(name, RUN).is_file():
-        return captured(load(name))
+    near = _sentence(suggestion(name, files))
     path = Path(name) if name.endswith(".toml") else files.get(name)
-    if path is None:
-        raise UsageError(f"there is no described machine '{name}'", _sentence(suggestion(name, files)))
     try:
-        content = path.read_bytes()
+        if path is None and name and Path(name, RUN).is_file():
+            return captured(load(name))
+        content = path.read_bytes() if path else None
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         cause = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"there is no described machine '{name}': {cause}", _sentence(suggestion(name, files))
-        ) from error
+        raise UsageError(f"the file '{name}' cannot be read: {cause}", near) from error
+    if path is None or content is None:
+        raise UsageError(f"there is no described machine '{name}'", near)
     return parse_toml(DescribedMachine, content, path, _REMEDY)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -21,14 +21,15 @@ from nearfield.profile.schema import Machine, Run, Table
 _MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def rewrite(text: str) -> str:
+def rewrite(text: str, tables: Mapping[str, Callable[[], str]] | None = None) -> str:
     """`text` with a fresh table between each '<!-- generated: NAME -->' and '<!-- end -->'. UsageError for
-    another NAME than those of `TABLES`."""
+    another NAME than those of `tables`, which are by default this module's."""
+    known = TABLES if tables is None else tables
 
     def fresh(match: re.Match[str]) -> str:
-        if match.group(2) not in TABLES:
-            raise UsageError(f"there is no table '{match.group(2)}'", f"There are {', '.join(TABLES)}.")
-        return f"{match.group(1)}{TABLES[match.group(2)]()}{match.group(3)}"
+        if match.group(2) not in known:
+            raise UsageError(f"there is no table '{match.group(2)}'", f"There are {', '.join(known)}.")
+        return f"{match.group(1)}{known[match.group(2)]()}{match.group(3)}"
 
     return _MARKED.sub(fresh, text)
 
@@ -37,11 +38,11 @@ def column_table() -> str:
     rows = [(name, dtype.__name__, _null(name), summary) for name, (dtype, summary) in CORE.items()]
     rows.append(("(parameters)", "Int64 or String", "yes", "one column each; null where it does not apply"))
     rows.append((VERDICT, "String", "yes", VERDICT_SUMMARY))
-    return _markdown(("column", "type", "may be null", "what it says"), rows)
+    return markdown(("column", "type", "may be null", "what it says"), rows)
 
 
 def key_table(model: type[Table]) -> str:
-    return _markdown(("key", "type", "required", "what it says"), _keys(model, ""))
+    return markdown(("key", "type", "required", "what it says"), _keys(model, ""))
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -55,7 +56,7 @@ def _keys(model: type[BaseModel], prefix: str) -> list[tuple[str, str, str, str]
     """Depth first, in the order of the schema."""
     rows = []
     for name, info in model.model_fields.items():
-        inner = _inner_table(info)
+        inner = inner_table(info)
         repeated = get_origin(info.annotation) is list and inner is not None
         key = f"{prefix}{name}" + ("[]" if repeated else "")
         rows.append((key, _type_name(info), "yes" if info.is_required() else "no", info.description or ""))
@@ -64,28 +65,28 @@ def _keys(model: type[BaseModel], prefix: str) -> list[tuple[str, str, str, str]
     return rows
 
 
-def _inner_table(info: FieldInfo) -> type[BaseModel] | None:
+def inner_table(info: FieldInfo) -> type[BaseModel] | None:
     candidates = [info.annotation, *get_args(info.annotation)]
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
 
 
 def _type_name(info: FieldInfo) -> str:
-    if _inner_table(info) is not None:
+    if inner_table(info) is not None:
         return "tables" if get_origin(info.annotation) is list else "table"
-    return _plain_name(info.annotation)
+    return plain_name(info.annotation)
 
 
-def _plain_name(annotation: Any) -> str:
+def plain_name(annotation: Any) -> str:
     """int, float, string, boolean, time, one of some words, or a list or table of these."""
     origin, arguments = get_origin(annotation), [a for a in get_args(annotation) if a is not type(None)]
     if origin is Literal:
         return " or ".join(str(a) if isinstance(a, int) else f'"{a}"' for a in arguments)
     if origin is list:
-        return f"list of {_plain_name(arguments[0])}"
+        return f"list of {plain_name(arguments[0])}"
     if origin is dict:
-        return f"table of {_plain_name(arguments[1])}"
+        return f"table of {plain_name(arguments[1])}"
     if arguments:
-        return _plain_name(arguments[0])
+        return plain_name(arguments[0])
     name = str(annotation.__name__)
     return {"str": "string", "bool": "boolean", "AwareDatetime": "time"}.get(name, name)
 
@@ -94,7 +95,7 @@ def _null(name: str) -> str:
     return "no" if name in REQUIRED else "yes"
 
 
-def _markdown(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+def markdown(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [header, ("---",) * len(header), *((f"`{row[0]}`", *row[1:]) for row in rows)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 

@@ -59,7 +59,7 @@ def explain(error: ValidationError, model: type[Table]) -> str:
     it."""
     errors = error.errors()
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    key = _dotted(first["loc"])
+    key, value = _brief(_dotted(first["loc"])), _brief(repr(first["input"]))
     if first["type"] == "value_error":  # a check of several keys, which says what it is about
         return f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
     *outer, name = first["loc"]
@@ -69,8 +69,12 @@ def explain(error: ValidationError, model: type[Table]) -> str:
         return f"the key '{key}' is missing"
     if first["type"] == "literal_error":
         words = re.findall(r"'([^']*)'", first["ctx"]["expected"]) or [first["ctx"]["expected"]]
-        return f"{key} = {first['input']!r}: {suggestion(str(first['input']), words)}"
-    return f"{key} = {first['input']!r}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+        return f"{key} = {value}: {suggestion(str(first['input']), words)}"
+    return f"{key} = {value}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+
+
+def _brief(text: str, most: int = 120) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _check_version(version: Any, path: Path) -> None:
