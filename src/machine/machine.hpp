@@ -81,11 +81,13 @@ struct Nic {
   int event_bytes = 128;  // of an entry of the event queue
   int event_entries = 1024;
   DmaRead read_of_modified = DmaRead::keep;
+  std::string policy = "memory";  // where this machine puts incoming bytes unless a run says otherwise
+  int policy_ways = 0;            // of a set of the cache it puts them into, that they may take; 0: any
 };
 
 struct Network {
   std::string topology = "full";  // full, torus, hypercube, fat-tree, dragonfly
-  std::vector<int> shape;         // torus: nodes per dimension; fat-tree: children per level; dragonfly: routers per
+  std::vector<int> shape;         // torus: routers per dimension; fat-tree: children per level; dragonfly: routers per
                                   // group, nodes per router, groups
   int nodes_per_router = 1;
   double latency_ns = 0;     // of the wire and the routers' fixed part, from NIC to NIC

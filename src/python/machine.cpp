@@ -85,7 +85,9 @@ void bind_between_nodes(nb::module_& module) {
       .def_rw("post_ns", &Nic::post_ns)
       .def_rw("event_bytes", &Nic::event_bytes)
       .def_rw("event_entries", &Nic::event_entries)
-      .def_rw("read_of_modified", &Nic::read_of_modified);
+      .def_rw("read_of_modified", &Nic::read_of_modified)
+      .def_rw("policy", &Nic::policy)
+      .def_rw("policy_ways", &Nic::policy_ways);
   nb::class_<Network>(module, "Network")
       .def(nb::init<>())
       .def_rw("topology", &Network::topology)

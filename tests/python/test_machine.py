@@ -135,6 +135,8 @@ def put(path: str, value: Any) -> Edit:
             table = table[int(part)] if part.isdecimal() else table.setdefault(part, {})
         if value is None:
             del table[last]
+        elif isinstance(value, list) and last == "cache":
+            table[last] = value
         elif isinstance(table.get(last), dict) and not isinstance(value, dict):
             table[last]["value"] = value
         else:
@@ -202,6 +204,13 @@ MISTAKES = {
         all_of(put("network.topology", "dragonfly"), put("network.shape", [4, 4])), "network.shape", "3 numbers"),
     "a hypercube of no power": (
         all_of(put("network.topology", "hypercube"), put("network.max_nodes", 48)), "max_nodes = 48", "nearest: 32"),
+    "an unknown policy": (put("nic.policy", "header_l2"), "nic.policy", "did you mean 'header-l2'"),
+    "a policy without its cache": (
+        all_of(put("cache", values("power5-redstorm")["cache"][:2]), put("nic.policy", "payload-l3")),
+        "nic.policy = 'payload-l3'", "header-l2"),
+    "ways of no policy": (put("nic.policy_ways", 2), "'nic.policy'", "missing"),
+    "more ways than there are": (
+        all_of(put("nic.policy", "ddio"), put("nic.policy_ways", 20)), "nic.policy_ways = 20", "nearest: 12"),
     "a network without NIC": (put("nic", None), "'nic'", "missing"),
     "an unknown protocol": (put("messaging.network", "zerocopy"), "messaging.network", "did you mean 'zero-copy'"),
     "a protocol without its limit": (put("messaging.ring_bytes", None), "messaging.ring_bytes", "copy-in-copy-out"),

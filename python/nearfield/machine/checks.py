@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
-from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Network
+from nearfield.machine.quantity import Policy
+from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Network, Nic
 
 
 def problems(machine: DescribedMachine) -> Iterator[str]:
@@ -152,6 +154,24 @@ def _between_nodes(machine: DescribedMachine) -> Iterator[str]:
         yield from (f"the key '{name}' is missing: there is {given}" for name in missing)
     if machine.network:
         yield from _topology(machine.network)
+    if machine.nic:
+        yield from _policy(machine.nic, machine.cache)
+
+
+FEWEST_CACHES = {"header-l2": 2, "payload-l3": 3, "header-payload": 3}  # that a policy needs, to have its target
+
+
+def _policy(nic: Nic, caches: list[Cache]) -> Iterator[str]:
+    policy = nic.policy.value if nic.policy else "memory"
+    if len(caches) < FEWEST_CACHES.get(policy, 0):
+        valid = [name for name in get_args(Policy.model_fields["value"].annotation) if name != policy]
+        fits = [name for name in valid if len(caches) >= FEWEST_CACHES.get(name, 0)]
+        yield f"nic.policy = '{policy}': there are only {len(caches)} caches; valid: {', '.join(fits)}"
+    if nic.policy_ways and nic.policy is None:
+        yield "the key 'nic.policy' is missing: there is nic.policy_ways"
+    most = max(cache.ways.value for cache in caches)
+    if nic.policy_ways and nic.policy_ways.value > most:
+        yield f"nic.policy_ways = {nic.policy_ways.value}: no cache has more than {most}; nearest: {most}"
 
 
 SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers; none of the others

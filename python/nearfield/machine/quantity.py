@@ -120,6 +120,12 @@ class DmaRead(Sourced):
     value: Literal["keep", "clean", "invalidate"]
 
 
+class Policy(Sourced):
+    """Where a NIC puts incoming bytes."""
+
+    value: Literal["memory", "header-l2", "payload-l3", "header-payload", "ddio", "tph", "adaptive"]
+
+
 class Topology(Sourced):
     value: Literal["full", "torus", "hypercube", "fat-tree", "dragonfly"]
 

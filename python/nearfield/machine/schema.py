@@ -86,6 +86,8 @@ class Nic(Table):
     event_bytes: q.Size = _key("of an entry of the event queue")
     event_entries: q.Count = _key("of the event queue")
     read_of_modified: q.DmaRead = _key("what reading a modified line leaves in the cache: keep, clean or invalidate")
+    policy: q.Policy | None = _optional("where it puts incoming bytes unless a run says otherwise; absent: memory")
+    policy_ways: q.Count | None = _optional("of a set of that cache, that they may take; absent: any")
 
 
 class Network(Table):
