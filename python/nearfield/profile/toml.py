@@ -34,7 +34,7 @@ def parse_toml(model: type[Model], content: bytes, path: Path, remedy: str = _RE
         values = read_toml(content.decode())
     except UnicodeDecodeError as error:
         raise ProfileError(f"{path} is damaged: byte {error.start} is not UTF-8 text", remedy) from error
-    except (ValueError, RecursionError) as error:  # of either reader
+    except (ValueError, RecursionError) as error:
         raise ProfileError(f"{path}: {error}", remedy) from error
     _check_version(values.get("schema_version"), path)
     try:
@@ -44,14 +44,17 @@ def parse_toml(model: type[Model], content: bytes, path: Path, remedy: str = _RE
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """By Python's own reader, which is ten times as fast, where it has one."""
+    """By Python's own reader, which is ten times as fast, where it has one. ValueError of either."""
     if sys.version_info >= (3, 11):
         import tomllib
 
         return tomllib.loads(text)
     import tomlkit
 
-    return tomlkit.parse(text).unwrap()
+    try:
+        return tomlkit.parse(text).unwrap()
+    except tomlkit.exceptions.TOMLKitError as error:  # not all of them are
+        raise ValueError(str(error)) from error
 
 
 def explain(error: ValidationError, model: type[Table]) -> str:
