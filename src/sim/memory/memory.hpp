@@ -81,7 +81,8 @@ class Memory {
   void access(int core, Access kind, Address address, unsigned bytes);
   // `count` accesses to `bytes` each, `stride_bytes` apart.
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
-  // Loads `from` and stores `to` in words of 8 bytes.
+  // In pieces as long as a line of the nearest cache, from the start; each is loaded, then stored, in words of 8 bytes
+  // and what is left in single bytes.
   void copy(int core, Address to, Address from, std::uint64_t bytes);
   struct Reference {
     Address address;
