@@ -1,4 +1,7 @@
-"""`nearfield machine`: described machines: which there are, what they have, whether their files are right."""
+"""Described machines: hardware that is not here, as `nearfield plan --on` and the simulator take it.
+
+A machine is one file, with a source at every number. Where nobody states a number, the file says why it was chosen and
+which claims it touches: its free parameters."""
 
 from __future__ import annotations
 
@@ -27,9 +30,7 @@ NO_SIMULATOR = "(latencies are not checked: this nearfield was built without the
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Described machines: hardware that is not here, as `nearfield plan --on` and the simulator take it.\n\n"
-    "A machine is one file, with a source at every number. Where nobody states a number, the file says why it was "
-    "chosen and which claims it touches: its free parameters.",
+    help=__doc__,
     epilog="Start with [bold]nearfield machine list[/bold]; what the keys mean: docs/machine.md.",
 )
 
