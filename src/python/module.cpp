@@ -7,10 +7,12 @@ void bind_topology(nb::module_& module);
 void bind_statistics(nb::module_& module);
 void bind_plans(nb::module_& module);
 void bind_machine(nb::module_& module);
+void bind_simulated_memory(nb::module_& module);
 
 NB_MODULE(_native, module) {
   bind_topology(module);
   bind_statistics(module);
   bind_plans(module);
   bind_machine(module);
+  bind_simulated_memory(module);
 }

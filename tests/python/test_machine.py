@@ -9,6 +9,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -408,15 +409,16 @@ def test_what_is_simulated_must_be_what_is_described(
 ) -> None:
     """Within 3 %?"""
 
-    def simulated_latencies(made: Any) -> list[float]:
+    def chase_latencies_ns(made: Any) -> list[float]:
         caches = [cache.latency_cycles / made.core.clock_ghz for cache in made.caches]
         return [factor * ns for ns in [*caches, made.dram.latency_ns]]
 
-    stand_in = type(sys)("structs")
-    stand_in.simulated_latencies = simulated_latencies  # type: ignore[attr-defined]
-    monkeypatch.setattr(simulation, "structs", stand_in)
+    stand_in = SimpleNamespace(
+        chase_latencies_ns=chase_latencies_ns, copy_traffic_gb_per_s=lambda made: factor * made.dram.gb_per_s
+    )
+    monkeypatch.setattr(simulation, "memory", stand_in)
     compared = comparisons(load_machine("power5-redstorm"))
-    assert [one.described for one in compared] == pytest.approx([2, 14, 90, 230], rel=1e-3)
+    assert [one.described for one in compared] == pytest.approx([2, 14, 90, 230, 9.9], rel=1e-3)
     assert all(one.agrees == agrees for one in compared)
 
 

@@ -25,7 +25,7 @@ from nearfield.units import format_bytes
 
 CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", "inclusion", "write", "replacement",
                  "latency_cycles", "bytes_per_cycle")  # fmt: skip
-NO_SIMULATOR = "(latencies are not checked: this nearfield was built without the simulator)"
+
 
 app = typer.Typer(
     add_completion=False,
@@ -82,8 +82,9 @@ def check(
 ) -> None:
     """Check machines: keys, geometry, sources; and that the simulated machine takes the time that its file says.
 
-    A chain of dependent loads through each cache and memory of the simulated machine must take what is described, to
-    3 %. An error names the file, the key and the nearest valid choice.
+    On the simulated machine a chain of dependent loads through each cache and through memory must take what is described,
+    and copying must carry as much to and from memory, to 3 %. An error names the file, the key and the nearest valid
+    choice.
 
       nearfield machine check mine.toml
     """
@@ -98,7 +99,7 @@ def check(
     if wrong:
         name, one = wrong[0]
         raise ProfileError(
-            f"{name}: {one.what} takes {one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
+            f"{name}: {one.what} is {one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
         )
 
 
@@ -110,8 +111,6 @@ def _checked(machine: DescribedMachine, compared: list[Comparison]) -> dict[str,
 def _tell_checked(machine: DescribedMachine, compared: list[Comparison]) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
     terminal().print(f"[bold]{escape(machine.name)}[/bold]: right ({kinds})")
-    if not compared and machine.simulable:
-        terminal().print(f"[dim]{NO_SIMULATOR}[/dim]")
     for one in compared:
         mark = "" if one.agrees else "  [red]differs[/red]"
         terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")

@@ -1,11 +1,11 @@
-"""What a chain of dependent loads takes on the simulated machine, beside what its file says: the two must agree, or
-the simulator does not simulate that machine. `nearfield machine check` prints it."""
+"""What lmbench and STREAM find on the simulated machine, beside what its file says: they must agree, or the simulator
+does not simulate that machine. `nearfield machine check` prints it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearfield._native import machine as structs
+from nearfield._native import memory
 from nearfield.machine.native import native
 from nearfield.machine.schema import DescribedMachine
 
@@ -25,18 +25,18 @@ class Comparison:
 
 
 def comparisons(machine: DescribedMachine) -> list[Comparison]:
-    """Of every cache, nearest first, then memory; [] if the extension module has no simulator.
-
-    `simulated_latencies(machine)` gives them in ns, in that order."""
-    measure = getattr(structs, "simulated_latencies", None)
-    if measure is None or not machine.simulable:
+    """Latency of every cache, nearest first, then of memory, and the memory's bandwidth; [] if the file does not
+    describe a whole machine."""
+    if not machine.simulable:
         return []
-    found_ns = measure(native(machine))
     assert machine.core and machine.memory
     clock_ghz = machine.core.clock_ghz.value
     described = [(f"cache[{n}]", cache.latency_cycles.value) for n, cache in enumerate(machine.cache)]
     described.append(("memory", machine.memory.latency_ns.value * clock_ghz))
-    return [
-        Comparison(what, cycles, ns * clock_ghz, "cycles")
+    found_ns = memory.chase_latencies_ns(native(machine))
+    latencies = [
+        Comparison(f"latency of {what}", cycles, ns * clock_ghz, "cycles")
         for (what, cycles), ns in zip(described, found_ns, strict=True)
     ]
+    gb_per_s = memory.copy_traffic_gb_per_s(native(machine))
+    return [*latencies, Comparison("traffic of memory", machine.memory.gb_per_s.value, gb_per_s, "GB/s")]

@@ -1,0 +1,89 @@
+#include "sim/memory/measure.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "sim/memory/memory.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t cold_lines = 1 << 17;
+
+Machine without_translation(Machine machine) {
+  machine.pages.tlbs.clear();
+  machine.pages.fault_ns = 0;
+  return machine;
+}
+
+// What one core finds in the caches up to `level`.
+std::uint64_t reach_bytes(const Machine& machine, std::size_t level) {
+  std::uint64_t reach = 0;
+  for (std::size_t k = 0; k <= level; ++k) {
+    const auto& cache = machine.caches[k];
+    reach = cache.inclusion == Inclusion::exclusive ? reach + cache.size_bytes : std::max(reach, cache.size_bytes);
+  }
+  return reach;
+}
+
+// A chain through all of that many lines, in an order without a pattern.
+std::vector<Address> chain_of(std::uint64_t lines, std::uint64_t line_bytes) {
+  std::vector<Address> chain(lines);
+  for (std::uint64_t i = 0; i < lines; ++i) chain[i] = i * line_bytes;
+  std::mt19937_64 random(1);
+  for (auto i = lines; i > 1; --i) std::swap(chain[i - 1], chain[random() % i]);
+  return chain;
+}
+
+double follow_ns(Memory& memory, const std::vector<Address>& chain) {
+  const Ps start = memory.now(0)[0];
+  for (const auto address : chain) memory.access(0, Access::chase, address, 8);
+  return (memory.now(0)[0] - start) / 1e3 / static_cast<double>(chain.size());
+}
+
+// More lines than the caches before hold, so that none of them is there when its turn comes, but not more than this one
+// does; of memory, lines that no cache ever had.
+double chase_ns(const Machine& machine, std::size_t level) {
+  const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
+  Memory memory(machine);
+  if (level == machine.caches.size()) return follow_ns(memory, chain_of(cold_lines, line));
+  const std::uint64_t before = level > 0 ? reach_bytes(machine, level - 1) : 0;
+  const auto chain = chain_of((before + reach_bytes(machine, level)) / 2 / line, line);
+  follow_ns(memory, chain);
+  return follow_ns(memory, chain);
+}
+
+}  // namespace
+
+std::vector<double> chase_latencies_ns(const Machine& machine) {
+  const auto measured = without_translation(machine);
+  std::vector<double> latencies;
+  for (std::size_t level = 0; level <= machine.caches.size(); ++level) latencies.push_back(chase_ns(measured, level));
+  return latencies;
+}
+
+double copy_traffic_gb_per_s(const Machine& machine) {
+  const int cores = machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores;
+  const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
+  const std::uint64_t bytes = cold_lines / static_cast<std::uint64_t>(cores) * line;
+  Memory memory(without_translation(machine));
+  std::vector<std::uint64_t> done(static_cast<std::size_t>(cores));
+  // The core whose clock is behind goes on.
+  for (std::uint64_t left = bytes / line * static_cast<std::uint64_t>(cores); left > 0; --left) {
+    int core = -1;
+    for (int c = 0; c < cores; ++c)
+      if (done[static_cast<std::size_t>(c)] < bytes && (core < 0 || memory.now(c)[0] < memory.now(core)[0])) core = c;
+    auto& at = done[static_cast<std::size_t>(core)];
+    const Address from = static_cast<Address>(core) * 2 * bytes + at;
+    memory.copy(core, from + bytes, from, line);
+    at += line;
+  }
+  Ps last = 0;
+  for (int c = 0; c < cores; ++c) {
+    memory.drain(c);
+    last = std::max(last, memory.now(c)[0]);
+  }
+  return static_cast<double>(memory.counts().dram.bytes) / (last / 1e3);
+}
+
+}  // namespace nearfield::sim
