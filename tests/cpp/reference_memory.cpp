@@ -19,7 +19,7 @@ ReferenceMemory::ReferenceMemory(const Machine& machine)
       cache.first_core = core;
       cache.last_core = std::min(core + geometry.shared_by, machine.cores) - 1;
       cache.sets.resize(sets);
-      for (Set& set : cache.sets) set.tree.resize(static_cast<std::size_t>(geometry.ways));
+      for (Set& set : cache.sets) start_anew(set, geometry.ways);
       caches_[static_cast<std::size_t>(level)].push_back(cache);
     }
   }
@@ -37,6 +37,13 @@ void ReferenceMemory::count_dram(Count& cause, Address bytes) {
 }
 
 // ---- one cache
+
+void ReferenceMemory::start_anew(Set& set, int ways) {
+  set.lines.clear();
+  set.empty_ways.clear();
+  for (int way = ways - 1; way >= 0; --way) set.empty_ways.push_back(way);
+  set.tree.assign(static_cast<std::size_t>(ways), false);
+}
 
 Address ReferenceMemory::part_bytes(const OneCache& cache) const {
   return static_cast<Address>(cache.geometry->line_bytes / cache.geometry->sub_blocks);
@@ -74,6 +81,8 @@ void ReferenceMemory::remove(OneCache& cache, Address address) const {
   const Part* gone = find(cache, address);
   Set& set = set_of(cache, address);
   for (Line& line : set.lines) line.parts.remove_if([&](const Part& part) { return &part == gone; });
+  for (const Line& line : set.lines)
+    if (line.parts.empty()) set.empty_ways.push_back(line.way);
   set.lines.remove_if([](const Line& line) { return line.parts.empty(); });
 }
 
@@ -86,7 +95,7 @@ std::size_t ReferenceMemory::put(OneCache& cache, Address address, const State& 
   if (std::none_of(set.lines.begin(), set.lines.end(), is_it)) {
     Line fresh;
     fresh.address = line_address;
-    fresh.way = make_room(cache, set, among_ways, victim);
+    fresh.way = take_way(cache, set, among_ways, victim);
     set.lines.push_front(fresh);
   }
   touch(cache, line_address);  // is the first one now
@@ -96,13 +105,18 @@ std::size_t ReferenceMemory::put(OneCache& cache, Address address, const State& 
   return victim.parts.size();
 }
 
-int ReferenceMemory::make_room(OneCache& cache, Set& set, int among_ways, Line& victim) const {
-  for (int way = 0; way < among_ways; ++way)
-    if (std::none_of(set.lines.begin(), set.lines.end(), [&](const Line& line) { return line.way == way; })) return way;
-
+int ReferenceMemory::take_way(OneCache& cache, Set& set, int among_ways, Line& victim) const {
   const bool is_tree = cache.geometry->replacement == "tree-plru";
-  const int pointed = is_tree ? pointed_at(set, cache.geometry->ways) : 0;
-  const auto may_go = [&](const Line& line) { return is_tree ? line.way == pointed : line.way < among_ways; };
+  const int ways = among_ways > 0 ? among_ways : cache.geometry->ways;
+  auto empty = std::prev(set.empty_ways.end(), set.empty_ways.empty() ? 0 : 1);
+  if (is_tree || among_ways > 0) empty = std::min_element(set.empty_ways.begin(), set.empty_ways.end());
+  if (empty != set.empty_ways.end() && *empty < ways) {
+    const int way = *empty;
+    set.empty_ways.erase(empty);
+    return way;
+  }
+  const int pointed = is_tree ? pointed_at(set, ways) : 0;
+  const auto may_go = [&](const Line& line) { return is_tree ? line.way == pointed : line.way < ways; };
   const auto least_recent = std::find_if(set.lines.rbegin(), set.lines.rend(), may_go);
   victim = *least_recent;
   set.lines.erase(std::next(least_recent).base());
@@ -202,7 +216,7 @@ void ReferenceMemory::pass_on(OneCache& from, const Part& victim) {
     if (Part* there = find(*next, victim.address))
       there->state.modified = true;
     else
-      put(*next, victim.address, {true, victim.state.shared, false}, next->geometry->ways);
+      put(*next, victim.address, {true, victim.state.shared, false});
   }
 }
 
@@ -212,11 +226,9 @@ void ReferenceMemory::put_into_exclusive(OneCache& cache, Address address, const
     there->state.shared = state.shared;
     touch(cache, address);
   } else {
-    put(cache, address, state, cache.geometry->ways);
+    put(cache, address, state);
   }
 }
-
-int ReferenceMemory::ways_of(int level) const { return machine_.caches[static_cast<std::size_t>(level)].ways; }
 
 void ReferenceMemory::lose(OneCache& cache, Address address) {
   if (find(cache, address)->state.injected_unused) ++count(cache).injected_unused;
@@ -270,7 +282,7 @@ void ReferenceMemory::load_line(int core, Address address, const Walk& way, Stat
       count_dram(counts_.dram.writes, unit_bytes_);
       arriving.modified = false;
     }
-    put(*on_way(core, level), address, arriving, ways_of(level));
+    put(*on_way(core, level), address, arriving);
     arriving.modified = false;  // in the outermost one only
   }
 }
@@ -284,7 +296,7 @@ void ReferenceMemory::store_line(int core, Address address, const Walk& way, Sta
   arriving.shared = false;
   for (int level = end - 1; level >= nearest; --level) {
     if (is_exclusive(level)) continue;
-    put(*on_way(core, level), address, arriving, ways_of(level));
+    put(*on_way(core, level), address, arriving);
     arriving.modified = false;  // in the outermost one, and in the nearest one:
   }
   find(*on_way(core, nearest), address)->state.modified = true;
@@ -434,14 +446,13 @@ void ReferenceMemory::inject(Address unit, const Placement& placement) {
 
 void ReferenceMemory::inject_part(OneCache& cache, Address address, const Placement& placement) {
   const bool is_target = cache.level == placement.level;
-  const int ways = is_target && placement.ways > 0 ? placement.ways : cache.geometry->ways;
   std::size_t victims = 0;
   if (Part* there = find(cache, address)) {
     if (there->state.injected_unused) ++count(cache).injected_unused;
     there->state = {false, false, is_target};
     touch(cache, address);
   } else {
-    victims = put(cache, address, {false, false, is_target}, ways);
+    victims = put(cache, address, {false, false, is_target}, is_target ? placement.ways : 0);
   }
   if (!is_target) return;
   ++count(cache).injections;
@@ -474,7 +485,7 @@ void ReferenceMemory::forget(Address address, std::uint64_t bytes) {
 
 void ReferenceMemory::forget_everything() {
   for (OneCache* cache : everywhere())
-    for (Set& set : cache->sets) set.lines.clear();
+    for (Set& set : cache->sets) start_anew(set, cache->geometry->ways);
 }
 
 Memory::Copy ReferenceMemory::copy_in(int core, int level, Address address) {

@@ -30,10 +30,10 @@
 //  - Modified copies count as write-backs of their level when they are evicted or written for the sake of a device or a
 //    bypassing access, not when they are written because another core loads the line.
 //  - A device's read that invalidates removes all copies of the unit.
-//  - A line injected into n ways goes into the first n of the set: the lowest empty one of them, else the one used
-//  least
-//    recently. The lowest empty one is taken by others, too. Inclusive caches further out are filled first, as by a
-//    core, or become clean and exclusive.
+//  - Empty ways are taken before any line makes room; with lru the one emptied last (at the start and after forgetting
+//    everything: the lowest first), with tree-plru the lowest. A line injected into n ways goes into the first n of the
+//    set: the lowest empty one of them, else the one used least recently. Inclusive caches further out are filled
+//    first, as by a core, or become clean and exclusive.
 //  - An injected line is used when a core's load or store hits it where it was put, and at no other place.
 //  - A line is put into an exclusive cache that has it already: modified if one of both is, shared as the new one.
 #pragma once
@@ -77,8 +77,9 @@ class ReferenceMemory {
     std::list<Part> parts;  // the valid ones; never empty
   };
   struct Set {
-    std::list<Line> lines;   // most recently used first
-    std::vector<bool> tree;  // of tree-plru: node n has children 2n and 2n + 1; true: the victim is on the right
+    std::list<Line> lines;        // most recently used first
+    std::vector<int> empty_ways;  // the one emptied last at the end
+    std::vector<bool> tree;       // of tree-plru: node n has children 2n and 2n + 1; true: the victim is on the right
   };
   struct OneCache {
     const Cache* geometry = nullptr;
@@ -94,10 +95,11 @@ class ReferenceMemory {
   std::vector<Part*> find_all(OneCache& cache, Address first, Address bytes) const;  // in a range
   void touch(OneCache& cache, Address address) const;
   void remove(OneCache& cache, Address address) const;
-  // Puts the part that holds `address` into one of the first ways, and deals with what had to make room. Returns how
-  // many parts that was.
-  std::size_t put(OneCache& cache, Address address, const State& state, int among_ways);
-  int make_room(OneCache& cache, Set& set, int among_ways, Line& victim) const;  // the way
+  // Puts the part that holds `address` there (into one of the first ways, if so many are given) and deals with what had
+  // to make room. Returns how many parts that was.
+  std::size_t put(OneCache& cache, Address address, const State& state, int among_ways = 0);
+  int take_way(OneCache& cache, Set& set, int among_ways, Line& victim) const;
+  static void start_anew(Set& set, int ways);
   static void point_away_from(Set& set, int way, int ways);
   static int pointed_at(const Set& set, int ways);
 
@@ -106,7 +108,6 @@ class ReferenceMemory {
   bool is_exclusive(int level) const;
   bool is_inclusive(int level) const;
   bool writes_through(int level) const;
-  int ways_of(int level) const;
   std::vector<OneCache*> everywhere();
   std::vector<OneCache*> before(const OneCache& cache);        // all whose way leads through it
   std::vector<OneCache*> others_meeting(int core, int level);  // whose way comes to that of the core at this level
