@@ -85,9 +85,12 @@ class TraceMaker {
       make_sweep(step);
     } else if (choice <= 925) {
       step.what = Step::What::copy;
-      step.address = address() / 8 * 8;
-      step.from = address() / 8 * 8;
-      step.bytes = 8 * (1 + random_.below(20));
+      step.from = address();
+      step.bytes = 1 + random_.below(160);
+      if (random_.in(70)) {
+        step.address = step.address / 8 * 8;
+        step.from = step.from / 8 * 8;
+      }
     } else if (choice <= 965) {
       make_dma_write(step);
     } else if (choice <= 996) {
@@ -217,17 +220,30 @@ std::vector<Step> random_trace(Random& random, const Machine& machine, std::size
   return trace;
 }
 
-std::vector<OneAccess> accesses_of(const Step& step) {
+namespace {
+
+// Words, then single bytes.
+void add_words(std::vector<OneAccess>& accesses, Access kind, Address address, std::uint64_t bytes) {
+  std::uint64_t done = 0;
+  for (; done + 8 <= bytes; done += 8) accesses.push_back({kind, address + done, 8});
+  for (; done < bytes; ++done) accesses.push_back({kind, address + done, 1});
+}
+
+}  // namespace
+
+std::vector<OneAccess> accesses_of(const Step& step, const Machine& machine) {
   std::vector<OneAccess> result;
+  const auto line_bytes = static_cast<std::uint64_t>(machine.caches[0].line_bytes);
   if (step.what == Step::What::access) result.push_back({step.kind, step.address, static_cast<unsigned>(step.bytes)});
   if (step.what == Step::What::sweep)
     for (std::uint64_t i = 0; i < step.count; ++i)
       result.push_back(
           {step.kind, step.address + i * static_cast<Address>(step.stride_bytes), static_cast<unsigned>(step.bytes)});
   if (step.what == Step::What::copy)
-    for (std::uint64_t done = 0; done < step.bytes; done += 8) {
-      result.push_back({Access::load, step.from + done, 8});
-      result.push_back({Access::store, step.address + done, 8});
+    for (std::uint64_t done = 0; done < step.bytes; done += line_bytes) {
+      const std::uint64_t piece = std::min(line_bytes, step.bytes - done);
+      add_words(result, Access::load, step.from + done, piece);
+      add_words(result, Access::store, step.address + done, piece);
     }
   return result;
 }

@@ -49,6 +49,6 @@ struct OneAccess {
   Address address;
   unsigned bytes;
 };
-std::vector<OneAccess> accesses_of(const Step& step);
+std::vector<OneAccess> accesses_of(const Step& step, const Machine& machine);
 
 }  // namespace nearfield::sim

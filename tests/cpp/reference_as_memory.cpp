@@ -1,6 +1,7 @@
 // The reference model under the name of the simulated memory, so that the comparison in test_memory_oracle.cpp can be
 // tried without the latter: against a model with a mistake in it (tests/injected_bugs/reference_memory.toml), which it
 // must find.
+#include "memory_traces.hpp"
 #include "reference_memory.hpp"
 
 namespace nearfield::sim {
@@ -12,10 +13,13 @@ class Hierarchy : public ReferenceMemory {
 class Timing {
  public:
   Times now;
+  Machine machine;
 };
+class Translation {};
+class StreamFollower {};
 
 Memory::Memory(const Machine& machine, const std::array<double, lanes>&)
-    : hierarchy_(std::make_unique<Hierarchy>(machine)), timing_(std::make_unique<Timing>()) {}
+    : hierarchy_(std::make_unique<Hierarchy>(machine)), timing_(std::make_unique<Timing>(Timing{Times(), machine})) {}
 Memory::~Memory() = default;
 
 void Memory::access(int core, Access kind, Address address, unsigned bytes) {
@@ -27,10 +31,12 @@ void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, 
     access(core, kind, address, bytes);
 }
 void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
-  for (std::uint64_t done = 0; done < bytes; done += 8) {
-    access(core, Access::load, from + done, 8);
-    access(core, Access::store, to + done, 8);
-  }
+  Step step;
+  step.what = Step::What::copy;
+  step.address = to;
+  step.from = from;
+  step.bytes = bytes;
+  for (const OneAccess& one : accesses_of(step, timing_->machine)) access(core, one.kind, one.address, one.bytes);
 }
 Times Memory::dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times&) {
   hierarchy_->dma_write(address, bytes, placement);

@@ -73,8 +73,9 @@ void act(Memory& memory, const Step& step) {
   }
 }
 
-void act(ReferenceMemory& memory, const Step& step) {
-  for (const OneAccess& access : accesses_of(step)) memory.access(step.core, access.kind, access.address, access.bytes);
+void act(ReferenceMemory& memory, const Step& step, const Machine& machine) {
+  for (const OneAccess& access : accesses_of(step, machine))
+    memory.access(step.core, access.kind, access.address, access.bytes);
   if (step.what == Step::What::dma_write) memory.dma_write(step.address, step.bytes, step.placement);
   if (step.what == Step::What::dma_read) memory.dma_read(step.address, step.bytes);
   if (step.what == Step::What::forget) memory.forget(step.address, step.bytes);
@@ -91,7 +92,7 @@ std::vector<Address> lines_of(const std::vector<Step>& steps, const Machine& mac
     for (Address address = first / unit * unit; address < first + bytes; address += line) lines.insert(address);
   };
   for (const Step& step : steps) {
-    for (const OneAccess& access : accesses_of(step)) add(access.address, access.bytes);
+    for (const OneAccess& access : accesses_of(step, machine)) add(access.address, access.bytes);
     if (step.what >= Step::What::dma_write) add(step.address, step.bytes);
   }
   return {lines.begin(), lines.end()};
@@ -208,7 +209,7 @@ std::optional<Difference> first_difference(const Machine& machine, const std::ve
   const std::vector<Address> lines = lines_of(steps, machine);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     act(memory, steps[i]);
-    act(reference, steps[i]);
+    act(reference, steps[i], machine);
     std::string what = different_counts(memory.counts(), reference.counts());
     if (states_after_each || (i + 1) % 800 == 0 || i + 1 == steps.size())
       what += different_copies(memory, reference, machine, lines);
@@ -261,7 +262,7 @@ class Shrinking {
   void simplify(std::size_t i) {
     std::vector<Step> simpler = steps_;
     Step step = simpler[i];
-    const std::vector<OneAccess> accesses = accesses_of(step);
+    const std::vector<OneAccess> accesses = accesses_of(step, machine_);
     if (step.what == Step::What::sweep || step.what == Step::What::copy) {
       simpler.erase(simpler.begin() + static_cast<std::ptrdiff_t>(i));
       step.what = Step::What::access;
@@ -290,7 +291,7 @@ void report(std::uint64_t seed, const Machine& machine, const std::vector<Step>&
   ReferenceMemory reference(machine);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::printf("  %2zu. %s\n", i + 1, in_words(steps[i]).c_str());
-    if (i + 1 < steps.size()) act(reference, steps[i]);
+    if (i + 1 < steps.size()) act(reference, steps[i], machine);
   }
   std::printf("before the last step (by the reference):\n");
   for (const Address line : lines_of(steps, machine))
@@ -321,7 +322,7 @@ std::pair<Count, Count> accesses_and_bypass_bytes(const std::vector<Step>& steps
   const Address line = static_cast<Address>(machine.caches[0].line_bytes);
   Count lines = 0, bytes = 0;
   for (const Step& step : steps)
-    for (const OneAccess& access : accesses_of(step)) {
+    for (const OneAccess& access : accesses_of(step, machine)) {
       if (access.kind == Access::load_bypass || access.kind == Access::store_bypass)
         bytes += access.bytes;
       else
