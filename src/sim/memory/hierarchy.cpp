@@ -71,6 +71,7 @@ void Hierarchy::build(const Machine& machine) {
 std::uint8_t Hierarchy::hit_or_take(Node& node, const CacheArray::Way& way, Address address) {
   if (node.inclusion == Inclusion::exclusive) {
     ++node.counts.hits;
+    node.array.touch(way);  // other sub-blocks stay
     return node.array.remove(way, address) & (modified | shared);
   }
   hit(node, way, address);
