@@ -92,7 +92,7 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
       miss(node, address);
       if (!node.meeting || node.inclusion == Inclusion::inclusive) continue;
       const auto others = ask_others_below(node, own, address, Ask::share);
-      if (others.modified && coherence_ == Coherence::mesi) write_to_memory();
+      if (others.unwritten) write_to_memory();
       parts |= others.part;
       if (!others.any) continue;
       fill(core, 0, k, address, places, shared);
@@ -104,14 +104,14 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
       others = ask_others_below(node, own, address, Ask::share);
     auto state = hit_or_take(node, way, address);
     if (others.part) [[unlikely]]
-      state = with_others(node, way, address, state, others);
+      state = with_others(state, others);
     if (node.knows_sharers) way.sharers() |= static_cast<std::uint16_t>(1U << own.number);
     fill(core, 0, k, address, places, static_cast<std::uint8_t>(state | (parts ? shared : Flag{})));
     return {k, others.modified};
   }
   Others others;
   if (last_.size() > 1) others = ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::share);
-  if (others.modified && coherence_ == Coherence::mesi) write_to_memory();
+  if (others.unwritten) write_to_memory();
   if (others.any) {
     ++transfers_;
   } else {
@@ -123,15 +123,11 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
 }
 
 // A load found the line in a cache, and others before that cache have it, too: the state with which it goes inward.
-std::uint8_t Hierarchy::with_others(Node& node, const CacheArray::Way& way, Address address, std::uint8_t state,
-                                    const Others& others) {
-  const bool keeps = node.inclusion != Inclusion::exclusive;
+std::uint8_t Hierarchy::with_others(std::uint8_t state, const Others& others) {
   transfers_ += others.modified;
   if (coherence_ == Coherence::moesi) return static_cast<std::uint8_t>(shared | (others.modified ? 0 : state));
-  if (others.modified && keeps)
-    node.array.add_state(way, address, modified);
-  else if (others.modified || (state & modified))
-    write_to_memory();
+  if (others.unwritten) write_to_memory();
+  if (state & modified) write_to_memory();
   return shared;
 }
 
@@ -349,7 +345,7 @@ Hierarchy::Others Hierarchy::ask_others_below(Node& node, const Node& own, Addre
   for (auto* child : node.children) {
     const auto bit = static_cast<std::uint16_t>(1U << (child->number & 15));
     if (child == &own || (sharers && !(*sharers & bit))) continue;
-    ask_in(*child, address, ask, found);
+    ask_in(*child, &node, address, ask, found);
     if (sharers && ask == Ask::give_up) *sharers &= static_cast<std::uint16_t>(~bit);
   }
   return found;
@@ -358,12 +354,12 @@ Hierarchy::Others Hierarchy::ask_others_below(Node& node, const Node& own, Addre
 Hierarchy::Others Hierarchy::ask_others_at_memory(const Node& own, Address address, Ask ask) {
   Others found;
   for (auto* node : last_)
-    if (node != &own) ask_in(*node, address, ask, found);
+    if (node != &own) ask_in(*node, nullptr, address, ask, found);
   return found;
 }
 
-// A whole unit, which may be several lines of a nearer cache.
-void Hierarchy::ask_in(Node& node, Address address, Ask ask, Others& found) {
+// A whole unit, which may be several lines of a nearer cache. `met`: where the asking core's way meets that of these.
+void Hierarchy::ask_in(Node& node, Node* met, Address address, Ask ask, Others& found) {
   if (!node.used && node.level == 0) return;
   ++node.counts.snoops;
   const auto unit = address & ~(unit_ - 1);
@@ -373,21 +369,28 @@ void Hierarchy::ask_in(Node& node, Address address, Ask ask, Others& found) {
     const auto way = node.array.find(place, at);
     if (!way) continue;
     here = found.part = true;
-    found.any |= address - at < node.array.unit_bytes();
+    const bool is_it = address - at < node.array.unit_bytes();
     const auto state = node.array.state(way, at);
-    found.modified |= (state & modified) != 0;
+    found.any |= is_it;
+    found.modified |= is_it && (state & modified);
     found.shared &= (state & shared) != 0;
     if (ask == Ask::give_up) {
       if (state & injected) ++node.counts.injected_unused;
       node.array.remove(way, at);
       ++node.counts.invalidations;
-    } else {
-      const auto kept = coherence_ == Coherence::moesi ? state : state & static_cast<std::uint8_t>(~modified);
-      node.array.set_state(way, at, static_cast<std::uint8_t>(kept | shared));
+      continue;
     }
+    node.array.add_state(way, at, shared);
+    if (!(state & modified) || coherence_ == Coherence::moesi) continue;
+    node.array.drop_state(way, at, modified);
+    const auto there = met ? met->array.find(met->array.place(at), at) : CacheArray::Way{};
+    if (there)
+      met->array.add_state(there, at, modified);
+    else
+      found.unwritten = true;
   }
   if (node.inclusion == Inclusion::inclusive && !here) return;
-  for (auto* child : node.children) ask_in(*child, address, ask, found);
+  for (auto* child : node.children) ask_in(*child, met, address, ask, found);
 }
 
 // After a store at `level`: out to the first cache whose copy was not shared, beyond which nobody has one.

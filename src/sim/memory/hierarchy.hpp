@@ -80,10 +80,11 @@ class Hierarchy {
   };
   // What was found in caches of other cores.
   struct Others {
-    bool any = false;       // the line
-    bool part = false;      // some of the unit
-    bool modified = false;  // some of the unit
-    bool shared = true;     // all that was found
+    bool any = false;        // the line
+    bool part = false;       // some of the unit
+    bool modified = false;   // the line
+    bool unwritten = false;  // mesi: modified lines of the unit that the cache where the ways meet does not have
+    bool shared = true;      // all that was found
   };
   enum class Ask { share, give_up };
 
@@ -106,8 +107,7 @@ class Hierarchy {
   std::uint8_t hit_or_take(Node& node, const CacheArray::Way& way, Address address);
 
   Found load_missed(int core, Address address, const CacheArray::Place& nearest);
-  std::uint8_t with_others(Node& node, const CacheArray::Way& way, Address address, std::uint8_t state,
-                           const Others& others);
+  std::uint8_t with_others(std::uint8_t state, const Others& others);
   Found store_missed(int core, int level, Address address, const CacheArray::Place& place);
   void store_hit(int core, Node& node, const CacheArray::Way& way, Address address);
   Found store_through(int core, Address address);
@@ -126,7 +126,7 @@ class Hierarchy {
   }
   Others ask_others_below(Node& node, const Node& own, Address address, Ask ask);
   Others ask_others_at_memory(const Node& own, Address address, Ask ask);
-  void ask_in(Node& node, Address address, Ask ask, Others& found);
+  void ask_in(Node& node, Node* met, Address address, Ask ask, Others& found);
   void remove_from_others_beyond(int core, int level, Address address);
   bool remove_before(Node& node, const CacheArray::Way& way, Address address);
   bool remove_in(Node& node, Address address, std::uint64_t bytes);
