@@ -82,7 +82,7 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
   miss(on_way(core, 0), address);
   Places places;
   places[0] = nearest;
-  bool parts = false;  // others have some of the unit, though not this line
+  int parts = 0;  // others before the way's cache of this level have some of the unit, though not this line
   for (int k = 1; k < levels_; ++k) {
     auto& node = on_way(core, k);
     const auto& own = on_way(core, k - 1);
@@ -93,7 +93,7 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
       if (!node.meeting || node.inclusion == Inclusion::inclusive) continue;
       const auto others = ask_others_below(node, own, address, Ask::share);
       if (others.unwritten) write_to_memory();
-      parts |= others.part;
+      if (others.part) parts = k;
       if (!others.any) continue;
       fill(core, 0, k, address, places, shared);
       ++transfers_;
@@ -106,7 +106,7 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
     if (others.part) [[unlikely]]
       state = with_others(state, others);
     if (node.knows_sharers) way.sharers() |= static_cast<std::uint16_t>(1U << own.number);
-    fill(core, 0, k, address, places, static_cast<std::uint8_t>(state | (parts ? shared : Flag{})));
+    fill(core, 0, k, address, places, state, false, parts);
     return {k, others.modified};
   }
   Others others;
@@ -118,7 +118,7 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
     ++dram_.reads;
     ++traffic_.reads;
   }
-  fill(core, 0, levels_, address, places, parts || others.part ? shared : Flag{});
+  fill(core, 0, levels_, address, places, others.part ? shared : Flag{}, false, parts);
   return {levels_, others.any};
 }
 
@@ -251,14 +251,14 @@ void Hierarchy::repeat(int core, bool store, Address address, Count count_of) {
 // ---- lines that come in and go out
 
 // Into the caches [first, end) of a core's way, outermost first, so that inclusive ones have it before those they
-// include.
+// include. Those before `shared_before` are shared in any case.
 void Hierarchy::fill(int core, int first, int end, Address address, const Places& places, std::uint8_t state,
-                     bool stored) {
+                     bool stored, int shared_before) {
   bool to_keep = state & modified;  // modified data that the outermost one takes on
   for (int k = end - 1; k >= first; --k) {
     auto& node = on_way(core, k);
     if (node.inclusion == Inclusion::exclusive) continue;
-    auto its = static_cast<std::uint8_t>(state & shared);
+    auto its = static_cast<std::uint8_t>(k < shared_before ? shared : state & shared);
     if (!node.through && (to_keep || (stored && k == first))) its |= modified;
     to_keep = to_keep && node.through;
     put(node, places[static_cast<std::size_t>(k)], address, its,

@@ -113,7 +113,7 @@ class Hierarchy {
   Found store_through(int core, Address address);
 
   void fill(int core, int first, int end, Address address, const Places& places, std::uint8_t state,
-            bool stored = false);
+            bool stored = false, int shared_before = 0);
   void put(Node& node, const CacheArray::Place& place, Address address, std::uint8_t state, unsigned sharer);
   void insert(Node& node, Address address, std::uint8_t state, int limit = 0);
   void make_room(Node& node, const CacheArray::Way& way, bool injecting);
