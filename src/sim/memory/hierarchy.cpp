@@ -60,9 +60,12 @@ void Hierarchy::build(const Machine& machine) {
       siblings.push_back(&node);
     }
   }
-  for (auto& node : nodes_) node->meeting = node->children.size() > 1;
-  for (auto& node : nodes_)
-    node->knows_sharers = node->inclusion == Inclusion::inclusive && node->children.size() <= most_sharers;
+  for (auto& node : nodes_) {
+    node->meeting = node->children.size() > 1;
+    node->knows_absence =
+        node->inclusion == Inclusion::inclusive && node->array.unit_bytes() == nodes_.front()->array.unit_bytes();
+    node->knows_sharers = node->knows_absence && node->children.size() <= most_sharers;
+  }
 }
 
 // ---- accesses of cores
@@ -90,7 +93,7 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
     const auto way = node.array.find(place, address);
     if (!way) {
       miss(node, address);
-      if (!node.meeting || node.inclusion == Inclusion::inclusive) continue;
+      if (!node.meeting || node.knows_absence) continue;
       const auto others = ask_others_below(node, own, address, Ask::share);
       if (others.unwritten) write_to_memory();
       if (others.part) parts = k;
@@ -154,7 +157,7 @@ Found Hierarchy::store_through(int core, Address address) {
       miss(node, address);
     }
     if (way ? level > 0 && may_be_in_others(node, way, on_way(core, level - 1).number)
-            : node.meeting && node.inclusion != Inclusion::inclusive)
+            : node.meeting && !node.knows_absence)
       ask_others_below(node, on_way(core, level - 1), address, Ask::give_up);
   }
   if (level == levels_) {
@@ -208,7 +211,7 @@ Found Hierarchy::store_missed(int core, int level, Address address, const CacheA
       }
       miss(node, address);
     }
-    if (node.inclusion == Inclusion::inclusive || !node.meeting) continue;
+    if (node.knows_absence || !node.meeting) continue;
     const auto others = ask_others_below(node, *own, address, Ask::give_up);
     if (!others.any) continue;
     found = {k, true};
@@ -400,7 +403,7 @@ void Hierarchy::remove_from_others_beyond(int core, int level, Address address) 
     const auto place = node.array.place(address);
     const auto way = node.array.find(place, address);
     const auto& own = on_way(core, k - 1);
-    if (way ? may_be_in_others(node, way, own.number) : node.inclusion != Inclusion::inclusive && node.meeting)
+    if (way ? may_be_in_others(node, way, own.number) : !node.knows_absence && node.meeting)
       ask_others_below(node, own, address, Ask::give_up);
     if (!way) continue;
     const auto state = node.array.state(way, address);

@@ -70,6 +70,7 @@ class Hierarchy {
     Inclusion inclusion;
     bool through;
     bool meeting = false;  // of several caches before it
+    bool knows_absence = false;  // what it misses, none of the caches before it has; some of the unit neither
     bool knows_sharers = false;
     bool used = false;       // it ever held a line
     Node* parent = nullptr;  // nullptr: the memory
