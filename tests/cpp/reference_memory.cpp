@@ -430,9 +430,13 @@ void ReferenceMemory::inject(Address unit, const Placement& placement) {
     return &cache == on_way(placement.core, cache.level) &&
            (cache.level == placement.level || (cache.level > placement.level && is_inclusive(cache.level)));
   };
+  // Nothing of the old data is written any more, wherever room is made.
   for (OneCache* cache : everywhere())
-    for (const Part* part : find_all(*cache, unit, unit_bytes_))
-      if (!is_written(*cache)) {
+    for (Part* part : find_all(*cache, unit, unit_bytes_))
+      if (is_written(*cache)) {
+        if (part->state.injected_unused) ++count(*cache).injected_unused;
+        part->state = {};
+      } else {
         ++count(*cache).invalidations;
         lose(*cache, part->address);
       }
@@ -448,7 +452,6 @@ void ReferenceMemory::inject_part(OneCache& cache, Address address, const Placem
   const bool is_target = cache.level == placement.level;
   std::size_t victims = 0;
   if (Part* there = find(cache, address)) {
-    if (there->state.injected_unused) ++count(cache).injected_unused;
     there->state = {false, false, is_target};
     touch(cache, address);
   } else {
