@@ -271,9 +271,10 @@ void ReferenceMemory::load_line(int core, Address address, const Walk& way, Stat
   std::vector<bool> is_shared(machine_.caches.size(), arriving.shared);
   for (int meeting = 1; meeting <= way.end; ++meeting) {
     const Others others = look_at_others(core, meeting, address);
-    if (others.had_line_modified) arriving.modified = false;  // theirs is newer
     for (int level = 0; others.had_unit && level < meeting; ++level) is_shared[static_cast<std::size_t>(level)] = true;
-    share_with_others(core, meeting, address);
+    const bool is_written = share_with_others(core, meeting, address);
+    // What the hit gave is written together with what others had there, or theirs is newer.
+    if (meeting == way.end && (is_written || others.had_line_modified)) arriving.modified = false;
   }
   for (int level = way.end - 1; level >= 0; --level) {
     if (is_exclusive(level)) continue;
@@ -347,7 +348,7 @@ ReferenceMemory::Others ReferenceMemory::look_at_others(int core, int meeting, A
   return result;
 }
 
-void ReferenceMemory::share_with_others(int core, int meeting, Address address) {
+bool ReferenceMemory::share_with_others(int core, int meeting, Address address) {
   bool is_written = false;
   for (OneCache* cache : others_meeting(core, meeting))
     for (Part* part : find_all(*cache, unit_of(address), unit_bytes_)) {
@@ -362,6 +363,7 @@ void ReferenceMemory::share_with_others(int core, int meeting, Address address) 
         is_written = true;
     }
   if (is_written) count_dram(counts_.dram.writes, unit_bytes_);
+  return is_written;
 }
 
 void ReferenceMemory::remove_others(int core, Address address) {

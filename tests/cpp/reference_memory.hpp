@@ -133,7 +133,7 @@ class ReferenceMemory {
   Walk walk(int core, bool is_store, Address address);
   State take_from(OneCache& cache, Address address);
   Others look_at_others(int core, int meeting, Address address);
-  void share_with_others(int core, int meeting, Address address);
+  bool share_with_others(int core, int meeting, Address address);  // whether the unit was written to memory
   void remove_others(int core, Address address);
   void own(int core, Address address);
   int first_write_back() const;  // number of levels: none

@@ -129,8 +129,7 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
 std::uint8_t Hierarchy::with_others(std::uint8_t state, const Others& others) {
   transfers_ += others.modified;
   if (coherence_ == Coherence::moesi) return static_cast<std::uint8_t>(shared | (others.modified ? 0 : state));
-  if (others.unwritten) write_to_memory();
-  if (state & modified) write_to_memory();
+  if (others.unwritten || (state & modified)) write_to_memory();
   return shared;
 }
 
