@@ -442,12 +442,11 @@ void ReferenceMemory::inject(Address unit, const Placement& placement) {
         ++count(*cache).invalidations;
         lose(*cache, part->address);
       }
-  for (int level = levels_ - 1; level >= placement.level; --level) {
-    OneCache& cache = *on_way(placement.core, level);
-    if (!is_written(cache)) continue;
-    for (Address address = unit; address < unit + unit_bytes_; address += part_bytes(cache))
-      inject_part(cache, address, placement);
-  }
+  // Line by line, so that an inclusive cache has each before those before it do, however few lines it can hold.
+  const Address step = part_bytes(*on_way(placement.core, placement.level));
+  for (Address address = unit; address < unit + unit_bytes_; address += step)
+    for (int level = levels_ - 1; level >= placement.level; --level)
+      if (is_written(*on_way(placement.core, level))) inject_part(*on_way(placement.core, level), address, placement);
 }
 
 void ReferenceMemory::inject_part(OneCache& cache, Address address, const Placement& placement) {

@@ -542,21 +542,22 @@ void Hierarchy::dma_write_whole(Address unit, const Placement& placement) {
       ++node->counts.invalidations;
     }
   }
-  for (auto* node : keep) {
-    for (auto at = unit; at < unit + unit_; at += node->array.unit_bytes()) {
+  // Line by line: an inclusive cache may hold fewer lines than the unit has.
+  for (auto at = unit; at < unit + unit_; at += target.array.unit_bytes()) {
+    for (auto* node : keep) {
       const auto place = node->array.place(at);
       const auto way = node->array.find(place, at);
-      if (!way)
+      if (!way) {
         insert(*node, at, node == &target ? injected : 0, node == &target ? placement.ways : 0);
-      else {
+      } else {
         node->array.touch(way);
         node->array.set_state(way, at, node == &target ? injected : 0);
       }
-      if (node == &target) ++node->counts.injections;
       if (!node->knows_sharers || node == &target) continue;
       node->array.find_tag(place).sharers() |=
           static_cast<std::uint16_t>(1U << on_way(placement.core, node->level - 1).number);
     }
+    ++target.counts.injections;
   }
 }
 
