@@ -272,7 +272,12 @@ void ReferenceMemory::load_line(int core, Address address, const Walk& way, Stat
   for (int meeting = 1; meeting <= way.end; ++meeting) {
     const Others others = look_at_others(core, meeting, address);
     for (int level = 0; others.had_unit && level < meeting; ++level) is_shared[static_cast<std::size_t>(level)] = true;
-    const bool is_written = share_with_others(core, meeting, address);
+    bool is_written = share_with_others(core, meeting, address);
+    if (meeting == way.end && arriving.modified && others.had_unit_modified && !others.had_line_modified &&
+        !is_written) {
+      count_dram(counts_.dram.writes, unit_bytes_);  // of one unit there is one owner
+      is_written = true;
+    }
     // What the hit gave is written together with what others had there, or theirs is newer.
     if (meeting == way.end && (is_written || others.had_line_modified)) arriving.modified = false;
   }
@@ -339,7 +344,10 @@ ReferenceMemory::State ReferenceMemory::take_from(OneCache& cache, Address addre
 ReferenceMemory::Others ReferenceMemory::look_at_others(int core, int meeting, Address address) {
   Others result;
   for (OneCache* cache : others_meeting(core, meeting)) {
-    if (!find_all(*cache, unit_of(address), unit_bytes_).empty()) result.had_unit = true;
+    for (const Part* part : find_all(*cache, unit_of(address), unit_bytes_)) {
+      result.had_unit = true;
+      result.had_unit_modified |= part->state.modified;
+    }
     if (const Part* part = find(*cache, address)) {
       result.had_line = true;
       result.had_line_modified |= part->state.modified;

@@ -19,7 +19,8 @@
 //  - A store takes modified lines of others away without writing them; the storing core's one is modified.
 //  - What comes modified out of an exclusive cache while others have it modified, too, is older than theirs and
 //  forgotten.
-//  - mesi: what comes modified out of an exclusive cache, while others keep the line, is written to memory on the way.
+//  - mesi: what comes modified out of an exclusive cache, while others keep the line, is written to memory on the way;
+//    moesi: while others keep another line of the unit modified.
 //  - The line is what the access needs; whether others have it is asked by line, what becomes of their copies by unit,
 //  at
 //    all places on the walk where the ways meet. On the own way only the line's own copies change. A short line that is
@@ -118,7 +119,7 @@ class ReferenceMemory {
 
   // ---- accesses
   struct Others {
-    bool had_unit = false;  // some of it
+    bool had_unit = false, had_unit_modified = false;  // some of it
     bool had_line = false, had_line_modified = false;
   };
   struct Walk {

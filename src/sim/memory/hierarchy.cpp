@@ -128,7 +128,8 @@ Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place&
 // A load found the line in a cache, and others before that cache have it, too: the state with which it goes inward.
 std::uint8_t Hierarchy::with_others(std::uint8_t state, const Others& others) {
   transfers_ += others.modified;
-  if (coherence_ == Coherence::moesi) return static_cast<std::uint8_t>(shared | (others.modified ? 0 : state));
+  if (coherence_ == Coherence::moesi && (others.modified || !others.part_modified))
+    return static_cast<std::uint8_t>(shared | (others.modified ? 0 : state));
   if (others.unwritten || (state & modified)) write_to_memory();
   return shared;
 }
@@ -375,6 +376,7 @@ void Hierarchy::ask_in(Node& node, Node* met, Address address, Ask ask, Others& 
     const auto state = node.array.state(way, at);
     found.any |= is_it;
     found.modified |= is_it && (state & modified);
+    found.part_modified |= (state & modified) != 0;
     found.shared &= (state & shared) != 0;
     if (ask == Ask::give_up) {
       if (state & injected) ++node.counts.injected_unused;

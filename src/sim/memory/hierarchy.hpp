@@ -69,7 +69,7 @@ class Hierarchy {
     int level;
     Inclusion inclusion;
     bool through;
-    bool meeting = false;  // of several caches before it
+    bool meeting = false;        // of several caches before it
     bool knows_absence = false;  // what it misses, none of the caches before it has; some of the unit neither
     bool knows_sharers = false;
     bool used = false;       // it ever held a line
@@ -81,9 +81,10 @@ class Hierarchy {
   };
   // What was found in caches of other cores.
   struct Others {
-    bool any = false;        // the line
-    bool part = false;       // some of the unit
-    bool modified = false;   // the line
+    bool any = false;       // the line
+    bool part = false;      // some of the unit
+    bool modified = false;  // the line
+    bool part_modified = false;
     bool unwritten = false;  // mesi: modified lines of the unit that the cache where the ways meet does not have
     bool shared = true;      // all that was found
   };
