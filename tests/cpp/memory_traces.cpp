@@ -17,7 +17,7 @@ std::vector<int> random_sharing(Random& random, int cores, int levels) {
   for (int level = 0; level < levels; ++level) {
     if (level > 0 && random.in(60)) so_far *= random.in(70) ? 2 : 4;
     if (level == levels - 1 && random.in(40)) so_far = std::max(so_far, cores + (so_far - cores % so_far) % so_far);
-    shared_by.push_back(std::min(so_far, 8));
+    shared_by.push_back(so_far);
   }
   return shared_by;
 }
@@ -25,6 +25,7 @@ std::vector<int> random_sharing(Random& random, int cores, int levels) {
 Cache random_cache(Random& random, int level) {
   Cache cache;
   cache.ways = random.between(1, level == 0 ? 4 : 8);
+  if (random.in(6)) cache.ways = random.between(15, 35);
   if (random.in(20)) {
     cache.replacement = "tree-plru";
     cache.ways = 1 << random.between(1, 3);
@@ -198,6 +199,7 @@ Machine random_machine(Random& random) {
 
   const int levels = random.between(1, 3);
   if (random.in(70)) machine.cores = 1 << random.between(0, 3);
+  if (random.in(2)) machine.cores = random.between(17, 20);
   const std::vector<int> shared_by = random_sharing(random, machine.cores, levels);
   const int through = random.in(25) ? random.between(1, levels) : 0;
   for (int level = 0; level < levels; ++level) {
@@ -206,7 +208,7 @@ Machine random_machine(Random& random) {
     cache.write = level < through ? WritePolicy::through : WritePolicy::back;
     choose_inclusion(random, cache, machine, level == levels - 1);
     const int most_sets[] = {7, 13, 23};
-    const int sets = random.between(1, most_sets[level]);
+    const int sets = cache.ways > 8 ? random.between(1, 3) : random.between(1, most_sets[level]);
     cache.size_bytes = static_cast<std::uint64_t>(sets * cache.ways * cache.line_bytes);
     machine.caches.push_back(cache);
   }

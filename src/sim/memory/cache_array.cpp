@@ -50,7 +50,8 @@ CacheArray::CacheArray(const Cache& spec)
       line_shift_(log2_of(spec.line_bytes)),
       unit_shift_(log2_of(spec.line_bytes / spec.sub_blocks)),
       sub_blocks_(static_cast<std::uint8_t>(spec.sub_blocks)),
-      fast_lru_(spec.replacement == lru_spec.name && blocks_per_set_ == 1),
+      lru_(spec.replacement == lru_spec.name),
+      fast_lru_(lru_ && blocks_per_set_ == 1),
       ways_(spec.ways),
       replacement_(replacement_of(spec).make()) {
   if (sets_ > 1) reciprocal_ = UINT64_MAX / sets_ + 1;
@@ -75,6 +76,7 @@ CacheArray::Way CacheArray::find_in_blocks(const Place& place) const {
 }
 
 CacheArray::Way CacheArray::room_by_replacement(Block* set, int limit) {
+  if (lru_ && limit == 0) return nth(set, replacement_->victim(set, ways_));  // an empty one if there is one
   const int among = limit > 0 && limit < ways_ ? limit : ways_;
   for (int way = 0; way < among; ++way)
     if (nth(set, way).empty()) return nth(set, way);

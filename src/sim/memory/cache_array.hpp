@@ -184,6 +184,7 @@ class CacheArray {
   std::uint8_t line_shift_;
   std::uint8_t unit_shift_;
   std::uint8_t sub_blocks_;
+  bool lru_;
   bool fast_lru_;
   int ways_;
   std::unique_ptr<Replacement> replacement_;
