@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace

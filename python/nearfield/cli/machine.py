@@ -82,9 +82,9 @@ def check(
 ) -> None:
     """Check machines: keys, geometry, sources; and that the simulated machine takes the time that its file says.
 
-    On the simulated machine a chain of dependent loads through each cache and through memory must take what is described,
-    and copying must carry as much to and from memory, to 3 %. An error names the file, the key and the nearest valid
-    choice.
+    On the simulated machine a chain of dependent loads through each cache and through memory must take what is
+    described, and copying must carry as much to and from memory, to 3 %. An error names the file, the key and the
+    nearest valid choice.
 
       nearfield machine check mine.toml
     """
