@@ -29,6 +29,7 @@ class CacheArray {
     unsigned lane = 0;
     explicit operator bool() const { return block != nullptr; }
     bool empty() const { return block->tag[lane] == no_tag; }
+    std::uint8_t flags() const { return block->flags[lane]; }
     std::uint16_t& sharers() const { return block->sharers[lane]; }
   };
 
@@ -81,6 +82,13 @@ class CacheArray {
     touch(way);
   }
 
+  // The same for a line in no special state, into a cache of the plain kind.
+  NEARFIELD_INNERMOST void fill_plain(const Place& place, const Way& way) {
+    way.block->tag[way.lane] = place.tag;
+    way.block->flags[way.lane] = 0;
+    make_youngest(*way.block, way.lane);
+  }
+
   // Takes the line (the sub-block) out; what its state was.
   NEARFIELD_INNERMOST std::uint8_t remove(const Way& way, Address address) {
     const auto was = state(way, address);
@@ -127,7 +135,9 @@ class CacheArray {
   std::uint64_t line_bytes() const { return 1ULL << line_shift_; }
   std::uint64_t unit_bytes() const { return 1ULL << unit_shift_; }  // of a sub-block, or the line
   bool has_sub_blocks() const { return sub_blocks_ > 1; }
+  bool is_plain() const { return fast_lru_ && !has_sub_blocks(); }
   void clear();
+  std::size_t host_bytes() const { return sizeof(Block) * sets_ * blocks_per_set_; }
   // Tells the host that this set will be needed.
   void fetch_early(Address address) const {
     const auto* set = place(address).set;

@@ -6,7 +6,8 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::size_t most_sharers = 16;  // caches of which one before them can keep account
+constexpr std::size_t kept_by_host = 1 << 18;  // bytes of a simulated cache that are seldom far from the host's core
+constexpr std::size_t most_sharers = 16;       // caches of which one before them can keep account
 
 [[noreturn]] void refuse(std::size_t level, const std::string& why) {
   throw std::invalid_argument("cache[" + std::to_string(level) + "] " + why);
@@ -47,13 +48,13 @@ Hierarchy::Hierarchy(const Machine& machine)
 
 // From the last level inward, so that parents are there before their children.
 void Hierarchy::build(const Machine& machine) {
-  way_.resize(static_cast<std::size_t>(machine.cores * levels_));
+  ways_.resize(static_cast<std::size_t>(machine.cores));
   for (int level = levels_ - 1; level >= 0; --level) {
     const auto& cache = machine.caches[static_cast<std::size_t>(level)];
     for (int core = 0; core < machine.cores; core += cache.shared_by) {
       auto& node = *nodes_.emplace_back(std::make_unique<Node>(cache, level));
       for (int c = core; c < std::min(core + cache.shared_by, machine.cores); ++c)
-        way_[static_cast<std::size_t>(c * levels_ + level)] = &node;
+        ways_[static_cast<std::size_t>(c)][static_cast<std::size_t>(level)] = &node;
       auto& siblings = level + 1 < levels_ ? on_way(core, level + 1).children : last_;
       if (level + 1 < levels_) node.parent = &on_way(core, level + 1);
       node.number = static_cast<int>(siblings.size());
@@ -66,6 +67,14 @@ void Hierarchy::build(const Machine& machine) {
         node->inclusion == Inclusion::inclusive && node->array.unit_bytes() == nodes_.front()->array.unit_bytes();
     node->knows_sharers = node->knows_absence && node->children.size() <= most_sharers;
   }
+  fetched_early_from_ = levels_;
+  while (fetched_early_from_ > 0 && on_way(0, fetched_early_from_ - 1).array.host_bytes() > kept_by_host)
+    --fetched_early_from_;
+  plain_ = levels_ > 1 && std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
+             if (node->level == 0) return node->array.is_plain();
+             return node->level > 1 || (node->array.is_plain() && node->inclusion != Inclusion::exclusive &&
+                                        (node->knows_sharers || !node->meeting));
+           });
 }
 
 // ---- accesses of cores
@@ -629,7 +638,7 @@ Memory::Copy Hierarchy::copy_in(int core, int level, Address address) const {
 }
 
 void Hierarchy::fetch_early(int core, Address address) const {
-  for (int k = 1; k < levels_; ++k) on_way(core, k).array.fetch_early(address);
+  for (int k = fetched_early_from_; k < levels_; ++k) on_way(core, k).array.fetch_early(address);
 }
 
 }  // namespace nearfield::sim

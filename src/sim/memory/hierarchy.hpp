@@ -29,7 +29,7 @@ class Hierarchy {
     auto& nearest = on_way(core, 0);
     const auto place = nearest.array.place(address);
     const auto way = nearest.array.find(place, address);
-    if (!way) return load_missed(core, address, place);
+    if (!way) return found_in_second(core, address, place) ? Found{1, false} : load_missed(core, address, place);
     hit(nearest, way, address);
     return {};
   }
@@ -90,7 +90,10 @@ class Hierarchy {
   };
   enum class Ask { share, give_up };
 
-  Node& on_way(int core, int level) const { return *way_[static_cast<std::size_t>(core * levels_ + level)]; }
+  using Way = std::array<Node*, most_levels>;  // of one core to memory
+  Node& on_way(int core, int level) const {
+    return *ways_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
+  }
   // Of one core's access: where its line belongs at every level.
   using Places = std::array<CacheArray::Place, most_levels>;
 
@@ -106,7 +109,29 @@ class Hierarchy {
     if (watches_victims_) [[unlikely]]
       node.counts.victims_missed += node.victims.erase(address & ~(unit_ - 1));
   }
-  std::uint8_t hit_or_take(Node& node, const CacheArray::Way& way, Address address);
+  // The commonest miss, which load_missed() would come to by a longer way: the second cache has the line in no special
+  // state, no other core has it, and what must make room in the nearest cache just goes.
+  NEARFIELD_INNERMOST bool found_in_second(int core, Address address, const CacheArray::Place& place) {
+    if (!plain_) return false;
+    auto& second = on_way(core, 1);
+    const auto there = second.array.find_tag(second.array.place(address));
+    auto& nearest = on_way(core, 0);
+    const auto room = nearest.array.room(place);
+    if (!there || (there.flags() & ~modified) || room.flags() || watches_victims_) return false;
+    if (second.meeting) {
+      const auto own = static_cast<std::uint16_t>(1U << nearest.number);
+      if (there.sharers() & ~own) return false;
+      there.sharers() = own;
+    }
+    nearest.used = true;
+    ++nearest.counts.misses;
+    nearest.counts.evictions += !room.empty();
+    nearest.array.fill_plain(place, room);
+    ++second.counts.hits;
+    second.array.touch(there);
+    return true;
+  }
+  NEARFIELD_INNERMOST std::uint8_t hit_or_take(Node& node, const CacheArray::Way& way, Address address);
 
   Found load_missed(int core, Address address, const CacheArray::Place& nearest);
   std::uint8_t with_others(std::uint8_t state, const Others& others);
@@ -114,12 +139,13 @@ class Hierarchy {
   void store_hit(int core, Node& node, const CacheArray::Way& way, Address address);
   Found store_through(int core, Address address);
 
-  void fill(int core, int first, int end, Address address, const Places& places, std::uint8_t state,
-            bool stored = false, int shared_before = 0);
-  void put(Node& node, const CacheArray::Place& place, Address address, std::uint8_t state, unsigned sharer);
+  NEARFIELD_INNERMOST void fill(int core, int first, int end, Address address, const Places& places, std::uint8_t state,
+                                bool stored = false, int shared_before = 0);
+  NEARFIELD_INNERMOST void put(Node& node, const CacheArray::Place& place, Address address, std::uint8_t state,
+                               unsigned sharer);
   void insert(Node& node, Address address, std::uint8_t state, int limit = 0);
-  void make_room(Node& node, const CacheArray::Way& way, bool injecting);
-  void evict(Node& node, Address address, std::uint8_t state);
+  NEARFIELD_INNERMOST void make_room(Node& node, const CacheArray::Way& way, bool injecting);
+  NEARFIELD_INNERMOST void evict(Node& node, Address address, std::uint8_t state);
   void write_to_memory();
 
   bool may_be_in_others(const Node& node, const CacheArray::Way& way, int own) const {
@@ -141,11 +167,13 @@ class Hierarchy {
   Coherence coherence_;
   DmaRead read_of_modified_ = DmaRead::keep;
   std::vector<std::unique_ptr<Node>> nodes_;  // the last level's first
-  std::vector<Node*> way_;                    // [core][level]: that core's way to memory
+  std::vector<Way> ways_;                     // per core
   std::vector<Node*> last_;                   // the caches that meet at the memory
   DramCounts dram_;
   Count transfers_ = 0;
   Traffic traffic_;
+  int fetched_early_from_ = 0;
+  bool plain_ = false;  // the nearest two caches are lru, without sub-blocks, not exclusive, and know their sharers
   bool watches_victims_ = false;  // a device ever put a line into a cache
 };
 

@@ -57,4 +57,35 @@ class Timing {
   double bypass_ps_per_byte_;
 };
 
+NEARFIELD_INNERMOST Times Timing::ready(int core, const Found& found, Address address, const Times& start) {
+  const auto level = static_cast<std::size_t>(found.level);
+  if (found.transferred) {
+    const bool below_last = level < levels_.size();
+    const Ps transfer = below_last ? shared_transfer_ : remote_transfer_;
+    return start + std::max(transfer, below_last ? levels_[level].latency : 0);
+  }
+  if (level == levels_.size()) return dram_.serve(core, address, unit_, start);
+  const auto& its = levels_[level];
+  if (its.per_unit == 0) return start + its.latency;
+  auto& free = of(core).port_free[level];
+  const Times begun = later(start, free);
+  free = begun + its.per_unit;
+  return begun + its.latency;
+}
+
+NEARFIELD_INNERMOST void Timing::missed(int core, Access kind, const Found& found, Address address,
+                                        const Traffic& traffic) {
+  auto& me = of(core);
+  if (traffic.writes > 0) dram_.post(address, static_cast<std::uint64_t>(traffic.writes) * unit_);
+  if (kind == Access::chase) {
+    me.now = ready(core, found, address, me.now);
+    return;
+  }
+  auto& slot = me.under_way[me.oldest];
+  const Times start = later(me.now, slot);
+  slot = ready(core, found, address, start);
+  me.oldest = me.oldest + 1 == me.under_way.size() ? 0 : me.oldest + 1;
+  me.now = start + per_access_;
+}
+
 }  // namespace nearfield::sim
