@@ -68,10 +68,9 @@ void Shipping::release(Shipment& kept, Address target, const Clock& start) {
 }
 
 void Shipping::write(Shipment& shipment, Address target, const Clock& start) {
-  shipment.last = later(shipment.last, start);
-  if (target && shipment.bytes > 0)
-    shipment.last = shipment.to->nic().write(shipment.to->core(), target, shipment.bytes, shipment.message->bytes,
-                                             start, shipment.last);
+  // Without payload, too, what arrived before is written first, or headers would overtake.
+  shipment.last = shipment.to->nic().write(shipment.to->core(), target, target ? shipment.bytes : 0,
+                                           shipment.message->bytes, start, later(shipment.last, start));
   at<&Shipping::tell>(shipment.last, shipment);
 }
 

@@ -103,16 +103,18 @@ Clock Nic::place(const Incoming& incoming, const Clock& start) {
 
 Clock Nic::write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes, const Clock& first,
                  const Clock& last) {
-  for (auto& counts : counts_) counts.written_bytes += bytes;
-  const Incoming incoming{Incoming::What::payload, address, bytes, message_bytes, core, steered(address)};
-  written_ = later(place(incoming, later(first, written_)), last);
+  written_ = later(written_, first);
+  if (bytes > 0) {
+    for (auto& counts : counts_) counts.written_bytes += bytes;
+    written_ = place({Incoming::What::payload, address, bytes, message_bytes, core, steered(address)}, written_);
+  }
+  written_ = later(written_, last);
   return written_;
 }
 
 Nic::Event Nic::notify(int core, const Clock& start) {
   written_ = later(written_, start);
-  const Event event = answer(core, next_entry(core), written_);
-  return event;
+  return answer(core, next_entry(core), written_);
 }
 
 Nic::Event Nic::answer(int core, Address entry, const Clock& start) {

@@ -1,0 +1,392 @@
+// Do simulated ranks behave as ranks of an MPI, at the times that arithmetic gives?
+#include <cmath>
+#include <random>
+#include <stdexcept>
+#include <string>
+
+#include "check.hpp"
+#include "made_up_machine.hpp"
+#include "sim/cluster.hpp"
+#include "sim/protocol.hpp"
+
+namespace {
+
+using namespace nearfield::sim;
+using nearfield::Machine;
+
+constexpr double ns = 1e3;
+
+ClusterOptions options(int nodes, int ranks_per_node, bool memory_effects,
+                       std::vector<std::string> policies = {"memory"}) {
+  ClusterOptions result;
+  result.nodes = nodes;
+  result.ranks_per_node = ranks_per_node;
+  result.memory_effects = memory_effects;
+  result.policies = std::move(policies);
+  result.memory_slowdown = {1, 2.5, 5, 7.5};
+  return result;
+}
+
+// One message from rank 0 to rank 1; each waits for it.
+Program one_message(std::uint64_t bytes) {
+  return [bytes](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(bytes), bytes);
+    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
+    if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
+  };
+}
+
+bool everywhere(const Clock& clock, double expected_ns) {
+  bool same = clock.variants() > 0;
+  for (const Times& times : clock)
+    for (int lane = 0; lane < lanes; ++lane) same = same && times[lane] == std::nearbyint(expected_ns * ns);
+  if (!same) std::printf("%.3f ns, not %.3f ns\n", clock.first() / ns, expected_ns);
+  return same;
+}
+
+// Without memory effects, does every protocol take exactly what its steps add up to, whatever the distance and size?
+void protocols_are_loggp() {
+  std::mt19937 random(3);
+  for (int i = 0; i < 60; ++i) {
+    Machine machine = made_up_machine();
+    machine.network->topology = "torus";
+    machine.network->shape = {2, static_cast<int>(random() % 4 + 1)};
+    const int nodes = 2 * machine.network->shape[1];
+    const std::uint64_t bytes = random() % (1u << (random() % 12 + 1));  // one block, one piece
+    const double way = 1000, serial = static_cast<double>(bytes), event = 70;
+    const double begin = 3 + 30, header = way + event;
+    const auto finish = [&](const char* name) {
+      machine.messaging.network = name;
+      return Cluster(machine, options(nodes, 1, false, {"memory", "memory"})).run(one_message(bytes));
+    };
+    CHECK(everywhere(finish("eager-rendezvous").ranks[1].finished,
+                     bytes <= 2048 ? begin + way + serial + event + 7
+                                   : begin + header + 7 + 11 + 30 + header + 11 + 30 + way + serial + event));
+    CHECK(everywhere(finish("buffered").ranks[1].finished, begin + way + serial + event + 7));
+    CHECK(everywhere(finish("buffered").ranks[0].finished, begin));
+    CHECK(everywhere(finish("zero-copy").ranks[1].finished, begin + way + serial + event + 7));
+    CHECK(everywhere(finish("zero-copy").ranks[0].finished, begin + serial / 2 + event));  // the NIC carries 2 GB/s
+    const double registered = bytes > 0 ? 11 : 0;
+    CHECK(everywhere(finish("rendezvous").ranks[1].finished, begin + header + 7 + registered + 30 + header + registered +
+                                                                 30 + way + serial + event));
+    CHECK(everywhere(finish("synchronous").ranks[1].finished, begin + header + 7 + 30 + header + way + serial));
+  }
+}
+
+// Within a node: what is left without memory are the library's own costs.
+void node_protocols_add_up() {
+  Machine machine = made_up_machine();
+  for (const char* name : {"copy-in-copy-out", "single-copy"})
+    for (const std::uint64_t bytes : {0u, 1u, 1024u, 1025u, 100000u}) {
+      machine.messaging.node = name;
+      const auto outcome = Cluster(machine, options(1, 2, false)).run(one_message(bytes));
+      const double call = bytes > 1024 && name[0] == 's' ? 13 : 0;
+      CHECK(everywhere(outcome.ranks[1].finished, 5 + 7 + call));  // the receive is called while the message comes
+    }
+}
+
+// What all ranks send in a random run; both sides know it.
+struct Sent {
+  int from, to, tag;
+  std::uint64_t bytes;
+  bool strided;
+};
+
+std::vector<Sent> random_traffic(int ranks, int messages, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<Sent> all;
+  for (int i = 0; i < messages; ++i)
+    all.push_back({static_cast<int>(random() % static_cast<unsigned>(ranks)),
+                   static_cast<int>(random() % static_cast<unsigned>(ranks)), static_cast<int>(random() % 2),
+                   random() % 8 == 0 ? 0 : random() % (1u << (random() % 16)) / 8 * 8, random() % 4 == 0});
+  return all;
+}
+
+Buffer buffer_for(Rank& rank, const Sent& sent) {
+  if (!sent.strided) return {rank.allocate(sent.bytes), sent.bytes};
+  return {rank.allocate(sent.bytes * 3 + 8), sent.bytes / 8, 8, 24};
+}
+
+bool none_back(const Clock& before, const Clock& after) {
+  for (int v = 0; v < before.variants(); ++v)
+    for (int l = 0; l < lanes; ++l)
+      if (after[v][l] < before[v][l]) return false;
+  return true;
+}
+
+// Every rank begins all it has to do, in the order of the list, some receives late; then waits for all of it.
+Program run_traffic(const std::vector<Sent>& all) {
+  return [&all](Rank& rank) -> Task<> {
+    std::vector<Request> requests;
+    Clock before = rank.now();
+    int late = 0;
+    for (const Sent& sent : all) {
+      if (sent.to == rank.rank() && sent.from != rank.rank() && ++late % 7 == 0 && !requests.empty()) {
+        rank.compute(2000 * ns);
+        co_await rank.read(4096, 640);
+      }
+      if (sent.from == rank.rank()) requests.push_back(rank.send(sent.to, buffer_for(rank, sent), sent.tag));
+      if (sent.to == rank.rank()) requests.push_back(rank.receive(sent.from, buffer_for(rank, sent), sent.tag));
+      CHECK(none_back(before, rank.now()));
+      before = rank.now();
+    }
+    for (const Request request : requests) {
+      co_await rank.wait(request);
+      CHECK(none_back(before, rank.now()));
+      before = rank.now();
+    }
+    co_await rank.wait(requests.empty() ? Request{} : requests.front());  // a second time: returns at once
+    CHECK(before == rank.now());
+  };
+}
+
+Outcome traffic_by(const Machine& machine, const std::vector<Sent>& all, const ClusterOptions& chosen) {
+  Cluster cluster(machine, chosen);
+  return cluster.run(run_traffic(all));
+}
+
+bool same(const Counts& a, const Counts& b) {
+  bool equal = a.levels.size() == b.levels.size() && a.transfers == b.transfers && a.dram.bytes == b.dram.bytes;
+  for (std::size_t l = 0; equal && l < a.levels.size(); ++l)
+    equal = a.levels[l].hits == b.levels[l].hits && a.levels[l].misses == b.levels[l].misses &&
+            a.levels[l].injections == b.levels[l].injections;
+  return equal;
+}
+
+// By every protocol, with and without memory: does every message arrive in order (buffers have exactly its size, so a wrong
+// one would be refused), does no clock go back, do as many bytes come in as went out, and are two runs equal to the bit?
+void random_traffic_arrives() {
+  unsigned seed = 0;
+  for (const auto& way : all_ways())
+    for (const bool memory : {false, true}) {
+      Machine machine = made_up_machine();
+      (way.large->within_node ? machine.messaging.node : machine.messaging.network) = way.name;
+      const auto all = random_traffic(6, 250, ++seed);
+      const auto chosen = options(3, 2, memory, {"memory", "header-payload", "ddio"});
+      const Outcome one = traffic_by(machine, all, chosen), two = traffic_by(machine, all, chosen);
+      std::uint64_t between_nodes = 0;
+      for (const Sent& sent : all) between_nodes += sent.from / 2 != sent.to / 2 ? sent.bytes : 0;
+      CHECK(one.bytes == between_nodes);
+      CHECK(one.events == two.events && one.messages == two.messages);
+      for (std::size_t v = 0; v < one.variants.size(); ++v) {
+        const std::string network = machine.messaging.network;
+        if (network != "synchronous" && network != "buffered-synchronous") {
+          CHECK(one.variants[v].nic.read_bytes == between_nodes);
+          CHECK(one.variants[v].nic.written_bytes == between_nodes);
+        }
+        CHECK(one.variants[v].nic.empty_polls == two.variants[v].nic.empty_polls);
+        CHECK(same(one.variants[v].memory, two.variants[v].memory));
+      }
+      for (std::size_t r = 0; r < one.ranks.size(); ++r) CHECK(one.ranks[r].finished == two.ranks[r].finished);
+    }
+}
+
+// A chain of messages: each rank works on what it got and passes it on, so that no two things compete.
+Program chain(std::uint64_t bytes) {
+  return [bytes](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(bytes), bytes);
+    for (int round = 0; round < 3; ++round) {
+      const int last = rank.size() - 1, me = rank.rank();
+      if (round + me > 0) co_await rank.wait(rank.receive(me == 0 ? last : me - 1, buffer, round));
+      co_await rank.read(buffer.address, bytes);
+      co_await rank.write(buffer.address, bytes / 2);
+      const int next_round = me == last ? round + 1 : round;
+      if (next_round < 3) co_await rank.wait(rank.send(me == last ? 0 : me + 1, buffer, next_round));
+    }
+  };
+}
+
+// Does a policy that is one of several in a pass give what it gives alone, on every lane, in time and in counts?
+void variants_are_separate_runs() {
+  const std::vector<std::string> policies{"header-payload", "memory", "ddio:ways=1", "adaptive:small_bytes=512"};
+  for (const char* way : {"zero-copy", "eager-rendezvous"})
+    for (const std::uint64_t bytes : {64u, 1000u, 5000u, 150000u}) {
+      Machine machine = made_up_machine();
+      machine.messaging.network = way;
+      const Outcome together = Cluster(machine, options(4, 1, true, policies)).run(chain(bytes));
+      for (std::size_t p = 0; p < policies.size(); ++p) {
+        const Outcome alone = Cluster(machine, options(4, 1, true, {policies[p]})).run(chain(bytes));
+        for (std::size_t r = 0; r < 4; ++r)
+          CHECK(alone.ranks[r].finished[0] == together.ranks[r].finished[static_cast<int>(p)]);
+        CHECK(same(alone.variants[0].memory, together.variants[p].memory));
+      }
+    }
+}
+
+std::string failure(const Machine& machine, const ClusterOptions& chosen, const Program& program) {
+  try {
+    Cluster(machine, chosen).run(program);
+  } catch (const std::exception& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+bool names(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return true;
+  std::printf("'%s' does not say '%s'\n", text.c_str(), part.c_str());
+  return false;
+}
+
+// Is a deadlock reported, with who waits for whom, and which message it is?
+void deadlocks_are_told() {
+  Machine machine = made_up_machine();
+  machine.messaging.network = "rendezvous";
+  const std::string text = failure(machine, options(4, 1, true), [](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(64), 64);
+    if (rank.rank() == 0) co_await rank.wait(rank.receive(1, buffer, 1));
+    if (rank.rank() == 1) co_await rank.wait(rank.send(0, buffer, 2));
+    if (rank.rank() == 2) co_await rank.line_up();
+  });
+  CHECK(names(text, "rank 0 waits for 64 bytes from rank 1 with tag 1"));
+  CHECK(names(text, "rank 1 waits for rank 0 to receive 64 bytes with tag 2"));
+  CHECK(names(text, "rank 2 waits for all ranks to line up"));
+  CHECK(text.find("rank 3") == std::string::npos);
+}
+
+// Does what a program throws come out, from however deep, and what cannot be is refused by name?
+void mistakes_are_told() {
+  const Machine machine = made_up_machine();
+  CHECK(names(failure(machine, options(2, 1, true),
+                      [](Rank& rank) -> Task<> {
+                        co_await rank.line_up();
+                        if (rank.rank() == 1) throw std::runtime_error("no more");
+                        co_await rank.wait(rank.receive(1, Buffer(4096, 8), 0));
+                      }),
+              "no more"));
+  CHECK(names(failure(machine, options(2, 1, true),
+                      [](Rank& rank) -> Task<> {
+                        const Request request =
+                            rank.rank() ? rank.receive(0, Buffer(4096, 8), 3) : rank.send(1, Buffer(4096, 9), 3);
+                        co_await rank.wait(request);
+                      }),
+              "rank 1 receives 8 bytes at most from rank 0 with tag 3, but 9 were sent"));
+  CHECK(names(failure(machine, options(2, 1, true), [](Rank& rank) -> Task<> { co_await rank.wait(rank.send(2, {}, 0)); }),
+              "there are 0 to 1"));
+  CHECK(names(failure(machine, options(65, 1, true), one_message(8)), "nodes: from 1 to 64"));
+  CHECK(names(failure(machine, options(2, 5, true), one_message(8)), "ranks_per_node: from 1 to 4"));
+  CHECK(names(failure(machine, options(2, 1, true, {}), one_message(8)), "policies: from 1 to 8"));
+  Machine other = machine;
+  other.messaging.node = "copy-in";
+  CHECK(names(failure(other, options(1, 2, true), one_message(8)), "nearest is 'copy-in-copy-out'"));
+  other.messaging.node = "zero-copy";
+  CHECK(names(failure(other, options(1, 2, true), one_message(8)), "within a node"));
+  other = machine;
+  other.network.reset();
+  CHECK(names(failure(other, options(2, 1, true), one_message(8)), "no network"));
+  CHECK(failure(other, options(1, 2, true), one_message(8)).empty());
+}
+
+// Do ranks that line up go on at the time of the last one, again and again, and do marks measure from start to stop?
+void ranks_line_up() {
+  Cluster cluster(made_up_machine(), options(4, 2, false));
+  const Outcome outcome = cluster.run([](Rank& rank) -> Task<> {
+    for (int round = 0; round < 3; ++round) {
+      rank.compute((rank.rank() + round) % 8 * ns);
+      co_await rank.line_up();
+      rank.start();
+      rank.compute(rank.rank() * ns);
+      rank.stop();
+    }
+  });
+  for (std::size_t r = 0; r < 8; ++r) {
+    const auto& marks = outcome.ranks[r].marks;
+    CHECK(marks.size() == 3);
+    for (std::size_t round = 0; round < 3; ++round) {
+      CHECK(marks[round].start == outcome.ranks[0].marks[round].start);
+      CHECK(everywhere(marks[round].stop - marks[round].start, static_cast<double>(r)));
+    }
+  }
+  CHECK(everywhere(outcome.ranks[0].marks[0].start, 7));
+  CHECK(outcome.messages == 0);
+}
+
+// Is a cluster ready for another run, with caches as they are and counts from zero?
+void a_cluster_runs_twice() {
+  Cluster cluster(made_up_machine(), options(2, 1, true));
+  const Program program = [](Rank& rank) -> Task<> { co_await rank.read(4096, 1024); };
+  const Outcome cold = cluster.run(program), warm = cluster.run(program);
+  CHECK(cold.variants[0].memory.dram.reads == 16);
+  CHECK(warm.variants[0].memory.dram.reads == 0);
+  CHECK(warm.ranks[0].finished.first() > cold.ranks[0].finished.first());
+}
+
+// Which caches hold a message after it has crossed: line of the buffer, core of the rank.
+bool holds(Cluster& cluster, int node, int core, Address address) {
+  return cluster.node(node).memory(0).copy_in(core, 0, address).present;
+}
+
+// Between nodes: eager leaves the data in both cores' caches; zero copy and rendezvous leave nothing, and take away what
+// the receiver had (S0.3, S0.5).
+void who_touches_what_between_nodes() {
+  for (const char* way : {"eager-rendezvous", "rendezvous", "zero-copy"}) {
+    Machine machine = made_up_machine();
+    machine.messaging.network = way;
+    Cluster cluster(machine, options(2, 1, true));
+    Address buffers[2] = {};
+    cluster.run([&](Rank& rank) -> Task<> {
+      const Buffer buffer(rank.allocate(1024), 1024);
+      buffers[rank.rank()] = buffer.address;
+      co_await rank.prepare(buffer, rank.rank() == 1 ? BufferState::modified : BufferState::invalid);
+      co_await rank.line_up();
+      if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
+      if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
+    });
+    const bool copies = way[0] == 'e';
+    CHECK(holds(cluster, 0, 0, buffers[0] + 896) == copies);
+    CHECK(holds(cluster, 1, 0, buffers[1] + 896) == copies);
+  }
+}
+
+// Within a node: with a single copy the receiver's core has read the sender's buffer; through the ring it has not.
+void who_touches_what_within_a_node() {
+  for (const char* way : {"copy-in-copy-out", "single-copy"}) {
+    Machine machine = made_up_machine();
+    machine.messaging.node = way;
+    Cluster cluster(machine, options(1, 2, true));
+    Address sent = 0, received = 0;
+    cluster.run([&](Rank& rank) -> Task<> {
+      const Buffer buffer(rank.allocate(1536), 1536);
+      (rank.rank() == 0 ? sent : received) = buffer.address;
+      if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
+      if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
+    });
+    const bool single = way[0] == 's';
+    CHECK(holds(cluster, 0, 0, sent + 1408) == !single);
+    CHECK(holds(cluster, 0, 1, sent + 1408) == single);
+    CHECK(holds(cluster, 0, 1, received + 1408));
+  }
+}
+
+// Do the two sides of copy-in-copy-out overlap: is a long message faster than both copies one after the other?
+void the_ring_is_a_pipeline() {
+  constexpr std::uint64_t bytes = 1 << 20;
+  Machine machine = made_up_machine();
+  machine.dram.gb_per_s = 1000;  // or the memory they share would be what both wait for
+  const auto time = [&](const Program& program) {
+    const Outcome outcome = Cluster(machine, options(1, 2, true)).run(program);
+    return std::max(outcome.ranks[0].finished.first(), outcome.ranks[1].finished.first());
+  };
+  const Ps copied = time([](Rank& rank) -> Task<> {
+    const Address a = rank.allocate(bytes), b = rank.allocate(bytes);
+    if (rank.rank() == 0) co_await rank.copy(a, b, bytes);
+  });
+  std::printf("%g %g\n", time(one_message(bytes)), copied);CHECK(time(one_message(bytes)) < 1.6 * copied);
+}
+
+}  // namespace
+
+int main() {
+  protocols_are_loggp();
+  node_protocols_add_up();
+  random_traffic_arrives();
+  variants_are_separate_runs();
+  deadlocks_are_told();
+  mistakes_are_told();
+  ranks_line_up();
+  a_cluster_runs_twice();
+  who_touches_what_between_nodes();
+  who_touches_what_within_a_node();
+  the_ring_is_a_pipeline();
+  return failed_checks == 0 ? 0 : 1;
+}
