@@ -36,9 +36,9 @@ Cluster::Cluster(const Machine& machine, const ClusterOptions& options) : world_
     nodes_.push_back(std::make_unique<Node>(machine, of_node));
     if (options.nodes > 1) nics_.push_back(std::make_unique<Nic>(*nodes_.back(), machine, policies_));
     for (int core = 0; core < options.ranks_per_node; ++core)
-      world_->ranks.push_back(std::make_unique<Endpoint>(*world_, *nodes_.back(),
-                                                         nics_.empty() ? nullptr : nics_.back().get(), n,
-                                                         n * options.ranks_per_node + core, core));
+      world_->ranks.push_back(
+          std::make_unique<Endpoint>(*world_, *nodes_.back(), nics_.empty() ? nullptr : nics_.back().get(), n,
+                                     n * options.ranks_per_node + core, core, options.ranks_per_node == 1));
   }
 }
 

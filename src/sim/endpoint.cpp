@@ -7,6 +7,9 @@ namespace nearfield::sim {
 namespace {
 
 constexpr std::uint64_t lines_per_queue = 32;  // between two ranks of a node
+// How far a rank works before others get their turn. Memory serves in the order in which it is asked, so of ranks that
+// share one none may be more than a line or two ahead.
+constexpr std::uint64_t slice_alone = 4096, slice_shared = 128;
 
 std::uint64_t line_bytes(const Machine& machine) {
   int longest = 64;
@@ -16,7 +19,7 @@ std::uint64_t line_bytes(const Machine& machine) {
 
 }  // namespace
 
-Endpoint::Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank, int core)
+Endpoint::Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank, int core, bool alone)
     : world_(world),
       node_(node),
       nic_(nic),
@@ -27,7 +30,8 @@ Endpoint::Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank
       scratch_(node, core),
       send_(ps_from_ns(messaging().send_ns)),
       receive_(ps_from_ns(messaging().receive_ns)),
-      match_(ps_from_ns(messaging().match_ns)) {}
+      match_(ps_from_ns(messaging().match_ns)),
+      slice_bytes_(alone ? slice_alone : slice_shared) {}
 
 // ---- programs
 

@@ -18,8 +18,8 @@ namespace nearfield::sim {
 
 class Endpoint {
  public:
-  // `nic`: none in a run of one node.
-  Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank, int core);
+  // `nic`: none in a run of one node. `alone`: there is no other rank on the node.
+  Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank, int core, bool alone);
 
   World& world() { return world_; }
   Node& node() { return node_; }
@@ -46,8 +46,8 @@ class Endpoint {
   // Work on `bytes` in slices between which others get their turn; `slice(offset, bytes)` does it.
   template <class Slice>
   Task<> in_slices(std::uint64_t bytes, Slice slice) {
-    for (std::uint64_t offset = 0; offset < bytes && node_.has_memory(); offset += slice_bytes) {
-      slice(offset, std::min(slice_bytes, bytes - offset));
+    for (std::uint64_t offset = 0; offset < bytes && node_.has_memory(); offset += slice_bytes_) {
+      slice(offset, std::min(slice_bytes_, bytes - offset));
       co_await settle();
     }
   }
@@ -83,8 +83,6 @@ class Endpoint {
   std::string waits_for() const;
 
  private:
-  static constexpr std::uint64_t slice_bytes = 4096;
-
   struct Peer {
     List<Operation> posted;
     List<Message> unexpected;
@@ -126,6 +124,7 @@ class Endpoint {
   bool lining_up_ = false;
   std::vector<Mark> marks_;
   Ps send_, receive_, match_;
+  std::uint64_t slice_bytes_;
 };
 
 }  // namespace nearfield::sim

@@ -67,8 +67,8 @@ void protocols_are_loggp() {
     CHECK(everywhere(finish("zero-copy").ranks[1].finished, begin + way + serial + event + 7));
     CHECK(everywhere(finish("zero-copy").ranks[0].finished, begin + serial / 2 + event));  // the NIC carries 2 GB/s
     const double registered = bytes > 0 ? 11 : 0;
-    CHECK(everywhere(finish("rendezvous").ranks[1].finished, begin + header + 7 + registered + 30 + header + registered +
-                                                                 30 + way + serial + event));
+    CHECK(everywhere(finish("rendezvous").ranks[1].finished,
+                     begin + header + 7 + registered + 30 + header + registered + 30 + way + serial + event));
     CHECK(everywhere(finish("synchronous").ranks[1].finished, begin + header + 7 + 30 + header + way + serial));
   }
 }
@@ -153,8 +153,9 @@ bool same(const Counts& a, const Counts& b) {
   return equal;
 }
 
-// By every protocol, with and without memory: does every message arrive in order (buffers have exactly its size, so a wrong
-// one would be refused), does no clock go back, do as many bytes come in as went out, and are two runs equal to the bit?
+// By every protocol, with and without memory: does every message arrive in order (buffers have exactly its size, so a
+// wrong one would be refused), does no clock go back, do as many bytes come in as went out, and are two runs equal to
+// the bit?
 void random_traffic_arrives() {
   unsigned seed = 0;
   for (const auto& way : all_ways())
@@ -261,8 +262,9 @@ void mistakes_are_told() {
                         co_await rank.wait(request);
                       }),
               "rank 1 receives 8 bytes at most from rank 0 with tag 3, but 9 were sent"));
-  CHECK(names(failure(machine, options(2, 1, true), [](Rank& rank) -> Task<> { co_await rank.wait(rank.send(2, {}, 0)); }),
-              "there are 0 to 1"));
+  CHECK(names(
+      failure(machine, options(2, 1, true), [](Rank& rank) -> Task<> { co_await rank.wait(rank.send(2, {}, 0)); }),
+      "there are 0 to 1"));
   CHECK(names(failure(machine, options(65, 1, true), one_message(8)), "nodes: from 1 to 64"));
   CHECK(names(failure(machine, options(2, 5, true), one_message(8)), "ranks_per_node: from 1 to 4"));
   CHECK(names(failure(machine, options(2, 1, true, {}), one_message(8)), "policies: from 1 to 8"));
@@ -316,8 +318,8 @@ bool holds(Cluster& cluster, int node, int core, Address address) {
   return cluster.node(node).memory(0).copy_in(core, 0, address).present;
 }
 
-// Between nodes: eager leaves the data in both cores' caches; zero copy and rendezvous leave nothing, and take away what
-// the receiver had (S0.3, S0.5).
+// Between nodes: eager leaves the data in both cores' caches; zero copy and rendezvous leave nothing, and take away
+// what the receiver had (S0.3, S0.5).
 void who_touches_what_between_nodes() {
   for (const char* way : {"eager-rendezvous", "rendezvous", "zero-copy"}) {
     Machine machine = made_up_machine();
@@ -358,6 +360,25 @@ void who_touches_what_within_a_node() {
   }
 }
 
+// Do cores that share nothing but a memory with bandwidth for both work at the same time?
+void cores_work_side_by_side() {
+  Machine machine = made_up_machine();
+  machine.dram.gb_per_s = 1000;
+  const auto outcome = Cluster(machine, options(1, 4, true)).run([](Rank& rank) -> Task<> {
+    const Address a = rank.allocate(100000), b = rank.allocate(100000);
+    if (rank.rank() < 3) co_await rank.copy(a, b, 100000);
+    if (rank.rank() == 3) co_await rank.wait({});
+  });
+  const Ps alone = Cluster(machine, options(1, 4, true))
+                       .run([](Rank& rank) -> Task<> {
+                         const Address a = rank.allocate(100000), b = rank.allocate(100000);
+                         if (rank.rank() == 0) co_await rank.copy(a, b, 100000);
+                       })
+                       .ranks[0]
+                       .finished.first();
+  CHECK(outcome.ranks[2].finished.first() < 1.1 * alone);
+}
+
 // Do the two sides of copy-in-copy-out overlap: is a long message faster than both copies one after the other?
 void the_ring_is_a_pipeline() {
   constexpr std::uint64_t bytes = 1 << 20;
@@ -371,7 +392,7 @@ void the_ring_is_a_pipeline() {
     const Address a = rank.allocate(bytes), b = rank.allocate(bytes);
     if (rank.rank() == 0) co_await rank.copy(a, b, bytes);
   });
-  std::printf("%g %g\n", time(one_message(bytes)), copied);CHECK(time(one_message(bytes)) < 1.6 * copied);
+  CHECK(time(one_message(bytes)) < 1.3 * copied);
 }
 
 }  // namespace
@@ -387,6 +408,7 @@ int main() {
   a_cluster_runs_twice();
   who_touches_what_between_nodes();
   who_touches_what_within_a_node();
+  cores_work_side_by_side();
   the_ring_is_a_pipeline();
   return failed_checks == 0 ? 0 : 1;
 }

@@ -1,0 +1,216 @@
+// Which lines does each policy put where? One message to a node, worked out by hand: 128-byte lines, the buffer begins
+// 32 bytes into a line.
+#include <stdexcept>
+#include <string>
+
+#include "check.hpp"
+#include "made_up_machine.hpp"
+#include "sim/cluster.hpp"
+
+namespace {
+
+using namespace nearfield::sim;
+using nearfield::Machine;
+
+constexpr std::uint64_t line = 128;
+
+// What one message of a size left at its receiver, which does not touch the payload.
+struct Left {
+  int l2_lines = 0, l3_lines = 0;    // of the payload
+  Count l2 = 0, l3 = 0;              // lines that the NIC put there, events included
+  bool first = false, last = false;  // the first and the last line, of which it is a part only
+  bool clean = true;
+  Count dma_writes = 0, events = 0;
+};
+
+Left after_one_message(const std::string& policy, std::uint64_t bytes, int steered = -1,
+                       Machine machine = made_up_machine()) {
+  machine.messaging.network = "zero-copy";
+  ClusterOptions options;
+  options.nodes = 2;
+  options.policies = {"memory", policy};
+  Cluster cluster(machine, options);
+  Address begin = 0;
+  const Outcome outcome = cluster.run([&](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(bytes + 64) + 32, bytes);
+    if (rank.rank() == 1) begin = buffer.address;
+    if (rank.rank() == 1 && steered >= 0) rank.steer(buffer.address, bytes, steered);
+    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
+    if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
+  });
+  Left left;
+  const Memory& memory = cluster.node(1).memory(1);
+  for (Address at = begin / line * line; at < begin + bytes; at += line) {
+    const auto l2 = memory.copy_in(0, 1, at), l3 = memory.copy_in(0, 2, at);
+    left.l2_lines += l2.present;
+    left.l3_lines += l3.present;
+    left.clean = left.clean && !l2.modified && !l3.modified;
+    if (at < begin) left.first = l2.present || l3.present;
+    left.last = l2.present || l3.present;
+  }
+  const VariantOutcome& variant = outcome.variants[1];
+  left.l2 = variant.memory_of_node[1].levels[1].injections;
+  left.l3 = variant.memory_of_node[1].levels[2].injections;
+  left.dma_writes = variant.memory_of_node[1].dram.dma_writes;
+  left.events = variant.nic_of_node[1].events;
+  // Beside it, the base: nothing.
+  CHECK(outcome.variants[0].memory.levels[1].injections + outcome.variants[0].memory.levels[2].injections == 0);
+  CHECK(!cluster.node(1).memory(0).copy_in(0, 2, begin).present);
+  return left;
+}
+
+// 1000 bytes from 32 bytes into a line on: a part of 96 bytes, seven whole lines, a part of 8 bytes. And one event.
+void each_policy_by_hand() {
+  const Left memory = after_one_message("memory", 1000);
+  CHECK(memory.l2 == 0 && memory.l3 == 0 && memory.l2_lines == 0 && memory.l3_lines == 0);
+  CHECK(memory.dma_writes == 10 && memory.events == 1);
+
+  const Left header = after_one_message("header-l2", 1000);
+  CHECK(header.l2 == 1 && header.l3 == 0 && header.l2_lines == 0 && header.l3_lines == 0);
+
+  const Left payload = after_one_message("payload-l3", 1000);
+  CHECK(payload.l2 == 0 && payload.l3 == 7 && payload.l3_lines == 7 && payload.l2_lines == 0);
+  CHECK(!payload.first && !payload.last && payload.clean);
+  CHECK(payload.dma_writes == 10);  // to memory as well
+
+  const Left both = after_one_message("header-payload", 1000);
+  CHECK(both.l2 == 1 && both.l3 == 7 && both.l3_lines == 7);
+
+  const Left ddio = after_one_message("ddio", 1000);
+  CHECK(ddio.l2 == 0 && ddio.l3 == 8 && ddio.l3_lines == 7);
+
+  CHECK(after_one_message("tph", 1000).l3_lines == 0);
+  const Left steered = after_one_message("tph", 1000, 2);
+  CHECK(steered.l2 == 1 && steered.l3_lines == 7);
+  CHECK(after_one_message("tph:header=0", 1000, 1).l2 == 7);
+  CHECK(after_one_message("tph:header=3", 1000, 0).l3 == 1);
+}
+
+// Less than a line goes to memory; so does a message of more than half the L3, whole.
+void sizes_that_are_not_injected() {
+  CHECK(after_one_message("payload-l3", 95).l3 == 0);
+  CHECK(after_one_message("payload-l3", 0).l3 == 0);
+  const std::uint64_t half = made_up_machine().caches[2].size_bytes / 2;
+  CHECK(after_one_message("payload-l3", half).l3 == half / line - 1);
+  CHECK(after_one_message("payload-l3", half + 1).l3 == 0);
+  CHECK(after_one_message("header-payload", half + 1).l3 == 0);
+  CHECK(after_one_message("header-payload", half + 1).l2 == 1);
+}
+
+// DDIO keeps to its ways: of an L3 of 256 sets, no more than that many lines times the ways stay of a long message.
+void ddio_keeps_to_its_ways() {
+  const auto kept = [](const char* policy) { return after_one_message(policy, 200000).l3_lines; };
+  CHECK(kept("ddio:ways=1") <= 256);
+  CHECK(kept("ddio:ways=1") > 200);
+  CHECK(kept("ddio") <= 512);
+  CHECK(kept("ddio") > 400);
+  CHECK(kept("ddio:ways=8") > 1500);
+}
+
+// The adaptive policy puts small messages near, middle ones into the last level, long ones nowhere.
+void adaptive_goes_by_size() {
+  const Left small = after_one_message("adaptive", 1000);
+  CHECK(small.l2 == 8 && small.l3 == 0);
+  const Left middle = after_one_message("adaptive", 5000);
+  CHECK(middle.l2 == 1 && middle.l3 == 38);
+  const Left large = after_one_message("adaptive", 140000);
+  CHECK(large.l2 == 1 && large.l3 == 0);
+  CHECK(after_one_message("adaptive:small_bytes=100", 1000).l3 == 7);
+}
+
+// When what it injects is lost before it is used, it stops for some windows; when it is used, it does not.
+void adaptive_stops_leaking() {
+  const auto injected = [](const char* policy, bool use) {
+    Machine machine = made_up_machine();
+    machine.messaging.network = "zero-copy";
+    ClusterOptions options;
+    options.nodes = 2;
+    options.policies = {policy};
+    const Outcome outcome = Cluster(machine, options).run([use](Rank& rank) -> Task<> {
+      constexpr std::uint64_t bytes = 100000;
+      for (int i = 0; i < 20; ++i) {
+        const Buffer buffer(rank.allocate(bytes), bytes);
+        if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
+        if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
+        if (rank.rank() == 1 && use) co_await rank.read(buffer.address, bytes);
+      }
+    });
+    return outcome.variants[0].memory.levels[2].injections;
+  };
+  const Count all = 20 * (100000 / line);
+  CHECK(injected("adaptive:small_bytes=0", true) == all);
+  CHECK(injected("adaptive:small_bytes=0", false) < all / 2);
+  CHECK(injected("adaptive:small_bytes=0,leak_percent=100", false) == all);
+}
+
+std::string refusal(const std::string& policy, std::size_t levels) {
+  Machine machine = made_up_machine();
+  machine.caches.resize(levels);
+  try {
+    const PolicyChoice choice(policy, machine);
+    static_cast<void>(choice.make(machine));
+  } catch (const std::invalid_argument& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+bool names(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return true;
+  std::printf("'%s' does not say '%s'\n", text.c_str(), part.c_str());
+  return false;
+}
+
+// Is a policy refused where its cache is not, with those that would work? And what is none?
+void what_cannot_be_is_refused() {
+  CHECK(names(refusal("payload-l3", 2),
+              "cache level 3, machine 'made-up' has 2; these would work: memory, header-l2, ddio"));
+  CHECK(names(refusal("header-l2", 1), "memory, ddio, tph, adaptive"));
+  CHECK(names(refusal("ddio", 0), "these would work: memory"));
+  CHECK(names(refusal("payload", 3), "nearest is 'payload-l3'"));
+  CHECK(names(refusal("ddio:way=2", 3), "nearest is 'ways'"));
+  CHECK(names(refusal("ddio:ways=0", 3), "from 1 to"));
+  for (const char* text : {"ddio:ways", "ddio:ways=", "ddio:ways=2x", "ddio:ways=99999999999999999999", "ddio:ways=-1"})
+    CHECK(names(refusal(text, 3), "ways is a whole number"));
+  CHECK(names(refusal("ddio:", 3), "no parameter ''"));
+  CHECK(names(refusal("memory:ways=2", 3), "no parameter 'ways'"));
+  CHECK(names(refusal("adaptive:window=5,", 3), "no parameter ''"));
+  CHECK(names(refusal("", 3), "there is no policy ''"));
+  for (const auto* spec : all_policies()) CHECK(refusal(spec->name, 3).empty());
+}
+
+// Do empty polls go on faster where events are in a cache than where they are in memory, the more so the slower that
+// is?
+void polling_follows_memory() {
+  Machine machine = made_up_machine();
+  machine.messaging.network = "zero-copy";
+  ClusterOptions options;
+  options.nodes = 2;
+  options.policies = {"memory", "header-l2"};
+  options.memory_slowdown = {1, 2.5, 5, 7.5};
+  const Outcome outcome = Cluster(machine, options).run([](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(8), 8);
+    for (int i = 0; i < 100; ++i) {
+      if (rank.rank() == i % 2) co_await rank.wait(rank.send(1 - i % 2, buffer, 0));
+      if (rank.rank() != i % 2) co_await rank.wait(rank.receive(i % 2, buffer, 0));
+    }
+  });
+  const auto &memory = outcome.variants[0].nic.empty_polls, &header = outcome.variants[1].nic.empty_polls;
+  CHECK(memory[0] < header[0]);
+  CHECK(memory[3] < memory[0] / 2);
+  CHECK(header[3] > header[0] / 10 * 9);
+  CHECK(outcome.variants[0].nic.events == outcome.variants[1].nic.events);
+}
+
+}  // namespace
+
+int main() {
+  each_policy_by_hand();
+  sizes_that_are_not_injected();
+  ddio_keeps_to_its_ways();
+  adaptive_goes_by_size();
+  adaptive_stops_leaking();
+  what_cannot_be_is_refused();
+  polling_follows_memory();
+  return failed_checks == 0 ? 0 : 1;
+}
