@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 
 #include "sim/times.hpp"
 
@@ -15,9 +16,18 @@ inline constexpr int most_variants = 8;
 // An instant or a duration on the clocks of all variants. Clocks that are put together have equally many variants.
 class Clock {
  public:
-  Clock() = default;
+  Clock() {}
   explicit Clock(int variants, Ps everywhere = 0) : variants_(variants) {
-    for (auto& times : *this) times = Times(everywhere);
+    std::uninitialized_fill_n(at_.data(), variants, Times(everywhere));
+  }
+  // Clocks are copied for every event, most with one variant or four: no more than is used.
+  Clock(const Clock& other) : variants_(other.variants_) {
+    std::uninitialized_copy_n(other.at_.data(), variants_, at_.data());
+  }
+  Clock& operator=(const Clock& other) {
+    variants_ = other.variants_;
+    if (this != &other) std::uninitialized_copy_n(other.at_.data(), variants_, at_.data());
+    return *this;
   }
 
   int variants() const { return variants_; }
@@ -64,7 +74,9 @@ class Clock {
   }
 
  private:
-  std::array<Times, most_variants> at_;
+  union {
+    std::array<Times, most_variants> at_;
+  };
   int variants_ = 0;
 };
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from installed import ROOT, cmake
 
-# Abandoned runs must not leak, so with sanitizers; enough optimisation for a minute of compiling and seconds of running.
+# Abandoned runs must not leak, so with sanitizers; optimised enough to run for seconds only.
 FLAGS = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 
 
@@ -21,6 +21,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "tests" / "cpp"
 
 
+@pytest.mark.timeout(900)  # compiling on a busy machine
 @pytest.mark.parametrize("name", ["network", "ranks", "policies"])
 def test_each_part(build: Path, name: str):
     """Routes and LogGP; matching, protocols, deadlocks, determinism; which lines each policy puts where."""
