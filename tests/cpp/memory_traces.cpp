@@ -126,7 +126,7 @@ class TraceMaker {
   }
 
   void make_sweep(Step& step) {
-    step.what = Step::What::sweep;
+    step.what = random_.in(70) ? Step::What::sweep : Step::What::replay;
     step.kind = random_.in(50) ? Access::load : random_.in(80) ? Access::store : Access::chase;
     step.count = 1 + random_.below(24);
     const int strides[] = {4, 8, 8, 16, 64, 200};
@@ -237,7 +237,7 @@ std::vector<OneAccess> accesses_of(const Step& step, const Machine& machine) {
   std::vector<OneAccess> result;
   const auto line_bytes = static_cast<std::uint64_t>(machine.caches[0].line_bytes);
   if (step.what == Step::What::access) result.push_back({step.kind, step.address, static_cast<unsigned>(step.bytes)});
-  if (step.what == Step::What::sweep)
+  if (step.what == Step::What::sweep || step.what == Step::What::replay)
     for (std::uint64_t i = 0; i < step.count; ++i)
       result.push_back(
           {step.kind, step.address + i * static_cast<Address>(step.stride_bytes), static_cast<unsigned>(step.bytes)});
@@ -281,7 +281,9 @@ std::string in_words(const Step& step) {
       out << "core " << step.core << " " << name_of(step.kind), at();
       break;
     case Step::What::sweep:
-      out << "core " << step.core << " sweep " << name_of(step.kind), at();
+    case Step::What::replay:
+      out << "core " << step.core << (step.what == Step::What::sweep ? " sweep " : " replay ") << name_of(step.kind),
+          at();
       out << ", " << step.count << " times, stride " << step.stride_bytes;
       break;
     case Step::What::copy:

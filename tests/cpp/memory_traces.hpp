@@ -12,13 +12,13 @@
 namespace nearfield::sim {
 
 struct Step {
-  enum class What { access, sweep, copy, dma_write, dma_read, forget, forget_everything };
+  enum class What { access, sweep, replay, copy, dma_write, dma_read, forget, forget_everything };
   What what = What::access;
   int core = 0;
   Access kind = Access::load;
   Address address = 0;
-  std::uint64_t bytes = 0;  // of a sweep: of each of its accesses
-  std::uint64_t count = 1;  // of a sweep
+  std::uint64_t bytes = 0;  // of a sweep or replayed trace: of each of its accesses
+  std::uint64_t count = 1;  // of these
   std::int64_t stride_bytes = 0;
   Address from = 0;  // of a copy
   Placement placement;

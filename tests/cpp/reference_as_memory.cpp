@@ -38,6 +38,9 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
   step.bytes = bytes;
   for (const OneAccess& one : accesses_of(step, timing_->machine)) access(core, one.kind, one.address, one.bytes);
 }
+void Memory::replay(int core, std::span<const Reference> trace) {
+  for (const Reference& one : trace) access(core, one.kind, one.address, one.bytes);
+}
 Times Memory::dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times&) {
   hierarchy_->dma_write(address, bytes, placement);
   return {};

@@ -3,7 +3,7 @@
 // be equal, now and then the state of every copy, and the laws must hold. A difference is shrunk to few steps that a
 // person can follow.
 //
-// test_memory_oracle [machines [first seed]]
+// test_memory_oracle [machines [first seed [unshrunk]]]
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -46,7 +46,14 @@ const std::pair<const char*, Count DramCounts::*> dram_fields[] = {
 
 // ---- the same step on both
 
-void act(Memory& memory, const Step& step) {
+void replay(Memory& memory, const Step& step, const Machine& machine) {
+  std::vector<Memory::Reference> trace;
+  for (const OneAccess& access : accesses_of(step, machine))
+    trace.push_back({access.address, access.bytes, access.kind});
+  memory.replay(step.core, trace);
+}
+
+void act(Memory& memory, const Step& step, const Machine& machine) {
   switch (step.what) {
     case Step::What::access:
       memory.access(step.core, step.kind, step.address, static_cast<unsigned>(step.bytes));
@@ -54,6 +61,9 @@ void act(Memory& memory, const Step& step) {
     case Step::What::sweep:
       memory.sweep(step.core, step.kind, step.address, step.count, step.stride_bytes,
                    static_cast<unsigned>(step.bytes));
+      break;
+    case Step::What::replay:
+      replay(memory, step, machine);
       break;
     case Step::What::copy:
       memory.copy(step.core, step.address, step.from, step.bytes);
@@ -208,7 +218,7 @@ std::optional<Difference> first_difference(const Machine& machine, const std::ve
   ReferenceMemory reference(machine);
   const std::vector<Address> lines = lines_of(steps, machine);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    act(memory, steps[i]);
+    act(memory, steps[i], machine);
     act(reference, steps[i], machine);
     std::string what = different_counts(memory.counts(), reference.counts());
     if (states_after_each || (i + 1) % 800 == 0 || i + 1 == steps.size())
@@ -258,12 +268,12 @@ class Shrinking {
     return has_shrunk;
   }
 
-  // Single accesses for a sweep or copy, and to one byte.
+  // Single accesses for a sweep, a replayed trace or a copy, and to one byte.
   void simplify(std::size_t i) {
     std::vector<Step> simpler = steps_;
     Step step = simpler[i];
     const std::vector<OneAccess> accesses = accesses_of(step, machine_);
-    if (step.what == Step::What::sweep || step.what == Step::What::copy) {
+    if (step.what > Step::What::access && step.what <= Step::What::copy) {
       simpler.erase(simpler.begin() + static_cast<std::ptrdiff_t>(i));
       step.what = Step::What::access;
       for (auto access = accesses.rbegin(); access != accesses.rend(); ++access) {
@@ -331,19 +341,22 @@ std::pair<Count, Count> accesses_and_bypass_bytes(const std::vector<Step>& steps
   return {lines, bytes};
 }
 
-bool is_as_reference(std::uint64_t seed, Totals& totals) {
+bool is_as_reference(std::uint64_t seed, bool shrinks, Totals& totals) {
   Random random(seed);
   const Machine machine = random_machine(random);
   const std::vector<Step> steps = random_trace(random, machine, steps_per_machine);
-  if (first_difference(machine, steps, false)) {
-    report(seed, machine, steps);
+  if (const auto difference = first_difference(machine, steps, false)) {
+    if (shrinks)
+      report(seed, machine, steps);
+    else
+      std::printf("not as the reference model\n%s", difference->what.c_str());
     return false;
   }
   const int failed_before = failed_checks;
   Memory memory(machine);
   const std::vector<Address> lines = lines_of(steps, machine);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    act(memory, steps[i]);
+    act(memory, steps[i], machine);
     if ((i + 1) % 800 == 0) laws_of_copies(machine, memory, lines);
   }
   const auto [accesses, bypass_bytes] = accesses_and_bypass_bytes(steps, machine);
@@ -375,7 +388,7 @@ int main(int argc, char** argv) {
   Totals totals;
   bool is_as_expected = true;
   for (int i = 0; i < machines && is_as_expected; ++i)
-    is_as_expected = is_as_reference(first_seed + static_cast<std::uint64_t>(i), totals);
+    is_as_expected = is_as_reference(first_seed + static_cast<std::uint64_t>(i), argc <= 3, totals);
   std::printf("%d machines, %llu accesses\n", machines, static_cast<unsigned long long>(totals.accesses));
   if (is_as_expected && machines >= 200) {
     everything_occurred(totals);

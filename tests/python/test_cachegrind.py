@@ -24,14 +24,14 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
     """A folder with the program, its trace, and what replays it."""
     folder = tmp_path_factory.mktemp("cachegrind")
     source = ROOT / "tests" / "programs" / "walks.c"
     subprocess.run(["gcc", *COMPILE, "-o", folder / "walks", source], check=True)
     trace = [VALGRIND, "--tool=lackey", "--trace-mem=yes", f"--log-file={folder / 'trace'}", folder / "walks"]
     subprocess.run(trace, check=True, timeout=120)
-    (folder / "replay").symlink_to(build("replay", folder / "build"))
+    (folder / "replay").symlink_to(build("replay", programs / "simulator"))
     return folder
 
 

@@ -15,9 +15,9 @@ COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", 
 HEADERS = ["<algorithm>", "<iterator>", "<list>", "<memory>", "<string>", "<vector>", '"sim/memory/memory.hpp"']
 
 
-def test_memory_is_as_the_reference_model(tmp_path):
+def test_memory_is_as_the_reference_model(programs):
     """Are counts and states those of the slow model, on random traces over random machines, and do the laws hold?"""
-    program = build("test_memory_oracle", tmp_path)
+    program = build("test_memory_oracle", programs / "simulator")
     result = subprocess.run([program], capture_output=True, text=True, timeout=150, check=False)
     assert result.returncode == 0, result.stdout
 
@@ -42,7 +42,7 @@ def compare(comparison: Path, name: str, model: str, machines: int) -> subproces
     objects = ["test_memory_oracle.o", "memory_traces.o", "reference_memory.o"]
     command = [*COMPILE, "-O0", "-include", "ahead.hpp", "-o", name, source, *objects]
     subprocess.run(command, check=True, cwd=comparison)
-    command = [comparison / name, str(machines)]
+    command = [comparison / name, str(machines), "1", "unshrunk"]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
