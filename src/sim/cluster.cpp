@@ -29,11 +29,13 @@ Cluster::Cluster(const Machine& machine, const ClusterOptions& options) : world_
   for (const auto& policy : options.policies) policies_.emplace_back(policy, machine);
   world_->variants = static_cast<int>(policies_.size());
   world_->count_marks = options.count_marks;
+  world_->count_sides = options.count_sides;
   make_protocols();
   if (options.nodes > 1) world_->network = std::make_unique<Network>(machine, options.nodes, world_->variants);
   const Node::Options of_node{world_->variants, options.memory_slowdown, options.memory_effects};
   for (int n = 0; n < options.nodes; ++n) {
     nodes_.push_back(std::make_unique<Node>(machine, of_node));
+    if (options.count_sides && options.memory_effects) nodes_.back()->tell_cores_apart();
     if (options.nodes > 1) nics_.push_back(std::make_unique<Nic>(*nodes_.back(), machine, policies_));
     for (int core = 0; core < options.ranks_per_node; ++core)
       world_->ranks.push_back(

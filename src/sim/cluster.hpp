@@ -27,6 +27,7 @@ struct ClusterOptions {
   std::array<double, lanes> memory_slowdown{1, 1, 1, 1};
   bool memory_effects = true;  // false: loads, stores and DMA take no time, caches are not simulated
   bool count_marks = false;    // marks carry the counts of their node
+  bool count_sides = false;    // marks carry what their rank's core saw, of the first policy
 };
 
 struct RankOutcome {

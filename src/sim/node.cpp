@@ -72,15 +72,18 @@ void Node::drain(int core) {
 }
 
 void Node::access(int core, Access kind, Address address, unsigned bytes) {
+  acting(core);
   for (auto& memory : memories_) memory->access(core, kind, address, bytes);
 }
 
 void Node::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
                  unsigned bytes) {
+  acting(core);
   for (auto& memory : memories_) memory->sweep(core, kind, address, count, stride_bytes, bytes);
 }
 
 void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
+  acting(core);
   const std::uint64_t words = bytes / word, rest = bytes % word;
   for (auto& memory : memories_) {
     if (words > 0) memory->sweep(core, kind, address, words, word, word);
@@ -90,6 +93,7 @@ void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
 
 void Node::copy(int core, Address to, Address from, std::uint64_t bytes) {
   if (bytes == 0) return;
+  acting(core);
   for (auto& memory : memories_) memory->copy(core, to, from, bytes);
 }
 
@@ -125,10 +129,12 @@ void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offs
 
 Times Node::dma_write(int variant, Address address, std::uint64_t bytes, const Placement& placement,
                       const Times& start) {
+  acting(nobody);
   return has_memory() && bytes > 0 ? memory(variant).dma_write(address, bytes, placement, start) : start;
 }
 
 Times Node::dma_read(int variant, Address address, std::uint64_t bytes, const Times& start) {
+  acting(nobody);
   return has_memory() && bytes > 0 ? memory(variant).dma_read(address, bytes, start) : start;
 }
 
@@ -142,6 +148,29 @@ void Node::forget_everything() {
 
 void Node::reset_counts() {
   for (auto& memory : memories_) memory->reset_counts();
+  own_.clear();
+  at_change_ = {};
+}
+
+void Node::change_who_acts(int core) {
+  const Seen now(counts(0));
+  if (acting_ != nobody) {
+    const auto number = static_cast<std::size_t>(acting_);
+    if (own_.size() <= number) own_.resize(number + 1);
+    own_[number] += now - at_change_;
+  }
+  at_change_ = now;
+  acting_ = core;
+}
+
+Seen Node::seen_by(int core) {
+  acting(nobody);
+  const auto number = static_cast<std::size_t>(core);
+  Seen mine = number < own_.size() ? own_[number] : Seen{};
+  const Seen others = Seen(counts(0)) - mine;
+  mine.snoops = others.snoops;
+  mine.invalidations = others.invalidations;
+  return mine;
 }
 
 }  // namespace nearfield::sim

@@ -9,6 +9,7 @@
 #include "sim/buffer.hpp"
 #include "sim/clock.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/seen.hpp"
 
 namespace nearfield::sim {
 
@@ -58,8 +59,19 @@ class Node {
   void forget_everything();
   Counts counts(int variant) const { return has_memory() ? memory(variant).counts() : Counts{}; }
   void reset_counts();
+  // From now on counts of variant 0 are told apart by who acts.
+  void tell_cores_apart() { cores_apart_ = true; }
+  // Since the last reset. A device's doing is nobody's own.
+  Seen seen_by(int core);
 
  private:
+  // Before anything that `core` does (nobody: a device): what was counted since the last change is the other one's.
+  void acting(int core) {
+    if (cores_apart_ && core != acting_) [[unlikely]]
+      change_who_acts(core);
+  }
+  void change_who_acts(int core);
+
   Clock& clock(int core) { return clocks_[static_cast<std::size_t>(core)]; }
   const Clock& clock(int core) const { return clocks_[static_cast<std::size_t>(core)]; }
 
@@ -69,6 +81,11 @@ class Node {
   std::vector<Address> next_;  // per memory
   std::vector<std::unique_ptr<Memory>> memories_;
   std::vector<Clock> clocks_;  // without memory effects
+  static constexpr int nobody = -1;
+  bool cores_apart_ = false;
+  int acting_ = nobody;
+  Seen at_change_;
+  std::vector<Seen> own_;  // by core
 };
 
 // Where a buffer's data lies from `offset` on, and how far it goes on in one piece.

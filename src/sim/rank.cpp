@@ -102,6 +102,7 @@ void Rank::start() {
   endpoint_.node().drain(endpoint_.core());
   Mark mark;
   if (endpoint_.world().count_marks) mark.before = counts_of(endpoint_.node());
+  if (endpoint_.world().count_sides) mark.seen = endpoint_.node().seen_by(endpoint_.core());
   mark.start = now();
   endpoint_.marks().push_back(std::move(mark));
 }
@@ -111,6 +112,7 @@ void Rank::stop() {
   Mark& mark = endpoint_.marks().back();
   mark.stop = now();
   if (endpoint_.world().count_marks) mark.after = counts_of(endpoint_.node());
+  if (endpoint_.world().count_sides) mark.seen = endpoint_.node().seen_by(endpoint_.core()) - mark.seen;
 }
 
 }  // namespace nearfield::sim

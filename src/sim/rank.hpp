@@ -19,6 +19,7 @@
 #include "sim/buffer.hpp"
 #include "sim/clock.hpp"
 #include "sim/engine/task.hpp"
+#include "sim/seen.hpp"
 
 namespace nearfield::sim {
 
@@ -35,6 +36,7 @@ struct Request {
 struct Mark {
   Clock start, stop;
   std::vector<Counts> before, after;
+  Seen seen;  // by the rank's core, if the run was told to count sides
 };
 
 // How the lines of a buffer lie in the caches of the rank's core.

@@ -27,6 +27,7 @@ struct World {
   Machine machine;
   int variants = 1;
   bool count_marks = false;
+  bool count_sides = false;
   Engine engine;
   std::unique_ptr<Network> network;  // none with one node
   std::vector<std::unique_ptr<Endpoint>> ranks;

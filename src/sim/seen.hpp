@@ -1,0 +1,58 @@
+// What one core of a node sees of its memory, in the few numbers that hardware counters have, too. Counted by who acts:
+// misses are those of the core's own loads and stores; snoops and invalidations are what others, cores and devices,
+// caused while it ran. Told apart only if asked for (Node::tell_cores_apart), as it costs time whenever another core
+// goes on.
+#pragma once
+
+#include <array>
+
+#include "sim/memory/counts.hpp"
+
+namespace nearfield::sim {
+
+inline constexpr std::size_t most_cache_levels = 8;
+
+struct Seen {
+  std::array<Count, most_cache_levels> hits{}, misses{};  // by level, nearest first
+  Count snoops = 0;                                       // of all levels together
+  Count invalidations = 0;
+  Count tlb_misses = 0;  // of the last TLB: walks of page tables
+  Count page_faults = 0;
+
+  Seen() = default;
+  explicit Seen(const Counts& counts) {
+    for (std::size_t level = 0; level < counts.levels.size(); ++level) {
+      hits[level] = counts.levels[level].hits;
+      misses[level] = counts.levels[level].misses;
+      snoops += counts.levels[level].snoops;
+      invalidations += counts.levels[level].invalidations;
+    }
+    if (!counts.tlbs.empty()) tlb_misses = counts.tlbs.back().misses;
+    page_faults = counts.page_faults;
+  }
+
+  Seen& operator+=(const Seen& other) {
+    each(other, [](Count& mine, Count its) { mine += its; });
+    return *this;
+  }
+  Seen& operator-=(const Seen& other) {
+    each(other, [](Count& mine, Count its) { mine -= its; });
+    return *this;
+  }
+  friend Seen operator-(Seen a, const Seen& b) { return a -= b; }
+
+ private:
+  template <class Function>
+  void each(const Seen& other, Function&& function) {
+    for (std::size_t level = 0; level < most_cache_levels; ++level) {
+      function(hits[level], other.hits[level]);
+      function(misses[level], other.misses[level]);
+    }
+    function(snoops, other.snoops);
+    function(invalidations, other.invalidations);
+    function(tlb_misses, other.tlb_misses);
+    function(page_faults, other.page_faults);
+  }
+};
+
+}  // namespace nearfield::sim
