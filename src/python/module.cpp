@@ -8,6 +8,7 @@ void bind_statistics(nb::module_& module);
 void bind_plans(nb::module_& module);
 void bind_machine(nb::module_& module);
 void bind_simulated_memory(nb::module_& module);
+void bind_simulated_scenarios(nb::module_& module);
 
 NB_MODULE(_native, module) {
   bind_topology(module);
@@ -15,4 +16,5 @@ NB_MODULE(_native, module) {
   bind_plans(module);
   bind_machine(module);
   bind_simulated_memory(module);
+  bind_simulated_scenarios(module);
 }

@@ -1,0 +1,47 @@
+#include "sim/scenario.hpp"
+
+#include <stdexcept>
+
+#include "base/text.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+template <class T>
+T parameter(const Parameters& parameters, const std::string& name) {
+  for (const auto& [its_name, value] : parameters)
+    if (const T* found = its_name == name ? std::get_if<T>(&value) : nullptr) return *found;
+  throw std::invalid_argument("the parameter '" + name + "' is missing, or of another kind");
+}
+
+}  // namespace
+
+const std::vector<const ScenarioSpec*>& all_scenarios() {
+  static const std::vector<const ScenarioSpec*> all{&pingpong_scenario, &pollution_scenario, &stride_scenario,
+                                                    &pages_scenario};
+  return all;
+}
+
+const ScenarioSpec& find_scenario(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto* spec : all_scenarios()) {
+    if (spec->name == name) return *spec;
+    names.push_back(spec->name);
+  }
+  throw std::invalid_argument("there is no simulated scenario '" + name + "'; the nearest is '" +
+                              nearest_name(name, names) + "'");
+}
+
+std::int64_t llc_bytes(const Machine& machine) {
+  return machine.caches.empty() ? 0 : static_cast<std::int64_t>(machine.caches.back().size_bytes);
+}
+
+std::int64_t number(const Parameters& parameters, const std::string& name) {
+  return parameter<std::int64_t>(parameters, name);
+}
+
+std::string word(const Parameters& parameters, const std::string& name) {
+  return parameter<std::string>(parameters, name);
+}
+
+}  // namespace nearfield::sim

@@ -1,0 +1,117 @@
+#include "sim/scenarios/pair.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace nearfield::sim {
+namespace {
+
+constexpr int tag = 100;
+constexpr int within_node_rounds = 64;  // until the lines that two ranks poll have gone round
+
+// Short messages to and fro until every entry of the event queues has been used, so that no page is touched for the
+// first time while it counts.
+Task<> settle_in(const Side& side, int rounds) {
+  const Buffer send(side.rank.allocate(8), 8), receive(side.rank.allocate(8), 8);
+  for (int i = 0; i < rounds; ++i) {
+    if (side.first) co_await side.rank.wait(side.rank.send(side.peer, send, tag));
+    co_await side.rank.wait(side.rank.receive(side.peer, receive, tag));
+    if (!side.first) co_await side.rank.wait(side.rank.send(side.peer, send, tag));
+  }
+}
+
+Task<> idle(Rank& rank, int line_ups) {
+  for (int i = 0; i < line_ups; ++i) co_await rank.line_up();
+}
+
+ClusterOptions options_for(const Place& place) {
+  ClusterOptions options;
+  options.count_sides = true;
+  if (place.between_nodes)
+    options.nodes = place.peer + 1;
+  else
+    options.ranks_per_node = std::max(place.own, place.peer) + 1;
+  return options;
+}
+
+Result count(const char* metric, const std::string& side, Count value) {
+  return {metric, "count", side, static_cast<double>(value), ""};
+}
+
+}  // namespace
+
+PairMarks run_pair(const Machine& machine, const Place& place, int line_ups,
+                   const std::function<Task<>(const Side&)>& program) {
+  ClusterOptions options = options_for(place);
+  if (machine.nic) options.policies = {machine.nic->policy};
+  Cluster cluster(machine, options);
+  const int sender = place.between_nodes ? 0 : place.own;
+  const int rounds = place.between_nodes ? machine.nic->event_entries : within_node_rounds;
+  const auto of_side = [&](int peer, bool first) -> Program {
+    return [&program, peer, first, rounds](Rank& rank) -> Task<> {
+      const Side side{rank, peer, first};
+      co_await settle_in(side, rounds);
+      co_await program(side);
+    };
+  };
+  std::vector<Program> programs(static_cast<std::size_t>(cluster.ranks()),
+                                [line_ups](Rank& rank) { return idle(rank, line_ups); });
+  programs[static_cast<std::size_t>(sender)] = of_side(place.peer, true);
+  programs[static_cast<std::size_t>(place.peer)] = of_side(sender, false);
+  const Outcome outcome = cluster.run(programs);
+  return {outcome.ranks[static_cast<std::size_t>(sender)].marks,
+          outcome.ranks[static_cast<std::size_t>(place.peer)].marks};
+}
+
+int repetitions(std::int64_t size_bytes) {
+  constexpr std::int64_t most = 20, least = 2, enough_bytes = 1 << 20;
+  return static_cast<int>(std::clamp(enough_bytes / std::max<std::int64_t>(size_bytes, 1), least, most));
+}
+
+std::string no_such_place(const Machine& machine, const Place& place) {
+  if (place.own < 0 || place.peer < 0) return "ranks are counted from 0";
+  if (place.between_nodes) {
+    if (!machine.nic || !machine.network) return "the machine's description has no NIC and network: it is one node";
+    if (place.peer == 0) return "a node is at no distance from itself";
+    return place.peer < machine.max_nodes ? "" : "the machine has " + std::to_string(machine.max_nodes) + " nodes";
+  }
+  if (place.own == place.peer) return "a pair is two cores";
+  const int cores = machine.cores;
+  return std::max(place.own, place.peer) < cores ? "" : "a node has " + std::to_string(cores) + " cores";
+}
+
+double elapsed_ns(const Mark& mark) { return elapsed_ns(mark, mark); }
+
+double elapsed_ns(const Mark& from, const Mark& to) { return (to.stop - from.start)[0][0] / 1e3; }
+
+void add_counters(std::vector<Result>& results, const Machine& machine, const std::string& side, const Seen& seen) {
+  const std::size_t last = machine.caches.size() - 1;
+  results.push_back(count("l1d_misses", side, seen.misses[0]));
+  results.push_back(count("llc_accesses", side, seen.hits[last] + seen.misses[last]));
+  results.push_back(count("llc_misses", side, seen.misses[last]));
+  if (machine.pages.tlbs.empty()) {
+    const std::string reason = "the machine's description has no TLB";
+    for (const char* metric : {"dtlb_misses", "page_faults"}) results.push_back({metric, "count", side, {}, reason});
+  } else {
+    results.push_back(count("dtlb_misses", side, seen.tlb_misses));
+    results.push_back(count("page_faults", side, seen.page_faults));
+  }
+}
+
+void add_call_counters(std::vector<Result>& results, const std::string& prefix, const std::string& side,
+                       const Machine& machine, const Seen& seen) {
+  const std::size_t last = machine.caches.size() - 1;
+  results.push_back(count((prefix + "_llc_accesses").c_str(), side, seen.hits[last] + seen.misses[last]));
+  results.push_back(count((prefix + "_llc_misses").c_str(), side, seen.misses[last]));
+  results.push_back(count((prefix + "_snoops").c_str(), side, seen.snoops));
+  results.push_back(count((prefix + "_invalidations").c_str(), side, seen.invalidations));
+}
+
+BufferState state_named(const std::string& name) {
+  if (name == "invalid") return BufferState::invalid;
+  if (name == "exclusive") return BufferState::exclusive;
+  if (name == "modified") return BufferState::modified;
+  throw std::invalid_argument("'" + name + "' is no state of a buffer");
+}
+
+}  // namespace nearfield::sim

@@ -1,0 +1,139 @@
+// S3, section 3: messages whose elements lie apart. Vectors of doubles with a stride, sent as an MPI datatype, packed
+// by hand, or contiguous for comparison, by the machine's own protocol (standard) and, where it has both, by the
+// buffered and the synchronous one. Leaves out: the faces of 3-D arrays that the measured scenario has.
+#include <algorithm>
+#include <stdexcept>
+
+#include "sim/scenarios/pair.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr int tag = 3;
+constexpr std::uint64_t element = sizeof(double);
+constexpr std::uint64_t at_a_time = 64;  // elements that a packing loop loads before it stores them
+
+struct Case {
+  std::uint64_t elements, stride;
+  bool pack;
+  int times;
+};
+
+struct Memory {
+  Address data;
+  Address packed;
+  Buffer message;
+};
+
+Memory allocate(Rank& rank, const Case& c) {
+  const Address data = rank.allocate(((c.elements - 1) * c.stride + 1) * element);
+  if (c.pack) {
+    const Address packed = rank.allocate(c.elements * element);
+    return {data, packed, Buffer(packed, c.elements * element)};
+  }
+  return {data, 0,
+          c.stride == 1 ? Buffer(data, c.elements * element) : Buffer(data, c.elements, element, c.stride * element)};
+}
+
+// Between the elements and one piece, as a loop does it.
+Task<> pack(Rank& rank, Memory memory, Case c, bool out_of_elements) {
+  const auto stride_bytes = static_cast<std::int64_t>(c.stride * element);
+  for (std::uint64_t i = 0; i < c.elements; i += at_a_time) {
+    const std::uint64_t count = std::min(at_a_time, c.elements - i);
+    const Address apart = memory.data + i * c.stride * element, together = memory.packed + i * element;
+    if (out_of_elements) {
+      co_await rank.sweep(Access::load, apart, count, stride_bytes, element);
+      co_await rank.write(together, count * element);
+    } else {
+      co_await rank.read(together, count * element);
+      co_await rank.sweep(Access::store, apart, count, stride_bytes, element);
+    }
+  }
+}
+
+Task<> send(const Side& side, Memory memory, Case c) {
+  if (c.pack) co_await pack(side.rank, memory, c, true);
+  co_await side.rank.wait(side.rank.send(side.peer, memory.message, tag));
+}
+
+Task<> receive(const Side& side, Memory memory, Case c) {
+  co_await side.rank.wait(side.rank.receive(side.peer, memory.message, tag));
+  if (c.pack) co_await pack(side.rank, memory, c, false);
+}
+
+// A mark per round trip; buffers are as the last one left them.
+Task<> round_trips(const Side& side, Case c) {
+  const Memory out = allocate(side.rank, c), in = allocate(side.rank, c);
+  for (int i = 0; i < c.times; ++i) {
+    co_await side.rank.line_up();
+    side.rank.start();
+    if (side.first) co_await send(side, out, c);
+    co_await receive(side, in, c);
+    if (!side.first) co_await send(side, out, c);
+    side.rank.stop();
+  }
+}
+
+bool in_modes(const Machine& machine) { return machine.messaging.network.find("buffered") != std::string::npos; }
+
+std::vector<Result> run(const Machine& described, const Place& place, const Parameters& parameters) {
+  Machine machine = described;
+  const std::string mode = word(parameters, "mode");
+  if (mode != "standard") machine.messaging.network = mode;
+  const std::int64_t size = number(parameters, "size_bytes");
+  const Case c{static_cast<std::uint64_t>(size) / element, static_cast<std::uint64_t>(number(parameters, "stride")),
+               word(parameters, "method") == "manual-pack", repetitions(size)};
+  if (c.elements == 0 || c.stride == 0) throw std::invalid_argument("stride: at least one double, and 1 apart");
+  const PairMarks marks = run_pair(machine, place, c.times, [&](const Side& side) { return round_trips(side, c); });
+  std::vector<Result> results{{"half_round_trip", "ns", "", elapsed_ns(marks.sender.back()) / 2, ""}};
+  add_counters(results, machine, "sender", marks.sender.back().seen);
+  return results;
+}
+
+std::vector<std::int64_t> strides(const std::string& tier) {
+  if (tier == "quick") return {1, 2, 3, 4, 7, 8, 15, 16, 32, 33, 64};
+  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64};
+}
+
+std::vector<std::int64_t> sizes(const SizeChoice& choice) {
+  if (!choice.sizes.empty()) return choice.sizes;
+  if (choice.tier == "quick") return {2048, 256 << 10};
+  return {512, 2048, 16 << 10, 256 << 10, 2 << 20};
+}
+
+std::vector<Parameters> cases(const Machine& machine, const Place& place, const SizeChoice& choice) {
+  std::vector<std::string> modes{"standard"};
+  if (place.between_nodes && in_modes(machine)) modes.insert(modes.end(), {"buffered", "synchronous"});
+  std::vector<Parameters> list;
+  const auto add = [&](std::int64_t size, std::int64_t stride, const char* method, const std::string& mode) {
+    list.push_back({{"size_bytes", size}, {"stride", stride}, {"method", method}, {"mode", mode}});
+  };
+  for (const auto wanted : sizes(choice)) {
+    const std::int64_t size = std::max<std::int64_t>(wanted / 8 * 8, 8);
+    for (const auto stride : strides(choice.tier))
+      for (const auto& mode : modes) {
+        add(size, stride, "datatype", mode);
+        if (stride == 1) add(size, 1, "contiguous", mode);
+        if (mode == "standard") add(size, stride, "manual-pack", mode);
+      }
+  }
+  return list;
+}
+
+}  // namespace
+
+const ScenarioSpec stride_scenario{
+    "stride",
+    "Messages whose elements lie apart: strided vectors",
+    true,
+    {{"size_bytes", "payload"},
+     {"stride", "doubles from one element to the next"},
+     {"method", "datatype (MPI_Type_vector), manual-pack, or contiguous"},
+     {"mode", "standard, synchronous or buffered send"}},
+    {{"half_round_trip", "ns", "packing included"}},
+    no_such_place,
+    cases,
+    run,
+};
+
+}  // namespace nearfield::sim

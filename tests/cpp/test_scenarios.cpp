@@ -1,0 +1,188 @@
+// Do simulated scenarios count and take what can be worked out by hand, on machines made for that?
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "check.hpp"
+#include "sim/scenarios/pair.hpp"
+
+namespace {
+
+using namespace nearfield::sim;
+using nearfield::Cache;
+using nearfield::Machine;
+using nearfield::SizeChoice;
+
+constexpr std::int64_t line = 64;
+constexpr Place within{false, 0, 1}, between{true, 0, 1};
+
+// Two cores at 1 GHz with a cache of 64 KiB each; memory answers after 100 ns, one load at a time, and has no limit of
+// bytes. Messages of any size go by the eager protocol.
+Machine small_machine() {
+  Machine machine;
+  machine.name = "made-up";
+  machine.cores = 2;
+  machine.core = {1.0, 1.0, 1};
+  Cache cache;
+  cache.size_bytes = 64 << 10;
+  cache.ways = 64;
+  cache.line_bytes = line;
+  cache.latency_cycles = 1;
+  machine.caches = {cache};
+  machine.dram.latency_ns = 100;
+  machine.dram.gb_per_s = 1e6;
+  machine.transfers.remote_cycles = 50;
+  machine.messaging.eager_bytes = machine.messaging.node_eager_bytes = 1 << 20;
+  machine.nic.emplace();
+  machine.nic->gb_per_s = 1;
+  machine.nic->event_bytes = line;
+  machine.nic->event_entries = 8;
+  machine.network.emplace();
+  machine.network->link_gb_per_s = 1;
+  machine.max_nodes = 2;
+  return machine;
+}
+
+using Values = std::map<std::string, double>;
+
+// "send.sender" -> value
+Values run(const char* scenario, const Machine& machine, const Place& place, const Parameters& parameters) {
+  Values values;
+  for (const auto& result : find_scenario(scenario).run(machine, place, parameters))
+    if (result.value) values[result.metric + (result.side.empty() ? "" : "." + result.side)] = *result.value;
+  return values;
+}
+
+Values in_state(const char* scenario, const Place& place, std::int64_t bytes, const char* state) {
+  return run(scenario, small_machine(), place, {{"size_bytes", bytes}, {"state", state}});
+}
+
+// Reading n lines: one access per ns if they are in the cache; otherwise 100 ns a line, one after the other. (Two cores
+// of one memory may also wait for each other.)
+void reading_takes_what_memory_takes() {
+  for (const Place& place : {within, between})
+    for (const std::int64_t lines : {1, 16, 100}) {
+      const auto cold = in_state("pollution", place, lines * line, "base-invalid");
+      const auto warm = in_state("pollution", place, lines * line, "base-preloaded");
+      for (const char* side : {".sender", ".receiver"}) {
+        const std::string of = side;
+        CHECK(warm.at("traverse" + of) == static_cast<double>(lines * line / 8));
+        if (place.between_nodes)
+          CHECK(cold.at("traverse" + of) == static_cast<double>(lines * 100));
+        else
+          CHECK(cold.at("traverse" + of) >= static_cast<double>(lines * 100));
+        CHECK(warm.at("llc_misses" + of) == 0);
+        CHECK(cold.at("llc_misses" + of) == static_cast<double>(lines));
+        CHECK(cold.at("llc_accesses" + of) == static_cast<double>(lines * line / 8));
+      }
+    }
+}
+
+// An eager send loads the message once more if it was not in the cache, an eager receive stores it once more: as many
+// misses more as it has lines. What the NIC wrote is in no cache in either case.
+void eager_messages_miss_what_was_not_cached() {
+  constexpr std::int64_t lines = 32;
+  const auto cold = in_state("pingpong", between, lines * line, "invalid");
+  for (const char* state : {"exclusive", "modified"}) {
+    const auto warm = in_state("pingpong", between, lines * line, state);
+    CHECK(cold.at("send_llc_misses.sender") - warm.at("send_llc_misses.sender") == lines);
+    CHECK(cold.at("receive_llc_misses.receiver") - warm.at("receive_llc_misses.receiver") == lines);
+    CHECK(warm.at("receive_llc_misses.receiver") >= lines);
+    CHECK(warm.at("half_round_trip") < cold.at("half_round_trip"));
+  }
+}
+
+// After an eager call both sides have the message in their caches; base-invalid shows what they are spared.
+void eager_calls_leave_messages_cached() {
+  for (const char* state : {"invalid", "preloaded"}) {
+    const auto after = in_state("pollution", between, 64 * line, state);
+    CHECK(after.at("llc_misses.sender") == 0);
+    CHECK(after.at("llc_misses.receiver") == 0);
+  }
+}
+
+// With rendezvous the NIC writes the message to memory: the receiver has lost what it had, the sender has not.
+void rendezvous_takes_the_message_out_of_the_receivers_cache() {
+  Machine machine = small_machine();
+  machine.messaging.eager_bytes = 0;
+  const Parameters preloaded{{"size_bytes", 64 * line}, {"state", "preloaded"}};
+  const auto after = run("pollution", machine, between, preloaded);
+  CHECK(after.at("llc_misses.sender") == 0);
+  CHECK(after.at("llc_misses.receiver") == 64);
+  const Parameters exclusive{{"size_bytes", 64 * line}, {"state", "exclusive"}};
+  const auto call = run("pingpong", machine, between, exclusive);
+  CHECK(call.at("receive_invalidations.receiver") >= 64);
+  CHECK(call.at("send_invalidations.sender") < 64);
+}
+
+// Inside a node the two sides' misses are told apart: the receiver's copy from the sender's buffer goes to the sender's
+// cache, which loses nothing by that but exclusiveness; the sender writes into it again next time.
+void sides_of_a_node_are_told_apart() {
+  constexpr std::int64_t lines = 32;
+  const auto cold = in_state("pingpong", within, lines * line, "invalid");
+  const auto warm = in_state("pingpong", within, lines * line, "exclusive");
+  CHECK(cold.at("send_llc_misses.sender") - warm.at("send_llc_misses.sender") == lines);
+  CHECK(cold.at("receive_llc_misses.receiver") - warm.at("receive_llc_misses.receiver") == lines);
+}
+
+// A fault per page; a TLB of four entries misses every page again when memory is read a second time in order.
+void pages_fault_once_and_miss_small_tlbs() {
+  Machine machine = small_machine();
+  machine.cores = 1;
+  machine.pages.fault_ns = 1000;
+  machine.pages.tlbs = {{4, 4, 10.0}};
+  const auto base = run("pages", machine, within, {{"size_bytes", 16 * 4096}, {"memory", "private"}});
+  const auto huge = run("pages", machine, within, {{"size_bytes", 16 * 4096}, {"memory", "private-huge"}});
+  CHECK(base.at("first_touch_faults") == 16 && base.at("first_touch_dtlb_misses") == 16);
+  CHECK(base.at("traverse_faults") == 0 && base.at("traverse_dtlb_misses") == 16);
+  CHECK(huge.at("first_touch_faults") == 1 && huge.at("traverse_dtlb_misses") == 0);
+  CHECK(huge.at("huge_bytes") == 16 * 4096 && base.at("huge_bytes") == 0);
+  // Meanwhile memory answers the load before: 100 ns less 8 accesses are hidden behind each of the 15 more.
+  CHECK(base.at("first_touch") - huge.at("first_touch") == 15 * (1010 - (100 - 8)));
+  CHECK(!find_scenario("pages").unable(small_machine(), within).empty());
+}
+
+// Doubles that lie a line apart are a miss each; in one piece, eight share one.
+void strides_miss_every_line() {
+  const auto with = [](std::int64_t stride, const char* method) {
+    return run("stride", small_machine(), between,
+               {{"size_bytes", 1 << 20}, {"stride", stride}, {"method", method}, {"mode", "standard"}});
+  };
+  const auto together = with(1, "datatype"), apart = with(8, "datatype");
+  CHECK(together == with(1, "contiguous"));
+  // Sent and received: 2^17 elements each, of which 2^14 lines; internal buffers in one piece add the same to both.
+  CHECK(apart.at("llc_misses.sender") - together.at("llc_misses.sender") == 2 * ((1 << 17) - (1 << 14)));
+}
+
+// Does every scenario give the same numbers again, and say what it cannot do?
+void scenarios_repeat_and_refuse() {
+  const Machine machine = small_machine();
+  for (const auto* spec : all_scenarios())
+    for (const auto& parameters : spec->cases(machine, within, SizeChoice{"quick", {4096}, llc_bytes(machine)})) {
+      if (!spec->unable(machine, within).empty()) continue;
+      CHECK(run(spec->name.c_str(), machine, within, parameters) ==
+            run(spec->name.c_str(), machine, within, parameters));
+    }
+  CHECK(!no_such_place(machine, {false, 0, 2}).empty());
+  CHECK(!no_such_place(machine, {false, 1, 1}).empty());
+  CHECK(!no_such_place(machine, {true, 0, 2}).empty());
+  CHECK(no_such_place(machine, between).empty() && no_such_place(machine, within).empty());
+  CHECK_THROWS(find_scenario("pingpang"));
+  CHECK_THROWS(run("pingpong", machine, within, {{"size_bytes", 8}, {"state", "shiny"}}));
+  CHECK_THROWS(run("pingpong", machine, within, {{"state", "invalid"}}));
+}
+
+}  // namespace
+
+int main() {
+  reading_takes_what_memory_takes();
+  eager_messages_miss_what_was_not_cached();
+  eager_calls_leave_messages_cached();
+  rendezvous_takes_the_message_out_of_the_receivers_cache();
+  sides_of_a_node_are_told_apart();
+  pages_fault_once_and_miss_small_tlbs();
+  strides_miss_every_line();
+  scenarios_repeat_and_refuse();
+  std::printf("%d checks failed\n", failed_checks);
+  return failed_checks != 0;
+}
