@@ -1,4 +1,4 @@
-"""`nearfield probe`: measure this machine and this MPI."""
+"""`nearfield probe`: measure this machine and this MPI, or simulate one that is described."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from nearfield import mpi
+from nearfield.cli import probe_on
 from nearfield.errors import UsageError
+from nearfield.machine import machine_files
 from nearfield.probe import TIERS, Listener, Request
 from nearfield.probe import probe as run_probe
 from nearfield.probe.launch import Job, describe_scenarios
+from nearfield.probe.simulated.session import usable_cores
 from nearfield.units import parse_bytes
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -47,6 +50,20 @@ def command(
         Path | None, typer.Option(help="measure across these nodes too; lines HOST [slots=N] [cpus=0,2]")
     ] = None,
     launcher: Annotated[str | None, typer.Option(help="mpirun, mpiexec or srun (default: what fits)")] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="simulate instead: a described machine (see `nearfield machine`), its file, or a measured profile",
+            metavar="MACHINE",
+        ),
+    ] = None,
+    distance: Annotated[
+        list[str] | None,
+        typer.Option(help="with --on: only this distance, e.g. shared-l3 or network-1 (repeat for more)"),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="with --on: simulate so many cases at a time (default: one per core)")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="folder for the profile")] = Path("nearfield-profile"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the profile that is there")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="complete an interrupted probe")] = False,
@@ -66,15 +83,23 @@ def command(
       nearfield probe --quick
 
       nearfield probe --mpi mpich --scenario pingpong --sizes 8,4KiB,64KiB -o mpich-profile
+
+      nearfield probe --quick --on leo3 -o leo3-profile
     """
     if list_:
-        return _list(mpi_name, json_)
+        return probe_on.list_scenarios(json_) if on else _list(mpi_name, json_)
     if quick and full:
         raise UsageError("--quick and --full exclude each other", "leave one of them out")
     if pairs not in ("one", "all"):
         raise UsageError(f"--pairs {pairs}: must be 'one' or 'all'")
     if resume:
         _require_alone(ctx)
+    elif on is None and (distance or jobs):
+        raise UsageError(
+            f"--{'distance' if distance else 'jobs'} is for simulating", "Add --on MACHINE, or leave it out."
+        )
+    elif on is not None:
+        probe_on.refuse_live_options([name for name in ctx.params if _is_given(ctx, name)])
     request = Request(
         budget_s=budget,
         tier="quick" if quick else "full" if full else "default",
@@ -86,7 +111,11 @@ def command(
         hostfile=str(hostfile.resolve()) if hostfile else None,
         launcher=launcher,
         command=shlex.join(["nearfield", *sys.argv[1:]]),
+        on=_absolute(on),
+        distances=tuple(distance or ()),
     )
+    if on is not None or (resume and probe_on.was_simulated(out)):
+        return probe_on.run(out, request, resume=resume, overwrite=overwrite, jobs=jobs or usable_cores())
     with _Display() as display:
         outcome = run_probe(
             out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=display
@@ -103,9 +132,15 @@ def command(
     raise typer.Exit(0 if outcome.complete else INTERRUPTED)
 
 
+def _absolute(machine: str | None) -> str | None:
+    """Files and folders as they can be found from anywhere, for --resume."""
+    is_path = machine and machine not in machine_files() and Path(machine).exists()
+    return str(Path(machine).resolve()) if is_path else machine
+
+
 def _require_alone(ctx: typer.Context) -> None:
     """--resume measures what the interrupted probe was asked for."""
-    allowed = {"resume", "out", "keep_samples"}
+    allowed = {"resume", "out", "keep_samples", "jobs"}
     given = [name for name in ctx.params if _is_given(ctx, name) and name not in allowed]
     if given:
         option = {"mpi_name": "mpi"}.get(given[0], given[0])

@@ -167,6 +167,8 @@ def header(profile: Profile) -> RenderableType:
         "MPI",
         escape(f"{run.mpi.name}, inside a node: {run.mpi.transport or _unknown(run.mpi.transport_reason)}"),
     )
+    if run.backend == "sim":
+        grid.add_row("", f"[bold]simulated[/bold]: nothing was measured (simulator {escape(run.simulator or '?')})")
     grid.add_row("run", escape(_run_line(profile)))
     if not run.complete:
         grid.add_row("", "[yellow]incomplete: it was interrupted; 'nearfield probe --resume' completes it[/yellow]")

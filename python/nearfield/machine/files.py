@@ -30,7 +30,7 @@ def load_machine(name: str) -> DescribedMachine:
     path = Path(name) if name.endswith(".toml") else files.get(name)
     try:
         if path is None and name and Path(name, RUN).is_file():
-            return captured(load(name))
+            return _of_profile(name)
         content = path.read_bytes() if path else None
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         cause = getattr(error, "strerror", None) or str(error)
@@ -38,6 +38,13 @@ def load_machine(name: str) -> DescribedMachine:
     if path is None or content is None:
         raise UsageError(f"there is no described machine '{name}'", near)
     return parse_toml(DescribedMachine, content, path, _REMEDY)
+
+
+def _of_profile(folder: str) -> DescribedMachine:
+    profile = load(folder)
+    if profile.run.backend == "sim":
+        raise UsageError(f"the profile '{folder}' is simulated itself", f"Name its machine: {profile.run.simulated}.")
+    return captured(profile)
 
 
 def _sentence(text: str) -> str:

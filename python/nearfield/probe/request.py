@@ -24,6 +24,8 @@ class Request:
     all_pairs: bool = False
     hostfile: str | None = None
     launcher: str | None = None
+    on: str | None = None  # simulate this described machine instead of measuring
+    distances: tuple[str, ...] = ()  # of a simulated machine; empty: the tier's
     command: str = ""
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat())
 

@@ -51,7 +51,7 @@ class Cache(Table):
 
 
 class Memory(Table):
-    total_bytes: Bytes = _key("of all NUMA nodes")
+    total_bytes: Bytes | None = _optional("of all NUMA nodes; no description of a machine says it")
     numa_nodes: PositiveInt = _key("how many")
 
 
@@ -97,7 +97,7 @@ class Machine(Table):
 
 class Mpi(Table):
     name: str = _key("the installation, as `nearfield mpi` lists it")
-    family: Literal["openmpi", "mpich", "intel"] = _key("whose MPI")
+    family: Literal["openmpi", "mpich", "intel", "simulated"] = _key("whose MPI")
     version: str = _key("its version")
     library: str = _key("MPI_Get_library_version")
     transport: str | None = _optional("what carries messages inside a node")
@@ -197,6 +197,9 @@ class Run(Table):
 
     schema_version: Literal[1] = _key("version of this format")
     nearfield: str = _key("version of nearfield that measured")
+    backend: Literal["live", "sim"] = Field(default="live", description="live: measured; sim: simulated")
+    simulated: str | None = _optional("the described machine that was simulated")
+    simulator: str | None = _optional("its version: the same one gives the same numbers")
     created: Annotated[AwareDatetime, Field(strict=False)] = _key("when the run began, with its time zone")
     tier: Literal["quick", "default", "full"] = _key("how thorough")
     command: str = _key("the command line")

@@ -24,7 +24,7 @@ from nearfield.units import format_bytes
 
 FIRST = 6  # findings that are shown without asking
 _LEVELS = {"loss": "time lost", "good": "good as it is"}
-_MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI"}
+_MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulated": "a simulated MPI"}
 
 
 def render(profile: Profile, tuned: Rules | None = None) -> str:
@@ -86,10 +86,29 @@ def _headline(profile: Profile) -> str:
         f"{run.created:%d %B %Y}".lstrip("0"),
     ]
     title = f"{' '.join(machine.cpu_model.split())} with {_MPI[run.mpi.family]} {run.mpi.version}"
+    if run.backend == "sim":
+        title = f"Simulated: {machine.cpu_model}"
     return tag("h1", text(title)) + tag("p", " &ensp;|&ensp; ".join(text(f) for f in facts), class_="facts-line")
 
 
 def _banner(profile: Profile) -> str:
+    return _simulated(profile) + _incomplete(profile)
+
+
+def _simulated(profile: Profile) -> str:
+    """So that nobody takes the page for a measurement."""
+    run = profile.run
+    if run.backend != "sim":
+        return ""
+    message = (
+        f"Simulated: nothing on this page was measured. It is what nearfield's simulator (version {run.simulator}) "
+        f"foresees for the described machine '{run.simulated}' ('nearfield machine show' tells where its numbers are "
+        "from, and which were chosen). Every number is exact for that description, and no more."
+    )
+    return tag("p", text(message), class_="banner simulated", role="note")
+
+
+def _incomplete(profile: Profile) -> str:
     if profile.run.complete:
         return ""
     message = (

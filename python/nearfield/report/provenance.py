@@ -72,12 +72,16 @@ def _machine(profile: Profile) -> list[Row]:
         *caches,
         (
             "memory",
-            text(f"{format_bytes(machine.memory.total_bytes, digits=3)}, NUMA nodes: {machine.memory.numa_nodes}"),
+            text(f"{_memory_bytes(machine.memory.total_bytes)}NUMA nodes: {machine.memory.numa_nodes}"),
         ),
         ("pages", text(f"{format_bytes(pages.base_bytes)}, {huge}")),
         ("transparent huge pages", raw(f"{pages.transparent or 'unknown'}; shared memory: {pages.shmem or 'unknown'}")),
         ("huge pages set aside, free", raw("" if pages.hugetlb_free is None else pages.hugetlb_free)),
     ]
+
+
+def _memory_bytes(total: int | None) -> str:
+    return "" if total is None else f"{format_bytes(total, digits=3)}, "
 
 
 def _clock(profile: Profile) -> list[Row]:

@@ -1,0 +1,119 @@
+"""What there is to simulate: every case of every scenario at every place; and what came of it, kept case by case so
+that an interrupted probe goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nearfield._native import simulated
+from nearfield.errors import UsageError
+from nearfield.machine import DescribedMachine
+from nearfield.machine.native import native
+from nearfield.probe.simulated.places import Place
+from nearfield.profile.words import suggestion
+
+Values = list[tuple[str, str, str, float | None, str]]  # metric, unit, side, value or why not
+_NOWHERE = Place("", 0, 1)  # of scenarios in which all cores take part
+_STARTING = 32 << 10  # bytes of messages that take as long to simulate as setting up a case
+
+
+@dataclass(frozen=True)
+class Case:
+    scenario: str
+    place: Place
+    parameters: tuple[tuple[str, int | str], ...]
+
+    @property
+    def key(self) -> str:
+        return json.dumps([self.scenario, self.place.distance, *self.parameters])
+
+    @property
+    def cost(self) -> float:
+        """About how long it takes, relative to others."""
+        return _STARTING + next((float(v) for name, v in self.parameters if name == "size_bytes"), 0.0)
+
+    def run(self, machine: Any) -> Values:
+        results = simulated.run(self.scenario, machine, self.place.native(), list(self.parameters))
+        return [(r.metric, r.unit, r.side, r.value, r.reason) for r in results]
+
+
+def chosen_scenarios(wanted: tuple[str, ...]) -> list[Any]:
+    """UsageError for one that there is not."""
+    known = {spec.name: spec for spec in simulated.scenarios()}
+    for name in wanted:
+        if name not in known:
+            raise UsageError(
+                f"there is no simulated scenario '{name}'", f"There are {', '.join(known)}; {suggestion(name, known)}"
+            )
+    return [spec for name, spec in known.items() if not wanted or name in wanted]
+
+
+def all_cases(
+    machine: DescribedMachine, specs: list[Any], places: list[Place], tier: str, sizes: tuple[int, ...]
+) -> tuple[list[Case], list[tuple[str, str | None, str]]]:
+    """Cases, longest first within a scenario and place; and what this machine cannot do: scenario, distance, why."""
+    cases, skipped = [], []
+    struct = native(machine)
+    for spec in specs:
+        if spec.of_pair and not places:
+            skipped.append((spec.name, None, "the machine's description has one core and no network: there is no pair"))
+        for place in places if spec.of_pair else [_NOWHERE]:
+            if reason := simulated.unable(spec.name, struct, place.native()):
+                skipped.append((spec.name, place.distance or None, reason))
+                continue
+            found = simulated.cases(spec.name, struct, place.native(), tier, list(sizes))
+            mine = [Case(spec.name, place, tuple(map(tuple, parameters))) for parameters in found]
+            cases += sorted((c for c in mine if _has_mode(machine, c)), key=lambda c: -c.cost)
+    return cases, skipped
+
+
+def _has_mode(machine: DescribedMachine, case: Case) -> bool:
+    """Other ways to send than its standard one are those that the description tells of."""
+    modes = {mode.name for mode in machine.communication.mode} if machine.communication else set()
+    return dict(case.parameters).get("mode", "standard") in {"standard", *modes}
+
+
+class Kept:
+    """What was simulated so far, a line per case in `<out>.launches`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "simulated.jsonl"
+        self.values: dict[str, Values] = {}
+        if self._path.exists():
+            self.values = dict(self._whole_lines())
+
+    def _whole_lines(self) -> Iterator[tuple[str, Values]]:
+        """Up to the first line that is not whole: a crash cuts the last one short."""
+        for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                key, values = json.loads(line)
+            except ValueError:
+                return
+            yield key, [tuple(value) for value in values]
+
+    def add(self, case: Case, values: Values) -> None:
+        self.values[case.key] = values
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([case.key, values]) + "\n")
+
+
+def to_rows(cases: Iterable[Case], kept: Kept) -> list[dict[str, Any]]:
+    """Records of the cases that are done, smallest first within a scenario and place."""
+    done = [case for case in cases if case.key in kept.values]
+    order = {(case.scenario, case.place.distance): i for i, case in reversed(list(enumerate(done)))}
+    done.sort(key=lambda c: (order[c.scenario, c.place.distance], dict(c.parameters).get("size_bytes", 0)))
+    return [_row(case, *values) for case in done for values in kept.values[case.key]]
+
+
+def _row(case: Case, metric: str, unit: str, side: str, value: float | None, reason: str) -> dict[str, Any]:
+    everywhere = not case.place.distance
+    row = {"scenario": case.scenario, "metric": metric, "unit": unit, "source": "sim", "side": side or None}
+    row |= (
+        {"distance": None, "pair": None} if everywhere else {"distance": case.place.distance, "pair": case.place.pair}
+    )
+    exact = {"value": value, "low": value, "high": value, "n": 1, "stable": True}
+    return row | (exact if value is not None else {"n": 0, "stable": False, "note": reason}) | dict(case.parameters)

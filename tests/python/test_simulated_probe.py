@@ -1,0 +1,239 @@
+"""Is a profile of a described machine like a measured one, the same every time, right in what it counts, and told from
+a measured one wherever somebody reads it?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tuning import NEARFIELD, nearfield
+
+from nearfield.machine import load_machine
+from nearfield.machine.dump import as_toml
+from nearfield.probe.simulated import scenarios
+from nearfield.probe.simulated.places import all_places, choose_places
+from nearfield.profile import Profile, load
+from nearfield.report.findings import findings
+from nearfield.report.page import render
+
+MEASURED = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
+QUICK = ["--quick", "--jobs", "2"]
+FEW = [*QUICK, "--scenario", "pingpong", "--scenario", "pollution", "--sizes", "64,8K,64K"]
+
+
+def probe(out: Path, *options: str | Path, on: str | Path = "leo3") -> Profile:
+    done = nearfield("probe", "--on", str(on), "-o", str(out), *map(str, options))
+    assert done.code == 0, done.err
+    return load(out)
+
+
+@pytest.fixture(scope="module")
+def leo3(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    return probe(tmp_path_factory.mktemp("simulated") / "leo3", *FEW)
+
+
+def values(profile: Profile, metric: str, **wanted: object) -> dict[int, float]:
+    """size -> value"""
+    rows = profile.records.filter(pl.col("metric") == metric)
+    for name, value in wanted.items():
+        rows = rows.filter(pl.col(name) == value)
+    return dict(rows.select("size_bytes", "value").iter_rows())
+
+
+# ---- like a measured one
+
+
+def test_columns_and_names_are_those_of_a_measured_profile(leo3: Profile) -> None:
+    measured = load(MEASURED)
+    assert set(leo3.records.columns) <= set(measured.records.columns)
+    names = {s.name: s for s in measured.run.scenario}
+    for scenario in leo3.run.scenario:
+        other = names[scenario.name]
+        assert [p.name for p in scenario.parameters] == [p.name for p in other.parameters]
+        assert [(m.name, m.unit) for m in scenario.metrics] == [(m.name, m.unit) for m in other.metrics]
+        of = pl.col("scenario") == scenario.name
+        metrics, others = (set(p.records.filter(of)["metric"]) for p in (leo3, measured))
+        assert {"l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses", "page_faults"} <= metrics & others
+        for metric in (m.name for m in scenario.metrics):
+            sides = [set(p.records.filter(of & (pl.col("metric") == metric))["side"]) for p in (leo3, measured)]
+            assert sides[0] == sides[1], metric
+
+
+def test_every_number_is_exact_and_says_that_it_is_simulated(leo3: Profile) -> None:
+    given = leo3.records.filter(pl.col("value").is_not_null())
+    assert given.height > 100
+    assert set(leo3.records["source"]) == {"sim"} and set(given["n"]) == {1} and given["stable"].all()
+    assert (given["low"] == given["value"]).all() and (given["high"] == given["value"]).all()
+    run = leo3.run
+    assert (run.backend, run.simulated, run.complete) == ("sim", "leo3", True) and run.simulator
+    assert load(MEASURED).run.backend == "live"
+
+
+def test_distances_are_those_of_the_description(leo3: Profile) -> None:
+    assert list(dict.fromkeys(leo3.records["distance"].drop_nulls())) == ["shared-l3", "same-node", "network-1"]
+    pairs = dict(leo3.records.select("distance", "pair").unique().drop_nulls().iter_rows())
+    assert pairs == {"shared-l3": "0-1", "same-node": "0-6", "network-1": "n0:0-n1:0"}
+    assert [p.distance for p in all_places(load_machine("tigerton"))] == ["shared-l2", "same-numa"]
+    t3e = load_machine("t3e-900")
+    hops = [p.distance for p in choose_places(t3e, "full", ())]
+    assert hops == [f"network-{n}" for n in range(1, len(hops) + 1)] and len(hops) > 3
+    assert [p.distance for p in choose_places(t3e, "default", ())] == [hops[0], hops[-1]]
+
+
+# ---- the same every time
+
+
+def test_two_runs_are_equal_to_the_last_bit(leo3: Profile, tmp_path: Path) -> None:
+    again = probe(tmp_path / "again", *FEW, "--jobs", "1")
+    assert (again.path / "records.parquet").read_bytes() == (leo3.path / "records.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_probe_goes_on(leo3: Profile, tmp_path: Path, how: signal.Signals) -> None:
+    """Stopped after some cases, it saves these; resumed, it ends as if nothing had been."""
+    out, kept = tmp_path / "p", tmp_path / "p.launches" / "simulated.jsonl"
+    command = [*NEARFIELD, "probe", "--on", "leo3", *FEW, "-o", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    while process.poll() is None and not (kept.exists() and kept.read_text().count("\n") >= 3):
+        time.sleep(0.02)
+    os.kill(process.pid, how)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    partial = load(out)
+    assert not partial.run.complete and 0 < partial.records.height < leo3.records.height
+    before = len(kept.read_text().splitlines())
+    assert nearfield("probe", "--resume", "-o", str(out)).code == 0
+    assert before >= 3 and not kept.parent.exists()
+    assert load(out).run.complete and load(out).records.equals(leo3.records)
+
+
+# ---- what is counted
+
+
+def test_counts_obey_the_caches(leo3: Profile) -> None:
+    """A cache is asked for what the one before it missed; nothing that was there is missed less than nothing."""
+    for place in ("shared-l3", "same-node", "network-1"):
+        for state in ("invalid", "exclusive", "modified"):
+            for side in ("sender", "receiver"):
+                of = {"scenario": "pingpong", "distance": place, "state": state, "side": side}
+                asked, missed = values(leo3, "llc_accesses", **of), values(leo3, "llc_misses", **of)
+                nearest = values(leo3, "l1d_misses", **of)
+                calls = [values(leo3, f"{call}_llc_misses", **of) for call in ("send", "receive")]
+                for size in missed:
+                    assert 0 <= missed[size] <= asked[size] <= nearest[size]
+                    assert calls[0][size] + calls[1][size] == missed[size]
+
+
+def test_what_is_read_without_a_call_is_what_the_caches_had(leo3: Profile) -> None:
+    for place in ("shared-l3", "same-node", "network-1"):
+        cold, warm = (
+            values(leo3, "traverse", scenario="pollution", distance=place, side="sender", state=state)
+            for state in ("base-invalid", "base-preloaded")
+        )
+        missed = values(leo3, "llc_misses", scenario="pollution", distance=place, side="sender", state="base-preloaded")
+        assert all(cold[size] > warm[size] for size in cold) and set(missed.values()) == {0}
+
+
+def test_a_receive_by_rdma_takes_the_message_out_of_the_caches(leo3: Profile) -> None:
+    """S0.4 and S0.5: up to the eager limit received data is in the caches; past it a preloaded buffer is as good as
+    none, at the receiver and not at the sender."""
+    of = {"scenario": "pollution", "distance": "network-1"}
+    states = ("preloaded", "base-preloaded", "base-invalid")
+    for side, like in (("receiver", "base-invalid"), ("sender", "base-preloaded")):
+        found = {state: values(leo3, "llc_misses", side=side, state=state, **of) for state in states}
+        assert found["preloaded"][8192] == 0
+        assert found["preloaded"][65536] == found[like][65536]
+
+
+def test_pages_fault_once_each(tmp_path: Path) -> None:
+    """And a second reading misses the TLB only where memory is larger than the TLB reaches."""
+    profile = probe(tmp_path / "p", *QUICK, "--scenario", "pages", "--sizes", "64K,4M", on="origin-2000")
+    page = load_machine("origin-2000").pages.page_bytes.value
+    assert values(profile, "first_touch_faults", memory="private") == {s: s / page for s in (1 << 16, 1 << 22)}
+    assert values(profile, "first_touch_faults", memory="private-huge") == {1 << 16: 1, 1 << 22: 2}
+    assert set(values(profile, "traverse_faults").values()) == {0}
+    assert set(profile.records["distance"]) == {None}
+
+
+def test_protocols_are_those_that_the_description_tells_of(tmp_path: Path) -> None:
+    options = [*QUICK, "--scenario", "stride", "--sizes", "2K", "--distance"]
+    t3e = probe(tmp_path / "t3e", *options, "network-1", on="t3e-900")
+    assert set(t3e.records["mode"]) == {"standard", "buffered", "synchronous"}
+    of = {"stride": 16, "method": "datatype"}
+    assert values(t3e, "half_round_trip", mode="standard", **of) == values(
+        t3e, "half_round_trip", mode="buffered", **of
+    )
+    leo3 = probe(tmp_path / "leo3", *options, "same-node")
+    assert set(leo3.records["mode"]) == {"standard"}
+    assert {s.name for s in scenarios()} >= {"pingpong", "pollution", "stride", "pages"}
+
+
+# ---- what machine
+
+
+def test_files_and_measured_profiles_are_machines_too(tmp_path: Path) -> None:
+    options = [*QUICK, "--scenario", "pingpong", "--sizes", "64"]
+    file = tmp_path / "mine.toml"
+    shutil.copy(Path(__file__).parents[2] / "machines" / "leo3.toml", file)
+    text = file.read_text().replace('name = "leo3"', 'name = "mine"')
+    file.write_text(text)
+    assert probe(tmp_path / "a", *options, on=file).run.simulated == "mine"
+    measured = load(MEASURED)
+    profile = probe(tmp_path / "b", *options, on=MEASURED)
+    assert profile.machine.name == measured.machine.name and profile.machine.cores == measured.machine.cores
+    missing = profile.records.filter(pl.col("value").is_null())
+    assert set(missing["metric"]) == {"dtlb_misses", "page_faults"} and missing["note"].str.contains("TLB").all()
+    assert as_toml(load_machine(str(MEASURED)))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--on", "leo4"], "no described machine 'leo4'"),
+        (["--on", "leo3", "--scenario", "pingpang"], "no simulated scenario 'pingpang'"),
+        (["--on", "leo3", "--distance", "shared-l2"], "leo3 has no distance 'shared-l2'"),
+        (["--on", "t3e-900", "--distance", "network-99"], "t3e-900 has no distance 'network-99'"),
+        (["--on", "leo3", "--sizes", "0"], "--sizes"),
+        (["--on", "leo3", "--mpi", "mpich"], "--mpi is for measuring"),
+        (["--distance", "same-node"], "--distance is for simulating"),
+        (["--on", str(MEASURED), "--scenario", "pages"], "no TLB"),
+        (["--on", "leo3", "--on", ""], "no described machine ''"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(options: list[str], says: str, tmp_path: Path) -> None:
+    done = nearfield("probe", "--quick", "-o", str(tmp_path / "p"), *options)
+    assert done.code not in (0, 130)
+    assert says in " ".join(done.err.split()) and "Traceback" not in done.err
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_simulated_profile_is_no_machine_to_simulate(leo3: Profile, tmp_path: Path) -> None:
+    done = nearfield("probe", "--on", str(leo3.path), "-o", str(tmp_path / "p"))
+    assert done.code != 0 and "is simulated itself" in done.err and "leo3" in done.err
+
+
+# ---- for people
+
+
+def test_whoever_reads_it_is_told(leo3: Profile, tmp_path: Path) -> None:
+    page = render(leo3)
+    assert "Simulated: nothing on this page was measured" in page and "<h1>Simulated: " in page
+    assert "nothing on this page was measured" not in render(load(MEASURED))
+    shown = nearfield("show", str(leo3.path))
+    assert shown.code == 0 and "simulated" in shown.out
+    assert nearfield("report", str(leo3.path), "-o", str(tmp_path / "r.html")).code == 0
+    compared = nearfield("diff", str(leo3.path), str(MEASURED))
+    assert compared.code in (0, 1) and "sim" in compared.out, compared.err
+
+
+def test_findings_give_no_advice_about_a_real_mpi(leo3: Profile) -> None:
+    """A simulated MPI has no control variables, and its machine no kernel to set anything in."""
+    for finding in findings(leo3):
+        for word in ("OMPI_", "MPIR_", "/sys/", "quiet machine", "nearfield probe"):
+            assert word not in finding.text, finding.text
