@@ -14,6 +14,8 @@ inline constexpr std::size_t most_cache_levels = 8;
 
 struct Seen {
   std::array<Count, most_cache_levels> hits{}, misses{};  // by level, nearest first
+  Count prefetches = 0;                                   // of all levels together
+  Count prefetched_from_memory = 0;                       // of these
   Count snoops = 0;                                       // of all levels together
   Count invalidations = 0;
   Count tlb_misses = 0;  // of the last TLB: walks of page tables
@@ -24,10 +26,12 @@ struct Seen {
     for (std::size_t level = 0; level < counts.levels.size(); ++level) {
       hits[level] = counts.levels[level].hits;
       misses[level] = counts.levels[level].misses;
+      prefetches += counts.levels[level].prefetches;
       snoops += counts.levels[level].snoops;
       invalidations += counts.levels[level].invalidations;
     }
     if (!counts.tlbs.empty()) tlb_misses = counts.tlbs.back().misses;
+    prefetched_from_memory = counts.dram.prefetches;
     page_faults = counts.page_faults;
   }
 
@@ -48,6 +52,8 @@ struct Seen {
       function(hits[level], other.hits[level]);
       function(misses[level], other.misses[level]);
     }
+    function(prefetches, other.prefetches);
+    function(prefetched_from_memory, other.prefetched_from_memory);
     function(snoops, other.snoops);
     function(invalidations, other.invalidations);
     function(tlb_misses, other.tlb_misses);

@@ -123,10 +123,9 @@ def test_counts_obey_the_caches(leo3: Profile) -> None:
             for side in ("sender", "receiver"):
                 of = {"scenario": "pingpong", "distance": place, "state": state, "side": side}
                 asked, missed = values(leo3, "llc_accesses", **of), values(leo3, "llc_misses", **of)
-                nearest = values(leo3, "l1d_misses", **of)
                 calls = [values(leo3, f"{call}_llc_misses", **of) for call in ("send", "receive")]
                 for size in missed:
-                    assert 0 <= missed[size] <= asked[size] <= nearest[size]
+                    assert 0 <= missed[size] <= asked[size]
                     assert calls[0][size] + calls[1][size] == missed[size]
 
 

@@ -34,8 +34,18 @@ ClusterOptions options_for(const Place& place) {
   return options;
 }
 
-Result count(const char* metric, const std::string& side, Count value) {
+Result count(const std::string& metric, const std::string& side, Count value) {
   return {metric, "count", side, static_cast<double>(value), ""};
+}
+
+// As hardware counts (LONGEST_LAT_CACHE), what the prefetcher asks the last cache for included.
+Count asked_last(const Machine& machine, const Seen& seen) {
+  const std::size_t last = machine.caches.size() - 1;
+  return seen.hits[last] + seen.misses[last] + seen.prefetches;
+}
+
+Count missed_last(const Machine& machine, const Seen& seen) {
+  return seen.misses[machine.caches.size() - 1] + seen.prefetched_from_memory;
 }
 
 }  // namespace
@@ -85,10 +95,9 @@ double elapsed_ns(const Mark& mark) { return elapsed_ns(mark, mark); }
 double elapsed_ns(const Mark& from, const Mark& to) { return (to.stop - from.start)[0][0] / 1e3; }
 
 void add_counters(std::vector<Result>& results, const Machine& machine, const std::string& side, const Seen& seen) {
-  const std::size_t last = machine.caches.size() - 1;
   results.push_back(count("l1d_misses", side, seen.misses[0]));
-  results.push_back(count("llc_accesses", side, seen.hits[last] + seen.misses[last]));
-  results.push_back(count("llc_misses", side, seen.misses[last]));
+  results.push_back(count("llc_accesses", side, asked_last(machine, seen)));
+  results.push_back(count("llc_misses", side, missed_last(machine, seen)));
   if (machine.pages.tlbs.empty()) {
     const std::string reason = "the machine's description has no TLB";
     for (const char* metric : {"dtlb_misses", "page_faults"}) results.push_back({metric, "count", side, {}, reason});
@@ -100,11 +109,10 @@ void add_counters(std::vector<Result>& results, const Machine& machine, const st
 
 void add_call_counters(std::vector<Result>& results, const std::string& prefix, const std::string& side,
                        const Machine& machine, const Seen& seen) {
-  const std::size_t last = machine.caches.size() - 1;
-  results.push_back(count((prefix + "_llc_accesses").c_str(), side, seen.hits[last] + seen.misses[last]));
-  results.push_back(count((prefix + "_llc_misses").c_str(), side, seen.misses[last]));
-  results.push_back(count((prefix + "_snoops").c_str(), side, seen.snoops));
-  results.push_back(count((prefix + "_invalidations").c_str(), side, seen.invalidations));
+  results.push_back(count(prefix + "_llc_accesses", side, asked_last(machine, seen)));
+  results.push_back(count(prefix + "_llc_misses", side, missed_last(machine, seen)));
+  results.push_back(count(prefix + "_snoops", side, seen.snoops));
+  results.push_back(count(prefix + "_invalidations", side, seen.invalidations));
 }
 
 BufferState state_named(const std::string& name) {

@@ -99,7 +99,7 @@ def _names(switches: list[Switch]) -> str:
 
 def _size_of(jump: Jump | None) -> str:
     if jump is None:
-        return "How much time it costs cannot be said: there are no stable times around it."
+        return "How much time it costs cannot be said: the times around it are missing or not stable."
     sizes = f"a {format_bytes(jump.after)} message takes"
     if jump.ratio.low <= 1.05 and jump.ratio.value < 1.1:
         return f"The time does not jump there: {sizes} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
