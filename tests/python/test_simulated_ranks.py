@@ -7,9 +7,10 @@ import pytest
 from simulator_programs import build
 
 
-@pytest.mark.parametrize("name", ["network", "ranks", "policies"])
+@pytest.mark.parametrize("name", ["network", "ranks", "policies", "scenarios"])
 def test_each_part(programs: Path, name: str) -> None:
-    """Routes and LogGP; matching, protocols, deadlocks, determinism; which lines each policy puts where."""
+    """Routes and LogGP; matching, protocols, deadlocks, determinism; which lines each policy puts where; what scenarios
+    count."""
     test = build(f"test_{name}", programs / "simulator")
     done = subprocess.run([test], capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
