@@ -1,0 +1,20 @@
+// Barrier: dissemination (D. Hensgen, R. Finkel, U. Manber, 1988), messages without data over growing distances.
+#include "sim/collective.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+CallSizes sizes(int, int, const Call&) { return {}; }
+
+Task<> run(Communicator& all, Call) {
+  const int ranks = all.size(), me = all.rank();
+  for (int distance = 1; distance < ranks; distance *= 2)
+    co_await all.sendrecv((me + distance) % ranks, Buffer(), (me - distance + ranks) % ranks, Buffer());
+}
+
+}  // namespace
+
+const CollectiveSpec barrier_collective{
+    "barrier", "no rank goes on before every rank is there", "nothing", false, sizes, run};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,297 @@
+// Do collectives give what MPI says, and take what their algorithms add up to?
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "check.hpp"
+#include "in_memory.hpp"
+#include "made_up_machine.hpp"
+#include "sim/collectives/measure.hpp"
+
+namespace {
+
+using namespace nearfield::sim;
+using nearfield::Machine;
+
+// ---- results
+
+using Bytes = std::vector<std::byte>;
+
+Bytes given_by(int rank, std::uint64_t bytes) {
+  Bytes data(bytes);
+  for (std::uint64_t i = 0; i < bytes; ++i)
+    data[i] = static_cast<std::byte>((static_cast<std::uint64_t>(rank) * 2654435761u + i * 40503u + i / 251) >> 3);
+  return data;
+}
+
+Bytes sum_of(const std::vector<Bytes>& all) {
+  Bytes sum(all.front().size());
+  for (const Bytes& one : all)
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] = static_cast<std::byte>(std::to_integer<unsigned>(sum[i]) + std::to_integer<unsigned>(one[i]));
+  return sum;
+}
+
+// Part `block` of some data.
+Bytes part(const Bytes& data, std::uint64_t bytes, int block) {
+  const auto begin = data.begin() + static_cast<std::ptrdiff_t>(bytes) * block;
+  return {begin, begin + static_cast<std::ptrdiff_t>(bytes)};
+}
+
+// What MPI says that a rank gets.
+Bytes wanted(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in) {
+  const Bytes& from_root = in[static_cast<std::size_t>(call.root)];
+  if (name == "bcast") return from_root;
+  if (name == "scatter") return part(from_root, call.bytes, rank);
+  if (name == "reduce_scatter") return part(sum_of(in), call.bytes, rank);
+  if (name == "reduce" || name == "allreduce") return sum_of(in);
+  Bytes result;
+  for (const Bytes& theirs : in) {
+    const Bytes block = name == "alltoall" ? part(theirs, call.bytes, rank) : theirs;
+    result.insert(result.end(), block.begin(), block.end());
+  }
+  return result;
+}
+
+bool is_at(InMemory& all, int rank, Address address, const Bytes& expected) {
+  return std::equal(expected.begin(), expected.end(), all.at(rank, address, expected.size()));
+}
+
+// The result, and that what was given is as it was.
+bool right(InMemory& all, const CollectiveSpec& spec, const std::vector<Call>& calls, const std::vector<Bytes>& in) {
+  for (int r = 0; r < all.ranks(); ++r) {
+    const Call& call = calls[static_cast<std::size_t>(r)];
+    if (!is_at(all, r, call.in, in[static_cast<std::size_t>(r)])) return false;
+    if (spec.sizes(r, all.ranks(), call).out_bytes > 0 && !is_at(all, r, call.out, wanted(spec.name, r, call, in)))
+      return false;
+  }
+  return true;
+}
+
+std::string problem_of(const CollectiveSpec& spec, int ranks, std::uint64_t bytes, int root, unsigned seed) {
+  InMemory all(ranks, seed);
+  std::vector<Call> calls;
+  std::vector<Bytes> in;
+  for (int r = 0; r < ranks; ++r) {
+    Call call{0, 0, bytes, root};
+    const CallSizes sizes = spec.sizes(r, ranks, call);
+    call.in = all.allocate(r, sizes.in_bytes);
+    call.out = all.allocate(r, sizes.out_bytes);
+    in.push_back(given_by(r, sizes.in_bytes));
+    std::copy(in.back().begin(), in.back().end(), all.at(r, call.in, sizes.in_bytes));
+    calls.push_back(call);
+  }
+  try {
+    all.run(spec, calls);
+    return right(all, spec, calls, in) ? "" : "the result is wrong";
+  } catch (const std::exception& problem) {
+    return problem.what();
+  }
+}
+
+void check_result(const CollectiveSpec& spec, int ranks, std::uint64_t bytes, int root) {
+  const std::string problem = problem_of(spec, ranks, bytes, root, static_cast<unsigned>(ranks) * 31 + bytes % 97);
+  if (!problem.empty())
+    std::printf("%s of %lu bytes over %d ranks from %d: %s\n", spec.name, static_cast<unsigned long>(bytes), ranks,
+                root, problem.c_str());
+  CHECK(problem.empty());
+}
+
+// Sizes on both sides of every point where an algorithm changes, and such that blocks are uneven or empty.
+std::vector<std::uint64_t> sizes_for(const std::string& name, int ranks) {
+  const auto p = static_cast<std::uint64_t>(ranks);
+  if (name == "barrier") return {0};
+  if (name == "bcast") return {0, 1, 7, 12287, 12288, 12288 + p / 2 + 1, 30001, 524287, 524288};
+  if (name == "allgather") return {0, 1, 100, 81919 / p, 81920 / p + 1, 524287 / p, 524288 / p + 1};
+  if (name == "alltoall") return {0, 1, 256, 257, 3000, 32768, 32769};
+  if (name == "reduce_scatter") return {0, 1, 24, 1000, 524287 / p, 524288 / p + 1};
+  return {0, 1, 8, 100, 2048, 2049, 5000, 8 * p + 3, 8 * 32 + 2048};
+}
+
+// Does every collective give every rank what MPI says, for every number of ranks, root and algorithm?
+void results_are_right() {
+  for (const CollectiveSpec* spec : all_collectives())
+    for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 32})
+      for (const std::uint64_t bytes : sizes_for(spec->name, ranks)) {
+        const bool every_root = spec->has_root && (bytes < 40000 || ranks == 7 || ranks == 8);
+        for (int root = 0; root < (every_root ? ranks : 1); ++root) check_result(*spec, ranks, bytes, root);
+      }
+}
+
+// Would these tests notice a message that is not there, one to a wrong place, or a buffer that is used too early?
+void mistakes_are_noticed() {
+  static int mistake;
+  static const CollectiveSpec wrong{
+      "bcast",
+      "",
+      "",
+      true,
+      [](int rank, int, const Call& call) { return bcast_collective.sizes(rank, 0, call); },
+      [](Communicator& all, Call call) -> Task<> {
+        const Address begin = all.rank() == call.root ? call.in : call.out;
+        if (all.rank() == 0) {
+          for (int to = 1; to < all.size() - (mistake == 1); ++to) co_await all.send_now(to, Buffer(begin, call.bytes));
+        } else {
+          const std::array requests{all.receive(0, Buffer(begin + (mistake == 2), call.bytes - (mistake == 2)))};
+          if (mistake == 3) co_await all.copy(begin, begin + 1, 1);
+          if (mistake != 4) co_await all.wait(requests);
+          if (mistake == 5) co_await all.copy(begin, begin + 1, 1);
+          if (mistake == 6) all.take(1);
+        }
+      }};
+  for (mistake = 0; mistake <= 6; ++mistake) {
+    const bool noticed = !problem_of(wrong, 4, 100, 0, 1).empty();
+    CHECK(noticed == (mistake != 0 && mistake != 3));  // 3 is overwritten by what arrives
+  }
+}
+
+// ---- times
+
+// By LogGP over made_up_machine's zero-copy messages without memory effects: a send costs its core o_s = 3 + 30 ns, and
+// a receive o_r = 5 + 30; the event after the last byte is there d = 70 ns later, and taking it costs 7 when the
+// message came in. The wire takes L = 1000 ns and G = 1 ns per byte on the link, 0.5 at the NIC of the
+// sender, and that NIC begins messages g = 200 ns apart.
+constexpr double o_s = 33, o_r = 35, d = 70, match = 7, latency = 1000, gap = 200;
+
+Machine zero_copy_machine() {
+  Machine machine = made_up_machine();
+  machine.messaging.network = "zero-copy";
+  return machine;
+}
+
+double time_ns(const std::string& name, int ranks, std::uint64_t bytes, int root = 0) {
+  ClusterOptions options;
+  options.nodes = ranks;
+  options.memory_effects = false;
+  options.policies = {"memory", "payload-l3"};
+  Cluster cluster(zero_copy_machine(), options);
+  const auto repetitions = measure_collective(cluster, {name, bytes, root, 3});
+  for (const auto& one : repetitions) CHECK(one.time == repetitions.front().time);
+  for (int lane = 0; lane < lanes; ++lane)
+    CHECK(repetitions[0].time[0][lane] == repetitions[0].time.first() &&
+          repetitions[0].time[1][lane] == repetitions[0].time.first());
+  return repetitions.front().time.first() / 1e3;
+}
+
+void same_ns(double simulated, double by_hand) {
+  if (simulated != by_hand) std::printf("%.3f ns, by hand %.3f ns\n", simulated, by_hand);
+  CHECK(simulated == by_hand);
+}
+
+// Does a binomial bcast take, on its longest way, a message per level? A parent waits for each send (until its NIC has
+// read the data) before the next; the last of its children to get the message is a leaf.
+void binomial_bcast_is_loggp() {
+  for (const int ranks : {2, 3, 4, 5, 7}) {
+    for (const double bytes : {0.0, 1.0, 100.0, 5000.0}) {
+      if (bytes == 0) {
+        same_ns(time_ns("bcast", ranks, 0), 0);
+        continue;
+      }
+      // there[place]: when it has the message; a send is over when the NIC has read the data and says so.
+      // The NIC begins no message before the gap after the one before it.
+      std::vector<double> there(static_cast<std::size_t>(ranks), 0), done(there);
+      for (int place = 0; place < ranks; ++place) {
+        int distance = 1;
+        while (place % (2 * distance) == 0 && distance < ranks) distance *= 2;
+        double now = there[static_cast<std::size_t>(place)], nic_free = 0;
+        for (distance /= 2; distance > 0; distance /= 2) {
+          if (place + distance >= ranks) continue;
+          const double start = std::max(now + o_s, nic_free);
+          nic_free = start + std::max(gap, bytes / 2);
+          there[static_cast<std::size_t>(place + distance)] = start + latency + bytes + d + match;
+          now = start + bytes / 2 + d;
+        }
+        done[static_cast<std::size_t>(place)] = now;
+      }
+      for (int root = 0; root < ranks; ++root)
+        same_ns(time_ns("bcast", ranks, static_cast<std::uint64_t>(bytes), root),
+                *std::max_element(done.begin(), done.end()));
+    }
+  }
+}
+
+// A sendrecv that all begin together: both calls, the wire, the event, and taking it; the answer to the send is there
+// long before.
+double exchange_ns(double bytes) { return o_r + o_s + latency + bytes + d + match; }
+
+// Does a ring take p - 1 exchanges of a block?
+void ring_allgather_is_loggp() {
+  for (const int ranks : {3, 5, 6, 7}) {
+    const double block = 81920.0 / ranks + 100;
+    const auto bytes = static_cast<std::uint64_t>(block);
+    same_ns(time_ns("allgather", ranks, bytes), (ranks - 1) * exchange_ns(static_cast<double>(bytes)));
+  }
+}
+
+// Does recursive doubling take log2 p exchanges, of twice as much each in an allgather, of everything in an allreduce?
+void recursive_doubling_is_loggp() {
+  for (const int ranks : {2, 4, 8, 16, 32, 64})
+    for (const double bytes : {1.0, 64.0, 2000.0}) {
+      double gathered = 0, reduced = 0, messages = 0;
+      for (int have = 1; have < ranks; have *= 2) {
+        gathered += exchange_ns(have * bytes);
+        reduced += exchange_ns(bytes);
+        ++messages;
+      }
+      same_ns(time_ns("allgather", ranks, static_cast<std::uint64_t>(bytes)), gathered);
+      same_ns(time_ns("allreduce", ranks, static_cast<std::uint64_t>(bytes)), reduced);
+      same_ns(time_ns("barrier", ranks, 0), messages * exchange_ns(0));
+    }
+}
+
+// ---- on a machine with memory
+
+// Are runs the same to the last digit, and do counts say that injected lines spare DRAM reads?
+void runs_repeat() {
+  ClusterOptions options;
+  options.nodes = 8;
+  options.policies = {"memory", "payload-l3"};
+  options.memory_slowdown = {1, 2.5, 5, 7.5};
+  std::vector<std::vector<CollectiveRepetition>> both;
+  for (int i = 0; i < 2; ++i) {
+    Cluster cluster(zero_copy_machine(), options);
+    both.push_back(measure_collective(cluster, {"allreduce", 65536, 0, 3}));
+  }
+  for (std::size_t r = 0; r < 3; ++r) {
+    CHECK(both[0][r].time == both[1][r].time && both[0][r].events == both[1][r].events);
+    for (std::size_t v = 0; v < 2; ++v)
+      CHECK(both[0][r].variants[v].memory.dram.bytes == both[1][r].variants[v].memory.dram.bytes);
+    CHECK(both[0][r].variants[1].memory.dram.reads < both[0][r].variants[0].memory.dram.reads);
+    CHECK(both[0][r].variants[1].memory.levels[2].injections > 0);
+  }
+}
+
+std::string refusal(const CollectiveRequest& request) {
+  ClusterOptions options;
+  options.nodes = 4;
+  Cluster cluster(zero_copy_machine(), options);
+  try {
+    measure_collective(cluster, request);
+  } catch (const std::invalid_argument& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+// Are unknown names and roots refused with what would be right?
+void refusals_help() {
+  CHECK(refusal({"allgahter", 8, 0, 1}).find("'allgather'") != std::string::npos);
+  CHECK(refusal({"bcast", 8, 4, 1}).find("from 0 to 3") != std::string::npos);
+  CHECK(refusal({"bcast", 8, -1, 1}).find("from 0 to 3") != std::string::npos);
+}
+
+}  // namespace
+
+int main() {
+  results_are_right();
+  mistakes_are_noticed();
+  binomial_bcast_is_loggp();
+  ring_allgather_is_loggp();
+  recursive_doubling_is_loggp();
+  runs_repeat();
+  refusals_help();
+  if (failed_checks == 0) std::printf("collectives: right\n");
+  return failed_checks == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
