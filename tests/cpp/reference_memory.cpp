@@ -474,12 +474,18 @@ void ReferenceMemory::inject_part(OneCache& cache, Address address, const Placem
 void ReferenceMemory::dma_read(Address address, std::uint64_t bytes) {
   const DmaRead policy = machine_.nic ? machine_.nic->read_of_modified : DmaRead::keep;
   for (Address unit = unit_of(address); unit < address + bytes; unit += unit_bytes_) {
-    bool is_modified = false;
-    for (OneCache* cache : everywhere())
-      for (const Part* part : find_all(*cache, unit, unit_bytes_)) is_modified |= part->state.modified;
-    if (!is_modified) {
+    bool is_modified = false, is_whole = false;
+    for (OneCache* cache : everywhere()) {
+      const auto parts = find_all(*cache, unit, unit_bytes_);
+      is_whole |= parts.size() * part_bytes(*cache) == unit_bytes_;
+      for (Part* part : parts) {
+        is_modified |= part->state.modified;
+        part->state.injected_unused = false;
+      }
+    }
+    if (!is_modified && !is_whole) {
       count_dram(counts_.dram.dma_reads, unit_bytes_);
-    } else if (policy != DmaRead::keep) {
+    } else if (is_modified && policy != DmaRead::keep) {
       make_clean(unit);
       count_dram(counts_.dram.writes, unit_bytes_);
       if (policy == DmaRead::invalidate) remove_all(unit);

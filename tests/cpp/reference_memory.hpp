@@ -30,12 +30,13 @@
 //  invalidations.
 //  - Modified copies count as write-backs of their level when they are evicted or written for the sake of a device or a
 //    bypassing access, not when they are written because another core loads the line.
+//  - A device reads a unit from caches if one has all of it, or some of it is modified; else from DRAM.
 //  - A device's read that invalidates removes all copies of the unit.
 //  - Empty ways are taken before any line makes room; with lru the one emptied last (at the start and after forgetting
 //    everything: the lowest first), with tree-plru the lowest. A line injected into n ways goes into the first n of the
 //    set: the lowest empty one of them, else the one used least recently. Inclusive caches further out are filled
 //    first, as by a core, or become clean and exclusive.
-//  - An injected line is used when a core's load or store hits it where it was put, and at no other place.
+//  - An injected line is used when a core's load or store hits it where it was put, or a device reads it.
 //  - A line is put into an exclusive cache that has it already: modified if one of both is, shared as the new one.
 #pragma once
 

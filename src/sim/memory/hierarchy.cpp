@@ -589,26 +589,34 @@ void Hierarchy::dma_write_part(Address unit) {
 }
 
 bool Hierarchy::dma_read(Address unit) {
-  bool was_modified = false;
-  for (auto& node : nodes_)
+  bool was_modified = false, was_whole = false;  // in one cache
+  for (auto& node : nodes_) {
+    bool whole = node->used;
     for (auto at = unit; node->used && at < unit + unit_; at += node->array.unit_bytes()) {
       const auto place = node->array.place(at);
       const auto way = node->array.find(place, at);
+      whole = whole && way;
       if (!way) continue;
-      const auto state = node->array.state(way, at);
-      if (!(state & modified)) continue;
-      was_modified = true;
-      if (read_of_modified_ == DmaRead::keep) continue;
-      ++node->counts.write_backs;
-      node->array.set_state(way, at, state & static_cast<std::uint8_t>(~modified));
+      const auto before = node->array.state(way, at);
+      auto state = static_cast<std::uint8_t>(before & ~injected);  // it is of use
+      if (before & modified) {
+        was_modified = true;
+        if (read_of_modified_ != DmaRead::keep) {
+          ++node->counts.write_backs;
+          state &= static_cast<std::uint8_t>(~modified);
+        }
+      }
+      if (state != before) node->array.set_state(way, at, state);
     }
-  if (!was_modified) {
-    ++dram_.dma_reads;
-    return true;
+    was_whole = was_whole || whole;
   }
-  if (read_of_modified_ != DmaRead::keep) write_to_memory();
-  if (read_of_modified_ == DmaRead::invalidate) remove_everywhere(unit, &LevelCounts::invalidations);
-  return false;
+  if (was_modified && read_of_modified_ != DmaRead::keep) {
+    write_to_memory();
+    if (read_of_modified_ == DmaRead::invalidate) remove_everywhere(unit, &LevelCounts::invalidations);
+  }
+  const bool from_dram = !was_modified && !was_whole;
+  dram_.dma_reads += from_dram;
+  return from_dram;
 }
 
 // ---- looking in

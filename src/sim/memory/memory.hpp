@@ -92,7 +92,8 @@ class Memory {
   // A recorded trace.
   void replay(int core, std::span<const Reference> trace);
 
-  // ---- what devices do; the time is what the transfer itself takes, from `start`
+  // ---- what devices do; the time is what the transfer itself takes, from `start`. A read gets from caches what one of
+  // them has whole or modified, and only the rest from DRAM.
   Times dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times& start);
   Times dma_read(Address address, std::uint64_t bytes, const Times& start);
 
