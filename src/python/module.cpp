@@ -9,6 +9,7 @@ void bind_plans(nb::module_& module);
 void bind_machine(nb::module_& module);
 void bind_simulated_memory(nb::module_& module);
 void bind_simulated_scenarios(nb::module_& module);
+void bind_simulation(nb::module_& module);
 
 NB_MODULE(_native, module) {
   bind_topology(module);
@@ -17,4 +18,5 @@ NB_MODULE(_native, module) {
   bind_machine(module);
   bind_simulated_memory(module);
   bind_simulated_scenarios(module);
+  bind_simulation(module);
 }
