@@ -27,7 +27,11 @@ def against_messages(profile: Profile) -> list[Finding]:
     for ranks in rank_counts(profile.records):
         parts, numbers = [], {}
         for operation, name in NAMES.items():
-            cost = ratios(_times(profile, operation, ranks), half_round_trip(profile.records, near[0])) if near else {}
+            cost = (
+                ratios(times_of(profile.records, operation, ranks), half_round_trip(profile.records, near[0]))
+                if near
+                else {}
+            )
             if cost:
                 worst = max(cost, key=lambda size: cost[size].value)
                 parts.append(f"{name} up to {times(cost[worst].value)} (at {format_bytes(worst)})")
@@ -51,7 +55,7 @@ def jump(profile: Profile) -> list[Finding]:
         (growth, operation, ranks, before, after)
         for ranks in rank_counts(profile.records)
         for operation in NAMES
-        for growth, before, after in _growths(_times(profile, operation, ranks))
+        for growth, before, after in _growths(times_of(profile.records, operation, ranks))
     ]
     if not found or max(found)[0] < _JUMP:
         return []
@@ -75,8 +79,11 @@ def rank_counts(records: pl.DataFrame) -> list[int]:
     return sorted(rows["ranks"].drop_nulls().unique()) if "ranks" in rows.columns else []
 
 
-def _times(profile: Profile, operation: str, ranks: int) -> Curve:
-    return curve(profile.records, "collective", "time", operation=operation, ranks=ranks)
+def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:
+    """Of a simulated profile: by the base policy, with memory as it is described."""
+    usual = {"policy": ["memory", None], "memory_slowdown": ["1", None]}
+    fixed = {name: values for name, values in usual.items() if name in records.columns}
+    return curve(records, "collective", "time", operation=operation, ranks=ranks, deciding=deciding, **fixed)
 
 
 def _growths(times_: Curve) -> list[tuple[float, int, int]]:

@@ -1,12 +1,15 @@
-"""Collective operations by size, with one message of the same size for comparison."""
+"""Collective operations by size, with one message of the same size for comparison; of a simulated profile, what each
+policy of the NIC saves."""
 
 from __future__ import annotations
 
+import polars as pl
+
 from nearfield.profile import Profile
-from nearfield.report.evidence import curve, one_per_distance
-from nearfield.report.findings.collectives import NAMES, rank_counts
+from nearfield.report.evidence import Point, curve, one_per_distance, pick, shared
+from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
 from nearfield.report.measures import half_round_trip
-from nearfield.report.plots.axes import bytes_axis, layout, log_axis
+from nearfield.report.plots.axes import bytes_axis, layout, linear_axis, log_axis
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.series import Style, line, style
 
@@ -18,8 +21,8 @@ def charts(profile: Profile) -> list[Chart]:
     variants = []
     for ranks in reversed(rank_counts(profile.records)):
         traces = []
-        for i, (operation, name) in enumerate(NAMES.items()):
-            points = curve(profile.records, "collective", "time", operation=operation, ranks=ranks, deciding=False)
+        for i, (operation, name) in enumerate(named(profile.records).items()):
+            points = times_of(profile.records, operation, ranks, deciding=False)
             traces += line(name, points, style(i))
         sizes = [x for trace in traces for x in trace["x"]]
         for place in one_per_distance(profile.records, "pingpong")[-1:]:
@@ -33,4 +36,56 @@ def charts(profile: Profile) -> list[Chart]:
             figure = {"data": traces, "layout": layout(bytes_axis(sizes, "size"), log_axis(traces, "time"))}
             variants.append(Variant({"ranks": str(ranks)}, figure))
     caption = "Until the slowest rank returned; size is what one rank contributes (to each other rank)."
-    return [Chart("collective", "Time by size", caption, variants)] if variants else []
+    times = [Chart("collective", "Time by size", caption, variants)] if variants else []
+    return [*times, *_policies(profile)]
+
+
+def named(records: pl.DataFrame) -> dict[str, str]:
+    """Operation -> its name; those that only a simulation has come last."""
+    found = pick(records, scenario="collective", metric="time")
+    there = sorted(found["operation"].drop_nulls().unique()) if "operation" in found.columns else []
+    return NAMES | {name: f"MPI_{name.capitalize()}" for name in there if name not in NAMES}
+
+
+def _policies(profile: Profile) -> list[Chart]:
+    """One figure per operation, ranks and speed of memory; one line per policy."""
+    rows = pick(profile.records, scenario="collective", metric="mean_time", source="sim")
+    if "policy" not in rows.columns or not rows.height:
+        return []
+    variants = []
+    names = named(profile.records)
+    keys = ("operation", "ranks", "memory_slowdown")
+    for operation, ranks, slowdown in sorted(rows.select(keys).unique().iter_rows(), key=_order):
+        fixed = {"operation": operation, "ranks": ranks, "memory_slowdown": slowdown}
+        by_policy = {
+            policy: curve(rows, "collective", "mean_time", policy=policy, **fixed)
+            for policy in rows["policy"].unique(maintain_order=True)
+        }
+        base = by_policy.pop("memory", {})
+        traces = []
+        for i, (policy, points) in enumerate(by_policy.items()):
+            saved = {size: _saved(points[size], base[size]) for size in shared(points, base)}
+            traces += line(policy, saved, style(i))
+        sizes = [x for trace in traces for x in trace["x"]]
+        figure = {
+            "data": traces,
+            "layout": layout(bytes_axis(sizes, "size"), linear_axis("time saved", tickformat=".0%")),
+        }
+        if traces:
+            choice = {"collective": names[operation], "ranks": str(ranks), "memory": f"{slowdown} times as slow"}
+            variants.append(Variant(choice, figure))
+    caption = (
+        "How much less time a collective takes where the NIC puts incoming bytes elsewhere than into memory only: the "
+        "mean of the simulated repetitions against that of policy memory."
+    )
+    return [Chart("policies", "What policies save", caption, variants)] if variants else []
+
+
+def _saved(point: Point, base: Point) -> Point:
+    share = 1 - point.value / base.value if base.value else 0.0
+    return Point(share, share, share, point.n, point.stable, unit="share")
+
+
+def _order(key: tuple[str, int, str]) -> tuple[str, int, float]:
+    operation, ranks, slowdown = key
+    return operation, -ranks, float(slowdown)
