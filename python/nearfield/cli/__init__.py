@@ -21,6 +21,7 @@ VERBS = (
     "compare",
     "export",
     "plan",
+    "simulate",
     "halo",
     "machine",
     "mpi",

@@ -1,0 +1,271 @@
+"""`nearfield simulate`: collectives on a described machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from nearfield._native import simulation
+from nearfield.cli.show import terminal
+from nearfield.errors import UsageError
+from nearfield.machine import load_machine, machine_files
+from nearfield.simulate import Listener, Outcome, Request, pool
+from nearfield.simulate import simulate as run_simulation
+from nearfield.simulate.case import Case, Result
+from nearfield.simulate.gains import Gain, gains
+from nearfield.units import format_bytes, format_ns, parse_bytes
+
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+INTERRUPTED = 130  # as shells say: 128 + SIGINT
+USUAL_NODES = 64
+
+
+def _collective_names(incomplete: str) -> list[str]:
+    """For the shell."""
+    return [spec.name for spec in simulation.collectives() if spec.name.startswith(incomplete)]
+
+
+def _machine_names(incomplete: str) -> list[str]:
+    return [name for name in machine_files() if name.startswith(incomplete)]
+
+
+def command(
+    collective: Annotated[
+        list[str] | None, typer.Argument(help="bcast, allgather, ...: see --list", autocompletion=_collective_names)
+    ] = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE|PROFILE", help="the machine; see `nearfield machine list`", autocompletion=_machine_names
+        ),
+    ] = "power5-redstorm",
+    nodes: Annotated[str, typer.Option(help="on how many: 8,64 (default: 64, or all there are)")] = "",
+    ranks_per_node: Annotated[int, typer.Option(min=1, help="ranks on each node, one per core")] = 1,
+    sizes: Annotated[str, typer.Option("--bytes", help="sizes: 1K,12K or 1K..4M, every power of two")] = "1K..1M",
+    whole: Annotated[
+        bool, typer.Option("--whole", help="sizes are of the whole buffer; a rank's block is its part of it")
+    ] = False,
+    policy: Annotated[
+        str, typer.Option(help="where NICs put what arrives: payload-l3,ddio:ways=4, or all; see --list")
+    ] = "all",
+    memory_slowdown: Annotated[
+        str, typer.Option(help="how many times as slow memory is as the machine describes")
+    ] = "1,2.5,5,7.5",
+    repetitions: Annotated[int, typer.Option(min=1, help="calls one after the other; caches stay between them")] = 7,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
+    mpi: Annotated[bool, typer.Option("--mpi", help="on the ranks of `mpiexec ... -m mpi4py.futures`")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="folder for the profile; what is there is not simulated again")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="list collectives and policies and stop")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+) -> None:
+    """Simulate collectives on a machine that is described, not present: what would another place for incoming bytes, or
+    slower memory, do?
+
+    Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put what
+    arrives: `memory` is the base that gains are compared with. All policies and memory speeds see the same calls. Gain:
+    how much less time than the base, in the mean of the repetitions.
+
+    Sizes are what MPI calls take: of a bcast, a reduce and an allreduce the message, of others one rank's block. With
+    --whole they are of the whole buffer, so that a bcast and an allgather of one size move the same bytes.
+
+    Ctrl-C keeps what is done if there is an --out folder; the same command goes on from there. That folder is a
+    profile: `nearfield show`, `diff` and `report` read it.
+
+    Examples:
+
+      nearfield simulate bcast --nodes 64 --policy payload-l3 --bytes 1K..4M
+
+      nearfield simulate bcast allgather alltoall --nodes 16,64 --whole --bytes 64K --out collectives
+
+      nearfield simulate allreduce --on my-cluster.toml --policy ddio,ddio:ways=4 --memory-slowdown 1
+    """
+    if list_:
+        return _list(as_json)
+    machine = load_machine(on)
+    most_nodes = machine.network.max_nodes.value if machine.network else 1
+    request = Request(
+        machine=machine,
+        collectives=tuple(dict.fromkeys(collective or ())),
+        sizes=tuple(parse_sizes(sizes)),
+        nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (min(USUAL_NODES, most_nodes),),
+        policies=parse_policies(policy),
+        slowdowns=tuple(parse_factors(memory_slowdown)),
+        ranks_per_node=ranks_per_node,
+        repetitions=repetitions,
+        whole=whole,
+    )
+    if mpi:
+        pool.mpi_executor()  # now, not after the first look at what is there
+    runner = pool.on_mpi if mpi else pool.on_cores(jobs or pool.cores())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # batch systems end jobs so
+    with _Display() as display:
+        outcome = run_simulation(request, runner, display, out, shlex.join(["nearfield", *sys.argv[1:]]))
+    if as_json:
+        print(json.dumps(as_dicts(outcome, request), indent=1))
+    else:
+        show(outcome, request)
+    _tell_end(outcome, out)
+    raise typer.Exit(0 if outcome.complete else INTERRUPTED)
+
+
+# ---- what the options say
+
+
+def parse_sizes(text: str) -> list[int]:
+    """'1K,12K..64K' as bytes: ranges are every doubling of their first, and their last."""
+    sizes: list[int] = []
+    for part in _parts(text, "--bytes"):
+        first, dots, last = part.partition("..")
+        least, most = parse_bytes(first), parse_bytes(last if dots else first)
+        if dots and not 0 < least <= most:
+            raise UsageError(f"--bytes {part}: not a range from a smaller size up", "Write 1K..4M.")
+        while least < most:
+            sizes.append(least)
+            least *= 2
+        sizes.append(most)
+    return sorted(set(sizes))
+
+
+def parse_counts(text: str, what: str) -> list[int]:
+    counts = []
+    for part in _parts(text, f"--{what}"):
+        if not (part.isascii() and part.isdecimal() and 0 < int(part) < 1 << 31):
+            raise UsageError(f"--{what} {part}: not a number of {what}", "Write 64, or 8,64 for a sweep.")
+        counts.append(int(part))
+    return sorted(set(counts))
+
+
+def parse_factors(text: str) -> list[float]:
+    factors = []
+    for part in _parts(text, "--memory-slowdown"):
+        if not re.fullmatch(r"\d+(\.\d+)?", part, re.ASCII):
+            raise UsageError(f"--memory-slowdown {part}: not a factor", "Write 1,2.5,5,7.5.")
+        factors.append(float(part))
+    return sorted(set(factors))
+
+
+def parse_policies(text: str) -> tuple[str, ...]:
+    """'a,b:x=1,y=2' are two; () for all."""
+    policies: list[str] = []
+    for part in _parts(text, "--policy"):
+        if "=" in part and ":" not in part and policies and ":" in policies[-1]:
+            policies[-1] += f",{part}"
+        else:
+            policies.append(part)
+    return () if "all" in policies else tuple(policies)
+
+
+def _parts(text: str, option: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise UsageError(f"{option} '{text}': nothing between two commas" if text else f"{option} is empty")
+    return parts
+
+
+# ---- what comes out
+
+
+def show(outcome: Outcome, request: Request) -> None:
+    """A table per collective and number of nodes."""
+    found = gains(outcome.rows)
+    for collective, nodes in dict.fromkeys((gain.operation, gain.nodes) for gain in found):
+        some = [gain for gain in found if (gain.operation, gain.nodes) == (collective, nodes)]
+        terminal().print(f"\n[bold]{collective}[/bold] on {nodes} nodes of {escape(request.machine.name)}, "
+                         f"{some[0].ranks} ranks; bytes: {request.specs[collective].bytes_are}")  # fmt: skip
+        terminal().print(_table(some))
+
+
+def _table(some: list[Gain]) -> Table:
+    policies = list(dict.fromkeys(name for gain in some for name in gain.by_policy))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("bytes", "slowdown", "memory", *policies):
+        table.add_column(name, justify="right", no_wrap=True)
+    last = None
+    for gain in some:
+        size = format_bytes(gain.size_bytes) if gain.size_bytes != last else ""
+        last = gain.size_bytes
+        cells = (_percent(gain.by_policy.get(name)) for name in policies)
+        table.add_row(size, f"{gain.slowdown:g}", format_ns(gain.base_ns), *cells)
+    return table
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return "-"
+    text = f"{share * 100:+.1f} %"
+    colour = "green" if share >= 0.01 else "red" if share <= -0.01 else "dim"
+    return f"[{colour}]{text}[/{colour}]"
+
+
+def as_dicts(outcome: Outcome, request: Request) -> dict[str, Any]:
+    return {
+        "machine": request.machine.name,
+        "complete": outcome.complete,
+        "cases": [gain.as_dict() for gain in gains(outcome.rows)],
+        "records": outcome.rows,
+    }
+
+
+def _tell_end(outcome: Outcome, out: Path | None) -> None:
+    folder = escape(str(out))
+    if not outcome.complete:
+        kept = f"what is done is in [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep it"
+        err.print(f"stopped: {kept}")
+    elif out:
+        err.print(f"profile: [bold]{folder}[/bold]   next: nearfield show {folder}")
+
+
+def _list(as_json: bool) -> None:
+    specs, policies = simulation.collectives(), simulation.policies()
+    if as_json:
+        print(json.dumps({
+            "collectives": [{"name": s.name, "summary": s.summary, "bytes_are": s.bytes_are} for s in specs],
+            "policies": [{"name": p.name, "summary": p.summary, "parameters": p.parameters} for p in policies],
+        }, indent=1))  # fmt: skip
+        return
+    table = Table("collective", "what it does", "bytes are", box=None, header_style="bold")
+    for spec in specs:
+        table.add_row(spec.name, spec.summary, spec.bytes_are)
+    terminal().print(table)
+    table = Table("policy", "where incoming bytes go", "parameters", box=None, header_style="bold")
+    for one in policies:
+        table.add_row(one.name, escape(one.summary), ", ".join(one.parameters))
+    terminal().print()
+    terminal().print(table)
+
+
+class _Display(Listener):
+    """A bar whose unit is estimated work; in a log, nothing."""
+
+    def __enter__(self) -> _Display:
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        self._bar = Progress(*columns, TimeElapsedColumn(), console=err, refresh_per_second=2, transient=True,
+                             disable=not err.is_terminal)  # fmt: skip
+        self._task: Any = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def plan(self, cases: list[Case], kept: int) -> None:
+        if kept:
+            err.print(f"{kept} of {kept + len(cases)} cases are there already")
+        self._task = self._bar.add_task(f"{len(cases)} cases", total=sum(case.work for case in cases))
+        self._bar.start()
+
+    def done(self, case: Case, result: Result) -> None:
+        self._bar.update(self._task, advance=case.work, description=str(case))

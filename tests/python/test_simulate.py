@@ -1,0 +1,272 @@
+"""Does `nearfield simulate` simulate what it is asked for, keep it, and say what is wrong with what it is asked?"""
+
+import json
+import signal
+import sys
+import types
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+import pytest
+from nearfield._native import simulation
+from typer.testing import CliRunner
+
+from nearfield.cli import app
+from nearfield.cli.simulate import parse_policies, parse_sizes
+from nearfield.errors import NearfieldError, ProfileError, UsageError
+from nearfield.machine import load_machine
+from nearfield.machine.native import native
+from nearfield.profile import load
+from nearfield.simulate import Listener, Request, pool, simulate
+from nearfield.simulate.folder import synthetic
+from nearfield.simulate.gains import gains
+from nearfield.topology import Topology
+
+SMALL = ["--nodes", "8", "--bytes", "4K,16K", "--repetitions", "2", "--jobs", "1"]
+
+
+def run(*arguments: str) -> str:
+    """What the command prints. NearfieldError as a user would see it."""
+    result = CliRunner().invoke(app, ["simulate", *arguments])
+    if isinstance(result.exception, NearfieldError):
+        raise result.exception
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+def request(**changed) -> Request:
+    asked = {
+        "machine": load_machine("power5-redstorm"),
+        "collectives": ("bcast",),
+        "sizes": (4096, 16384),
+        "nodes": (8,),
+        "policies": ("payload-l3",),
+        "repetitions": 2,
+    }
+    return Request(**(asked | changed))
+
+
+def test_a_table_and_the_same_as_json():
+    """Does every size, policy and memory speed appear, with the base's time and gains that are of its records?"""
+    options = ["bcast", *SMALL, "--policy", "payload-l3,header-l2", "--memory-slowdown", "1,7.5"]
+    table, found = run(*options), json.loads(run(*options, "--json"))
+    assert "4 KiB" in table and "16 KiB" in table and "payload-l3" in table
+    assert [(case["size_bytes"], case["slowdown"]) for case in found["cases"]] == [
+        (4096, 1.0), (4096, 7.5), (16384, 1.0), (16384, 7.5),
+    ]  # fmt: skip
+    mean = {
+        (row["policy"], row["memory_slowdown"]): row["value"]
+        for row in found["records"]
+        if row["metric"] == "mean_time" and row["size_bytes"] == 16384
+    }
+    case = found["cases"][3]
+    assert case["base_ns"] == mean["memory", "7.5"]
+    assert case["by_policy"]["payload-l3"] == pytest.approx(1 - mean["payload-l3", "7.5"] / mean["memory", "7.5"])
+    assert case["base_ns"] > found["cases"][2]["base_ns"]
+
+
+def test_runs_are_deterministic():
+    """Is it the same to the last digit twice, in this process and in others?"""
+    here = simulate(request(), pool.on_cores(1), Listener())
+    there = simulate(request(), pool.on_cores(2), Listener())
+    assert here.complete and there.complete
+    assert here.rows == there.rows
+
+
+def test_what_counts_say():
+    """Do injected lines spare the NICs' and cores' reads of DRAM, and does the base inject none?"""
+    rows = simulate(request(sizes=(65536,)), pool.on_cores(1), Listener()).rows
+    counts = {(row["policy"], row["metric"]): row["value"] for row in rows if row.get("memory_slowdown") is None}
+    assert counts["memory", "l3_injected"] == 0 < counts["payload-l3", "l3_injected"]
+    assert counts["payload-l3", "dram_dma_reads"] < counts["memory", "dram_dma_reads"]
+    assert counts["payload-l3", "network_bytes"] == counts["memory", "network_bytes"]
+
+
+def test_resume_simulates_only_what_is_missing(tmp_path):
+    """Are records that are there left as they are, and only the others simulated?"""
+    out, simulated = tmp_path / "profile", []
+
+    def watched(cases):
+        simulated.extend(cases)
+        return pool.one_after_the_other(cases)
+
+    def go(**changed) -> None:
+        simulated.clear()
+        assert simulate(request(**changed), watched, Listener(), out).complete
+
+    go()
+    first = load(out).records
+    assert [case.size_bytes for case in simulated] == [4096, 16384]
+    go()
+    assert simulated == []
+    go(sizes=(4096, 8192), policies=("payload-l3", "header-l2"), slowdowns=(1.0, 5.0))
+    asked = [(case.size_bytes, case.policies, case.slowdowns) for case in simulated]
+    assert asked[0] == (4096, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
+    assert asked[1] == (8192, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
+    later = load(out).records
+    assert first.join(later, on=first.columns, how="semi", nulls_equal=True).height == first.height
+    go(sizes=(4096,), policies=("header-l2",))
+    assert simulated == []
+
+
+def test_what_is_done_survives_an_interruption(tmp_path):
+    """After Ctrl-C in the middle: is what was done in the profile, and does the next run go on from there?"""
+    out = tmp_path / "profile"
+
+    def interrupted(cases):
+        yield from pool.one_after_the_other(cases[:1])
+        signal.raise_signal(signal.SIGINT)
+
+    outcome = simulate(request(), interrupted, Listener(), out)
+    assert not outcome.complete and not load(out).run.complete
+    left = []
+
+    def rest(cases):
+        left.extend(cases)
+        return pool.one_after_the_other(cases)
+
+    simulate(request(), rest, Listener(), out)
+    assert [case.size_bytes for case in left] == [16384] and load(out).run.complete
+    whole = simulate(request(), pool.on_cores(1), Listener(), tmp_path / "whole")
+    assert load(out).records.equals(load(tmp_path / "whole").records)
+    assert whole.complete
+
+
+def test_the_profile_is_like_a_live_one(tmp_path):
+    """Do show, diff and report take it, with the columns of the live scenario?"""
+    out, other = str(tmp_path / "profile"), str(tmp_path / "other")
+    for folder, nodes in ((out, "8"), (other, "8")):
+        run("bcast", "allgather", "--nodes", nodes, "--bytes", "4K..16K", "--policy", "payload-l3", "--memory-slowdown",
+            "1,5", "--repetitions", "2", "--jobs", "1", "--out", folder)  # fmt: skip
+    records = load(out).records
+    assert {"operation", "size_bytes", "ranks", "nodes", "policy", "memory_slowdown"} <= set(records.columns)
+    assert records["source"].unique().to_list() == ["sim"]
+    assert records.filter(pl.col("metric") == "time")["low"].null_count() == 0
+    for verb in (["show", out], ["diff", out, other], ["report", out, "--out", str(tmp_path / "page.html")]):
+        result = CliRunner().invoke(app, verb)
+        assert result.exit_code == 0, (verb, result.output, result.exception)
+
+
+def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
+    """Is it refused to add to a profile of a machine that is not the same, or to one that was measured?"""
+    machine = load_machine("power5-redstorm")
+    simulate(request(sizes=(64,)), pool.on_cores(1), Listener(), tmp_path / "profile")
+    faster = machine.model_copy(deep=True)
+    faster.network.latency_ns.value = 1.0
+    with pytest.raises(ProfileError, match="another machine"):
+        simulate(request(machine=faster), pool.on_cores(1), Listener(), tmp_path / "profile")
+    live = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
+    with pytest.raises(ProfileError, match="not simulated"):
+        simulate(request(), pool.on_cores(1), Listener(), live)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["bcats"], "did you mean 'bcast'"),
+        (["bcast", "--policy", "payload-l4"], "did you mean 'payload-l3'"),
+        (["bcast", "--policy", "ddio:way=2"], "'ways'"),
+        (["bcast", "--policy", "ddio:ways=0"], "from 1 to"),
+        (["bcast", "--on", "power6-redstorm"], "did you mean 'power5-redstorm'"),
+        (["bcast", "--on", "tigerton", "--nodes", "2"], "from 1 to 1"),
+        (["bcast", "--on", "tigerton", "--nodes", "1", "--policy", "payload-l3"], "these would work"),
+        (["bcast", "--nodes", "300"], "from 1 to 256"),
+        (["bcast", "--nodes", "8,x"], "not a number of nodes"),
+        (["bcast", "--ranks-per-node", "3"], "from 1 to 2"),
+        (["bcast", "--memory-slowdown", "0.5"], "from 1 to 1000"),
+        (["bcast", "--memory-slowdown", "nan"], "not a factor"),
+        (["bcast", "--bytes", "4M..1K"], "not a range"),
+        (["bcast", "--bytes", "1KB"], "may mean powers"),
+        (["bcast", "--bytes", "4G"], "an MPI count"),
+        (["bcast", "--bytes", "1K,,2K"], "between two commas"),
+        ([], "no collective"),
+    ],
+)
+def test_bad_input_is_refused_with_what_would_be_right(options, says):
+    """Is the nearest valid choice named, before anything is simulated?"""
+    with pytest.raises(NearfieldError) as refusal:
+        run(*options, "--repetitions", "1")
+    assert says.lower() in str(refusal.value).lower()
+
+
+def test_policies_need_their_cache_level(tmp_path):
+    """On a machine without an L3, is a policy that injects there refused with those that work, and left out of all?"""
+    machine = load_machine("power5-redstorm").model_copy(deep=True)
+    del machine.cache[2]
+    with pytest.raises(UsageError, match="header-l2") as refusal:
+        request(machine=machine, policies=("payload-l3",))
+    assert "2" in refusal.value.message
+    every = request(machine=machine, policies=()).policies
+    assert "header-l2" in every and "payload-l3" not in every and every[0] == "memory"
+
+
+def test_more_policies_and_speeds_than_one_run_carries():
+    """Are they spread over several runs, each with the base, so that every one appears once?"""
+    ways = tuple(f"ddio:ways={n}" for n in range(1, 10))
+    asked = request(sizes=(64,), policies=ways, slowdowns=(1.0, 2.0, 3.0, 4.0, 5.0))
+    cases = list(asked.cases())
+    assert all(len(case.policies) <= simulation.most_policies and len(case.slowdowns) <= 4 for case in cases)
+    found = gains(simulate(asked, pool.on_cores(1), Listener()).rows)
+    assert [gain.slowdown for gain in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert all(set(gain.by_policy) == set(ways) for gain in found)
+
+
+def test_options_are_read():
+    """Sizes as ranges and lists; policies whose parameters have commas; sizes of the whole buffer."""
+    assert parse_sizes("1K..5K,12K,64") == [64, 1024, 2048, 4096, 5120, 12288]
+    assert parse_policies("ddio:ways=2,adaptive:a=1,b=2,memory") == ("ddio:ways=2", "adaptive:a=1,b=2", "memory")
+    assert parse_policies("ddio,all") == ()
+    whole = request(collectives=("bcast", "allgather", "barrier"), sizes=(4096,), whole=True)
+    assert [(case.collective, case.size_bytes) for case in whole.cases()] == [
+        ("bcast", 4096), ("allgather", 512), ("barrier", 0),
+    ]  # fmt: skip
+
+
+def test_mpi_without_mpi4py(monkeypatch):
+    """Does --mpi say what to install?"""
+    monkeypatch.setitem(sys.modules, "mpi4py.futures", None)
+    with pytest.raises(UsageError, match="pip install mpi4py"):
+        run("bcast", *SMALL, "--mpi")
+
+
+def test_mpi_ranks_simulate(monkeypatch):
+    """With mpi4py: do its workers get the cases, and is the result that of one process? (Its pool is one of threads
+    here.)"""
+    stand_in = types.SimpleNamespace(MPIPoolExecutor=lambda: ThreadPoolExecutor(2))
+    monkeypatch.setitem(sys.modules, "mpi4py.futures", stand_in)
+    options = ["bcast", *SMALL, "--policy", "payload-l3", "--json"]
+    assert run(*options, "--mpi") == run(*options)
+
+
+def test_a_worker_that_dies_is_reported():
+    """Is a process that ends, out of memory say, told to the user rather than waited for?"""
+    with pytest.raises(NearfieldError, match="died"):
+        list(pool._through(ThreadPoolExecutorThatBreaks(), list(request().cases())))
+
+
+class ThreadPoolExecutorThatBreaks(ThreadPoolExecutor):
+    def submit(self, *_, **__):
+        from concurrent.futures import BrokenExecutor
+
+        def broken():
+            raise BrokenExecutor
+
+        return super().submit(broken)
+
+
+@pytest.mark.parametrize("name", ["power5-redstorm", "leo3", "vsc2", "epyc-9755", "t3e-900"])
+def test_every_machine_has_a_topology(name):
+    """Has the node's topology, for the report, as many cores as the machine says?"""
+    machine = load_machine(name)
+    assert len(Topology.from_synthetic(synthetic(machine)).cores) == machine.cores.value
+
+
+def test_every_collective_on_every_policy():
+    """Does each of the list run where two ranks share a node, too?"""
+    machine = native(load_machine("power5-redstorm"))
+    policies = [policy.name for policy in simulation.policies()]
+    for spec in simulation.collectives():
+        found = simulation.run_collective(machine, spec.name, 3000, 3, 2, policies, [1.0, 7.5], 2)
+        assert [variant.policy for variant in found[0].variants] == policies
+        assert all(fast <= slow for one in found for v in one.variants for fast, slow in [v.time_ns])
