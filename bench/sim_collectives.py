@@ -1,0 +1,132 @@
+"""How fast are collectives simulated, and what does S4's sweep of them give?
+
+In processor seconds of one core, the making of the caches included, so that a busy machine does not show:
+
+- a bcast of 32 KB on 64 POWER5 nodes with caches, all policies at four memory speeds: at most 1 s
+- events of the network alone (an alltoall without caches): at least 1 M/s
+- a bcast on 256 nodes with caches, and the memory that takes
+- S4.7: 5 collectives, 16 sizes of the whole buffer, 64 nodes, memory and payload-l3, 7 calls each: at most 60 s. Its
+  table says what payload-l3 saves of the time at each memory speed
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from typing import Any
+
+from nearfield._native import simulation
+from support import console, finish, new_table, parser, verdict
+
+from nearfield.machine import load_machine
+from nearfield.machine.native import native
+from nearfield.simulate import Listener, Request, pool, simulate
+from nearfield.simulate.case import Case, Result
+from nearfield.simulate.gains import Gain, gains
+from nearfield.units import format_bytes, format_ns
+
+SWEEP = ("bcast", "allgather", "allreduce", "scatter", "alltoall")
+SIZES = (
+    128,
+    512,
+    1024,
+    2048,
+    4096,
+    8192,
+    12288,
+    16384,
+    32768,
+    65536,
+    131072,
+    262144,
+    524288,
+    1 << 20,
+    1 << 21,
+    1 << 22,
+)
+SLOWDOWNS = (1.0, 2.5, 5.0, 7.5)
+BARS = {"bcast_s": 1.0, "sweep_s": 60.0, "events_per_s": 1e6}
+
+
+def processor_s(work: Any) -> tuple[float, Any]:
+    started = time.process_time()
+    result = work()
+    return time.process_time() - started, result
+
+
+def call(collective: str, size: int, nodes: int, policies: list[str], **more: Any) -> tuple[float, list[Any]]:
+    machine = native(load_machine("power5-redstorm"))
+    return processor_s(
+        lambda: simulation.run_collective(machine, collective, size, nodes, 1, policies, list(SLOWDOWNS), **more)
+    )
+
+
+def speed() -> dict[str, float]:
+    every = [policy.name for policy in simulation.policies()]
+    bcast_s, _ = call("bcast", 32768, 64, every, repetitions=1)
+    seven_s, _ = call("bcast", 32768, 64, every, repetitions=7)
+    alone_s, alone = call("alltoall", 1024, 128, ["memory"], repetitions=3, memory_effects=False)
+    large_s, _ = call("bcast", 32768, 256, ["memory", "payload-l3"], repetitions=1)
+    return {
+        "bcast_s": bcast_s,
+        "bcast_seven_calls_s": seven_s,
+        "policies": len(every),
+        "events_per_s": sum(one.events for one in alone) / alone_s,
+        "messages_per_s": sum(one.messages for one in alone) / alone_s,
+        "bcast_256_nodes_s": large_s,
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+    }
+
+
+def sweep() -> tuple[float, list[Gain]]:
+    request = Request(
+        load_machine("power5-redstorm"), SWEEP, SIZES, (64,), ("payload-l3",), SLOWDOWNS, whole=True
+    )  # fmt: skip
+    seconds, outcome = processor_s(lambda: simulate(request, pool.on_cores(1), Tell()))
+    return seconds, gains(outcome.rows)
+
+
+class Tell(Listener):
+    """A line per case where a person looks on."""
+
+    def done(self, case: Case, result: Result) -> None:
+        if console.is_terminal:
+            console.print(f"[dim]{case}: {result.seconds:.2f} s[/dim]")
+
+
+def draw(found: list[Gain]) -> None:
+    table = new_table("S4.7 on 64 nodes: less time with payload-l3 than with memory",
+                      "collective", "one size,base," + ",".join(f"x{factor:g}" for factor in SLOWDOWNS))  # fmt: skip
+    for first in (gain for gain in found if gain.slowdown == SLOWDOWNS[0]):
+        same = [g for g in found if (g.operation, g.size_bytes) == (first.operation, first.size_bytes)]
+        cells = (f"{gain.by_policy['payload-l3']:+.1%}" for gain in same)
+        table.add_row(first.operation, format_bytes(first.size_bytes), format_ns(first.base_ns), *cells)
+    console.print(table)
+
+
+def main(options: argparse.Namespace) -> dict[str, Any]:
+    numbers = speed()
+    table = new_table("speed, processor seconds", "what", "value")
+    for name, value in numbers.items():
+        table.add_row(name, f"{value:,.3g}" if value < 1000 else f"{value:,.0f}")
+    console.print(table)
+    if not options.quick:
+        numbers["sweep_s"], found = sweep()
+        draw(found)
+    met = {
+        name: numbers[name] >= bar if name.endswith("per_s") else numbers[name] <= bar
+        for name, bar in BARS.items()
+        if name in numbers
+    }
+    for name, good in met.items():
+        verdict(good, f"{name} = {numbers[name]:,.3g} (bar: {BARS[name]:,.3g})")
+    result = {"met": all(met.values()), **numbers}
+    return result if options.quick else result | {"gains": [gain.as_dict() for gain in found]}
+
+
+if __name__ == "__main__":
+    arguments = parser(__doc__)
+    arguments.add_argument("--quick", action="store_true", help="without the sweep")
+    sys.exit(finish(main, arguments.parse_args()))
