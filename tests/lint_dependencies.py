@@ -30,6 +30,7 @@ PYTHON_FORBIDDEN = {
     "tune": {"probe", "report", "cli"},
     "machine": {"probe", "mpi", "plan", "tune", "report", "cli"},
     "plan": {"probe", "mpi", "tune", "report", "cli"},
+    "simulate": {"probe", "mpi", "plan", "tune", "report", "cli"},
     "doctor": {"probe", "report", "cli"},
 }
 

@@ -115,6 +115,7 @@ def _identity(row: Row) -> tuple:
 
 
 def _order(row: Row) -> tuple:
-    slowdown = row.get("memory_slowdown")
-    operation, size, ranks, nodes, policy, _ = _short(row)
-    return (operation, ranks, nodes, size, policy, float(slowdown or 0), row["metric"])
+    """Times first, the usual one before all."""
+    operation, size, ranks, nodes, policy, slowdown = _short(row)
+    metric = row["metric"]
+    return (operation, ranks, nodes, size, policy, float(slowdown or "inf"), metric != "time", metric)
