@@ -10,6 +10,7 @@ namespace {
 Task<> guarded(const Program& program, Endpoint& endpoint) {
   try {
     co_await program(endpoint.facade());
+    co_await endpoint.catch_up();
   } catch (...) {
     endpoint.world().engine.fail(std::current_exception());
   }

@@ -35,16 +35,13 @@ Endpoint::Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank
 
 // ---- programs
 
-Endpoint& Endpoint::other(int rank, const char* what) {
+Request Endpoint::begin(Operation::Kind kind, int peer, const Buffer& buffer, int tag) {
   const int size = static_cast<int>(world_.ranks.size());
-  if (rank < 0 || rank >= size)
-    throw std::out_of_range("rank " + std::to_string(rank_) + " " + what + " rank " + std::to_string(rank) +
-                            "; there are 0 to " + std::to_string(size - 1));
-  return *world_.ranks[static_cast<std::size_t>(rank)];
-}
-
-Request Endpoint::begin(Operation::Kind kind, int peer, const Buffer& buffer, int tag, Operation*& operation) {
-  operation = world_.operations.take();
+  if (peer < 0 || peer >= size)
+    throw std::out_of_range("rank " + std::to_string(rank_) +
+                            (kind == Operation::Kind::send ? " sends to rank " : " receives from rank ") +
+                            std::to_string(peer) + "; there are 0 to " + std::to_string(size - 1));
+  Operation* const operation = world_.operations.take();
   const std::uint64_t serial = operation->serial + 1;
   *operation = Operation{};
   operation->kind = kind;
@@ -52,49 +49,73 @@ Request Endpoint::begin(Operation::Kind kind, int peer, const Buffer& buffer, in
   operation->tag = tag;
   operation->buffer = buffer;
   operation->serial = serial;
+  call({operation, 0});
   return {operation, serial};
 }
 
-Request Endpoint::send(int to, const Buffer& data, int tag) {
-  Endpoint& receiver = other(to, "sends to");
+void Endpoint::call(const Call& call) {
+  const bool first_of_all = !node_.has_memory() || !world_.engine.anything_until(first());
+  if (calls_.empty() && first_of_all)
+    perform(call);
+  else
+    calls_.push_back(call);
+}
+
+Task<> Endpoint::catch_up() {
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    co_await settle();
+    perform(calls_[i]);
+  }
+  calls_.clear();
+}
+
+void Endpoint::hurry() {
+  for (const Call& call : calls_) perform(call);
+  calls_.clear();
+}
+
+void Endpoint::perform(const Call& call) {
+  if (!call.operation)
+    advance(call.duration);
+  else if (call.operation->kind == Operation::Kind::send)
+    perform_send(*call.operation);
+  else
+    perform_receive(*call.operation);
+}
+
+void Endpoint::perform_send(Operation& operation) {
+  Endpoint& receiver = other(operation.peer);
   advance(send_);
-  Operation* operation = nullptr;
-  const Request request = begin(Operation::Kind::send, to, data, tag, operation);
   Message& message = *world_.messages.take();
   message = Message{};
   message.from = this;
   message.to = &receiver;
-  message.tag = tag;
-  message.data = data;
-  message.bytes = data.bytes();
+  message.tag = operation.tag;
+  message.data = operation.buffer;
+  message.bytes = operation.buffer.bytes();
   message.sequence = receiver.peer(rank_).sent++;
   message.protocol = &world_.protocol(receiver.node_number_ == node_number_, message.bytes);
-  message.send = operation;
+  message.send = &operation;
   message.protocol->start(*this, message);
-  return request;
 }
 
-Request Endpoint::receive(int from, const Buffer& buffer, int tag) {
-  Endpoint& sender = other(from, "receives from");
+void Endpoint::perform_receive(Operation& operation) {
+  const Endpoint& sender = other(operation.peer);
   advance(receive_);
   if (sender.node_number_ != node_number_ && world_.network_large->matches_at_nic()) nic_->post(core_);
-  Operation* operation = nullptr;
-  const Request request = begin(Operation::Kind::receive, from, buffer, tag, operation);
-  operation->posted = now();
-  Message* const message = peer(from).unexpected.take([&](const Message& m) { return m.tag == tag; });
-  if (!message) {
-    peer(from).posted.push(operation);
-    return request;
-  }
-  fits(*message, *operation);
-  message->receive = operation;
+  operation.posted = now();
+  Peer& from = peer(operation.peer);
+  Message* const message = from.unexpected.take([&](const Message& m) { return m.tag == operation.tag; });
+  if (!message) return from.posted.push(&operation);
+  fits(*message, operation);
+  message->receive = &operation;
   message->protocol->posted(*this, *message);
-  return request;
 }
 
 Task<> Endpoint::wait(Request request) {
   Operation* const operation = request.operation;
   if (!operation || operation->serial != request.serial) co_return;
+  if (!calls_.empty()) co_await catch_up();
   while (!operation->done) {
     waiting_for_ = operation;
     co_await settle();
@@ -121,6 +142,7 @@ void Endpoint::WithAll::await_suspend(std::coroutine_handle<> waiting) const {
 }
 
 Task<> Endpoint::line_up() {
+  if (!calls_.empty()) co_await catch_up();
   node_.drain(core_);
   co_await settle();
   lining_up_ = true;

@@ -38,14 +38,21 @@ class Endpoint {
   // To be awaited: goes on when the engine has got to this rank's clock.
   Engine::Until settle() { return world_.engine.until(first()); }
 
-  // ---- for programs (rank.hpp)
-  Request send(int to, const Buffer& data, int tag);
-  Request receive(int from, const Buffer& buffer, int tag);
+  // ---- for programs (rank.hpp). Sends, receives and computing are done at once if nobody else has anything to do
+  // before; else when the program next waits for something (catch_up), or would notice (hurry).
+  Request send(int to, const Buffer& data, int tag) { return begin(Operation::Kind::send, to, data, tag); }
+  Request receive(int from, const Buffer& buffer, int tag) {
+    return begin(Operation::Kind::receive, from, buffer, tag);
+  }
+  void compute(Ps duration) { call({nullptr, duration}); }
+  Task<> catch_up();
+  void hurry();
   Task<> wait(Request request);
   Task<> line_up();
   // Work on `bytes` in slices between which others get their turn; `slice(offset, bytes)` does it.
   template <class Slice>
   Task<> in_slices(std::uint64_t bytes, Slice slice) {
+    if (!calls_.empty()) co_await catch_up();
     for (std::uint64_t offset = 0; offset < bytes && node_.has_memory(); offset += slice_bytes_) {
       slice(offset, std::min(slice_bytes_, bytes - offset));
       co_await settle();
@@ -103,9 +110,19 @@ class Endpoint {
     void await_resume() const {}
   };
 
+  // What the program has called and has not been done yet.
+  struct Call {
+    Operation* operation = nullptr;  // or, without one:
+    Ps duration = 0;
+  };
+
   Peer& peer(int rank) { return peers_[rank]; }
-  Endpoint& other(int rank, const char* what);
-  Request begin(Operation::Kind kind, int peer, const Buffer& buffer, int tag, Operation*& operation);
+  Endpoint& other(int rank) { return *world_.ranks[static_cast<std::size_t>(rank)]; }
+  Request begin(Operation::Kind kind, int peer, const Buffer& buffer, int tag);
+  void call(const Call& call);
+  void perform(const Call& call);
+  void perform_send(Operation& operation);
+  void perform_receive(Operation& operation);
   void fits(const Message& message, const Operation& receive) const;
   Task<> handle(Item& item);
   void look_at(const Item& item);
@@ -118,6 +135,7 @@ class Endpoint {
   Rank facade_;
   Scratch scratch_;
   std::unordered_map<int, Peer> peers_;
+  std::vector<Call> calls_;
   List<Item> inbox_;
   std::coroutine_handle<> sleeper_;
   const Operation* waiting_for_ = nullptr;

@@ -74,11 +74,12 @@ Task<> Rank::sweep(Access kind, Address address, std::uint64_t count, std::int64
   });
 }
 
-void Rank::compute(Ps duration) { endpoint_.advance(duration); }
+void Rank::compute(Ps duration) { endpoint_.compute(duration); }
 
 // ---- scenarios
 
 Task<> Rank::prepare(Buffer buffer, BufferState state) {
+  co_await endpoint_.catch_up();
   endpoint_.node().forget(buffer.address, buffer.extent_bytes());
   if (state == BufferState::invalid) co_return;
   const Access kind = state == BufferState::modified ? Access::store : Access::load;
@@ -89,16 +90,23 @@ Task<> Rank::prepare(Buffer buffer, BufferState state) {
   me.node().drain(me.core());
 }
 
-void Rank::forget_everything() { endpoint_.node().forget_everything(); }
+void Rank::forget_everything() {
+  endpoint_.hurry();
+  endpoint_.node().forget_everything();
+}
 
 void Rank::steer(Address address, std::uint64_t bytes, int level) {
   if (endpoint_.has_nic()) endpoint_.nic().steer(address, bytes, level);
 }
 
 Task<> Rank::line_up() { return endpoint_.line_up(); }
-Clock Rank::now() const { return endpoint_.now(); }
+Clock Rank::now() const {
+  endpoint_.hurry();
+  return endpoint_.now();
+}
 
 void Rank::start() {
+  endpoint_.hurry();
   endpoint_.node().drain(endpoint_.core());
   Mark mark;
   if (endpoint_.world().count_marks) mark.before = counts_of(endpoint_.node());
@@ -108,6 +116,7 @@ void Rank::start() {
 }
 
 void Rank::stop() {
+  endpoint_.hurry();
   endpoint_.node().drain(endpoint_.core());
   Mark& mark = endpoint_.marks().back();
   mark.stop = now();

@@ -25,20 +25,19 @@ class ZeroCopy final : public Protocol {
 
   bool matches_at_nic() const override { return true; }
 
+  // A receive may have been posted by a rank that is ahead of the engine: then it is not there yet on the rank's clock.
   std::optional<Landing> place(Endpoint& receiver, Message& message, Shipment& shipment) override {
     message.receive = receiver.match(message);
     if (!message.receive) return {};
-    // The receive may be posted by a rank that is ahead of the engine: then it is not there yet on the rank's clock.
-    return Landing{receiver.landing(*message.receive, message.bytes), later(shipment.first, message.receive->posted)};
+    const Clock& since = message.receive->posted;
+    if (since.first() > receiver.world().engine.now()) {
+      write_later(receiver, message);
+      return {};
+    }
+    return Landing{receiver.landing(*message.receive, message.bytes), later(shipment.first, since)};
   }
 
-  void posted(Endpoint& receiver, Message& message) override {
-    const auto act = [](void* what) {
-      auto& its = *static_cast<Message*>(what);
-      its.to->world().shipping.release(*its.kept, its.to->landing(*its.receive, its.bytes), its.receive->posted);
-    };
-    receiver.world().engine.at(message.receive->posted.first(), act, &message);
-  }
+  void posted(Endpoint& receiver, Message& message) override { write_later(receiver, message); }
 
   Task<> matched(Endpoint&, Message&) override { co_return; }  // all is done at the NIC
 
@@ -52,6 +51,16 @@ class ZeroCopy final : public Protocol {
       rank.complete(message.receive);
     }
     rank.world().drop(message);
+  }
+
+ private:
+  // What the NIC kept, at the time when its receive is posted.
+  static void write_later(Endpoint& receiver, Message& message) {
+    const auto act = [](void* what) {
+      auto& its = *static_cast<Message*>(what);
+      its.to->world().shipping.release(*its.kept, its.to->landing(*its.receive, its.bytes), its.receive->posted);
+    };
+    receiver.world().engine.at(message.receive->posted.first(), act, &message);
   }
 };
 
