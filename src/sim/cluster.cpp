@@ -1,5 +1,7 @@
 #include "sim/cluster.hpp"
 
+#include <algorithm>
+
 #include "sim/add_counts.hpp"
 #include "sim/endpoint.hpp"
 
@@ -33,15 +35,22 @@ Cluster::Cluster(const Machine& machine, const ClusterOptions& options) : world_
   world_->count_sides = options.count_sides;
   make_protocols();
   if (options.nodes > 1) world_->network = std::make_unique<Network>(machine, options.nodes, world_->variants);
-  const Node::Options of_node{world_->variants, options.memory_slowdown, options.memory_effects};
-  for (int n = 0; n < options.nodes; ++n) {
-    nodes_.push_back(std::make_unique<Node>(machine, of_node));
-    if (options.count_sides && options.memory_effects) nodes_.back()->tell_cores_apart();
-    if (options.nodes > 1) nics_.push_back(std::make_unique<Nic>(*nodes_.back(), machine, policies_));
-    for (int core = 0; core < options.ranks_per_node; ++core)
-      world_->ranks.push_back(
-          std::make_unique<Endpoint>(*world_, *nodes_.back(), nics_.empty() ? nullptr : nics_.back().get(), n,
-                                     n * options.ranks_per_node + core, core, options.ranks_per_node == 1));
+  for (int n = 0; n < options.nodes; ++n) add_node(n, options);
+}
+
+void Cluster::add_node(int number, const ClusterOptions& options) {
+  const Machine& machine = world_->machine;
+  nodes_.push_back(std::make_unique<Node>(
+      machine, Node::Options{world_->variants, options.memory_slowdown, options.memory_effects}));
+  Node& node = *nodes_.back();
+  if (options.count_sides && options.memory_effects) node.tell_cores_apart();
+  if (options.nodes > 1) nics_.push_back(std::make_unique<Nic>(node, machine, policies_));
+  Nic* const nic = options.nodes > 1 ? nics_.back().get() : nullptr;
+  const int ranks = options.ranks_per_node;
+  for (int r = 0; r < ranks; ++r) {
+    const int core = options.cores.empty() ? r : options.cores[static_cast<std::size_t>(r)];
+    world_->ranks.push_back(
+        std::make_unique<Endpoint>(*world_, node, nic, number, number * ranks + r, core, ranks == 1));
   }
 }
 
@@ -52,6 +61,13 @@ void Cluster::check(const ClusterOptions& options) const {
   within("nodes", options.nodes, 1, machine.max_nodes, machine.name);
   within("ranks_per_node", options.ranks_per_node, 1, machine.cores, machine.name);
   within("policies", static_cast<long>(options.policies.size()), 1, most_variants, machine.name);
+  if (!options.cores.empty() && options.cores.size() != static_cast<std::size_t>(options.ranks_per_node))
+    throw std::invalid_argument("cores: as many as ranks_per_node, or none");
+  for (std::size_t i = 0; i < options.cores.size(); ++i) {
+    within("cores", options.cores[i], 0, machine.cores - 1, machine.name);
+    if (std::count(options.cores.begin(), options.cores.end(), options.cores[i]) > 1)
+      throw std::invalid_argument("cores: " + std::to_string(options.cores[i]) + " is there twice");
+  }
   for (const double factor : options.memory_slowdown)
     if (!(factor >= 1 && factor <= 1000)) throw std::invalid_argument("memory_slowdown: from 1 to 1000");
 }
@@ -71,6 +87,7 @@ Outcome Cluster::run(const Program& program) { return run(std::vector<Program>(w
 
 Outcome Cluster::run(const std::vector<Program>& programs) {
   if (programs.size() != world_->ranks.size()) throw std::invalid_argument("as many programs as ranks");
+  if (std::exchange(broken_, true)) throw std::logic_error("this cluster's last run ended in the middle");
   for (auto& node : nodes_) node->reset_counts();
   for (auto& nic : nics_) nic->reset_counts();
   for (auto& rank : world_->ranks) rank->marks().clear();
@@ -82,6 +99,7 @@ Outcome Cluster::run(const std::vector<Program>& programs) {
   world_->engine.run();
   for (const auto& task : tasks)
     if (!task.done()) throw Deadlock(who_waits());
+  broken_ = false;
   return outcome();
 }
 

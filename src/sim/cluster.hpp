@@ -23,6 +23,7 @@ struct World;  // world.hpp
 struct ClusterOptions {
   int nodes = 1;
   int ranks_per_node = 1;
+  std::vector<int> cores;  // of a node's ranks, as many as it has; none: from 0 on
   std::vector<std::string> policies{"memory"};
   std::array<double, lanes> memory_slowdown{1, 1, 1, 1};
   bool memory_effects = true;  // false: loads, stores and DMA take no time, caches are not simulated
@@ -63,7 +64,7 @@ class Cluster {
   ~Cluster();
 
   // Runs the program on all ranks until all are done. Caches and clocks stay as they are for the next run; marks and
-  // counts are of this one. After an exception (the program's, or Deadlock) the cluster must not be used again.
+  // counts are of this one. After an exception (the program's, or Deadlock) the cluster runs nothing any more.
   Outcome run(const Program& program);
   // The same with a program per rank; as many as there are ranks.
   Outcome run(const std::vector<Program>& programs);
@@ -75,6 +76,7 @@ class Cluster {
  private:
   void check(const ClusterOptions& options) const;
   void make_protocols();
+  void add_node(int number, const ClusterOptions& options);
   std::string who_waits() const;
   Outcome outcome();
 
@@ -83,6 +85,7 @@ class Cluster {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Nic>> nics_;
   std::uint64_t events_ = 0, messages_ = 0, bytes_ = 0;  // of the runs before
+  bool broken_ = false;                                  // a run ended in the middle
 };
 
 }  // namespace nearfield::sim

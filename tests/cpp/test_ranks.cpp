@@ -267,6 +267,15 @@ void mistakes_are_told() {
       "there are 0 to 1"));
   CHECK(names(failure(machine, options(65, 1, true), one_message(8)), "nodes: from 1 to 64"));
   CHECK(names(failure(machine, options(2, 5, true), one_message(8)), "ranks_per_node: from 1 to 4"));
+  ClusterOptions cores = options(1, 2, true);
+  cores.cores = {3, 4};
+  CHECK(names(failure(machine, cores, one_message(8)), "cores: from 0 to 3"));
+  cores.cores = {3, 3};
+  CHECK(names(failure(machine, cores, one_message(8)), "3 is there twice"));
+  cores.cores = {3, 1};
+  CHECK(failure(machine, cores, one_message(8)).empty());
+  cores.cores = {3};
+  CHECK(names(failure(machine, cores, one_message(8)), "as many as ranks_per_node"));
   CHECK(names(failure(machine, options(2, 1, true, {}), one_message(8)), "policies: from 1 to 8"));
   Machine other = machine;
   other.messaging.node = "copy-in";
@@ -310,6 +319,8 @@ void a_cluster_runs_twice() {
   const Outcome cold = cluster.run(program), warm = cluster.run(program);
   CHECK(cold.variants[0].memory.dram.reads == 16);
   CHECK(warm.variants[0].memory.dram.reads == 0);
+  CHECK_THROWS(cluster.run([](Rank& rank) -> Task<> { co_await rank.wait(rank.receive(0, {}, 0)); }));
+  CHECK_THROWS(cluster.run(program));  // what is left of a run in the middle is not run on
   CHECK(warm.ranks[0].finished.first() > cold.ranks[0].finished.first());
 }
 
