@@ -73,6 +73,59 @@ void protocols_are_loggp() {
   }
 }
 
+// A message that comes before its receive: is it written when that is posted, and not before, on every lane? On the
+// slow ones the receive is late, on the fast one the message is; alone, each lane gives the same.
+void nics_keep_messages() {
+  Machine machine = made_up_machine();
+  machine.messaging.network = "zero-copy";
+  const Program late = [](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(500), 500);
+    rank.compute(rank.rank() * 50000 * ns);
+    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
+    if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
+  };
+  CHECK(everywhere(Cluster(machine, options(2, 1, false)).run(late).ranks[1].finished, 50000 + 5 + 30 + 70 + 7));
+  machine.network->latency_ns = 20000;
+  const Program reading = [](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(500), 500);
+    const Address cold = rank.allocate(25600);
+    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
+    if (rank.rank() == 1) co_await rank.read(cold, 25600);
+    if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
+  };
+  const Outcome together = Cluster(machine, options(2, 1, true)).run(reading);
+  for (int lane = 0; lane < lanes; ++lane) {
+    ClusterOptions alone = options(2, 1, true);
+    alone.memory_slowdown.fill(alone.memory_slowdown[static_cast<std::size_t>(lane)]);
+    CHECK(Cluster(machine, alone).run(reading).ranks[1].finished[0][0] == together.ranks[1].finished[0][lane]);
+  }
+}
+
+// Does memory that is slower than the network hold a message back from when it begins to arrive?
+void slow_memory_holds_back() {
+  Machine machine = made_up_machine();
+  machine.messaging.network = "zero-copy";
+  machine.dram.gb_per_s = 0.5;
+  const Outcome outcome = Cluster(machine, options(2, 1, true)).run(one_message(12800));
+  // Read from memory while it is sent, written while it arrives: twice 25600 ns at most, once at least.
+  CHECK(outcome.ranks[1].finished.first() > (1000 + 25600) * ns);
+  CHECK(outcome.ranks[1].finished.first() < (1000 + 2 * 25600) * ns);
+  machine.nic->gb_per_s = machine.network->link_gb_per_s = 0;
+  machine.dram.gb_per_s = 0.4;
+  Cluster cluster(machine, options(2, 1, true));
+  const Outcome all_at_once = cluster.run([](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(12800), 12800);
+    co_await rank.prepare(buffer, rank.rank() == 0 ? BufferState::modified : BufferState::invalid);
+    co_await rank.line_up();
+    rank.start();  // the sender has it in its caches, so only the receiver's memory is slow
+    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
+    if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
+    rank.stop();
+  });
+  const Mark& mark = all_at_once.ranks[1].marks[0];
+  CHECK(mark.stop.first() - mark.start.first() > (1000 + 12800 / 0.4) * ns);
+}
+
 // Within a node: what is left without memory are the library's own costs.
 void node_protocols_add_up() {
   Machine machine = made_up_machine();
@@ -351,6 +404,29 @@ void who_touches_what_between_nodes() {
   }
 }
 
+// Do pieces of a long message arrive where they belong? The last line is in the receiver's cache before, and gone then.
+void pieces_arrive_in_their_places() {
+  constexpr std::uint64_t bytes = 600000;
+  Machine machine = made_up_machine();
+  machine.messaging.network = "rendezvous";
+  Cluster cluster(machine, options(2, 1, true));
+  Address end = 0;
+  const Outcome outcome = cluster.run([&](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(bytes), bytes);
+    const Buffer last(buffer.address + bytes - 64, 64);
+    co_await rank.prepare(last, BufferState::modified);
+    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
+    if (rank.rank() == 1) {
+      end = last.address;
+      CHECK(holds(cluster, 1, 0, end));
+      co_await rank.wait(rank.receive(0, buffer, 0));
+    }
+  });
+  CHECK(!holds(cluster, 1, 0, end));
+  CHECK(outcome.variants[0].nic.written_bytes == bytes);
+  CHECK(outcome.messages == 1 + 3 + 3);
+}
+
 // Within a node: with a single copy the receiver's core has read the sender's buffer; through the ring it has not.
 void who_touches_what_within_a_node() {
   for (const char* way : {"copy-in-copy-out", "single-copy"}) {
@@ -430,6 +506,8 @@ void the_ring_is_a_pipeline() {
 
 int main() {
   protocols_are_loggp();
+  nics_keep_messages();
+  slow_memory_holds_back();
   node_protocols_add_up();
   random_traffic_arrives();
   variants_are_separate_runs();
@@ -438,6 +516,7 @@ int main() {
   ranks_line_up();
   a_cluster_runs_twice();
   who_touches_what_between_nodes();
+  pieces_arrive_in_their_places();
   who_touches_what_within_a_node();
   cores_work_side_by_side();
   being_ahead_holds_nobody_back();
