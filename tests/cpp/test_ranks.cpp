@@ -486,6 +486,26 @@ void being_ahead_holds_nobody_back() {
   CHECK(one > 1 && two > 1 && two < 1.5 * one);
 }
 
+// Does the ring hold a fast sender back? It has its data in cache, the receiver's buffer is in memory: the sender is
+// done no earlier than a ring before the receiver.
+void the_ring_holds_the_sender_back() {
+  constexpr std::uint64_t bytes = 100000;
+  const Outcome outcome = Cluster(made_up_machine(), options(1, 2, true)).run([](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(bytes), bytes);
+    co_await rank.prepare(buffer, rank.rank() == 0 ? BufferState::modified : BufferState::invalid);
+    co_await rank.line_up();
+    rank.start();
+    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
+    if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
+    rank.stop();
+  });
+  const auto took = [&](std::size_t rank) {
+    return outcome.ranks[rank].marks[0].stop.first() - outcome.ranks[rank].marks[0].start.first();
+  };
+  CHECK(took(0) < took(1));
+  CHECK(took(0) > 0.85 * took(1));
+}
+
 // Do the two sides of copy-in-copy-out overlap: is a long message faster than both copies one after the other?
 void the_ring_is_a_pipeline() {
   constexpr std::uint64_t bytes = 1 << 20;
@@ -520,6 +540,7 @@ int main() {
   who_touches_what_within_a_node();
   cores_work_side_by_side();
   being_ahead_holds_nobody_back();
+  the_ring_holds_the_sender_back();
   the_ring_is_a_pipeline();
   return failed_checks == 0 ? 0 : 1;
 }
