@@ -112,7 +112,8 @@ def _tell_checked(machine: DescribedMachine, compared: list[Comparison]) -> None
     kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
     terminal().print(f"[bold]{escape(machine.name)}[/bold]: right ({kinds})")
     for one in compared:
-        mark = "" if one.agrees else "  [red]differs[/red]"
+        mark = "" if one.reachable else ", which its cores have too little under way for"
+        mark += "" if one.agrees else "  [red]differs[/red]"
         terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")
 
 

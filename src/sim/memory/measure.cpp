@@ -16,6 +16,19 @@ Machine without_translation(Machine machine) {
   return machine;
 }
 
+// The same machine with caches of few sets: what streams past them does not see the difference, and they are soon full
+// of modified lines.
+Machine with_small_caches(Machine machine) {
+  std::uint64_t least_sets = 16;
+  for (auto& cache : machine.caches) {
+    const auto set_bytes = static_cast<std::uint64_t>(cache.line_bytes) * static_cast<std::uint64_t>(cache.ways);
+    const auto sets = std::min(cache.size_bytes / set_bytes, least_sets * static_cast<std::uint64_t>(cache.shared_by));
+    cache.size_bytes = sets * set_bytes;
+    least_sets *= 2;
+  }
+  return machine;
+}
+
 // What one core finds in the caches up to `level`.
 std::uint64_t reach_bytes(const Machine& machine, std::size_t level) {
   std::uint64_t reach = 0;
@@ -63,27 +76,38 @@ std::vector<double> chase_latencies_ns(const Machine& machine) {
 }
 
 double copy_traffic_gb_per_s(const Machine& machine) {
-  const int cores = machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores;
-  const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
+  const auto measured = with_small_caches(without_translation(machine));
+  const int cores = measured.dram.shared_by > 0 ? measured.dram.shared_by : measured.cores;
+  const auto line = static_cast<std::uint64_t>(measured.caches.back().line_bytes);
   const std::uint64_t bytes = cold_lines / static_cast<std::uint64_t>(cores) * line;
-  Memory memory(without_translation(machine));
-  std::vector<std::uint64_t> done(static_cast<std::size_t>(cores));
+  Memory memory(measured);
   // The core whose clock is behind goes on.
-  for (std::uint64_t left = bytes / line * static_cast<std::uint64_t>(cores); left > 0; --left) {
-    int core = -1;
-    for (int c = 0; c < cores; ++c)
-      if (done[static_cast<std::size_t>(c)] < bytes && (core < 0 || memory.now(c)[0] < memory.now(core)[0])) core = c;
-    auto& at = done[static_cast<std::size_t>(core)];
-    const Address from = static_cast<Address>(core) * 2 * bytes + at;
-    memory.copy(core, from + bytes, from, line);
-    at += line;
-  }
-  Ps last = 0;
-  for (int c = 0; c < cores; ++c) {
-    memory.drain(c);
-    last = std::max(last, memory.now(c)[0]);
-  }
-  return static_cast<double>(memory.counts().dram.bytes) / (last / 1e3);
+  const auto copy_to_the_end = [&](std::vector<std::uint64_t> done) {
+    for (;;) {
+      int core = -1;
+      for (int c = 0; c < cores; ++c)
+        if (done[static_cast<std::size_t>(c)] < bytes && (core < 0 || memory.now(c)[0] < memory.now(core)[0])) core = c;
+      if (core < 0) return;
+      auto& at = done[static_cast<std::size_t>(core)];
+      const Address from = static_cast<Address>(core) * 2 * bytes + at;
+      memory.copy(core, from + bytes, from, line);
+      at += line;
+    }
+  };
+  const auto last_core_ns = [&] {
+    Ps last = 0;
+    for (int c = 0; c < cores; ++c) {
+      memory.drain(c);
+      last = std::max(last, memory.now(c)[0]);
+    }
+    return last / 1e3;
+  };
+  const std::vector<std::uint64_t> from_the_start(static_cast<std::size_t>(cores));
+  copy_to_the_end(from_the_start);
+  memory.reset_counts();
+  const double start_ns = last_core_ns();
+  copy_to_the_end(from_the_start);
+  return static_cast<double>(memory.counts().dram.bytes) / (last_core_ns() - start_ns);
 }
 
 }  // namespace nearfield::sim
