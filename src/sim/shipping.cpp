@@ -27,8 +27,11 @@ void Shipping::inject(Shipment& shipment) {
   Nic& nic = shipment.from->nic();
   if (shipment.command) shipment.start = nic.fetch(shipment.command, shipment.start);
   Clock feed(world_.variants);
-  if (shipment.source && shipment.bytes > 0)
-    feed = nic.read(shipment.source, shipment.bytes, shipment.start) - shipment.start;
+  if (shipment.source && shipment.bytes > 0) {
+    const auto reading = nic.read(shipment.source, shipment.bytes, shipment.start);
+    shipment.start = reading.first;
+    feed = reading.last - reading.first;
+  }
   const Passage passage = world_.network->transfer(shipment.from->node_number(), shipment.to->node_number(),
                                                    shipment.bytes, shipment.start, feed);
   shipment.left = passage.left;

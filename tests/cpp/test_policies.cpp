@@ -202,6 +202,26 @@ void polling_follows_memory() {
   CHECK(outcome.variants[0].nic.events == outcome.variants[1].nic.events);
 }
 
+// Does a device wait for DRAM once, however much it reads, at every speed of memory, and not for what a cache has? DRAM
+// takes 100 ns, 40 of them on the core's way through its caches, and 12.8 ns for a line.
+void reading_waits_for_memory() {
+  Memory memory(made_up_machine(), {1, 2.5, 5, 7.5});
+  constexpr double slowdown[] = {1, 2.5, 5, 7.5};
+  const auto after = [&](std::uint64_t address, std::uint64_t bytes, double expected_ns) {
+    const Times start = memory.now(0) + 1e9;
+    const Times done = memory.dma_read(address, bytes, start);
+    memory.wait_until(0, done);
+    for (int lane = 0; lane < lanes; ++lane) CHECK(done[lane] - start[lane] == expected_ns * 1e3 * slowdown[lane]);
+  };
+  after(0, line, 60 + 12.8);
+  after(0, 10 * line, 60 + 128);
+  after(0, 0, 0);
+  memory.access(0, Access::load, 5 * line, 8);
+  memory.drain(0);
+  after(5 * line, line, 0);
+  after(4 * line, 3 * line, 60 + 25.6);
+}
+
 }  // namespace
 
 int main() {
@@ -212,5 +232,6 @@ int main() {
   adaptive_stops_leaking();
   what_cannot_be_is_refused();
   polling_follows_memory();
+  reading_waits_for_memory();
   return failed_checks == 0 ? 0 : 1;
 }

@@ -12,6 +12,7 @@ DramTiming::DramTiming(const Machine& machine, const std::array<double, lanes>& 
   const double through_caches_ns = machine.caches.back().latency_cycles / machine.core.clock_ghz;
   for (std::size_t l = 0; l < lanes; ++l) {
     ps_per_byte_[l] = dram.gb_per_s > 0 ? 1e3 / dram.gb_per_s * slowdown[l] : 0;
+    device_latency_.at[l] = ps_from_ns((dram.latency_ns - through_caches_ns) * slowdown[l]);
     latency_.at[l] = ps_from_ns(through_caches_ns + (dram.latency_ns - through_caches_ns) * slowdown[l]);
     bank_busy_.at[l] = ps_from_ns(dram.bank_busy_ns * slowdown[l]);
   }

@@ -25,6 +25,8 @@ class DramTiming {
   Times pass(Address address, std::uint64_t bytes, const Times& start) {
     return occupy(memories_[home_of(address)], address, bytes, start) + on_bus(bytes);
   }
+  // What a device's read waits for besides, once: what it asks for next comes behind.
+  const Times& device_latency() const { return device_latency_; }
   // What caches write back goes when the bus is free; nobody waits.
   void post(Address address, std::uint64_t bytes) { memories_[home_of(address)].bus_free += on_bus(bytes); }
 
@@ -45,7 +47,7 @@ class DramTiming {
   int cores_per_memory_;
   std::vector<Memory_> memories_;
   std::array<double, lanes> ps_per_byte_{};
-  Times latency_, bank_busy_, unit_on_bus_;
+  Times latency_, device_latency_, bank_busy_, unit_on_bus_;
   Ps remote_;
   std::uint64_t bank_bytes_;
   std::uint64_t unit_bytes_;

@@ -172,14 +172,17 @@ Times Memory::dma_write(Address address, std::uint64_t bytes, const Placement& p
 
 Times Memory::dma_read(Address address, std::uint64_t bytes, const Times& start) {
   Times done = start;
+  bool waits = false;
   for_each_unit(address, bytes, [&](Address at, std::uint64_t part) {
     const bool from_dram = hierarchy_->dma_read(at & ~(hierarchy_->unit_bytes() - 1));
     const auto traffic = hierarchy_->take_traffic();
     if (traffic.writes > 0)
       timing_->dram().post(at, static_cast<std::uint64_t>(traffic.writes) * hierarchy_->unit_bytes());
-    if (from_dram) done = timing_->dram().pass(at, part, done);
+    if (!from_dram) return;
+    waits = true;
+    done = timing_->dram().pass(at, part, done);
   });
-  return done;
+  return waits ? done + timing_->dram().device_latency() : done;
 }
 
 // ---- scenarios

@@ -93,7 +93,7 @@ class Memory {
   void replay(int core, std::span<const Reference> trace);
 
   // ---- what devices do; the time is what the transfer itself takes, from `start`. A read gets from caches what one of
-  // them has whole or modified, and only the rest from DRAM.
+  // them has whole or modified, and only the rest from DRAM, for which it waits once: lines come one behind the other.
   Times dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times& start);
   Times dma_read(Address address, std::uint64_t bytes, const Times& start);
 

@@ -8,6 +8,7 @@ namespace nearfield::sim {
 namespace {
 
 constexpr unsigned word = 8;
+constexpr std::uint64_t head_bytes = 128;    // what the NIC has before the first byte can leave
 constexpr std::uint64_t command_bytes = 64;  // what a core writes into an entry, if that has room for it
 
 class OfNode final : public Evidence {
@@ -83,13 +84,15 @@ Clock Nic::fetch(Address entry, const Clock& start) {
   return done;
 }
 
-Clock Nic::read(Address address, std::uint64_t bytes, const Clock& start) {
-  Clock done = start;
+Nic::Reading Nic::read(Address address, std::uint64_t bytes, const Clock& start) {
+  const std::uint64_t head = std::min(bytes, head_bytes - address % head_bytes);
+  Reading reading{start, start};
   for (int v = 0; v < node_.variants(); ++v) {
     counts_[static_cast<std::size_t>(v)].read_bytes += bytes;
-    done[v] = node_.dma_read(v, address, bytes, start[v]);
+    reading.first[v] = node_.dma_read(v, address, head, start[v]);
+    reading.last[v] = later(reading.first[v], node_.dma_read(v, address + head, bytes - head, start[v]));
   }
-  return done;
+  return reading;
 }
 
 Clock Nic::place(const Incoming& incoming, const Clock& start) {

@@ -37,8 +37,11 @@ class Nic {
   // ---- what the NIC does. Called in the order of time
   // Fetches a command: when it knows it.
   Clock fetch(Address entry, const Clock& start);
-  // Reads payload: when it has all.
-  Clock read(Address address, std::uint64_t bytes, const Clock& start);
+  // Reads payload, line after line without waiting for each: when it has the first bytes, and all.
+  struct Reading {
+    Clock first, last;
+  };
+  Reading read(Address address, std::uint64_t bytes, const Clock& start);
   // Writes payload that arrives from `first` to `last`, after everything that arrived before: when all is there.
   Clock write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes, const Clock& first,
               const Clock& last);
