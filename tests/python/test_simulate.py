@@ -2,7 +2,9 @@
 
 import json
 import signal
+import subprocess
 import sys
+import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +23,7 @@ from nearfield.profile import load
 from nearfield.simulate import Listener, Request, pool, simulate
 from nearfield.simulate.folder import synthetic
 from nearfield.simulate.gains import gains
+from nearfield.simulate.stop import Stop
 from nearfield.topology import Topology
 
 SMALL = ["--nodes", "8", "--bytes", "4K,16K", "--repetitions", "2", "--jobs", "1"]
@@ -133,6 +136,41 @@ def test_what_is_done_survives_an_interruption(tmp_path):
     assert whole.complete
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_processes_in_order(tmp_path, number):
+    """Stopped while processes simulate, twice even: does it end soon, say how to go on, and leave no process behind?"""
+    out = tmp_path / "profile"
+    options = ["--nodes", "8", "--bytes", "64,16M", "--repetitions", "10000", "--jobs", "2", "--out", out]
+    command = [Path(sys.executable).with_name("nearfield"), "simulate", "bcast", *options]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
+    while not children_of(running.pid):
+        assert running.poll() is None
+        time.sleep(0.1)
+    started = children_of(running.pid)
+    time.sleep(0.5)
+    for _ in range(2):
+        running.send_signal(number)
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 130, told
+    assert "Traceback" not in told and "the same command goes on" in told
+    deadline = time.monotonic() + 20  # Python's own helper ends when it sees its parent gone
+    while left := [pid for pid in started if is_alive(pid)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def test_the_profile_is_like_a_live_one(tmp_path):
     """Do show, diff and report take it, with the columns of the live scenario?"""
     out, other = str(tmp_path / "profile"), str(tmp_path / "other")
@@ -242,7 +280,7 @@ def test_mpi_ranks_simulate(monkeypatch):
 def test_a_worker_that_dies_is_reported():
     """Is a process that ends, out of memory say, told to the user rather than waited for?"""
     with pytest.raises(NearfieldError, match="died"):
-        list(pool._through(ThreadPoolExecutorThatBreaks(), list(request().cases())))
+        list(pool._through(ThreadPoolExecutorThatBreaks(), list(request().cases()), Stop()))
 
 
 class ThreadPoolExecutorThatBreaks(ThreadPoolExecutor):

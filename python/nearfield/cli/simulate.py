@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +23,7 @@ from nearfield.simulate import Listener, Outcome, Request, pool
 from nearfield.simulate import simulate as run_simulation
 from nearfield.simulate.case import Case, Result
 from nearfield.simulate.gains import Gain, gains
+from nearfield.simulate.stop import Stop
 from nearfield.units import format_bytes, format_ns, parse_bytes
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -108,11 +108,8 @@ def command(
         repetitions=repetitions,
         whole=whole,
     )
-    if mpi:
-        pool.mpi_executor()  # now, not after the first look at what is there
-    runner = pool.on_mpi if mpi else pool.on_cores(jobs or pool.cores())
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # batch systems end jobs so
-    with _Display() as display:
+    with Stop() as stop, _Display() as display:
+        runner = pool.on_mpi(stop) if mpi else pool.on_cores(jobs or pool.cores(), stop)
         outcome = run_simulation(request, runner, display, out, shlex.join(["nearfield", *sys.argv[1:]]))
     if as_json:
         print(json.dumps(as_dicts(outcome, request), indent=1))

@@ -6,13 +6,15 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.simulate.case import Case, Result, run_case
+from nearfield.simulate.stop import Stop
 
 Runner = Callable[[list[Case]], Iterator[tuple[Case, Result]]]
+LOOK_UP_S = 0.2  # how soon a Ctrl-C is heeded
 
 
 def cores() -> int:
@@ -20,28 +22,35 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def one_after_the_other(cases: list[Case]) -> Iterator[tuple[Case, Result]]:
+def one_after_the_other(cases: list[Case], stop: Stop | None = None) -> Iterator[tuple[Case, Result]]:
     for case in cases:
-        yield case, run_case(case)
+        with (stop or Stop()).at_once():
+            result = run_case(case)
+        yield case, result
 
 
-def on_cores(jobs: int) -> Runner:
+def on_cores(jobs: int, stop: Stop | None = None) -> Runner:
     """On so many processes; in this one if that is all."""
 
     def run(cases: list[Case]) -> Iterator[tuple[Case, Result]]:
         if min(jobs, len(cases)) <= 1:
-            yield from one_after_the_other(cases)
+            yield from one_after_the_other(cases, stop)
             return
         with _processes(min(jobs, len(cases))) as executor:
-            yield from _through(executor, cases)
+            yield from _through(executor, cases, stop or Stop())
 
     return run
 
 
-def on_mpi(cases: list[Case]) -> Iterator[tuple[Case, Result]]:
+def on_mpi(stop: Stop) -> Runner:
     """On the other ranks of this MPI run."""
-    with mpi_executor()() as executor:
-        yield from _through(executor, cases)
+    executor_type = mpi_executor()
+
+    def run(cases: list[Case]) -> Iterator[tuple[Case, Result]]:
+        with executor_type() as executor:
+            yield from _through(executor, cases, stop)
+
+    return run
 
 
 def mpi_executor() -> type[Executor]:
@@ -56,12 +65,16 @@ def mpi_executor() -> type[Executor]:
     return MPIPoolExecutor
 
 
-def _through(executor: Executor, cases: list[Case]) -> Iterator[tuple[Case, Result]]:
+def _through(executor: Executor, cases: list[Case], stop: Stop) -> Iterator[tuple[Case, Result]]:
     """The longest first, so that none is left alone at the end."""
     futures = {executor.submit(run_case, case): case for case in sorted(cases, key=lambda c: -c.work)}
+    left = set(futures)
     try:
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        while left:
+            done, left = wait(left, timeout=LOOK_UP_S, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield futures[future], future.result()
+            stop.check()
     except BrokenExecutor as error:
         raise MeasurementError(
             "a process of the simulation died: there was probably too little memory",
