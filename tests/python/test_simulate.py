@@ -190,6 +190,7 @@ def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
     """Is it refused to add to a profile of a machine that is not the same, or to one that was measured?"""
     machine = load_machine("power5-redstorm")
     simulate(request(sizes=(64,)), pool.on_cores(1), Listener(), tmp_path / "profile")
+    assert load_machine(str(tmp_path / "profile")) == machine  # which a simulated profile keeps
     faster = machine.model_copy(deep=True)
     faster.network.latency_ns.value = 1.0
     with pytest.raises(ProfileError, match="another machine"):

@@ -12,6 +12,7 @@ from nearfield.profile.toml import parse_toml
 from nearfield.profile.words import suggestion
 
 RUN = "run.toml"  # of a profile
+DESCRIBED = "described.toml"  # of one that was simulated: the machine as it was
 _REMEDY = "Mend that line; machines/t3e-900.toml of nearfield shows what a described machine must say."
 
 
@@ -29,6 +30,8 @@ def load_machine(name: str) -> DescribedMachine:
     near = _sentence(suggestion(name, files))
     path = Path(name) if name.endswith(".toml") else files.get(name)
     try:
+        if path is None and name and Path(name, DESCRIBED).is_file():
+            path = Path(name, DESCRIBED)
         if path is None and name and Path(name, RUN).is_file():
             return _of_profile(name)
         content = path.read_bytes() if path else None

@@ -12,12 +12,12 @@ from nearfield import profile
 from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.dump import as_toml
+from nearfield.machine.files import DESCRIBED
 from nearfield.profile import records, schema
 from nearfield.profile.store import RECORDS
 from nearfield.simulate.rows import Row, described
 from nearfield.topology import Topology
 
-MACHINE_FILE = "described.toml"
 NODE_BYTES = 1 << 37  # that a simulated node has
 
 
@@ -43,10 +43,10 @@ class Folder:
             records=records.from_rows(rows),
             overwrite=True,
         )
-        (self.out / MACHINE_FILE).write_text(as_toml(self.machine))
+        (self.out / DESCRIBED).write_text(as_toml(self.machine))
 
     def _require_same_machine(self) -> None:
-        file = self.out / MACHINE_FILE
+        file = self.out / DESCRIBED
         if not file.exists():
             raise ProfileError(f"the profile '{self.out}' was not simulated", "Give another name with --out.")
         if file.read_text() != as_toml(self.machine):
