@@ -121,8 +121,10 @@ def test_what_is_done_survives_an_interruption(tmp_path):
         yield from pool.one_after_the_other(cases[:1])
         signal.raise_signal(signal.SIGINT)
 
-    outcome = simulate(request(), interrupted, Listener(), out)
+    outcome = simulate(request(), interrupted, Listener(), out, "nearfield simulate bcast")
     assert not outcome.complete and not load(out).run.complete
+    shown = CliRunner().invoke(app, ["show", str(out)]).output
+    assert "'nearfield simulate bcast' completes it" in " ".join(shown.split())
     left = []
 
     def rest(cases):

@@ -171,7 +171,8 @@ def header(profile: Profile) -> RenderableType:
         grid.add_row("", f"[bold]simulated[/bold]: nothing was measured (simulator {escape(run.simulator or '?')})")
     grid.add_row("run", escape(_run_line(profile)))
     if not run.complete:
-        grid.add_row("", "[yellow]incomplete: it was interrupted; 'nearfield probe --resume' completes it[/yellow]")
+        remedy = escape(f"incomplete: it was interrupted; '{run.completed_by}' completes it")
+        grid.add_row("", f"[yellow]{remedy}[/yellow]")
     for switch in run.switch:
         grid.add_row("switch", escape(_switch_line(switch)))
     for skipped in run.skipped:

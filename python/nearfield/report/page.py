@@ -111,11 +111,9 @@ def _simulated(profile: Profile) -> str:
 def _incomplete(profile: Profile) -> str:
     if profile.run.complete:
         return ""
-    message = (
-        "This profile is incomplete: the run was interrupted, and some of what belongs here is missing. "
-        "'nearfield probe --resume' completes it."
-    )
-    return tag("p", text(message), class_="banner", role="alert")
+    message = "This profile is incomplete: the run was interrupted, and some of what belongs here is missing."
+    remedy = f" {tag('code', raw(profile.run.completed_by))} completes it."
+    return tag("p", text(message) + remedy, class_="banner", role="alert")
 
 
 def _navigation(parts: list[Section]) -> str:
