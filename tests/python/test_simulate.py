@@ -108,7 +108,7 @@ def test_resume_simulates_only_what_is_missing(tmp_path):
     assert asked[0] == (4096, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
     assert asked[1] == (8192, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
     later = load(out).records
-    assert first.join(later, on=first.columns, how="semi", nulls_equal=True).height == first.height
+    assert set(first.rows()) <= set(later.select(first.columns).rows())
     go(sizes=(4096,), policies=("header-l2",))
     assert simulated == []
 
