@@ -154,6 +154,22 @@ void strides_miss_every_line() {
   CHECK(apart.at("llc_misses.sender") - together.at("llc_misses.sender") == 2 * ((1 << 17) - (1 << 14)));
 }
 
+// Two messages that cross no common link do not disturb each other; on the links of a ring of routers they do.
+void load_is_felt_where_links_are_shared() {
+  Machine machine = small_machine();
+  machine.max_nodes = 6;
+  const auto with = [&](const char* topology, std::vector<int> shape, std::int64_t load) {
+    machine.network->topology = topology;
+    machine.network->shape = std::move(shape);
+    const Parameters parameters{{"size_bytes", 65536}, {"load_bytes", load}};
+    return run("load", machine, {true, 0, 3}, parameters).at("half_round_trip");
+  };
+  CHECK(with("full", {}, 0) == with("full", {}, 65536));
+  CHECK(with("torus", {6}, 0) < with("torus", {6}, 65536));
+  CHECK(with("torus", {6}, 65536) == with("torus", {6}, 65536));
+  CHECK(!find_scenario("load").unable(small_machine(), between).empty());
+}
+
 // Does every scenario give the same numbers again, and say what it cannot do?
 void scenarios_repeat_and_refuse() {
   const Machine machine = small_machine();
@@ -182,6 +198,7 @@ int main() {
   sides_of_a_node_are_told_apart();
   pages_fault_once_and_miss_small_tlbs();
   strides_miss_every_line();
+  load_is_felt_where_links_are_shared();
   scenarios_repeat_and_refuse();
   std::printf("%d checks failed\n", failed_checks);
   return failed_checks != 0;

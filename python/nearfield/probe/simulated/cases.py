@@ -19,6 +19,7 @@ from nearfield.profile.words import suggestion
 Values = list[tuple[str, str, str, float | None, str]]  # metric, unit, side, value or why not
 _NOWHERE = Place("", 0, 1)  # of scenarios in which all cores take part
 _STARTING = 32 << 10  # bytes of messages that take as long to simulate as setting up a case
+_WEIGHTS = {"size_bytes": 1, "load_bytes": 100}  # what so many bytes of a load's ranks cost beside the pair's
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Case:
     @property
     def cost(self) -> float:
         """About how long it takes, relative to others."""
-        return _STARTING + next((float(v) for name, v in self.parameters if name == "size_bytes"), 0.0)
+        return _STARTING + sum(_WEIGHTS[name] * float(value) for name, value in self.parameters if name in _WEIGHTS)
 
     def run(self, machine: Any) -> Values:
         results = simulated.run(self.scenario, machine, self.place.native(), list(self.parameters))

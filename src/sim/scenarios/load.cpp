@@ -1,0 +1,146 @@
+// S3, sections 3 and 4: a ping-pong while the other ranks exchange blocks with each other, all with all, again and
+// again: those on other nodes for a pair between nodes, those on other cores of its node for one inside. The run is
+// left when the pair is done. Left out: more than `most_nodes` nodes, several ranks on nodes of the load.
+#include <algorithm>
+#include <memory>
+
+#include "sim/scenarios/pair.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr int tag_message = 4, tag_load = 5;
+constexpr int most_nodes = 48;
+constexpr Ps between_looks = 1e6;
+
+struct Case {
+  std::uint64_t bytes, load_bytes;
+  int sender, receiver, ranks, times;
+};
+
+// What the ranks of one run know of each other; nothing of it takes time.
+struct Shared {
+  int exchanges = 0;  // that the load has finished
+  double round_trip_ns = 0;
+};
+
+struct PairIsDone {};
+
+int others(const Case& c) { return c.ranks - 2; }
+
+// The rank of number `index` among those that are not of the pair.
+int rank_of(const Case& c, int index) {
+  const int low = std::min(c.sender, c.receiver), high = std::max(c.sender, c.receiver);
+  if (index >= low) ++index;
+  return index >= high ? index + 1 : index;
+}
+
+// All with all, in pairs, for ever.
+Task<> make_load(Rank& rank, Case c, int index, Shared& shared) {
+  if (c.load_bytes == 0) co_return;
+  const int n = others(c);
+  const Address out = rank.allocate(c.load_bytes * static_cast<std::uint64_t>(n));
+  const Address in = rank.allocate(c.load_bytes * static_cast<std::uint64_t>(n));
+  const auto block = [&](Address begin, int of) {
+    return Buffer(begin + static_cast<std::uint64_t>(of) * c.load_bytes, c.load_bytes);
+  };
+  for (;;)
+    for (int step = 1; step < n; ++step) {
+      const int to = (index + step) % n, from = (index + n - step) % n;
+      co_await rank.sendrecv(rank_of(c, to), block(out, to), tag_load, rank_of(c, from), block(in, from), tag_load);
+      ++shared.exchanges;
+    }
+}
+
+// Begins when every rank of the load has begun, and ends the run. Of its round trips the last one counts.
+Task<> ping(Rank& rank, Case c, Shared& shared) {
+  const Buffer out(rank.allocate(c.bytes), c.bytes), in(rank.allocate(c.bytes), c.bytes);
+  while (c.load_bytes > 0 && shared.exchanges < others(c)) {
+    rank.compute(between_looks);
+    co_await rank.read(out.address, 8);
+  }
+  for (int i = 0; i < c.times; ++i) {
+    const Ps start = rank.now().first();
+    co_await rank.wait(rank.send(c.receiver, out, tag_message));
+    co_await rank.wait(rank.receive(c.receiver, in, tag_message));
+    shared.round_trip_ns = (rank.now().first() - start) / 1e3;
+  }
+  throw PairIsDone{};
+}
+
+Task<> pong(Rank& rank, Case c) {
+  const Buffer out(rank.allocate(c.bytes), c.bytes), in(rank.allocate(c.bytes), c.bytes);
+  for (;;) {
+    co_await rank.wait(rank.receive(c.sender, in, tag_message));
+    co_await rank.wait(rank.send(c.sender, out, tag_message));
+  }
+}
+
+ClusterOptions options_for(const Machine& machine, const Place& place) {
+  ClusterOptions options;
+  if (machine.nic) options.policies = {machine.nic->policy};
+  if (place.between_nodes)
+    options.nodes = std::max(place.peer + 1, std::min(machine.max_nodes, most_nodes));
+  else
+    options.ranks_per_node = machine.cores;
+  return options;
+}
+
+std::vector<Result> run(const Machine& machine, const Place& place, const Parameters& parameters) {
+  const std::int64_t size = number(parameters, "size_bytes");
+  Cluster cluster(machine, options_for(machine, place));
+  const Case c{static_cast<std::uint64_t>(size),
+               static_cast<std::uint64_t>(number(parameters, "load_bytes")),
+               place.between_nodes ? 0 : place.own,
+               place.peer,
+               cluster.ranks(),
+               repetitions(size)};
+  Shared shared;
+  std::vector<Program> programs(static_cast<std::size_t>(c.ranks));
+  for (int i = 0; i < others(c); ++i)
+    programs[static_cast<std::size_t>(rank_of(c, i))] = [&, i](Rank& rank) { return make_load(rank, c, i, shared); };
+  programs[static_cast<std::size_t>(c.sender)] = [&](Rank& rank) { return ping(rank, c, shared); };
+  programs[static_cast<std::size_t>(c.receiver)] = [&](Rank& rank) { return pong(rank, c); };
+  try {
+    cluster.run(programs);
+  } catch (const PairIsDone&) {
+  }
+  return {{"half_round_trip", "ns", "", shared.round_trip_ns / 2, ""}};
+}
+
+std::vector<Parameters> cases(const Machine&, const Place&, const SizeChoice& choice) {
+  const bool quick = choice.tier == "quick";
+  std::vector<std::int64_t> sizes{8, 1024, 4096, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+  std::vector<std::int64_t> loads{0, 1024, 16 << 10, 64 << 10, 256 << 10, 1 << 20};
+  if (quick) sizes = {8, 4096, 64 << 10, 1 << 20};
+  if (quick) loads = {0, 1024, 64 << 10, 1 << 20};
+  if (!choice.sizes.empty()) sizes = choice.sizes;
+  std::vector<Parameters> list;
+  for (const auto size : sizes)
+    for (const auto load : loads) list.push_back({{"size_bytes", size}, {"load_bytes", load}});
+  return list;
+}
+
+std::string unable(const Machine& machine, const Place& place) {
+  if (const std::string why = no_such_place(machine, place); !why.empty()) return why;
+  const int ranks = place.between_nodes ? machine.max_nodes : machine.cores;
+  if (ranks >= 4) return "";
+  return "a load takes two ranks beside the pair, and there are " + std::to_string(ranks) +
+         (place.between_nodes ? " nodes" : " cores");
+}
+
+}  // namespace
+
+const ScenarioSpec load_scenario{
+    "load",
+    "A ping-pong while the other ranks run MPI_Alltoall of growing size",
+    true,
+    {{"size_bytes", "message size of the ping-pong"},
+     {"load_bytes", "bytes each background rank sends to each other per MPI_Alltoall; 0: they are idle"}},
+    {{"half_round_trip", "ns", "of the pair"}},
+    unable,
+    cases,
+    run,
+};
+
+}  // namespace nearfield::sim
