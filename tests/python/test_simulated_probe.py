@@ -173,6 +173,21 @@ def test_protocols_are_those_that_the_description_tells_of(tmp_path: Path) -> No
     assert {s.name for s in scenarios()} >= {"pingpong", "pollution", "stride", "pages"}
 
 
+def test_load_is_of_those_who_are_left(tmp_path: Path) -> None:
+    """Idle others cost nothing; more bytes of theirs never make a pair inside a node faster; two nodes alone have no
+    others."""
+    options = [*QUICK, "--scenario", "load", "--sizes", "4K"]
+    profile = probe(tmp_path / "p", *options, "--distance", "shared-l3")
+    times = values(profile, "half_round_trip")
+    assert set(profile.records["load_bytes"]) == {0, 1024, 65536, 1 << 20} and times
+    rows = profile.records.filter(pl.col("metric") == "half_round_trip").sort("load_bytes")
+    assert rows["value"][0] <= rows["value"].min() * 1.01
+    refused = nearfield(
+        "probe", *options, "--on", "power5-redstorm", "--distance", "shared-l2", "-o", str(tmp_path / "q")
+    )
+    assert refused.code not in (0, 130) and "two ranks beside the pair" in " ".join(refused.err.split())
+
+
 # ---- what machine
 
 
@@ -224,6 +239,7 @@ def test_whoever_reads_it_is_told(leo3: Profile, tmp_path: Path) -> None:
     page = render(leo3)
     assert "Simulated: nothing on this page was measured" in page and "<h1>Simulated: " in page
     assert "nothing on this page was measured" not in render(load(MEASURED))
+    assert "1 GiB" not in page, "nobody said how much memory there is"
     shown = nearfield("show", str(leo3.path))
     assert shown.code == 0 and "simulated" in shown.out
     assert nearfield("report", str(leo3.path), "-o", str(tmp_path / "r.html")).code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from nearfield._native import simulated
@@ -48,6 +49,11 @@ def topology_of(machine: DescribedMachine) -> Topology:
         words.append(word.format(max(1, outer // covered)))
         outer = covered
     return Topology.from_synthetic(" ".join(words).strip())
+
+
+def topology_xml(machine: DescribedMachine) -> str:
+    """As hwloc writes it; how much memory there is no description says, and hwloc makes some up."""
+    return re.sub(r'local_memory="\d+"', 'local_memory="0"', topology_of(machine).xml())
 
 
 def _rank(word: str) -> int:

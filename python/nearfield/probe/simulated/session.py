@@ -23,7 +23,7 @@ from nearfield.probe.interrupt import Interrupt
 from nearfield.probe.request import Request
 from nearfield.probe.simulated.cases import Case, Kept, Values, all_cases, chosen_scenarios, to_rows
 from nearfield.probe.simulated.describe import describe_machine, describe_run
-from nearfield.probe.simulated.places import choose_places, topology_of
+from nearfield.probe.simulated.places import choose_places, topology_xml
 from nearfield.probe.work import Work
 from nearfield.profile import records
 
@@ -118,7 +118,7 @@ class Session:
         profile.save(
             self.out,
             machine=describe_machine(self.machine),
-            topology_xml=topology_of(self.machine).xml(),
+            topology_xml=topology_xml(self.machine),
             run=run,
             records=records.from_rows(rows),
             overwrite=True,
