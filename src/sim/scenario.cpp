@@ -18,7 +18,7 @@ T parameter(const Parameters& parameters, const std::string& name) {
 
 const std::vector<const ScenarioSpec*>& all_scenarios() {
   static const std::vector<const ScenarioSpec*> all{&pingpong_scenario, &pollution_scenario, &stride_scenario,
-                                                    &pages_scenario, &load_scenario};
+                                                    &pages_scenario,    &load_scenario,      &stencil_scenario};
   return all;
 }
 

@@ -170,7 +170,7 @@ def test_protocols_are_those_that_the_description_tells_of(tmp_path: Path) -> No
     )
     leo3 = probe(tmp_path / "leo3", *options, "same-node")
     assert set(leo3.records["mode"]) == {"standard"}
-    assert {s.name for s in scenarios()} >= {"pingpong", "pollution", "stride", "pages"}
+    assert {s.name for s in scenarios()} == {"pingpong", "pollution", "stride", "pages", "load", "stencil"}
 
 
 def test_load_is_of_those_who_are_left(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+// S0, section V: a 3-point stencil of two ranks, A[i][j] + (A[i+1][j] + A[i][j+1]) / 4 into another array, with the
+// first row sent and the last one received in every iteration. listing-1 communicates first; opt1 (listing 2) after the
+// first row, which is sent; opt2 (listing 3) goes backward and communicates before the last row, which needs what was
+// received. What is meant is done where the listings disagree: each rank sends to the other one. Per element three
+// loads and a store; arithmetic takes no time. The number of rows is not in the paper: as many as columns, at most
+// `most_rows`.
+#include <algorithm>
+#include <stdexcept>
+
+#include "sim/scenarios/pair.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr int tag = 9;
+constexpr std::uint64_t element = 8;
+constexpr std::uint64_t at_a_time = 64;  // elements of a row whose accesses follow each other, operand by operand
+constexpr std::int64_t most_rows = 32;
+constexpr int warm = 20, counted = 4;  // iterations: until buffers of the MPI have gone round, and those that count
+
+struct Case {
+  std::uint64_t columns, rows;
+  bool backward, one_row_first;
+  std::uint64_t row_bytes() const { return columns * element; }
+};
+
+struct Arrays {
+  Address from, into;
+};
+
+// Row `i` of the new array from rows `i` and `i + 1` of the old one.
+Task<> update(Rank& rank, Arrays arrays, Case c, std::uint64_t i) {
+  const std::uint64_t pieces = (c.columns + at_a_time - 1) / at_a_time;
+  const std::int64_t step = c.backward ? -static_cast<std::int64_t>(element) : static_cast<std::int64_t>(element);
+  for (std::uint64_t p = 0; p < pieces; ++p) {
+    const std::uint64_t begin = (c.backward ? pieces - 1 - p : p) * at_a_time;
+    const std::uint64_t count = std::min(at_a_time, c.columns - begin);
+    const std::uint64_t at = i * c.row_bytes() + (c.backward ? begin + count - 1 : begin) * element;
+    for (const Address operand : {arrays.from + at, arrays.from + at + c.row_bytes(), arrays.from + at})
+      co_await rank.sweep(Access::load, operand, count, step, element);
+    co_await rank.sweep(Access::store, arrays.into + at, count, step, element);
+  }
+}
+
+Task<> exchange(const Side& side, Arrays arrays, Case c) {
+  const Buffer first(arrays.from, c.row_bytes()), last(arrays.from + (c.rows - 1) * c.row_bytes(), c.row_bytes());
+  co_await side.rank.sendrecv(side.peer, first, tag, side.peer, last, tag);
+}
+
+Task<> iterate(const Side& side, Arrays arrays, Case c) {
+  const std::uint64_t new_rows = c.rows - 1;
+  if (c.backward) {
+    for (std::uint64_t i = new_rows - 1; i-- > 0;) co_await update(side.rank, arrays, c, i);
+    co_await exchange(side, arrays, c);
+    co_await update(side.rank, arrays, c, new_rows - 1);
+    co_return;
+  }
+  const std::uint64_t before = c.one_row_first ? 1 : 0;
+  for (std::uint64_t i = 0; i < before; ++i) co_await update(side.rank, arrays, c, i);
+  co_await exchange(side, arrays, c);
+  for (std::uint64_t i = before; i < new_rows; ++i) co_await update(side.rank, arrays, c, i);
+}
+
+// One mark around the iterations that count.
+Task<> program(const Side& side, Case c) {
+  const std::uint64_t bytes = c.rows * c.row_bytes();
+  Arrays arrays{side.rank.allocate(bytes), side.rank.allocate(bytes)};
+  for (int i = 0; i < warm + counted; ++i) {
+    if (i == warm) co_await side.rank.line_up();
+    if (i == warm) side.rank.start();
+    co_await iterate(side, arrays, c);
+    std::swap(arrays.from, arrays.into);
+  }
+  side.rank.stop();
+}
+
+std::vector<Result> run(const Machine& machine, const Place& place, const Parameters& parameters) {
+  const std::int64_t columns = number(parameters, "size_bytes") / static_cast<std::int64_t>(element);
+  const std::string variant = word(parameters, "variant");
+  if (columns < 3) throw std::invalid_argument("stencil: rows of three doubles at least");
+  if (variant != "listing-1" && variant != "opt1" && variant != "opt2")
+    throw std::invalid_argument("'" + variant + "' is no variant of the stencil");
+  const Case c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(std::min(columns, most_rows)),
+               variant == "opt2", variant == "opt1"};
+  const PairMarks marks = run_pair(machine, place, 1, [&](const Side& side) { return program(side, c); });
+  const double slowest = std::max(elapsed_ns(marks.sender.back()), elapsed_ns(marks.receiver.back()));
+  std::vector<Result> results{{"iteration", "ns", "", slowest / counted, ""}};
+  add_counters(results, machine, "sender", marks.sender.back().seen);
+  add_counters(results, machine, "receiver", marks.receiver.back().seen);
+  return results;
+}
+
+std::vector<Parameters> cases(const Machine& machine, const Place&, const SizeChoice& choice) {
+  std::vector<Parameters> list;
+  for (const auto size : size_ladder(choice, 64, std::min<std::int64_t>(llc_bytes(machine), 1 << 20)))
+    for (const char* variant : {"listing-1", "opt1", "opt2"})
+      list.push_back({{"size_bytes", size}, {"variant", variant}});
+  return list;
+}
+
+}  // namespace
+
+const ScenarioSpec stencil_scenario{
+    "stencil",
+    "A 3-point stencil of two ranks that communicates first, after its first row, or before its last one",
+    true,
+    {{"size_bytes", "a row, which is the message"}, {"variant", "listing-1, opt1 or opt2"}},
+    {{"iteration", "ns", "of the slower rank"}},
+    no_such_place,
+    cases,
+    run,
+};
+
+}  // namespace nearfield::sim
