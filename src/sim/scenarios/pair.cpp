@@ -27,10 +27,12 @@ Task<> idle(Rank& rank, int line_ups) {
 ClusterOptions options_for(const Place& place) {
   ClusterOptions options;
   options.count_sides = true;
-  if (place.between_nodes)
+  if (place.between_nodes) {
     options.nodes = place.peer + 1;
-  else
-    options.ranks_per_node = std::max(place.own, place.peer) + 1;
+  } else {
+    options.ranks_per_node = 2;
+    options.cores = {place.own, place.peer};
+  }
   return options;
 }
 
@@ -55,7 +57,7 @@ PairMarks run_pair(const Machine& machine, const Place& place, int line_ups,
   ClusterOptions options = options_for(place);
   if (machine.nic) options.policies = {machine.nic->policy};
   Cluster cluster(machine, options);
-  const int sender = place.between_nodes ? 0 : place.own;
+  const int sender = 0, receiver = cluster.ranks() - 1;
   const int rounds = place.between_nodes ? machine.nic->event_entries : within_node_rounds;
   const auto of_side = [&](int peer, bool first) -> Program {
     return [&program, peer, first, rounds](Rank& rank) -> Task<> {
@@ -66,11 +68,11 @@ PairMarks run_pair(const Machine& machine, const Place& place, int line_ups,
   };
   std::vector<Program> programs(static_cast<std::size_t>(cluster.ranks()),
                                 [line_ups](Rank& rank) { return idle(rank, line_ups); });
-  programs[static_cast<std::size_t>(sender)] = of_side(place.peer, true);
-  programs[static_cast<std::size_t>(place.peer)] = of_side(sender, false);
+  programs[static_cast<std::size_t>(sender)] = of_side(receiver, true);
+  programs[static_cast<std::size_t>(receiver)] = of_side(sender, false);
   const Outcome outcome = cluster.run(programs);
   return {outcome.ranks[static_cast<std::size_t>(sender)].marks,
-          outcome.ranks[static_cast<std::size_t>(place.peer)].marks};
+          outcome.ranks[static_cast<std::size_t>(receiver)].marks};
 }
 
 int repetitions(std::int64_t size_bytes) {

@@ -1,5 +1,5 @@
-// What scenarios of two ranks have in common: a cluster with the pair at its place, everybody else idle, and a start in
-// which all that an MPI makes once has been made.
+// What scenarios of two ranks have in common: a cluster with the pair at its place, nodes between the two idle, and a
+// start in which all that an MPI makes once has been made.
 #pragma once
 
 #include <functional>
