@@ -1,7 +1,6 @@
 // Where MPICH changes from one algorithm to another. All from R. Thakur, R. Rabenseifner, W. Gropp: Optimization of
-// Collective Communication Operations in MPICH, Int. J. High Performance Computing Applications 19:49-66, 2005,
-// sections 4 and 5, which MPICH 1.2.7 follows; study S4, section 4.4, names those of bcast (12 KB, 512 KB) and alltoall
-// (32 KB).
+// Collective Communication Operations in MPICH, Int. J. High Performance Computing Applications 19:49-66, 2005, which
+// MPICH 1.2.7 follows; study S4, section 4.4, names those of bcast (12 KB, 512 KB) and alltoall (32 KB).
 #pragma once
 
 #include <cstdint>
