@@ -13,12 +13,11 @@ from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.dump import as_toml
 from nearfield.machine.files import DESCRIBED
+from nearfield.machine.profiled import SIMULATOR, describe_machine
 from nearfield.profile import records, schema
 from nearfield.profile.store import RECORDS
 from nearfield.simulate.rows import Row, described
 from nearfield.topology import Topology
-
-NODE_BYTES = 1 << 37  # that a simulated node has
 
 
 class Folder:
@@ -37,7 +36,7 @@ class Folder:
         topology = Topology.from_synthetic(synthetic(self.machine))
         profile.save(
             self.out,
-            machine=_machine(self.machine, topology),
+            machine=describe_machine(self.machine),
             topology_xml=topology.xml(),
             run=self._run(rows, complete, seconds),
             records=records.from_rows(rows),
@@ -60,6 +59,9 @@ class Folder:
         return schema.Run(
             schema_version=1,
             nearfield=nearfield.__version__,
+            backend="sim",
+            simulated=self.machine.name,
+            simulator=SIMULATOR,
             created=old.created if old else datetime.now(timezone.utc),
             tier="default",
             command=self.command,
@@ -79,42 +81,12 @@ def _mpi(machine: DescribedMachine) -> schema.Mpi:
     way = machine.messaging.network.value if machine.messaging and machine.messaging.network else None
     return schema.Mpi(
         name=f"simulated on {machine.name}",
-        family="mpich",
+        family="simulated",
         version="1.2.7",
         library="MPICH 1.2.7's collectives, simulated",
         transport=machine.messaging.node.value if machine.messaging and machine.messaging.node else None,
         transport_reason="the machine does not say",
         launcher="nearfield simulate" + (f" ({way} between nodes)" if way else ""),
-    )
-
-
-def _machine(machine: DescribedMachine, topology: Topology) -> schema.Machine:
-    """One node; of every cache as many as its cores need."""
-    assert machine.cores and machine.core
-    cores = machine.cores.value
-    caches = [
-        schema.Cache(
-            level=level,
-            kind="unified" if level > 1 else "data",
-            size_bytes=cache.size_bytes.value,
-            ways=cache.ways.value,
-            line_bytes=cache.line_bytes.value,
-            shared_by=cache.shared_by.value,
-            count=-(-cores // cache.shared_by.value),
-        )
-        for level, cache in enumerate(machine.cache, 1)
-    ]
-    return schema.Machine(
-        schema_version=1,
-        name=machine.name,
-        cpu_model=machine.title,
-        cores=cores,
-        pus=len(topology.pus),
-        line_bytes=max(cache.line_bytes.value for cache in machine.cache),
-        cache=caches,
-        memory=schema.Memory(total_bytes=NODE_BYTES, numa_nodes=1),
-        pages=schema.Pages(base_bytes=machine.pages.page_bytes.value if machine.pages else 4096),
-        clock=schema.MachineClock(tsc_ghz=machine.core.clock_ghz.value),
     )
 
 

@@ -61,7 +61,8 @@ double chase_ns(const Machine& machine, std::size_t level) {
   Memory memory(machine);
   if (level == machine.caches.size()) return follow_ns(memory, chain_of(cold_lines, line));
   const std::uint64_t before = level > 0 ? reach_bytes(machine, level - 1) : 0;
-  const auto chain = chain_of((before + reach_bytes(machine, level)) / 2 / line, line);
+  const auto bytes = (before + reach_bytes(machine, level)) / 2;
+  const auto chain = chain_of((level > 0 ? std::min(bytes, 4 * before) : bytes) / line, line);
   follow_ns(memory, chain);
   return follow_ns(memory, chain);
 }

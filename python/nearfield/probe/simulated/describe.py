@@ -1,4 +1,4 @@
-"""machine.toml and run.toml of a simulated profile. What a description does not say is absent."""
+"""run.toml of a simulated profile. What a description does not say is absent."""
 
 from __future__ import annotations
 
@@ -9,41 +9,12 @@ from typing import Any
 
 import nearfield
 from nearfield.machine import DescribedMachine
+from nearfield.machine.profiled import SIMULATOR
 from nearfield.probe.simulated.places import Place
 from nearfield.profile import schema
 
-SIMULATOR = "1"  # another one when the same input gives other numbers
-
 # Ways between nodes that have an eager limit: beyond it a send waits for its receive.
 _WITH_LIMIT = ("eager-rendezvous", "buffered-synchronous")
-
-
-def describe_machine(machine: DescribedMachine) -> schema.Machine:
-    assert machine.cores and machine.memory
-    cores, memory = machine.cores.value, machine.memory
-    pages = machine.pages
-    return schema.Machine(
-        schema_version=1,
-        name=machine.name,
-        cpu_model=machine.title,
-        cores=cores,
-        pus=cores,
-        line_bytes=machine.cache[-1].line_bytes.value,
-        cache=[
-            schema.Cache(
-                level=level,
-                kind="unified" if level > 1 else "data",
-                size_bytes=cache.size_bytes.value,
-                ways=cache.ways.value,
-                line_bytes=cache.line_bytes.value,
-                shared_by=cache.shared_by.value,
-                count=max(1, cores // cache.shared_by.value),
-            )
-            for level, cache in enumerate(machine.cache, 1)
-        ],
-        memory=schema.Memory(numa_nodes=max(1, cores // memory.shared_by.value) if memory.shared_by else 1),
-        pages=schema.Pages(base_bytes=pages.page_bytes.value if pages else 4096),
-    )
 
 
 def describe_run(

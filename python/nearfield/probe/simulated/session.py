@@ -19,10 +19,11 @@ from nearfield._native import simulated
 from nearfield.errors import MeasurementError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.native import native
+from nearfield.machine.profiled import describe_machine
 from nearfield.probe.interrupt import Interrupt
 from nearfield.probe.request import Request
 from nearfield.probe.simulated.cases import Case, Kept, Values, all_cases, chosen_scenarios, to_rows
-from nearfield.probe.simulated.describe import describe_machine, describe_run
+from nearfield.probe.simulated.describe import describe_run
 from nearfield.probe.simulated.places import choose_places, topology_xml
 from nearfield.probe.work import Work
 from nearfield.profile import records
