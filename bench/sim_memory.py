@@ -1,8 +1,9 @@
 """How many accesses a second does the simulated memory take, beside pycachesim on the same traces?
 
 POWER5's three levels (machines/power5-redstorm.toml): coherent and with time here; pycachesim has neither, and its last
-level has 128-byte lines, as it knows no sub-blocks. Both run in turn, in CPU seconds of this process; ratios are of the
-same round. Pass --without to leave pycachesim out (it is a bench dependency only: pip install pycachesim==0.3.1).
+level has 128-byte lines, as it knows no sub-blocks. Without TLBs and prefetching, which it has not either; --whole has
+them. Both run in turn, in CPU seconds of this process; ratios are of the same round. Pass --without to leave pycachesim
+out (it is a bench dependency only: pip install pycachesim==0.3.1).
 
 The bars: 800 million a second sequential, 60 million uniform random over 64 MiB, 100 million over 1 MiB, and three
 times pycachesim on each.
@@ -37,7 +38,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     table = new_table("Accesses per second, in millions", "trace", "nearfield, pycachesim, ratio, bar")
     results = []
     for name, bar in BARS.items():
-        ours = Ours(name)
+        ours = Ours(name, options.whole)
         rounds = [(ours.rate(), theirs(name) if theirs else None) for _ in range(options.rounds)]
         rate = _native.median_estimate([a for a, _ in rounds])
         ratio = _native.median_estimate([a / b for a, b in rounds if b]) if theirs else None
@@ -66,8 +67,13 @@ def random_addresses(name: str) -> np.ndarray:
 class Ours:
     """One trace on one memory, warm after a first round."""
 
-    def __init__(self, name: str) -> None:
-        self._memory = _native.memory.Memory(native(load_machine("power5-redstorm")))
+    def __init__(self, name: str, whole: bool) -> None:
+        machine = native(load_machine("power5-redstorm"))
+        if not whole:
+            pages = machine.pages
+            pages.tlbs = []
+            machine.pages, machine.prefetcher = pages, None
+        self._memory = _native.memory.Memory(machine)
         self._addresses = None if name == "sequential" else random_addresses(name)
         self._count = SEQUENTIAL_BYTES // 8 if self._addresses is None else 8 * RANDOM_ACCESSES
         self.rate()
@@ -109,6 +115,7 @@ def pycachesim() -> Callable[[str], float]:
 def parse() -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("--rounds", type=int, default=7, help="of both (default %(default)s)")
+    made.add_argument("--whole", action="store_true", help="with TLBs and prefetching")
     made.add_argument("--without", action="store_true", help="without pycachesim")
     return made.parse_args()
 
