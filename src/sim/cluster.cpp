@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/add_counts.hpp"
 #include "sim/endpoint.hpp"
 
 namespace nearfield::sim {
@@ -116,8 +115,8 @@ Outcome Cluster::outcome() {
   for (int v = 0; v < world_->variants; ++v) {
     VariantOutcome variant;
     variant.policy = policies_[static_cast<std::size_t>(v)].text();
-    for (const auto& node : nodes_) add(variant.memory, variant.memory_of_node.emplace_back(node->counts(v)));
-    for (const auto& nic : nics_) add(variant.nic, variant.nic_of_node.emplace_back(nic->counts(v)));
+    for (const auto& node : nodes_) variant.memory += variant.memory_of_node.emplace_back(node->counts(v));
+    for (const auto& nic : nics_) variant.nic += variant.nic_of_node.emplace_back(nic->counts(v));
     outcome.variants.push_back(std::move(variant));
   }
   outcome.events = world_->engine.events() - std::exchange(events_, world_->engine.events());

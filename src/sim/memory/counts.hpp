@@ -44,6 +44,13 @@ struct DramCounts {
   Count dma_reads = 0;   // lines
   Count dma_writes = 0;  // lines, whole or in part
   Count bytes = 0;       // of all these
+
+  DramCounts& operator+=(const DramCounts& other) {
+    for (auto field : {&DramCounts::reads, &DramCounts::writes, &DramCounts::prefetches, &DramCounts::bypass_reads,
+                       &DramCounts::bypass_writes, &DramCounts::dma_reads, &DramCounts::dma_writes, &DramCounts::bytes})
+      this->*field += other.*field;
+    return *this;
+  }
 };
 
 struct TlbCounts {
@@ -57,6 +64,21 @@ struct Counts {
   std::vector<TlbCounts> tlbs;
   Count page_faults = 0;
   Count transfers = 0;  // lines that came from another core's cache
+
+  // Of another node of the same machine.
+  Counts& operator+=(const Counts& other) {
+    levels.resize(other.levels.size());
+    for (std::size_t l = 0; l < levels.size(); ++l) levels[l] += other.levels[l];
+    dram += other.dram;
+    tlbs.resize(other.tlbs.size());
+    for (std::size_t t = 0; t < tlbs.size(); ++t) {
+      tlbs[t].hits += other.tlbs[t].hits;
+      tlbs[t].misses += other.tlbs[t].misses;
+    }
+    page_faults += other.page_faults;
+    transfers += other.transfers;
+    return *this;
+  }
 };
 
 }  // namespace nearfield::sim

@@ -158,7 +158,7 @@ class Hierarchy {
   void remove_from_others_beyond(int core, int level, Address address);
   bool remove_before(Node& node, const CacheArray::Way& way, Address address);
   bool remove_in(Node& node, Address address, std::uint64_t bytes);
-  bool remove_everywhere(Address unit, Count LevelCounts::* counter, const Node* but = nullptr);
+  bool remove_everywhere(Address unit, Count LevelCounts::* counter);
   bool elsewhere(int core, Address unit) const;
 
   int levels_ = 0;

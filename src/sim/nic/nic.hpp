@@ -22,6 +22,15 @@ struct NicCounts {
   Count events = 0;    // to cores
   std::array<Count, lanes> empty_polls{};
   Count read_bytes = 0, written_bytes = 0;  // payload
+
+  NicCounts& operator+=(const NicCounts& other) {
+    commands += other.commands;
+    events += other.events;
+    for (std::size_t l = 0; l < lanes; ++l) empty_polls[l] += other.empty_polls[l];
+    read_bytes += other.read_bytes;
+    written_bytes += other.written_bytes;
+    return *this;
+  }
 };
 
 class Nic {

@@ -1,4 +1,4 @@
-// S4, section 2, 'hl2p': events into the second-level cache as header-l2, payload into the third as payload-l3.
+// S4, section 2, 'hl2p': the union of header-l2 for events and payload-l3 for payload.
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {
@@ -6,14 +6,14 @@ namespace {
 
 class HeaderPayload final : public Policy {
  public:
-  explicit HeaderPayload(const Machine& machine) : most_bytes_(machine.caches[2].size_bytes / 2) {}
-  Placement place(const Incoming& incoming, const Evidence&) override {
-    if (incoming.what == Incoming::What::header) return into_level(1, incoming);
-    return incoming.message_bytes <= most_bytes_ ? into_level(2, incoming) : Placement{};
+  explicit HeaderPayload(const Machine& machine)
+      : header_(header_l2_policy.make(machine, {})), payload_(payload_l3_policy.make(machine, {})) {}
+  Placement place(const Incoming& incoming, const Evidence& evidence) override {
+    return (incoming.what == Incoming::What::header ? header_ : payload_)->place(incoming, evidence);
   }
 
  private:
-  std::uint64_t most_bytes_;
+  std::unique_ptr<Policy> header_, payload_;
 };
 
 std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int64_t>&) {
