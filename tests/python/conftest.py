@@ -19,6 +19,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("installation", found, ids=[i.name for i in found], scope="session")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_memory() -> Iterator[None]:
+    """Tests kill ranks on purpose, some behind the launcher's back: what their MPI leaves in /dev/shm then goes."""
+    before = mpi.snapshot_shm()
+    yield
+    mpi.remove_stale_shm(before)
+
+
 @pytest.fixture(scope="session")
 def installations() -> list[Installation]:
     """Every MPI found; a machine that runs the tests has at least one."""
