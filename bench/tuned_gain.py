@@ -21,7 +21,7 @@ from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune.arena import Arena
-from nearfield.tune.gains import NEVER_BELOW, Gain, geometric_mean
+from nearfield.tune.gains import NEVER_BELOW, Gain, geometric_mean, least
 from nearfield.tune.rules import Rules, load_rules, save_rules
 from nearfield.tune.tuning import Listener, Request, Tuning
 from nearfield.units import format_bytes
@@ -63,7 +63,10 @@ def measure(inst: Installation, rules: Rules, pairs: int) -> dict[str, Any]:
         comparison.measure(pairs, [case for case in comparison.cases if case[0] == "pingpong"])
         gains = {size: gain for (_, size), gain in comparison.gains().items()}
         rates = {
-            size: tuple(size / sorted(times)[len(times) // 2] for times in zip(*found, strict=True))
+            size: tuple(
+                size / sorted(times)[len(times) // 2]
+                for times in ([p.stock for p in least(found)], [p.other for p in least(found)])
+            )
             for (_, size), found in comparison.found.items()
         }
     slower = [size for size, gain in gains.items() if gain.slower]

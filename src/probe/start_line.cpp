@@ -2,11 +2,13 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <limits>
 
 namespace nearfield::probe {
 
+// Epochs only grow, and who waits for one is content with a later one: the other may be ahead by a step.
 // 128 bytes: adjacent-line prefetchers must not couple two ranks' flags.
 struct alignas(128) StartLine::Line {
   std::atomic<std::uint64_t> epoch;
@@ -59,41 +61,56 @@ void StartLine::relax(unsigned& spins) const {
     cpu_pause();
 }
 
-// Rank 0 asks each rank in turn for its clock; the fastest of many exchanges bounds the error best.
+// Of a flag to a peer and back: rank 0's time, and what the peer's clock was ahead in the middle of it.
+struct StartLine::Exchange {
+  double ticks = std::numeric_limits<double>::max();
+  std::int64_t offset = 0;
+};
+
+// The fastest of many bounds the offset's error best. Of ranks other than 0 and the peer, none takes part.
+StartLine::Exchange StartLine::fastest_exchange(int peer, int tries) {
+  Exchange fastest;
+  unsigned spins = 0;
+  for (int i = 1; i <= tries; ++i) {
+    const std::uint64_t ask = ++epoch_;
+    if (rank_ == 0) {
+      const Ticks sent = now();
+      lines_[0].epoch.store(ask, std::memory_order_release);
+      while (lines_[1 + peer].epoch.load(std::memory_order_acquire) < ask) relax(spins);
+      const Ticks back = now();
+      const auto trip = static_cast<double>(back - sent);
+      if (trip < fastest.ticks)
+        fastest = {trip, static_cast<std::int64_t>(lines_[1 + peer].time.load() - (sent + (back - sent) / 2))};
+    } else if (rank_ == peer) {
+      while (lines_[0].epoch.load(std::memory_order_acquire) < ask) relax(spins);
+      lines_[1 + peer].time.store(now(), std::memory_order_relaxed);
+      lines_[1 + peer].epoch.store(ask, std::memory_order_release);
+    }
+  }
+  return fastest;
+}
+
+// Rank 0 asks each rank in turn for its clock.
 void StartLine::measure_offsets() {
   constexpr int exchanges = 2000;
-  const int tries = yield_ ? 20 : exchanges;
-  double shortest = std::numeric_limits<double>::max(), worst_flag = 0;
-  unsigned spins = 0;
+  double worst_flag = 0;
   for (int peer = 1; peer < size_; ++peer) {
-    std::int64_t offset = 0;
-    shortest = std::numeric_limits<double>::max();
-    for (int i = 1; i <= tries; ++i) {
-      const std::uint64_t ask = ++epoch_;
-      if (rank_ == 0) {
-        const Ticks sent = now();
-        lines_[0].epoch.store(ask, std::memory_order_release);
-        while (lines_[1 + peer].epoch.load(std::memory_order_acquire) != ask) relax(spins);
-        const Ticks back = now();
-        const auto trip = static_cast<double>(back - sent);
-        if (trip < shortest) {
-          shortest = trip;
-          offset = static_cast<std::int64_t>(lines_[1 + peer].time.load() - (sent + (back - sent) / 2));
-        }
-      } else if (rank_ == peer) {
-        while (lines_[0].epoch.load(std::memory_order_acquire) != ask) relax(spins);
-        lines_[1 + peer].time.store(now(), std::memory_order_relaxed);
-        lines_[1 + peer].epoch.store(ask, std::memory_order_release);
-      }
-    }
-    worst_flag = std::max(worst_flag, shortest / 2);
-    MPI_Bcast(&offset, 1, MPI_INT64_T, 0, comm_);
-    if (rank_ == peer) offset_ = offset;
+    Exchange fastest = fastest_exchange(peer, yield_ ? 20 : exchanges);
+    worst_flag = std::max(worst_flag, fastest.ticks / 2);
+    MPI_Bcast(&fastest.offset, 1, MPI_INT64_T, 0, comm_);
+    if (rank_ == peer) offset_ = fastest.offset;
     // The other ranks took no part; they catch up here.
     MPI_Barrier(comm_);
   }
   flag_ticks_ = worst_flag;
   MPI_Bcast(&flag_ticks_, 1, MPI_DOUBLE, 0, comm_);
+}
+
+double StartLine::flag_ticks_now() {
+  constexpr int exchanges = 32;
+  if (!lines_ || size_ < 2) return 0.0;
+  const Exchange fastest = fastest_exchange(1, exchanges);
+  return rank_ == 0 ? fastest.ticks / 2 : 0.0;
 }
 
 Ticks StartLine::wait() {
@@ -106,11 +123,11 @@ Ticks StartLine::wait() {
   lines_[1 + rank_].epoch.store(epoch, std::memory_order_release);
   if (rank_ == 0) {
     for (int peer = 1; peer < size_; ++peer)
-      while (lines_[1 + peer].epoch.load(std::memory_order_acquire) != epoch) relax(spins);
+      while (lines_[1 + peer].epoch.load(std::memory_order_acquire) < epoch) relax(spins);
     lines_[0].time.store(now() + margin_, std::memory_order_relaxed);
     lines_[0].epoch.store(epoch, std::memory_order_release);
   } else {
-    while (lines_[0].epoch.load(std::memory_order_acquire) != epoch) relax(spins);
+    while (lines_[0].epoch.load(std::memory_order_acquire) < epoch) relax(spins);
   }
   const Ticks start = lines_[0].time.load(std::memory_order_relaxed) + static_cast<Ticks>(offset_);
   Ticks left = now();

@@ -85,12 +85,16 @@ class Turns {
 
   void visit(std::size_t index, int count) {
     once();  // another job has used the caches
-    std::vector<double> samples;
+    std::vector<double> samples, flags{flag_ns()};
     for (int i = 0; i < count; ++i) samples.push_back(once() / ctx_.ticks_per_ns);
+    flags.push_back(flag_ns());
     JsonObject line;
     line.add("type", "visit").add("case", static_cast<int>(index));
+    line.add("flag_ns", std::span<const double>(flags));
     emit_.line(line.add("samples", std::span<const double>(samples)));
   }
+
+  double flag_ns() { return ctx_.start_line->flag_ticks_now() / ctx_.ticks_per_ns; }
 
   double once() {
     scenario_->prepare();

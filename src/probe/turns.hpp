@@ -14,7 +14,8 @@ namespace nearfield::probe {
 ///
 /// check CASE: {"type": "checked", "case", "problem"}, what is wrong with the data that arrived; empty if nothing.
 ///
-/// visit CASE COUNT: {"type": "visit", "case", "samples"}, in ns, after a repetition that does not count.
+/// visit CASE COUNT: {"type": "visit", "case", "flag_ns", "samples"}, in ns, after a repetition that does not count.
+/// `flag_ns` is what a flag takes between ranks 0 and 1 before and after (0 without shared memory).
 ///
 /// end, or the FIFO's writer is gone: returns.
 ///

@@ -6,13 +6,14 @@ All above the jobs (pairs, gains, scores, checks, duels) is the real thing. No M
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
 from random import Random
 from types import TracebackType
 from typing import Any
 
 from nearfield.tune.arena import PATTERNS, Arena
-from nearfield.tune.duel import Unfit
+from nearfield.tune.duel import Unfit, Visit
 from nearfield.tune.gains import Case
 from nearfield.tune.knobs import Knob, KnobFile, Settings, Value
 from nearfield.tune.model import candidates
@@ -58,6 +59,7 @@ class MadeUpArena(Arena):
         self.speed, self.faults, self.noise = speed, faults, noise
         self.random = Random(seed)
         self.started: list[Settings] = []
+        self.flags: Iterator[float] = repeat(50.0)  # between the cores, before and after each visit
 
     def _contestant(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
         return MadeUpJob(self, sizes, environment)
@@ -90,10 +92,11 @@ class MadeUpJob:
     def check(self, case: Case) -> None:
         self._fail("check")
 
-    def visit(self, case: Case, repetitions: int) -> list[float]:
+    def visit(self, case: Case, repetitions: int) -> Visit:
         self._fail("visit")
         luck = math.exp(self.arena.random.gauss(0, self.arena.noise))
-        return [1000 * luck / self.arena.speed(KNOBS.complete(self.settings), case)] * repetitions
+        time = 1000 * luck / self.arena.speed(KNOBS.complete(self.settings), case)
+        return Visit([time] * repetitions, [next(self.arena.flags), next(self.arena.flags)])
 
     def _fail(self, moment: str) -> None:
         if fault := self.arena.faults(self.settings, moment):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,11 @@ def test_every_verb_is_told_in_a_line() -> None:
     for verb, words in told.items():
         beginning = " ".join(words.split()[:4])
         assert beginning in " ".join(nearfield(verb, "--help").out.split())
+
+
+def test_the_version_is_told() -> None:
+    """Is it what somebody who reports a problem can name?"""
+    assert nearfield("--version").out == f"nearfield {version('nearfield')}\n"
 
 
 def test_a_misspelt_verb_is_an_error_that_names_the_nearest() -> None:

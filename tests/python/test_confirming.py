@@ -25,12 +25,12 @@ from made_up import (
 
 from nearfield.topology import Topology
 from nearfield.tune.arena import PATTERNS
-from nearfield.tune.confirmed import Confirmed, tried_table
+from nearfield.tune.confirmed import Confirmed, rule_table, tried_table
 from nearfield.tune.gains import Case, Gain
 from nearfield.tune.knobs import Settings
 from nearfield.tune.rules import RuleTable
 from nearfield.tune.search import Trial
-from nearfield.tune.tuning import FEWEST_PAIRS, MOST_PAIRS, Listener, Request, Tuning
+from nearfield.tune.tuning import FEWEST_PAIRS, MOST_PAIRS, Listener, Request, Tuning, nearer
 
 # ---- confirming
 
@@ -104,6 +104,13 @@ def test_a_value_that_is_too_large_is_made_smaller() -> None:
     assert chosen and chosen.settings["eager"] == 16384
 
 
+def test_a_limit_comes_down_to_what_is_slow_at_once() -> None:
+    """Is the first change to try the one that leaves the slow sizes to the default's way, however far that is?"""
+    settings: Settings = {"eager": 1 << 18, "fragment": 1 << 18, "segment": 1 << 24, "cells": 128}
+    assert nearer(KNOBS, settings, 20_000)[0] == {**settings, "eager": 16384}
+    assert nearer(KNOBS, settings, 2048)[0] == {**settings, "eager": 131072}, "the default's way begins above that"
+
+
 def test_a_winner_is_mended_step_by_step() -> None:
     """If two parameters each make a size slower, are both put back, one after the other, and the third kept?"""
     whole_winner: Settings = BIG | MANY | {"eager": 16384}
@@ -124,6 +131,38 @@ def test_a_winner_that_cannot_be_mended_is_refused() -> None:
     chosen, _ = confirmed(arena, [BIG, MANY])
     assert chosen and chosen.settings == MANY
     assert confirmed(arena, [BIG]) == (None, "stream of 2 KiB at 0.80 of stock's speed")
+
+
+@pytest.mark.parametrize(("launches", "kept"), [((0.94, 1.0), True), ((0.94, 0.94), False), ((0.8, 1.0), False)])
+def test_what_is_slower_in_one_launch_only_is_not_slower(launches: tuple[float, float], kept: bool) -> None:
+    """Is a small loss looked at in another launch, and a rule made if it is gone? And what is slower in both, or much
+    slower in one, mended?"""
+    both: Settings = BIG | MANY
+    gains = only({"fragment": 1.2, "cells": 1.1})
+    arena = MadeUpArena(gains)
+    search = searched(arena, [both])
+    search.play_off(Turns(0))
+    arena.started.clear()
+
+    def speed(whole: Settings, case: Case) -> float:
+        spoils = case == ("stream", UNSEEN) and whole["cells"] == 128
+        return launches[min(1, arena.started.count(both) - 1)] if spoils else gains(whole, case)
+
+    arena.speed = speed
+    chosen, _ = tuning()._confirm(arena, search, [*SIZES, UNSEEN])
+    assert chosen and (chosen.settings == both) is kept
+
+
+def test_a_rule_tells_that_the_cores_moved() -> None:
+    """Does it say how far apart they were, for which share of the pairs? And is a pair during which they moved taken
+    again?"""
+    arena = MadeUpArena(only({"fragment": 1.2}))
+    arena.flags = itertools.cycle([50.0] * 12 + [50.0, 50.0, 230.0, 230.0] + [230.0] * 8)
+    chosen, _ = confirmed(arena, [BIG])
+    assert {pair.flag for pair in arena.all_pairs} == {50.0, 230.0}
+    near, far = rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", [], arena.all_pairs).apart
+    assert (near.flag_ns, far.flag_ns) == (50.0, 230.0)
+    assert (near.share, far.share) == pytest.approx((0.6, 0.4), abs=0.02)  # three pairs near, one moved, two far
 
 
 def test_no_mending_by_what_must_not_be_tried() -> None:

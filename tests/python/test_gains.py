@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nearfield.tune.gains import Gain, gain, geometric_mean, ranges, score
+from nearfield.tune.gains import Gain, Pair, by_flag, gain, geometric_mean, least, ranges, score
 
 
 def sure(value: float) -> Gain:
@@ -13,7 +13,7 @@ def sure(value: float) -> Gain:
 
 def test_a_gain_is_stock_over_tuned() -> None:
     """Is twice as fast 2, with an interval that holds all but the outermost ratios?"""
-    found = gain([(200.0, 100.0), (210.0, 100.0), (190.0, 100.0)] * 4)
+    found = gain([Pair(200.0, 100.0), Pair(210.0, 100.0), Pair(190.0, 100.0)] * 4)
     assert found.value == pytest.approx(2.0)
     assert 1.9 <= found.low <= found.value <= found.high <= 2.1
     assert found.n == 12
@@ -21,8 +21,24 @@ def test_a_gain_is_stock_over_tuned() -> None:
 
 def test_a_machine_that_changes_speed_changes_no_gain() -> None:
     """Do pairs cancel what slows both?"""
-    found = gain([(200.0 * speed, 100.0 * speed) for speed in (1, 3, 1, 2, 5, 1, 2)])
+    found = gain([Pair(200.0 * speed, 100.0 * speed) for speed in (1, 3, 1, 2, 5, 1, 2)])
     assert (found.low, found.value, found.high) == pytest.approx((2, 2, 2))
+
+
+def test_cores_that_move_gain_what_is_least() -> None:
+    """If a setting is twice as fast where the cores are near and slower where they are far, does it count as slower,
+    though they are near most of the time? And not for less than four pairs?"""
+    near, far = [Pair(200.0, 100.0, 50.0)] * 20, [Pair(300.0, 600.0, 230.0)] * 4
+    assert gain(near + far).value == pytest.approx(0.5) and gain(near + far).n == 4
+    assert least(near + far) == far
+    assert gain(near + far[:3]).value == pytest.approx(2.0)
+
+
+def test_flags_alike_are_one_place() -> None:
+    """Are 45 and 70 ns the same place, 19, 50 and 230 three, and is a flag nobody measured none of its own?"""
+    pairs = [Pair(1.0, 1.0, flag) for flag in (230.0, 50.0, 19.0, 45.0, 250.0, 70.0)]
+    assert [[pair.flag for pair in group] for group in by_flag(pairs)] == [[19.0], [45.0, 50.0, 70.0], [230.0, 250.0]]
+    assert len(by_flag([Pair(1.0, 1.0)] * 3)) == 1
 
 
 def test_slower_needs_both_amount_and_certainty() -> None:
@@ -62,6 +78,14 @@ def test_a_loss_outweighs_the_gain_that_pays_for_it() -> None:
     assert score(dict(zip(cases, [sure(1.0), sure(1.0)], strict=True))) == 0
     assert score(dict(zip(cases, [sure(2.0), sure(0.5)], strict=True))) < 0
     assert score(dict(zip(cases, [sure(2.0), sure(0.98)], strict=True))) == pytest.approx(math.log(2 * 0.98) / 2)
+
+
+def test_what_will_be_refused_scores_below_what_will_not() -> None:
+    """Does a setting that doubles most sizes and surely loses a quarter at two score below a modest one?"""
+    cases = [("pingpong", 1 << power) for power in range(10)]
+    bold = dict(zip(cases, map(sure, [2.0] * 3 + [1.0] * 5 + [0.75] * 2), strict=True))
+    modest = dict(zip(cases, map(sure, [1.2] + [1.0] * 9), strict=True))
+    assert score(bold) < 0 < score(modest)
 
 
 def test_ranges_cover_every_size_once() -> None:

@@ -307,7 +307,7 @@ def test_what_is_bad_at_first_look_is_left() -> None:
     search = searched(arena, [*good, bad])
     left = trial_of(search, bad)
     assert left.state == "left" and {size for _, size in left.gains} == {SIZES[0], SIZES[2]}
-    assert left.score == pytest.approx(math.log(0.8) - 2 * math.log(0.97 / 0.8), abs=0.02)
+    assert left.score == pytest.approx(math.log(0.8) - 2 * math.log(0.97 / 0.8) - 6 * math.log(0.9 / 0.8), abs=0.05)
     assert left not in search.best_first()
     assert {size for _, size in trial_of(search, good[0]).gains} == set(SIZES)
     assert {gain.n for gain in trial_of(search, good[0]).gains.values()} == {2}

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+import nearfield
 from nearfield.errors import NearfieldError
 
 VERBS = (
@@ -66,10 +67,22 @@ def _summary(verb: str) -> str:
     return ast.get_docstring(command) or ""
 
 
+def _tell_version(asked: bool) -> None:
+    if asked:
+        print(f"nearfield {nearfield.__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_tell_version, is_eager=True, help="Say which this is."),
+) -> None:
+    """What stands before a verb."""
+
+
 app = typer.Typer(
     name="nearfield",
     cls=Verbs,
-    callback=lambda: None,  # a group, though Typer sees no commands
+    callback=_options,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

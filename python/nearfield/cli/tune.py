@@ -101,16 +101,25 @@ def tell(rules: Rules) -> None:
     """What was found, for a person."""
     console = Console(highlight=False)
     for rule in rules.rule:
+        if rule.apart:
+            console.print(f"[yellow]{rule.distance}: {_moved(rule)}[/yellow]")
         if not rule.parameters:
             console.print(f"[bold]{rule.distance}[/bold]: stock is best ({escape(rule.reason)})")
             continue
         assert rule.gain
         console.print(f"[bold]{rule.distance}[/bold]: {gain_text(rule.gain)} of stock's speed, all sizes and patterns")
         console.print(_ranges(rule))
+        if most := max(rule.point, key=lambda point: point.gain.low, default=None):
+            console.print(f"  most: {most.pattern} of {format_bytes(most.size_bytes)}, {gain_text(most.gain)}")
         console.print("  " + ", ".join(f"{name} = {_value(value)}" for name, value in rule.parameters.items()))
         if rule.memory_per_rank_bytes:
             cost = format_bytes(rule.memory_per_rank_bytes)
             console.print(f"[dim]  shared memory: {cost} per rank at {rule.at_ranks_per_node} ranks per node[/dim]")
+
+
+def _moved(rule: RuleTable) -> str:
+    places = ", ".join(f"{one.flag_ns:.0f} ns in {one.share:.0%} of the time" for one in rule.apart)
+    return f"the cores moved (a virtual machine?): a flag took {places}; gains are those where they are least"
 
 
 def _ranges(rule: RuleTable) -> Table:

@@ -31,6 +31,7 @@ class Arena:
         self._inst, self._engine, self._topology, self._pair = inst, engine, topology, pair
         self.knobs = knobs
         self._stock: Contestant | None = None
+        self.all_pairs: list[Pair] = []  # whatever was measured
 
     def __enter__(self) -> Arena:
         return self
@@ -45,7 +46,9 @@ class Arena:
         """These settings, running and checked, beside stock. Unfit if they cannot be used."""
         stock = self._stock_at(sizes)
         with self._contestant(sizes, self.knobs.environment(settings)) as other:
-            comparison = Comparison(stock, other, [(pattern, size) for size in sizes for pattern in PATTERNS])
+            comparison = Comparison(
+                stock, other, [(pattern, size) for size in sizes for pattern in PATTERNS], self.all_pairs
+            )
             for case in comparison.cases:
                 other.check(case)
             try:
@@ -73,7 +76,7 @@ class Arena:
         with self._contestant(sorted({size for _, size in cases}), self.knobs.environment(settings)) as challenger:
             for case in cases:
                 challenger.check(case)
-            comparison = Comparison(champion.job, challenger, cases)
+            comparison = Comparison(champion.job, challenger, cases, self.all_pairs)
             try:
                 comparison.measure(passes)
             except Unfit as error:
@@ -112,15 +115,18 @@ class Champion:
 class Comparison:
     """Pairs of times of stock and one setting, case by case, as they come."""
 
-    def __init__(self, stock: Contestant, other: Contestant, cases: list[Case]) -> None:
-        self._stock, self._other = stock, other
+    def __init__(self, stock: Contestant, other: Contestant, cases: list[Case], everything: list[Pair]) -> None:
+        """`everything`: where all pairs are noted, too."""
+        self._stock, self._other, self._everything = stock, other, everything
         self.cases = cases
         self.found: dict[Case, list[Pair]] = defaultdict(list)
 
     def measure(self, count: int, cases: Iterable[Case] | None = None) -> None:
         """So many more pairs of each case (default: all of them)."""
         for case in self.cases if cases is None else cases:
-            self.found[case] += pairs(self._stock, self._other, case, count)
+            taken = pairs(self._stock, self._other, case, count)
+            self.found[case] += taken
+            self._everything += taken
 
     def gains(self) -> dict[Case, Gain]:
         return {case: gain(found) for case, found in self.found.items()}

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from statistics import median
 
 from nearfield.tune.arena import PATTERNS
-from nearfield.tune.gains import Case, Gain, Pair, geometric_mean, ranges
+from nearfield.tune.gains import Case, Gain, Pair, by_flag, geometric_mean, least, ranges
 from nearfield.tune.knobs import KnobFile, Settings
-from nearfield.tune.rules import GainTable, PointTable, RangeTable, RuleTable, TriedTable
+from nearfield.tune.rules import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
 from nearfield.units import format_bytes
+
+SELDOM = 0.02  # of all pairs: what happens more seldom is not told
 
 
 @dataclass
@@ -46,7 +48,9 @@ def rule_table(
     chosen: Confirmed | None,
     reason: str,
     limits: Sequence[int],
+    flags: Sequence[Pair] = (),
 ) -> RuleTable:
+    """`flags`: all pairs of this distance, for how far apart the cores were."""
     settings = chosen.settings if chosen else {}
     table = RuleTable(
         distance=distance,
@@ -55,6 +59,7 @@ def rule_table(
         reason=reason,
         memory_per_rank_bytes=knobs.memory(settings, ranks),
         at_ranks_per_node=ranks,
+        apart=apart_tables(flags),
     )
     if chosen:
         table.gain = _gain_table(geometric_mean(chosen.gains.values()))
@@ -68,8 +73,20 @@ def rule_table(
     return table
 
 
+def apart_tables(pairs: Sequence[Pair]) -> list[ApartTable]:
+    """How far apart the cores were, and how often; nothing of cores that stayed where they were."""
+    groups = [group for group in by_flag(pairs) if len(group) >= SELDOM * len(pairs)]
+    if len(groups) < 2:
+        return []
+    return [
+        ApartTable(flag_ns=round(median(pair.flag for pair in group), 1), share=round(len(group) / len(pairs), 3))
+        for group in groups
+    ]
+
+
 def _point(case: Case, chosen: Confirmed) -> PointTable:
-    stock, tuned = (round(median(times), 1) for times in zip(*chosen.pairs[case], strict=True))
+    pairs = least(chosen.pairs[case])
+    stock, tuned = (round(median(times), 1) for times in ([p.stock for p in pairs], [p.other for p in pairs]))
     pattern, size = case
     return PointTable(
         pattern=pattern, size_bytes=size, stock_ns=stock, tuned_ns=tuned, gain=_gain_table(chosen.gains[case])

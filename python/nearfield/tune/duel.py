@@ -18,25 +18,33 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from nearfield import _native, mpi
 from nearfield.errors import MeasurementError
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
-from nearfield.tune.gains import Case, Pair
+from nearfield.tune.gains import FARTHER, Case, Pair
 
 START_LIMIT_S = 20.0
 TURN_LIMIT_S = 10.0
 END_LIMIT_S = 20.0
 SCENARIO = "traffic"
 LONG = 32 << 20
+TAKES = 3  # of a pair during which the cores moved
 
 
 class Unfit(MeasurementError):
     """A setting that cannot be used: MPI does not start, hangs, dies or damages data. The message says which."""
 
     contestant: Contestant | None = None  # of several that were measured in turn, the one that failed
+
+
+class Visit(NamedTuple):
+    """Times of repetitions, per message, and of a flag between the two cores before and after, in ns."""
+
+    samples: list[float]
+    flags: list[float]
 
 
 class Contestant:
@@ -110,10 +118,11 @@ class Contestant:
         if problem := self._answer("checked", TURN_LIMIT_S)["problem"]:
             raise Unfit(f"damages data: {case[0]} of {case[1]} bytes: {problem}")
 
-    def visit(self, case: Case, repetitions: int) -> list[float]:
-        """Times of so many repetitions, in ns per message. Unfit if they do not end."""
+    def visit(self, case: Case, repetitions: int) -> Visit:
+        """So many repetitions. Unfit if they do not end."""
         self._tell(f"visit {self.cases[case]} {repetitions}")
-        return self._answer("visit", TURN_LIMIT_S)["samples"]
+        answer = self._answer("visit", TURN_LIMIT_S)
+        return Visit(answer["samples"], answer["flag_ns"])
 
     def _run(self, plan: Path) -> None:
         def started(pid: int) -> None:
@@ -166,19 +175,26 @@ class Contestant:
 
 
 def pairs(stock: Contestant, other: Contestant, case: Case, count: int) -> list[Pair]:
-    """So many pairs of times, who begins alternating. A visit's time is the median of its repetitions."""
+    """So many pairs of times, who begins alternating."""
+    return [_pair(stock, other, case, other_first=number % 2 == 1) for number in range(count)]
+
+
+def _pair(stock: Contestant, other: Contestant, case: Case, *, other_first: bool) -> Pair:
+    """Taken again if the cores moved meanwhile, as far as that helps. A visit's time is its repetitions' median."""
     repetitions = repetitions_of(case)
-    found: list[Pair] = []
-    for number in range(count):
-        times: dict[Contestant, float] = {}
-        for contestant in (stock, other) if number % 2 == 0 else (other, stock):
+    for _ in range(TAKES):
+        visits: dict[Contestant, Visit] = {}
+        for contestant in (other, stock) if other_first else (stock, other):
             try:
-                times[contestant] = _native.quantile(contestant.visit(case, repetitions), 0.5)
+                visits[contestant] = contestant.visit(case, repetitions)
             except Unfit as error:
                 error.contestant = contestant
                 raise
-        found.append((times[stock], times[other]))
-    return found
+        flags = [flag for visit in visits.values() for flag in visit.flags]
+        if max(flags) <= FARTHER * min(flags):
+            break
+    times = (_native.quantile(visits[one].samples, 0.5) for one in (stock, other))
+    return Pair(*times, max(flags))
 
 
 def repetitions_of(case: Case) -> int:

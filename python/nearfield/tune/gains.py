@@ -6,13 +6,24 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import stdev
+from typing import NamedTuple
 
 from nearfield import _native
 
 NEVER_BELOW = 0.97  # of stock, at any size: the promise of tune
+NOISE_BELOW = 0.9  # what a pair or two may show of a setting that loses nothing
 MOST_CREDIBLE = 8.0
+FARTHER = 1.8  # a flag that takes so many times as long: the cores are not where they were
+ENOUGH = 4  # pairs, to say anything of where the cores were meanwhile
 Case = tuple[str, int]  # pattern, size in bytes
-Pair = tuple[float, float]  # times of stock and of the setting, milliseconds apart, in ns
+
+
+class Pair(NamedTuple):
+    """Times of stock and of the setting, milliseconds apart, and of a flag between the two cores meanwhile, in ns."""
+
+    stock: float
+    other: float
+    flag: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -42,8 +53,33 @@ class Gain:
 
 
 def gain(pairs: Sequence[Pair]) -> Gain:
-    stock, tuned = zip(*pairs, strict=True)
-    ratio = _native.paired_ratio(list(tuned), list(stock))
+    """Of pairs taken with the cores now nearer, now farther apart, as a virtual machine's are: the least gain, since
+    whoever follows the rule cannot choose."""
+    return min((_gain(group) for group in _telling(pairs)), key=lambda found: found.value)
+
+
+def least(pairs: Sequence[Pair]) -> Sequence[Pair]:
+    """Those of which `gain` tells."""
+    return min(_telling(pairs), key=lambda group: _gain(group).value)
+
+
+def by_flag(pairs: Iterable[Pair]) -> list[list[Pair]]:
+    """Groups of pairs with the cores equally far apart, the nearest first."""
+    groups: list[list[Pair]] = []
+    for pair in sorted(pairs, key=lambda pair: pair.flag):
+        if groups and pair.flag <= FARTHER * groups[-1][-1].flag:
+            groups[-1].append(pair)
+        else:
+            groups.append([pair])
+    return groups
+
+
+def _telling(pairs: Sequence[Pair]) -> Sequence[Sequence[Pair]]:
+    return [group for group in by_flag(pairs) if len(group) >= ENOUGH] or [pairs]
+
+
+def _gain(pairs: Sequence[Pair]) -> Gain:
+    ratio = _native.paired_ratio([pair.other for pair in pairs], [pair.stock for pair in pairs])
     return Gain(ratio.value, ratio.low, ratio.high, ratio.n)
 
 
@@ -62,12 +98,16 @@ def geometric_mean(gains: Iterable[Gain]) -> Gain:
 
 def score(gains: Mapping[Case, Gain]) -> float:
     """What a search maximises: the mean log gain over patterns and sizes, less what it loses anywhere beyond what is
-    allowed. A loss weighs as if it were at three sizes: a few pairs cannot tell it from noise, the finals can. Nothing
-    counts for more than MOST_CREDIBLE: a job that was not running for a while looks a hundred times slower."""
-    allowed = math.log(NEVER_BELOW)
+    allowed. A loss weighs as if it were at three sizes: a few pairs cannot tell it from noise, the finals can. Beyond
+    what noise may be, as if at nine: the finals will refuse it. Nothing counts for more than MOST_CREDIBLE: a job that
+    was not running for a while looks a hundred times slower."""
     logs = [math.log(min(max(g.value, 1 / MOST_CREDIBLE), MOST_CREDIBLE)) for g in gains.values()]
-    losses = [allowed - value for value in logs if value < allowed]
-    return (math.fsum(logs) - 2 * math.fsum(losses)) / len(logs)
+    losses = 2 * _below(logs, NEVER_BELOW) + 6 * _below(logs, NOISE_BELOW)
+    return (math.fsum(logs) - losses) / len(logs)
+
+
+def _below(logs: Iterable[float], limit: float) -> float:
+    return math.fsum(max(0.0, math.log(limit) - value) for value in logs)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ def _roles(cache_bytes: Sequence[int], distance: str) -> Iterator[tuple[int, int
     yield outer // 4, 2 * first, True
     yield outer // 8, first, False
     yield 2 * first, first // 2, False
+    yield outer // 4, first // 2, True
+    yield outer // 4, first // 4, True  # where the kernel is faster from a few pages on
 
 
 def _as_settings(knobs: KnobFile, fragment: int, eager: int, single_copy: bool) -> Settings:

@@ -48,6 +48,13 @@ class PointTable(Table):
     gain: GainTable
 
 
+class ApartTable(Table):
+    """How far apart the two cores were for a share of the pairs: a virtual machine's cores move."""
+
+    flag_ns: float = Field(gt=0)
+    share: float = Field(gt=0, le=1)
+
+
 class RuleTable(Table):
     """What is set for pairs of one distance, and what it gains."""
 
@@ -58,6 +65,7 @@ class RuleTable(Table):
     memory_per_rank_bytes: int = Field(ge=0)
     at_ranks_per_node: int = Field(ge=1)
     gain: GainTable | None = None
+    apart: list[ApartTable] = Field(default_factory=list)  # none: the cores stayed where they were
     elsewhere: dict[str, float] = Field(default_factory=dict)  # distance -> gain of these parameters there
     range: list[RangeTable] = Field(default_factory=list)
     point: list[PointTable] = Field(default_factory=list)
