@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from simulator_programs import FAST, ROOT, build
+from simulator_programs import ROOT, build
 
 VALGRIND = shutil.which("valgrind")
 # Nothing but the program itself, at fixed addresses; -O0 so that it does what it says.
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
     subprocess.run(["gcc", *COMPILE, "-o", folder / "walks", source], check=True)
     trace = [VALGRIND, "--tool=lackey", "--trace-mem=yes", f"--log-file={folder / 'trace'}", folder / "walks"]
     subprocess.run(trace, check=True, timeout=120)
-    (folder / "replay").symlink_to(build("replay", programs, FAST))
+    (folder / "replay").symlink_to(build("replay", programs))
     return folder
 
 

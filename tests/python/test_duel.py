@@ -85,8 +85,9 @@ def test_damaged_data_is_unfit(installation: Installation) -> None:
                 one.check(case)
 
 
-def test_what_does_not_start_is_unfit(installation: Installation) -> None:
-    """Is the reason that the MPI gives in the error?"""
+def test_what_does_not_start_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is it told, be it that the MPI ends or (Open MPI 5) that it waits for itself?"""
+    monkeypatch.setattr(duel, "START_LIMIT_S", 5.0)
     wrong = {
         "OMPI_MCA_pml": "none-such", "MPIR_CVAR_CH4_NETMOD": "none-such", "UCX_TLS": "none-such",
         "I_MPI_FABRICS": "ofi", "I_MPI_OFI_PROVIDER": "none-such",

@@ -22,7 +22,7 @@ from nearfield.tune.model import candidates
 pytestmark = pytest.mark.mpi
 
 CORES = len(os.sched_getaffinity(0))
-SEED, COUNT = 7, 120  # three rounds
+SEED, COUNT = 7, 80  # two rounds
 CANDIDATES = 2  # of the model's, first ones first
 Settings = dict[str, str]
 

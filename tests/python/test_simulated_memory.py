@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tomlkit
-from simulator_programs import CPP, FAST, ROOT, build
+from simulator_programs import CPP, ROOT, build
 
 BUGS = tomlkit.parse((ROOT / "tests" / "injected_bugs" / "reference_memory.toml").read_text()).unwrap()["bug"]
 COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", f"-I{ROOT / 'src'}", f"-I{CPP}"]
@@ -17,7 +17,7 @@ HEADERS = ["<algorithm>", "<iterator>", "<list>", "<memory>", "<string>", "<vect
 
 def test_memory_is_as_the_reference_model(programs):
     """Are counts and states those of the slow model, on random traces over random machines, and do the laws hold?"""
-    program = build("test_memory_oracle", programs, FAST)
+    program = build("test_memory_oracle", programs)
     result = subprocess.run([program], capture_output=True, text=True, timeout=150, check=False)
     assert result.returncode == 0, result.stdout
 
