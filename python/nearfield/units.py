@@ -28,6 +28,12 @@ def format_bytes(size_bytes: float, digits: int | None = None) -> str:
     return f"{size_bytes:g} B"
 
 
+def format_span(from_bytes: int, to_bytes: int) -> str:
+    """`4 KiB to 16 KiB`; of one size, that."""
+    first, last = format_bytes(from_bytes), format_bytes(to_bytes)
+    return first if first == last else f"{first} to {last}"
+
+
 def parse_bytes(text: str) -> int:
     """4096, '4096', '4K', '4KiB' and '1.5 MiB' in bytes. UsageError for anything else: '4KB' is 4000 to
     some."""

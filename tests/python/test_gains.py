@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nearfield.tune.gains import Gain, Pair, by_flag, gain, geometric_mean, least, ranges, score
+from nearfield.tune.gains import Gain, Pair, by_flag, gain, gaining, geometric_mean, least, ranges, score
 
 
 def sure(value: float) -> Gain:
@@ -94,3 +94,14 @@ def test_ranges_cover_every_size_once() -> None:
     found = ranges(gains, [4, 64, 1 << 20])
     assert [(r.from_bytes, r.to_bytes) for r in found] == [(1, 4), (8, 64), (128, 2048)]
     assert sum(r.gain.n for r in found) == sum(g.n for g in gains.values())
+
+
+def test_what_gains_is_told_by_its_sizes() -> None:
+    """Of two runs of sizes that gain, is it the one that gains most in all, and only where all patterns together do?"""
+    gains = {("pingpong", 1 << power): sure(1.0) for power in range(12)}
+    gains |= {("pingpong", 4): sure(1.5), ("pingpong", 64): sure(1.3), ("pingpong", 128): sure(1.4)}
+    found = gaining(gains, 1.05)
+    assert found and (found.from_bytes, found.to_bytes) == (64, 128)
+    assert found.gain.value == pytest.approx(math.sqrt(1.3 * 1.4))
+    assert gaining({**gains, ("stream", 64): sure(0.7)}, 1.05).from_bytes == 4
+    assert gaining({("stream", 8): sure(1.04)}, 1.05) is None

@@ -21,7 +21,7 @@ from nearfield.tune.gains import geometric_mean
 from nearfield.tune.rules import Rules, RuleTable, require_writable, save_rules
 from nearfield.tune.search import Trial
 from nearfield.tune.tuning import Listener, Request, Tuning
-from nearfield.units import format_bytes, parse_bytes
+from nearfield.units import format_bytes, format_span, parse_bytes
 
 INTERRUPTED = 130
 
@@ -52,7 +52,8 @@ def command(
     Two jobs, one with stock settings and one with the candidate, sleep on the same two cores and are measured in turn,
     milliseconds apart. What is found is confirmed at every size from 1 B to four times the last-level cache. It is a
     rule only if it is surely faster and no size was found slower: below 0.97 of stock's speed, with an interval that
-    lies below 1, in ping-pong, stream or exchange. Keep the machine quiet meanwhile.
+    lies below 1, in ping-pong, stream or exchange, and in a second launch if it is less than a tenth. Where the cores
+    move meanwhile, as a virtual machine's do, that holds wherever they were. Keep the machine quiet.
 
     Ctrl-C confirms and keeps the best so far; again ends at once.
 
@@ -101,32 +102,28 @@ def tell(rules: Rules) -> None:
     """What was found, for a person."""
     console = Console(highlight=False)
     for rule in rules.rule:
-        if rule.apart:
-            console.print(f"[yellow]{rule.distance}: {_moved(rule)}[/yellow]")
+        if moved := rule.moved():
+            console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
         if not rule.parameters:
             console.print(f"[bold]{rule.distance}[/bold]: stock is best ({escape(rule.reason)})")
             continue
         assert rule.gain
         console.print(f"[bold]{rule.distance}[/bold]: {gain_text(rule.gain)} of stock's speed, all sizes and patterns")
         console.print(_ranges(rule))
-        if most := max(rule.point, key=lambda point: point.gain.low, default=None):
-            console.print(f"  most: {most.pattern} of {format_bytes(most.size_bytes)}, {gain_text(most.gain)}")
+        if best := rule.gaining():
+            span = format_span(best.from_bytes, best.to_bytes)
+            console.print(f"  for messages of [bold]{span}[/bold]: {gain_text(best.gain)}")
         console.print("  " + ", ".join(f"{name} = {_value(value)}" for name, value in rule.parameters.items()))
         if rule.memory_per_rank_bytes:
             cost = format_bytes(rule.memory_per_rank_bytes)
             console.print(f"[dim]  shared memory: {cost} per rank at {rule.at_ranks_per_node} ranks per node[/dim]")
 
 
-def _moved(rule: RuleTable) -> str:
-    places = ", ".join(f"{one.flag_ns:.0f} ns in {one.share:.0%} of the time" for one in rule.apart)
-    return f"the cores moved (a virtual machine?): a flag took {places}; gains are those where they are least"
-
-
 def _ranges(rule: RuleTable) -> Table:
     table = Table("sizes", "all", *rule.patterns(), box=None, header_style="bold", pad_edge=True)
     for one in rule.range:
         cells = [rule.gain_text(pattern, one) for pattern in rule.patterns()]
-        table.add_row(f"{format_bytes(one.from_bytes)} to {format_bytes(one.to_bytes)}", gain_text(one.gain), *cells)
+        table.add_row(format_span(one.from_bytes, one.to_bytes), gain_text(one.gain), *cells)
     return table
 
 

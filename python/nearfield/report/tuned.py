@@ -6,27 +6,25 @@ from nearfield.report.findings import Finding
 from nearfield.report.markup import raw, table, tag, text
 from nearfield.report.plots import Section, tuned
 from nearfield.report.words import sentence
-from nearfield.tune.rules import GainTable, RangeTable, Rules, RuleTable
-from nearfield.units import format_bytes
-
-WORTH_TELLING = 1.05
+from nearfield.tune.rules import GainTable, Rules, RuleTable
+from nearfield.units import format_bytes, format_span
 
 
 def tuned_findings(rules: Rules | None) -> list[Finding]:
     """How much faster the same programs could be, where it gains most."""
     found = []
     for rule in rules.rule if rules else []:
-        gaining = [one for one in rule.range if one.gain.low > WORTH_TELLING]
-        if not gaining:
+        best = rule.gaining()
+        if not best:
             continue
-        best = max(gaining, key=lambda one: one.gain.value)
+        span = format_span(best.from_bytes, best.to_bytes)
         where = f"between cores of distance {rule.distance}, " if rules and len(rules.rule) > 1 else ""
         found.append(
             Finding(
                 topic="tuned",
                 title=f"{best.gain.value:.1f}x as fast when tuned",
                 statement=sentence(
-                    f"{where}messages from {_span(best)} are {best.gain.value:.2f} times as fast with other "
+                    f"{where}messages of {span} are {best.gain.value:.2f} times as fast with other "
                     f"parameters of this MPI ({best.gain.low:.2f} to {best.gain.high:.2f}); no size was found slower."
                 ),
                 level="loss",
@@ -40,6 +38,7 @@ def tuned_findings(rules: Rules | None) -> list[Finding]:
 
 def tuned_section(rules: Rules) -> Section:
     refused = [f"{rule.distance}: stock is best ({rule.reason})" for rule in rules.rule if not rule.parameters]
+    refused += [f"{rule.distance}: {moved}" for rule in rules.rule if (moved := rule.moved())]
     return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), refused)
 
 
@@ -60,7 +59,7 @@ def _ranges(rule: RuleTable) -> str:
     rows = []
     for one in rule.range:
         each = [raw(rule.gain_text(pattern, one)) for pattern in patterns]
-        rows.append([text(_span(one)), raw(_text(one.gain)), *each])
+        rows.append([text(format_span(one.from_bytes, one.to_bytes)), raw(_text(one.gain)), *each])
     cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank at {rule.at_ranks_per_node} per node"
     name = f"{rule.distance}, PUs {rule.pair}; {cost}" if rule.memory_per_rank_bytes else rule.distance
     return tag("p", text(name), class_="quiet") + table(("message size", "gain, all patterns", *patterns), rows)
@@ -68,9 +67,3 @@ def _ranges(rule: RuleTable) -> str:
 
 def _text(gain: GainTable) -> str:
     return f"{gain.value:.2f}x [{gain.low:.2f} to {gain.high:.2f}]"
-
-
-def _span(one: RangeTable) -> str:
-    if one.from_bytes == one.to_bytes:
-        return format_bytes(one.from_bytes)
-    return f"{format_bytes(one.from_bytes)} to {format_bytes(one.to_bytes)}"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import stdev
 from typing import NamedTuple
 
 from nearfield import _native
 
 NEVER_BELOW = 0.97  # of stock, at any size: the promise of tune
+WORTH_TELLING = 1.05
 NOISE_BELOW = 0.9  # what a pair or two may show of a setting that loses nothing
 MOST_CREDIBLE = 8.0
 FARTHER = 1.8  # a flag that takes so many times as long: the cores are not where they were
@@ -129,3 +131,14 @@ def ranges(gains: Mapping[Case, Gain], limits: Sequence[int]) -> list[Range]:
             sizes = [size for _, size in inside]
             found.append(Range(min(sizes), max(sizes), geometric_mean(inside.values())))
     return found
+
+
+def gaining(gains: Mapping[Case, Gain], least: float) -> Range | None:
+    """Of consecutive sizes at each of which all patterns together surely gain so much, those that gain most in all."""
+    sizes = sorted({size for _, size in gains})
+    means = {size: geometric_mean(g for case, g in gains.items() if case[1] == size) for size in sizes}
+    runs = [list(run) for gains_there, run in groupby(sizes, lambda size: means[size].low > least) if gains_there]
+    if not runs:
+        return None
+    best = max(runs, key=lambda run: math.fsum(math.log(means[size].value) for size in run))
+    return Range(best[0], best[-1], geometric_mean(means[size] for size in best))

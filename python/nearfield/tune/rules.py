@@ -14,7 +14,7 @@ from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.table import Table
 from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import Topology
-from nearfield.tune.gains import NEVER_BELOW, Gain, geometric_mean
+from nearfield.tune.gains import NEVER_BELOW, WORTH_TELLING, Gain, Range, gaining, geometric_mean
 from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
 
 
@@ -77,6 +77,17 @@ class RuleTable(Table):
         if distance == self.distance:
             return self.gain.value if self.gain else None
         return self.elsewhere.get(distance)
+
+    def moved(self) -> str:
+        """That the cores did not stay where they were, in words; empty if they did."""
+        if not self.apart:
+            return ""
+        places = ", ".join(f"{one.flag_ns:.0f} ns in {one.share:.0%} of the time" for one in self.apart)
+        return f"the cores moved (a virtual machine?): a flag took {places}; gains are those where they are least"
+
+    def gaining(self) -> Range | None:
+        """The sizes that it is for: those where all patterns together gain."""
+        return gaining({(one.pattern, one.size_bytes): one.gain.as_gain() for one in self.point}, WORTH_TELLING)
 
     def patterns(self) -> list[str]:
         return list(dict.fromkeys(point.pattern for point in self.point))
