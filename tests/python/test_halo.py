@@ -168,6 +168,7 @@ def test_costs_decide_how_arrays_go(installation: Installation, faults: Path, tm
         assert (" 2 x 1 30" in said) == (wanted == "persistent"), said
 
 
+@pytest.mark.families
 def test_costs_that_cannot_be_read_are_an_error(installation: Installation, faults: Path, tmp_path: Path) -> None:
     """A file that is not there, an empty one, and one with a wrong line: named, with what to do, on no rank ignored?"""
     empty, wrong = tmp_path / "empty", tmp_path / "wrong"
