@@ -37,6 +37,7 @@ struct Core {
   double clock_ghz = 0;
   double cycles_per_access = 1;  // of one load or store that hits the nearest cache, others being under way
   int outstanding_misses = 1;    // of one core, at a time
+  int outstanding_bypass = 0;    // the same of accesses past the caches; 0: as outstanding_misses
 };
 
 struct Dram {

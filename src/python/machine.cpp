@@ -30,7 +30,8 @@ void bind_core_and_caches(nb::module_& module) {
       .def(nb::init<>())
       .def_rw("clock_ghz", &Core::clock_ghz)
       .def_rw("cycles_per_access", &Core::cycles_per_access)
-      .def_rw("outstanding_misses", &Core::outstanding_misses);
+      .def_rw("outstanding_misses", &Core::outstanding_misses)
+      .def_rw("outstanding_bypass", &Core::outstanding_bypass);
   nb::class_<Cache>(module, "Cache")
       .def(nb::init<>())
       .def_rw("size_bytes", &Cache::size_bytes)

@@ -184,6 +184,23 @@ void orders_of_a_stencil_miss_alike_in_the_cache() {
   CHECK_THROWS(with("opt3"));
 }
 
+// Loads past the caches wait for those of their own kind only, as many at a time as the machine has registers for.
+void loads_past_the_caches_are_under_way_together() {
+  const auto loads_ns = [](int misses, int bypass) {
+    Machine machine = small_machine();
+    machine.core.outstanding_misses = misses;
+    machine.core.outstanding_bypass = bypass;
+    Memory memory(machine);
+    memory.sweep(0, Access::load_bypass, 0, 64, 8, 8);
+    memory.drain(0);
+    return memory.now(0)[0] / 1e3;
+  };
+  CHECK(loads_ns(1, 0) == 64 * 100);
+  CHECK(loads_ns(8, 0) == 8 * 100 + 7);  // one begins every ns, eight at a time
+  CHECK(loads_ns(1, 8) == loads_ns(8, 0));
+  CHECK(loads_ns(8, 1) == loads_ns(1, 0));
+}
+
 // Does every scenario give the same numbers again, and say what it cannot do?
 void scenarios_repeat_and_refuse() {
   const Machine machine = small_machine();
@@ -214,6 +231,7 @@ int main() {
   strides_miss_every_line();
   load_is_felt_where_links_are_shared();
   orders_of_a_stencil_miss_alike_in_the_cache();
+  loads_past_the_caches_are_under_way_together();
   scenarios_repeat_and_refuse();
   std::printf("%d checks failed\n", failed_checks);
   return failed_checks != 0;

@@ -24,6 +24,9 @@ class Core(Table):
     clock_ghz: q.Ghz = _key("cycles per ns")
     cycles_per_access: q.Cycles = _key("of one load or store that hits the nearest cache, others being under way")
     outstanding_misses: q.Count = _key("of one core, at a time")
+    outstanding_bypass: q.Count | None = _optional(
+        "the same of accesses past the caches; absent: as outstanding_misses"
+    )
 
 
 class Cache(Table):

@@ -22,7 +22,8 @@
 // 4. Coherence, DRAM and DMA work in the longest line of all caches (of sub-blocks, where they are): the unit.
 //
 // Time: an access costs Core::cycles_per_access. A load that depends on the one before it (chase) also waits for its
-// data. Others wait for data only when Core::outstanding_misses are under way, or at drain().
+// data. Others wait for data only when Core::outstanding_misses are under way, or at drain(); accesses past the caches
+// when Core::outstanding_bypass of their own are.
 #pragma once
 
 #include <cstdint>

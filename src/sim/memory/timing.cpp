@@ -24,7 +24,9 @@ Timing::Timing(const Machine& machine, const std::array<double, lanes>& slowdown
     before = &cache;
   }
   for (auto& core : cores_) {
-    core.under_way.resize(static_cast<std::size_t>(std::max(1, machine.core.outstanding_misses)));
+    const int misses = std::max(1, machine.core.outstanding_misses), bypass = machine.core.outstanding_bypass;
+    core.under_way.resize(static_cast<std::size_t>(misses));
+    core.bypassing.resize(static_cast<std::size_t>(bypass > 0 ? bypass : misses));
     core.port_free.resize(levels_.size());
     if (machine.prefetcher) core.ahead.resize(most_ahead);
   }
@@ -33,10 +35,11 @@ Timing::Timing(const Machine& machine, const std::array<double, lanes>& slowdown
 void Timing::bypassed(int core, Address address, unsigned bytes, const Traffic& traffic) {
   auto& me = of(core);
   if (traffic.writes > 0) dram_.post(address, static_cast<std::uint64_t>(traffic.writes) * unit_);
-  auto& slot = me.under_way[me.oldest];
+  auto& slot = me.bypassing[me.oldest_bypass];
   const Times start = later(me.now, slot);
   slot = dram_.serve(core, address, bytes, start);
-  me.oldest = me.oldest + 1 == me.under_way.size() ? 0 : me.oldest + 1;
+  me.all_bypassed = later(me.all_bypassed, slot);
+  me.oldest_bypass = me.oldest_bypass + 1 == me.bypassing.size() ? 0 : me.oldest_bypass + 1;
   me.now = start + std::max(per_access_, std::nearbyint(bytes * bypass_ps_per_byte_));
 }
 
@@ -59,6 +62,7 @@ void Timing::wait_for_prefetched(int core, Address line) {
 void Timing::drain(int core) {
   auto& me = of(core);
   for (const auto& done : me.under_way) me.now = later(me.now, done);
+  me.now = later(me.now, me.all_bypassed);
 }
 
 }  // namespace nearfield::sim

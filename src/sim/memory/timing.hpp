@@ -1,6 +1,6 @@
 // The clocks of a node's cores: what an access costs, given where it found its line. A core issues one access per
-// Core::cycles_per_access; loads and stores that miss go on in the background, Core::outstanding_misses at a time; a
-// chase waits for its data.
+// Core::cycles_per_access; loads and stores that miss go on in the background, Core::outstanding_misses at a time,
+// those past the caches Core::outstanding_bypass at a time; a chase waits for its data.
 #pragma once
 
 #include <vector>
@@ -40,6 +40,9 @@ class Timing {
     Times now;
     std::vector<Times> under_way;  // when the last misses are done; a ring
     std::size_t oldest = 0;
+    std::vector<Times> bypassing;  // the same of accesses past the caches
+    std::size_t oldest_bypass = 0;
+    Times all_bypassed;                            // when all of them are done
     std::vector<std::pair<Address, Times>> ahead;  // lines fetched ahead, and when they are there; a ring
     std::size_t oldest_ahead = 0;
     std::vector<Times> port_free;  // per level
