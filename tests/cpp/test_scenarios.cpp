@@ -201,6 +201,21 @@ void loads_past_the_caches_are_under_way_together() {
   CHECK(loads_ns(8, 1) == loads_ns(1, 0));
 }
 
+// A split along the last dimension sends single elements, one along the first whole planes; all have as much to sweep.
+void splits_differ_by_their_faces() {
+  const auto with = [](const char* split) {
+    return run("decomposition", small_machine(), within,
+               {{"cells", 16}, {"split", std::string(split)}, {"mode", std::string("standard")}});
+  };
+  const auto x = with("4x1x1"), z = with("1x1x4"), xy = with("2x2x1");
+  // Of a rank in the middle: 4 x 14 x 14 cells of seven loads and a store.
+  CHECK(x.at("iteration") - x.at("exchange") >= 4 * 14 * 14 * 8);
+  CHECK(z.at("exchange") > x.at("exchange"));
+  CHECK(xy.at("iteration") > 0);
+  CHECK(with("4x1x1") == x);
+  for (const char* wrong : {"4x1", "3x1x1", "4x1x1x1", "16x1x1", "0x1x1"}) CHECK_THROWS(with(wrong));
+}
+
 // Does every scenario give the same numbers again, and say what it cannot do?
 void scenarios_repeat_and_refuse() {
   const Machine machine = small_machine();
@@ -232,6 +247,7 @@ int main() {
   load_is_felt_where_links_are_shared();
   orders_of_a_stencil_miss_alike_in_the_cache();
   loads_past_the_caches_are_under_way_together();
+  splits_differ_by_their_faces();
   scenarios_repeat_and_refuse();
   std::printf("%d checks failed\n", failed_checks);
   return failed_checks != 0;

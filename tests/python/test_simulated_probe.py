@@ -170,7 +170,8 @@ def test_protocols_are_those_that_the_description_tells_of(tmp_path: Path) -> No
     )
     leo3 = probe(tmp_path / "leo3", *options, "same-node")
     assert set(leo3.records["mode"]) == {"standard"}
-    assert {s.name for s in scenarios()} == {"pingpong", "pollution", "stride", "pages", "load", "stencil"}
+    names = {"pingpong", "pollution", "stride", "pages", "load", "stencil", "decomposition"}
+    assert {s.name for s in scenarios()} == names
 
 
 def test_load_is_of_those_who_are_left(tmp_path: Path) -> None:
