@@ -25,12 +25,13 @@ CPP = {
 PYTHON_FORBIDDEN = {
     "mpi": {"probe", "profile", "report", "cli"},
     "profile": {"probe", "mpi", "report", "cli"},
-    "report": {"probe", "mpi", "cli"},
+    "report": {"probe", "mpi", "reproduce", "cli"},
     "probe": {"report", "cli"},
     "tune": {"probe", "report", "cli"},
     "machine": {"probe", "mpi", "plan", "tune", "report", "cli"},
     "plan": {"probe", "mpi", "tune", "report", "cli"},
-    "simulate": {"probe", "mpi", "plan", "tune", "report", "cli"},
+    "simulate": {"probe", "reproduce", "mpi", "plan", "tune", "report", "cli"},
+    "reproduce": {"mpi", "plan", "tune", "cli"},
     "doctor": {"probe", "report", "cli"},
 }
 

@@ -23,6 +23,7 @@ VERBS = (
     "export",
     "plan",
     "simulate",
+    "reproduce",
     "halo",
     "machine",
     "mpi",

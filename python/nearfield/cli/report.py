@@ -17,6 +17,7 @@ from nearfield.report.tuned import tuned_findings
 from nearfield.tune.rules import Rules, load_rules
 
 TOLD = 4  # findings in the terminal
+REPRODUCTION = "reproduction.json"  # what nearfield.reproduce writes
 
 
 def command(
@@ -34,7 +35,11 @@ def command(
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Write one self-contained HTML page about a profile: findings, rules, plots, provenance."""
+    """Write one self-contained HTML page about a profile: findings, rules, plots, provenance. Or about a folder of
+    `nearfield reproduce`: claims and verdicts."""
+    if profile and (profile / REPRODUCTION).is_file():
+        _of_reproduction(profile, out)
+        return
     from nearfield.report.page import write  # plotly takes a while to import, and other verbs do not need it
 
     loaded = load(find_profile(profile))
@@ -45,6 +50,12 @@ def command(
     console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
     if open_it and not webbrowser.open(path.resolve().as_uri()):
         console.print(Text("no browser could be opened; open that file in one", style="yellow"))
+
+
+def _of_reproduction(folder: Path, out: Path | None) -> None:
+    from nearfield.reproduce import outcome, page
+
+    print("report ", page.write(outcome.load(folder), _target(folder, out)))
 
 
 def _rules_of(profile: Profile, given: Path | None) -> Rules | None:

@@ -8,12 +8,13 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from typing import Any
 
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.simulate.case import Case, Result, run_case
 from nearfield.simulate.stop import Stop
 
-Runner = Callable[[list[Case]], Iterator[tuple[Case, Result]]]
+Runner = Callable[[list[Any]], Iterator[tuple[Any, Any]]]
 LOOK_UP_S = 0.2  # how soon a Ctrl-C is heeded
 
 
@@ -22,22 +23,25 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def one_after_the_other(cases: list[Case], stop: Stop | None = None) -> Iterator[tuple[Case, Result]]:
+def one_after_the_other(
+    cases: list[Any], stop: Stop | None = None, of_case: Callable[[Any], Any] = run_case
+) -> Iterator[tuple[Any, Any]]:
     for case in cases:
         with (stop or Stop()).at_once():
-            result = run_case(case)
+            result = of_case(case)
         yield case, result
 
 
-def on_cores(jobs: int, stop: Stop | None = None) -> Runner:
-    """On so many processes; in this one if that is all."""
+def on_cores(jobs: int, stop: Stop | None = None, of_case: Callable[[Any], Any] = run_case) -> Runner:
+    """On so many processes; in this one if that is all. `of_case`: what is done for each, a function of a module; cases
+    say how much `work` they are."""
 
-    def run(cases: list[Case]) -> Iterator[tuple[Case, Result]]:
+    def run(cases: list[Any]) -> Iterator[tuple[Any, Any]]:
         if min(jobs, len(cases)) <= 1:
-            yield from one_after_the_other(cases, stop)
+            yield from one_after_the_other(cases, stop, of_case)
             return
         with _processes(min(jobs, len(cases))) as executor:
-            yield from _through(executor, cases, stop or Stop())
+            yield from _through(executor, cases, stop or Stop(), of_case)
 
     return run
 
@@ -65,9 +69,11 @@ def mpi_executor() -> type[Executor]:
     return MPIPoolExecutor
 
 
-def _through(executor: Executor, cases: list[Case], stop: Stop) -> Iterator[tuple[Case, Result]]:
+def _through(
+    executor: Executor, cases: list[Any], stop: Stop, of_case: Callable[[Any], Any] = run_case
+) -> Iterator[tuple[Any, Any]]:
     """The longest first, so that none is left alone at the end."""
-    futures = {executor.submit(run_case, case): case for case in sorted(cases, key=lambda c: -c.work)}
+    futures = {executor.submit(of_case, case): case for case in sorted(cases, key=lambda c: -c.work)}
     left = set(futures)
     try:
         while left:

@@ -107,7 +107,11 @@ def to_rows(cases: Iterable[Case], kept: Kept) -> list[dict[str, Any]]:
     done = [case for case in cases if case.key in kept.values]
     order = {(case.scenario, case.place.distance): i for i, case in reversed(list(enumerate(done)))}
     done.sort(key=lambda c: (order[c.scenario, c.place.distance], dict(c.parameters).get("size_bytes", 0)))
-    return [_row(case, *values) for case in done for values in kept.values[case.key]]
+    return [row for case in done for row in case_rows(case, kept.values[case.key])]
+
+
+def case_rows(case: Case, values: Values) -> list[dict[str, Any]]:
+    return [_row(case, *one) for one in values]
 
 
 def _row(case: Case, metric: str, unit: str, side: str, value: float | None, reason: str) -> dict[str, Any]:

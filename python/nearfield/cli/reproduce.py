@@ -1,0 +1,162 @@
+"""`nearfield reproduce`: the papers' claims beside what is simulated."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from nearfield.cli.show import terminal
+from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Reproduction
+from nearfield.reproduce.papers import choose, load_paper, paper_files
+from nearfield.reproduce.runs import Job, run_job
+from nearfield.reproduce.session import Listener, Settings
+from nearfield.reproduce.session import reproduce as run_reproduction
+from nearfield.simulate import pool
+from nearfield.simulate.stop import Stop
+
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+INTERRUPTED = 130  # as shells say: 128 + SIGINT
+_COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "not simulated": "dim"}
+
+
+def _claim_names(incomplete: str) -> list[str]:
+    """For the shell."""
+    papers = [load_paper(name) for name in paper_files()]
+    names = [*(paper.name for paper in papers), *(claim.id for paper in papers for claim in paper.claim)]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def command(
+    claims: Annotated[
+        list[str] | None,
+        typer.Argument(help="papers or single claims: S0 S3.1 (default: all)", autocompletion=_claim_names),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="fewer sizes")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="folder; what it holds is not simulated again")] = Path(
+        "reproduction"
+    ),
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="list the claims and stop")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+) -> None:
+    """Simulate what five papers measured, on the machines that they describe, and judge each claim by the records.
+
+    S0: caches and point-to-point. S1: shared memory. S2: tuning by locality. S3: strides and network load. S4: cache
+    injection. Nothing is fitted to a claim: numbers come from machines/*.toml with their sources, and what nobody
+    states is listed with the claims that it touches (--json, and the page).
+
+    A claim consists of statements. A number is reproduced if ours is within a quarter of the paper's; shapes are who
+    wins, what stays the same, where it bends. Verdicts: 'within' (everything holds), 'shape only' (shapes hold, a
+    number does not), 'in part', 'not', 'not simulated'.
+
+    The folder gets a profile for each simulated machine, which `nearfield show` and `report` read, and report.html, a
+    page with all verdicts. Ctrl-C loses nothing: the same command goes on.
+
+    Examples:
+
+      nearfield reproduce S0 S3 S4
+
+      nearfield reproduce S0.4 S0.5 --out eager
+
+      nearfield reproduce --list
+    """
+    wanted = choose(list(claims or ()))
+    if list_:
+        _list(wanted, as_json)
+        return
+    with Stop() as stop, _Display() as display:
+        settings = Settings(out, quick, shlex.join(["nearfield", *sys.argv[1:]]))
+        found = run_reproduction(wanted, settings, pool.on_cores(jobs or pool.cores(), stop, run_job), display)
+    from nearfield.reproduce.page import write  # takes a while to import
+
+    page = write(found, out / "report.html")
+    if as_json:
+        print(found.model_dump_json(indent=1))
+    else:
+        for paper in found.papers:
+            _show(paper)
+        _count(found)
+    if not found.complete:
+        err.print("stopped: what is not complete is not judged; the same command goes on")
+        raise typer.Exit(INTERRUPTED)
+    err.print(f"page: [bold]{escape(str(page))}[/bold]   profiles of what was simulated are beside it")
+
+
+def _show(paper: JudgedPaper) -> None:
+    terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
+    table = Table("claim", "", "the paper", "ours", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for claim in paper.claims:
+        table.add_row(*_head(claim))
+        for statement in claim.statements:
+            table.add_row("", f"{_mark(statement)} {escape(statement.says)}", escape(statement.paper),
+                          escape(statement.ours))  # fmt: skip
+        if claim.note:
+            table.add_row("", f"[dim]{escape(claim.note)}[/dim]", "", "")
+    terminal().print(table)
+    told = len(paper.chosen)
+    if told:
+        terminal().print(f"[dim]{told} free parameters touch these claims: see the page, or --json[/dim]")
+
+
+def _head(claim: JudgedClaim) -> tuple[str, str, str, str]:
+    colour = _COLOURS[claim.verdict]
+    return f"[bold]{claim.id}[/bold]", f"[{colour} bold]{claim.verdict}[/{colour} bold]", "", ""
+
+
+def _mark(statement: Judged) -> str:
+    return {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}[statement.holds]
+
+
+def _count(found: Reproduction) -> None:
+    verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
+    told = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
+    terminal().print(f"\n{len(verdicts)} claims: {told}")
+
+
+def _list(wanted: list[Any], as_json: bool) -> None:
+    if as_json:
+        found = [{"paper": paper.name, "id": claim.id, "says": claim.says, "where": claim.where}
+                 for paper, claims in wanted for claim in claims]  # fmt: skip
+        print(json.dumps(found, indent=1))
+        return
+    for paper, claims in wanted:
+        terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
+        table = Table("claim", "what the paper says", "where", box=None, pad_edge=False, header_style="bold")
+        for claim in claims:
+            table.add_row(claim.id, escape(claim.says), escape(claim.where))
+        terminal().print(table)
+
+
+class _Display(Listener):
+    """A bar whose unit is estimated work; in a log, a line now and then."""
+
+    def __enter__(self) -> _Display:
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        self._bar = Progress(*columns, TimeElapsedColumn(), console=err, refresh_per_second=2, transient=True,
+                             disable=not err.is_terminal)  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def plan(self, jobs: list[Job], kept: int) -> None:
+        err.print(f"{kept + len(jobs)} cases to simulate" + (f", {kept} of them are there already" if kept else ""))
+        self._task = self._bar.add_task("simulating", total=sum(job.work for job in jobs))
+        self._left, self._tenth = len(jobs), max(1, len(jobs) // 10)
+        self._bar.start()
+
+    def done(self, job: Job) -> None:
+        self._left -= 1
+        self._bar.update(self._task, advance=job.work, description=str(job))
+        if not err.is_terminal and self._left % self._tenth == 0:
+            err.print(f"{self._left} cases left")

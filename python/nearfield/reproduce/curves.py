@@ -1,0 +1,75 @@
+"""Records of simulated profiles as numbers over one of their parameters. Pure; nothing here knows a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nearfield.reproduce.schema import Curve, Values
+
+Row = Mapping[str, Any]
+Points = dict[float, float]  # parameter -> number
+Records = Mapping[str, list[Row]]  # profile -> rows
+LINE_BYTES = 64  # of a machine that none of its records tells; tables of lines per_line say what theirs are
+
+
+def points(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Points:
+    """What the curve says; empty if no record does. Sizes that the base lacks are left out."""
+    alternatives = [_derived(curve, one, records, line_bytes) for one in _single(curve.where)]
+    found: Points = {}
+    for alternative in alternatives:
+        for x, y in alternative.items():
+            found[x] = max(y, found.get(x, y))
+    return dict(sorted(found.items()))
+
+
+def _derived(curve: Curve, where: dict[str, Any], records: Records, line_bytes: Mapping[str, int]) -> Points:
+    own = _plain(curve, curve.profile, where, records, line_bytes)
+    if curve.how is None:
+        return own
+    base = _plain(curve, curve.base or curve.profile, {**where, **(curve.versus or {})}, records, line_bytes)
+    if curve.by in (curve.versus or {}):  # one base for all
+        base = dict.fromkeys(own, next(iter(base.values()))) if base else {}
+    return {x: _against(curve.how, y, base[x]) for x, y in own.items() if x in base}
+
+
+def _against(how: str, own: float, base: float) -> float:
+    if how == "minus":
+        return own - base
+    ratio = own / base if base else (1.0 if own == base else float("inf"))
+    return ratio if how == "ratio" else 1 - ratio
+
+
+def _plain(curve: Curve, profile: str, where: dict[str, Any], records: Records, lines: Mapping[str, int]) -> Points:
+    found: Points = {}
+    for row in records.get(profile, []):
+        if row["metric"] != curve.metric or row["value"] is None or not _is(row, where):
+            continue
+        x = row.get("whole_bytes", row.get("size_bytes")) if curve.by == "whole_bytes" else row.get(curve.by)
+        if x is None:
+            continue
+        if x in found:
+            raise ValueError(f"several records of {curve.metric} in {profile} for {curve.by} = {x}: say more in where")
+        found[x] = _in_unit(curve.unit, row, lines.get(profile, LINE_BYTES))
+    return found
+
+
+def _in_unit(unit: str | None, row: Row, line_bytes: int) -> float:
+    if unit == "mb_per_s":
+        return 1e3 * row["size_bytes"] / row["value"]
+    if unit == "per_line":
+        return row["value"] / max(1.0, row["size_bytes"] / line_bytes)
+    return row["value"]
+
+
+def _is(row: Row, where: Mapping[str, Any]) -> bool:
+    return all(row.get(name) == value for name, value in where.items())
+
+
+def _single(where: Mapping[str, Values]) -> Iterable[dict[str, Any]]:
+    """`where` for each combination of what is in lists."""
+    combinations: list[dict[str, Any]] = [{}]
+    for name, value in where.items():
+        values = value if isinstance(value, list) else [value]
+        combinations = [{**one, name: each} for one in combinations for each in values]
+    return combinations

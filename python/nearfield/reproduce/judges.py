@@ -1,0 +1,178 @@
+"""Judges: does a curve say what a paper says? One tolerance for all claims, set before any of our numbers was seen:
+a number is reproduced if ours is within a quarter of it (the papers' are read off figures, rounded and 'around'); two
+things are the same within 5 %, and one is more than the other from 1 % on. A judge says what it saw, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nearfield.reproduce.curves import Points
+
+NEAR = 0.25  # relative, of a paper's number
+SAME = 0.05  # relative; of shares and of counts per line, absolute
+MORE = 0.01
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a judge is given. `write` formats numbers of the curve, `write_x` those of its parameter."""
+
+    curve: Points
+    than: Points | None
+    number: tuple[float, float] | None  # the paper's, as a range
+    at: tuple[float, float] | None
+    steps: tuple[float, ...]
+    is_difference: bool  # the curve's numbers are shares or differences, and 0 is the middle
+    write: Callable[[float], str]
+    write_x: Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Found:
+    holds: bool
+    ours: str
+
+
+@dataclass(frozen=True)
+class Judge:
+    judge: Callable[[Asked], Found]
+    of_number: bool = False
+    of_two: bool = False  # may be given a second curve
+
+
+def near(value: float, number: tuple[float, float]) -> bool:
+    low, high = number
+    return low - NEAR * abs(low) <= value <= high + NEAR * abs(high)
+
+
+# ---- numbers
+
+
+def _extreme(asked: Asked, best: Callable[..., float]) -> Found:
+    """The highest or lowest number is the paper's, and it is where the paper has it."""
+    assert asked.number
+    x = best(asked.curve, key=lambda at: asked.curve[at])
+    there = asked.at is None or asked.at[0] <= x <= asked.at[1]
+    return Found(near(asked.curve[x], asked.number) and there, f"{asked.write(asked.curve[x])} at {asked.write_x(x)}")
+
+
+def _everywhere(asked: Asked) -> Found:
+    assert asked.number
+    return Found(all(near(y, asked.number) for y in asked.curve.values()), _range(asked))
+
+
+# ---- shapes
+
+
+def _compared(asked: Asked) -> dict[float, float]:
+    """By how much the curve is more than the other one, or than nothing: relative, or of differences absolute."""
+    if asked.is_difference:
+        than = asked.than or dict.fromkeys(asked.curve, 0.0)
+        return {x: y - than[x] for x, y in asked.curve.items() if x in than}
+    than = asked.than or dict.fromkeys(asked.curve, 1.0)
+    return {x: (y - than[x]) / than[x] if than[x] else (0.0 if y == 0 else float("inf"))
+            for x, y in asked.curve.items() if x in than}  # fmt: skip
+
+
+def _all_compared(asked: Asked, holds: Callable[[float], bool]) -> Found:
+    found = _compared(asked)
+    good = sum(map(holds, found.values()))
+    text = _range(asked) + (f" against {_range_of(asked, asked.than)}" if asked.than else "")
+    return Found(bool(found) and good == len(found), f"{text}; at {good} of {len(found)}")
+
+
+def _same(asked: Asked) -> Found:
+    return _all_compared(asked, lambda by: abs(by) <= SAME)
+
+
+def _more(asked: Asked) -> Found:
+    return _all_compared(asked, lambda by: by > MORE)
+
+
+def _less(asked: Asked) -> Found:
+    return _all_compared(asked, lambda by: by < -MORE)
+
+
+def _none(asked: Asked) -> Found:
+    """Nothing, or less than one in a hundred."""
+    return Found(all(abs(y) <= MORE for y in asked.curve.values()), _range(asked))
+
+
+def _given(asked: Asked) -> Found:
+    """There are records of it."""
+    return Found(True, f"{len(asked.curve)} sizes, {_range(asked)}")
+
+
+def _some(asked: Asked) -> Found:
+    """More than nothing somewhere."""
+    return Found(any(y > MORE for y in asked.curve.values()), _range(asked))
+
+
+def _never(asked: Asked) -> Found:
+    """Nowhere more than nothing."""
+    return Found(all(y <= MORE for y in asked.curve.values()), _range(asked))
+
+
+def _higher(asked: Asked) -> Found:
+    """The highest of one curve is more than the highest of the other, at whatever parameter."""
+    own, other = max(asked.curve.values()), max((asked.than or {}).values(), default=float("inf"))
+    more = own - other > MORE if asked.is_difference else own > other * (1 + MORE)
+    return Found(more, f"{asked.write(own)} against {asked.write(other)}")
+
+
+def _monotonic(asked: Asked, sign: int) -> Found:
+    """From first to last, and on no step the other way."""
+    ys = [sign * y for y in asked.curve.values()]
+    scale = max(abs(y) for y in ys) or 1.0
+    steady = all(after >= before - SAME * scale for before, after in zip(ys, ys[1:], strict=False))
+    ours = f"{asked.write(sign * ys[0])} to {asked.write(sign * ys[-1])}"
+    return Found(len(ys) > 1 and steady and ys[-1] - ys[0] > SAME * scale, ours)
+
+
+def _flat(asked: Asked) -> Found:
+    ys = list(asked.curve.values())
+    return Found(len(ys) > 1 and max(ys) <= min(ys) * (1 + SAME) ** 2, _range(asked))
+
+
+def _steps(asked: Asked) -> Found:
+    """At each of the sizes the curve jumps: by a quarter of itself from the size before."""
+    xs = list(asked.curve)
+    told, holds = [], True
+    for step in asked.steps:
+        before = max((x for x in xs if x < step), default=None)
+        after = min((x for x in xs if x >= step), default=None)
+        if before is None or after is None:
+            return Found(False, f"nothing on both sides of {asked.write_x(step)}")
+        low, high = asked.curve[before], asked.curve[after]
+        holds &= abs(high - low) >= NEAR * max(abs(high), abs(low))
+        told.append(f"{asked.write(low)} to {asked.write(high)} at {asked.write_x(step)}")
+    return Found(holds and bool(told), ", ".join(told))
+
+
+def _range(asked: Asked) -> str:
+    return _range_of(asked, asked.curve)
+
+
+def _range_of(asked: Asked, curve: Points) -> str:
+    low, high = asked.write(min(curve.values())), asked.write(max(curve.values()))
+    return low if low == high else f"{low} to {high}"
+
+
+JUDGES = {
+    "highest": Judge(lambda asked: _extreme(asked, max), of_number=True),
+    "lowest": Judge(lambda asked: _extreme(asked, min), of_number=True),
+    "everywhere": Judge(_everywhere, of_number=True),
+    "same": Judge(_same, of_two=True),
+    "more": Judge(_more, of_two=True),
+    "less": Judge(_less, of_two=True),
+    "higher": Judge(_higher, of_two=True),
+    "given": Judge(_given),
+    "none": Judge(_none),
+    "some": Judge(_some),
+    "never": Judge(_never),
+    "grows": Judge(lambda asked: _monotonic(asked, 1)),
+    "falls": Judge(lambda asked: _monotonic(asked, -1)),
+    "flat": Judge(_flat),
+    "steps": Judge(_steps),
+}

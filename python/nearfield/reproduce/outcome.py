@@ -1,0 +1,92 @@
+"""What came out: reproduction.json of the output folder, which the page and scripts read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from nearfield.errors import ProfileError
+from nearfield.profile.table import Table
+
+FILE = "reproduction.json"
+
+Verdict = Literal["within", "shape only", "in part", "not", "not simulated"]
+
+
+class Judged(Table):
+    """A statement of a paper. `holds` is None if nothing of ours judges it, and `ours` then says why."""
+
+    says: str
+    paper: str
+    ours: str
+    holds: bool | None
+    is_number: bool
+
+
+class JudgedClaim(Table):
+    id: str
+    says: str
+    where: str
+    verdict: Verdict
+    statements: list[Judged]
+    note: str = ""
+
+
+class Chosen(Table):
+    """A free parameter: what nobody states."""
+
+    of: str = Field(description="machine or profile")
+    key: str
+    value: str
+    reason: str
+    claims: list[str]
+
+
+class JudgedPaper(Table):
+    name: str
+    title: str
+    claims: list[JudgedClaim]
+    chosen: list[Chosen]
+
+
+class Reproduction(Table):
+    nearfield: str
+    created: str
+    command: str
+    quick: bool
+    complete: bool
+    seconds: float
+    papers: list[JudgedPaper]
+
+
+def verdict(statements: list[Judged]) -> Verdict:
+    """within: everything holds. shape only: all shapes hold, a number does not. in part: some holds, or what holds is
+    not all that the paper says because something was not simulated."""
+    known = [one for one in statements if one.holds is not None]
+    if not known:
+        return "not simulated"
+    if not any(one.holds for one in known):
+        return "not"
+    shapes = [one for one in known if not one.is_number]
+    if len(known) < len(statements) or not all(one.holds for one in shapes):
+        return "in part"
+    if all(one.holds for one in known):
+        return "within"
+    return "shape only" if shapes else "in part"
+
+
+def save(folder: Path, reproduction: Reproduction) -> None:
+    new = folder / f".{FILE}.new"
+    new.write_text(reproduction.model_dump_json(indent=1))
+    new.replace(folder / FILE)
+
+
+def load(folder: Path) -> Reproduction:
+    path = folder / FILE
+    try:
+        return Reproduction.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        cause = error.strerror if isinstance(error, OSError) else f"{error.error_count()} of its keys are wrong"
+        raise ProfileError(f"{path}: {cause}", "Make it anew with 'nearfield reproduce'.") from error

@@ -1,0 +1,96 @@
+"""All verdicts as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+
+from nearfield.errors import ProfileError
+from nearfield.report.markup import raw, table, tag, text
+from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction
+
+_MARKS = {True: "✓", False: "✗", None: "–"}
+
+
+def render(found: Reproduction) -> str:
+    """Pure but for reading the package's own files."""
+    slots = {
+        "style": files("nearfield.report").joinpath("style.css").read_text(encoding="utf-8"),
+        "facts": _facts(found),
+        "navigation": "".join(
+            tag("a", text(title), href=f"#{anchor}")
+            for anchor, title in [("verdicts", "Verdicts"), *((p.name, f"{p.name}: {p.title}") for p in found.papers)]
+        ),
+        "banner": _incomplete(found),
+        "overview": _overview(found),
+        "papers": "".join(map(_paper, found.papers)),
+        "footer": raw(f"nearfield {found.nearfield}"),
+    }
+    template = files("nearfield.reproduce").joinpath("page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], template)
+
+
+def write(found: Reproduction, path: Path) -> Path:
+    """Writes the page, whole or not at all. ProfileError if that cannot be."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        new.write_text(render(found), encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise ProfileError(f"cannot write {path}: {error.strerror}", "Give another place with -o FILE.") from error
+    return path
+
+
+def _facts(found: Reproduction) -> str:
+    parts = [found.created[:10], f"{found.seconds:.0f} s", "fewer sizes (--quick)" if found.quick else "all sizes"]
+    return " &ensp;|&ensp; ".join([*map(text, parts), tag("code", raw(found.command))])
+
+
+def _incomplete(found: Reproduction) -> str:
+    message = "The simulation was stopped: claims that need what is missing are not judged. The same command goes on."
+    return "" if found.complete else tag("p", text(message), class_="banner", role="alert")
+
+
+def _overview(found: Reproduction) -> str:
+    rows = [
+        [tag("a", claim.id, href=f"#{claim.id}"), text(claim.says), _verdict(claim), _count(claim.statements)]
+        for paper in found.papers
+        for claim in paper.claims
+    ]
+    return table(("claim", "what the paper says", "verdict", "statements that hold"), rows)
+
+
+def _verdict(claim: JudgedClaim) -> str:
+    return tag("span", text(claim.verdict), class_=f"verdict {claim.verdict.replace(' ', '-')}")
+
+
+def _count(statements: Iterable[Judged]) -> str:
+    known = [one for one in statements if one.holds is not None]
+    return text(f"{sum(bool(one.holds) for one in known)} of {len(known)}") if known else ""
+
+
+def _paper(paper: JudgedPaper) -> str:
+    body = tag("h2", text(f"{paper.name}: {paper.title}")) + "".join(map(_claim, paper.claims))
+    return tag("section", body + _chosen(paper.chosen), id=paper.name)
+
+
+def _claim(claim: JudgedClaim) -> str:
+    head = tag("h3", f"{claim.id} {_verdict(claim)}") + tag("p", text(claim.says))
+    rows = [[_MARKS[one.holds], text(one.says), text(one.paper), text(one.ours)] for one in claim.statements]
+    note = tag("p", tag("b", "Why: ") + text(claim.note)) if claim.note else ""
+    where = tag("p", text(claim.where), class_="quiet")
+    return tag("div", head + where + table(("", "statement", "the paper", "ours"), rows) + note, id=claim.id,
+               class_="claim")  # fmt: skip
+
+
+def _chosen(chosen: list[Chosen]) -> str:
+    """What was free."""
+    if not chosen:
+        return ""
+    rows = [[raw(c.of), raw(c.key), raw(c.value), text(c.reason), text(", ".join(c.claims))] for c in chosen]
+    title = f"{len(chosen)} free parameters that touch these claims"
+    inner = table(("of", "key", "value", "why this value", "claims"), rows)
+    return tag("details", tag("summary", text(title)) + inner, class_="wide")

@@ -1,0 +1,40 @@
+"""The papers' claims by name: papers/NAME/claims.toml, beside the package or in it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from nearfield.errors import UsageError
+from nearfield.profile.toml import parse_toml
+from nearfield.profile.words import suggestion
+from nearfield.reproduce.schema import Claim, Paper
+
+_REMEDY = "Mend that line; papers/S0/claims.toml of nearfield shows what claims look like."
+
+
+def paper_files() -> dict[str, Path]:
+    """Name -> file."""
+    package = Path(__file__).resolve().parents[1]
+    places = [package / "papers", *(parent / "papers" for parent in package.parents[:3])]
+    return next(({f.parent.name: f for f in sorted(p.glob("*/claims.toml"))} for p in places if p.is_dir()), {})
+
+
+@cache
+def load_paper(name: str) -> Paper:
+    """ProfileError that names file and key if something in it is wrong."""
+    path = paper_files()[name]
+    return parse_toml(Paper, path.read_bytes(), path, _REMEDY)
+
+
+def choose(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
+    """Papers (S0) and single claims (S0.4), all if there is none. UsageError for one that there is not."""
+    papers = [load_paper(name) for name in paper_files()]
+    known = [*(p.name for p in papers), *(c.id for p in papers for c in p.claim)]
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"there is no claim '{name}'", f"See 'nearfield reproduce --list'; {suggestion(name, known)}"
+            )
+    chosen = [(p, [c for c in p.claim if not names or p.name in names or c.id in names]) for p in papers]
+    return [(paper, claims) for paper, claims in chosen if claims]

@@ -1,0 +1,131 @@
+"""What there is to simulate for claims: cases of scenarios and of collectives, each with a key that says everything its
+numbers depend on, so that what was simulated once is not simulated again."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from nearfield import _native
+from nearfield.errors import UsageError
+from nearfield.machine import DescribedMachine, load_machine
+from nearfield.machine.dump import as_toml
+from nearfield.machine.native import native
+from nearfield.probe.simulated.cases import Case as ScenarioCase
+from nearfield.probe.simulated.cases import case_rows
+from nearfield.probe.simulated.places import Place, all_places
+from nearfield.reproduce.schema import CollectiveRun, ProfileRun, ScenarioRun
+from nearfield.simulate.case import Case as CollectiveCase
+from nearfield.simulate.case import run_case
+from nearfield.simulate.request import Request
+from nearfield.simulate.rows import rows_of
+
+Row = dict[str, Any]
+_SETUP_WORK = 3e5  # of a case of a scenario, in the units in which a case of a collective counts
+_WHOLE_NODE = Place("", 0, 1)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One case, for a process of a pool."""
+
+    key: str
+    what: str
+    work: float  # about how long it takes, relative to others
+    machine: DescribedMachine
+    case: ScenarioCase | CollectiveCase
+
+    def __str__(self) -> str:
+        return self.what
+
+
+def run_job(job: Job) -> list[Row]:
+    if isinstance(job.case, CollectiveCase):
+        return list(rows_of(job.case, run_case(job.case)))
+    return case_rows(job.case, job.case.run(native(job.machine)))
+
+
+def machine_of(run: ProfileRun) -> DescribedMachine:
+    """As described, with what the run sets."""
+    machine = load_machine(run.on).model_copy(deep=True)
+    for setting in run.set:
+        table: Any = machine
+        for name in setting.key.split("."):
+            table = getattr(table, name, None)
+        if table is None:
+            raise UsageError(f"{run.on} has no '{setting.key}' to set", "Set a key that its file has.")
+        table.value = setting.value
+    return machine
+
+
+def jobs_of(name: str, run: ProfileRun, *, quick: bool) -> list[Job]:
+    machine = machine_of(run)
+    mark = fingerprint(machine)
+    cases: list[ScenarioCase | CollectiveCase] = []
+    for scenario in run.scenario:
+        cases += _scenario_cases(machine, scenario, quick)
+    for collective in run.collective:
+        cases += _collective_cases(machine, collective, quick)
+    return [Job(_key(mark, case), f"{name}: {_what(case)}", _work(machine, case), machine, case) for case in cases]
+
+
+def _scenario_cases(machine: DescribedMachine, run: ScenarioRun, quick: bool) -> list[ScenarioCase]:
+    places = {place.distance: place for place in all_places(machine)}
+    here = [places[distance] for distance in run.distance] or [_WHOLE_NODE]
+    parameters = {**run.parameters, **(run.quick if quick else {})}
+    return [
+        ScenarioCase(run.name, place, tuple(zip(parameters, values, strict=True)))
+        for place in here
+        for values in product(*parameters.values())
+    ]
+
+
+def _collective_cases(machine: DescribedMachine, run: CollectiveRun, quick: bool) -> list[CollectiveCase]:
+    request = Request(
+        machine=machine,
+        collectives=tuple(run.name),
+        sizes=tuple(run.quick if quick and run.quick else run.bytes),
+        nodes=tuple(run.nodes),
+        policies=tuple(run.policy),
+        slowdowns=tuple(run.memory_slowdown),
+        repetitions=run.repetitions,
+        whole=run.whole,
+    )
+    return list(request.cases())
+
+
+def _work(machine: DescribedMachine, case: ScenarioCase | CollectiveCase) -> float:
+    if isinstance(case, CollectiveCase):
+        return case.work
+    given = dict(case.parameters)
+    nodes = machine.network.max_nodes.value if case.scenario == "load" and machine.network else 1
+    lines = (float(given.get("size_bytes", 0)) + nodes**2 * float(given.get("load_bytes", 0))) / 64
+    rows = 32 * 24 if case.scenario == "stencil" else 8
+    return _SETUP_WORK + rows * lines * (int(given.get("stride", 1) > 1) * 7 + 1)
+
+
+def _what(case: ScenarioCase | CollectiveCase) -> str:
+    return str(case) if isinstance(case, CollectiveCase) else f"{case.scenario} {case.place.distance}".strip()
+
+
+# ---- keys
+
+
+def fingerprint(machine: DescribedMachine) -> str:
+    """Of the machine and of the simulator: another build of it may give other numbers."""
+    return hashlib.sha256((simulator_digest() + as_toml(machine)).encode()).hexdigest()[:16]
+
+
+@cache
+def simulator_digest() -> str:
+    return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()
+
+
+def _key(mark: str, case: ScenarioCase | CollectiveCase) -> str:
+    if isinstance(case, ScenarioCase):
+        return f"{mark} {case.key}"
+    return f"{mark} {[case.collective, case.size_bytes, case.nodes, case.policies, case.slowdowns, case.repetitions]}"

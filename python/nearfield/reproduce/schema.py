@@ -1,0 +1,148 @@
+"""What papers/NAME/claims.toml holds: what the paper says, written down from it and not from our numbers; what to
+simulate; and which records of that judge each statement, by which judge (judges.py)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from nearfield.machine.quantity import Claim as ClaimId
+from nearfield.profile.table import Table
+
+Value = int | float | str
+Values = Value | list[Value]
+
+
+class Choice(Table):
+    """What neither the paper nor the machine's file says, and had to be chosen."""
+
+    key: str = Field(description="what was chosen")
+    value: Value = Field(description="as which")
+    reason: str = Field(description="why this value")
+    claims: list[ClaimId] = Field(description="that it touches")
+
+
+class Setting(Table):
+    """One number of the machine's file, replaced for this profile: what the claim compares."""
+
+    key: str = Field(description="as in the file: messaging.ring_bytes")
+    value: Value
+    reason: str
+
+
+class ScenarioRun(Table):
+    """All combinations of the parameters, at every distance."""
+
+    name: str
+    distance: list[str] = Field(default_factory=list, description="of the pairs; [] for scenarios of a whole node")
+    parameters: dict[str, list[Value]]
+    quick: dict[str, list[Value]] = Field(default_factory=dict, description="instead, with --quick")
+
+
+class CollectiveRun(Table):
+    name: list[str]
+    nodes: list[int]
+    policy: list[str]
+    bytes: list[int]
+    quick: list[int] = Field(default_factory=list, description="bytes with --quick")
+    whole: bool = Field(default=False, description="bytes are of the whole buffer")
+    memory_slowdown: list[float] = [1.0]
+    repetitions: int = 7
+
+
+class ProfileRun(Table):
+    """One simulated profile: a machine, perhaps with some numbers replaced, and what to simulate on it."""
+
+    on: str = Field(description="the machine")
+    set: list[Setting] = Field(default_factory=list)
+    scenario: list[ScenarioRun] = Field(default_factory=list)
+    collective: list[CollectiveRun] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> ProfileRun:
+        if bool(self.scenario) == bool(self.collective):
+            raise ValueError("a profile is of scenarios or of collectives")
+        return self
+
+
+class Curve(Table):
+    """Records as numbers over one of their parameters."""
+
+    profile: str
+    metric: str
+    where: dict[str, Values] = Field(default_factory=dict, description="columns; of a list the highest number counts")
+    versus: dict[str, Values] | None = Field(default=None, description="`where` of the base, where it differs")
+    base: str | None = Field(default=None, description="profile of the base, if it is another one")
+    how: Literal["gain", "ratio", "minus"] | None = Field(
+        default=None, description="against the base: share saved, how many times as much, how much more"
+    )
+    unit: Literal["mb_per_s", "per_line"] | None = Field(default=None, description="what numbers are made into first")
+    by: str = Field(default="size_bytes", description="parameter, or whole_bytes: of the whole buffer of a collective")
+
+    @model_validator(mode="after")
+    def _has_a_base(self) -> Curve:
+        if (self.how is None) != (self.versus is None and self.base is None):
+            raise ValueError("how needs versus or base, and they need it")
+        return self
+
+
+class PlacementRule(Table):
+    """One of S0's rules, as the report judges it on a profile."""
+
+    profile: str
+    number: Literal[1, 2, 3]
+
+
+class Statement(Table):
+    """One thing that the paper says. `number` is the paper's, or its range; how near ours has to be is not said here:
+    judges.py has one tolerance for all."""
+
+    says: str
+    paper: str = Field(description="the paper's number or shape")
+    judge: str | None = Field(default=None, description="a name in judges.py")
+    number: float | list[float] | None = None
+    curve: Curve | None = None
+    than: dict[str, Any] | None = Field(default=None, description="what it is compared with: keys of curve that differ")
+    over: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="from which size on, and up to which, it is said"
+    )
+    points: list[float] | None = Field(default=None, description="in this order only")
+    at: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="between which sizes the extreme lies"
+    )
+    rule: PlacementRule | None = None
+    not_simulated: str | None = Field(default=None, description="why nothing of ours judges it")
+
+    @model_validator(mode="after")
+    def _can_be_judged(self) -> Statement:
+        if sum(map(bool, (self.judge, self.rule, self.not_simulated))) != 1:
+            raise ValueError("a statement has a judge, or a rule, or the reason why it is not simulated")
+        if bool(self.judge) != bool(self.curve):
+            raise ValueError("a judge needs a curve, and a curve a judge")
+        return self
+
+
+class Claim(Table):
+    id: ClaimId
+    says: str = Field(description="the claim in a line, in our words")
+    where: str = Field(description="section and figure of the paper")
+    statement: list[Statement] = Field(min_length=1)
+    note: str = Field(default="", description="why ours differs, as far as we found out")
+
+
+class Paper(Table):
+    schema_version: Literal[1]
+    name: str = Field(pattern=r"^S\d$")
+    title: str
+    profile: dict[str, ProfileRun] = Field(default_factory=dict)
+    chosen: list[Choice] = Field(default_factory=list)
+    claim: list[Claim]
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Paper:
+        from nearfield.reproduce.checks import problems  # which needs these tables
+
+        if problem := next(problems(self), None):
+            raise ValueError(problem)
+        return self

@@ -1,0 +1,117 @@
+"""Claims judged by the records of simulated profiles, and by nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nearfield._native import simulation
+from nearfield.profile import Profile
+from nearfield.report.rules import rules
+from nearfield.reproduce.checks import other_curve, profiles_of
+from nearfield.reproduce.curves import Points, Row, points
+from nearfield.reproduce.judges import JUDGES, Asked
+from nearfield.reproduce.outcome import Judged, JudgedClaim, verdict
+from nearfield.reproduce.schema import Claim, Curve, Statement
+from nearfield.units import UNITS, format_bytes
+
+_IN_BYTES = ("size_bytes", "load_bytes", "whole_bytes")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was simulated: complete profiles by their names."""
+
+    profiles: Mapping[str, Profile]
+    rows: Mapping[str, list[Row]]
+
+    @classmethod
+    def of(cls, profiles: Mapping[str, Profile]) -> Evidence:
+        return cls(profiles, {name: [_with_whole(row) for row in p.records.to_dicts()] for name, p in profiles.items()})
+
+    def points(self, curve: Curve) -> Points:
+        return points(curve, self.rows, {name: p.machine.line_bytes for name, p in self.profiles.items()})
+
+
+def judge_claim(claim: Claim, evidence: Evidence) -> JudgedClaim:
+    statements = [judge_statement(statement, evidence) for statement in claim.statement]
+    return JudgedClaim(id=claim.id, says=claim.says, where=claim.where, verdict=verdict(statements),
+                       statements=statements, note=claim.note)  # fmt: skip
+
+
+def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
+    holds, ours = _holds(statement, evidence)
+    return Judged(says=statement.says, paper=statement.paper, ours=ours, holds=holds,
+                  is_number=statement.number is not None)  # fmt: skip
+
+
+def _holds(statement: Statement, evidence: Evidence) -> tuple[bool | None, str]:
+    if statement.not_simulated:
+        return None, statement.not_simulated
+    missing = [name for name in profiles_of(statement) if name not in evidence.profiles]
+    if missing:
+        return None, f"{', '.join(missing)}: not simulated to the end"
+    if statement.rule:
+        return _rule(evidence.profiles[statement.rule.profile], statement.rule.number)
+    assert statement.curve and statement.judge
+    curve = _chosen_points(statement, evidence.points(statement.curve))
+    than = None
+    if statement.than is not None:
+        than = _chosen_points(statement, evidence.points(other_curve(statement)))
+    if not curve or than == {}:
+        return None, "no record tells"
+    found = JUDGES[statement.judge].judge(
+        Asked(
+            curve=curve,
+            than=than,
+            number=_range(statement.number),
+            at=tuple(statement.at) if statement.at else None,  # type: ignore[arg-type]
+            steps=tuple(statement.points or ()),
+            is_difference=statement.curve.how in ("gain", "minus"),
+            write=_writer(statement.curve, evidence),
+            write_x=format_bytes if statement.curve.by in _IN_BYTES else lambda x: f"{statement.curve.by} {x:g}",  # type: ignore[union-attr]
+        )
+    )
+    return found.holds, found.ours
+
+
+def _rule(profile: Profile, number: int) -> tuple[bool | None, str]:
+    rule = next(rule for rule in rules(profile) if rule.number == number)
+    return (None if rule.status == "not measured" else rule.status == "supported"), f"{rule.range}: {rule.evidence}"
+
+
+def _chosen_points(statement: Statement, curve: Points) -> Points:
+    """Within `over`; of `points` those in that order (where they are not where it steps)."""
+    if statement.over:
+        low, high = statement.over
+        curve = {x: y for x, y in curve.items() if low <= x <= high}
+    if statement.points and statement.judge != "steps":
+        curve = {x: curve[x] for x in statement.points if x in curve}
+    return curve
+
+
+def _range(number: float | list[float] | None) -> tuple[float, float] | None:
+    if number is None:
+        return None
+    return (number[0], number[-1]) if isinstance(number, list) else (number, number)
+
+
+def _writer(curve: Curve, evidence: Evidence) -> Callable[[float], str]:
+    if curve.how == "gain":
+        return lambda y: f"{100 * y:.3g} %"
+    if curve.how == "ratio":
+        return lambda y: f"{y:.3g}x"
+    if curve.unit == "mb_per_s":
+        return lambda y: f"{y:.3g} MB/s"
+    if curve.unit == "per_line":
+        return lambda y: f"{y:.2g} a line"
+    unit = next((row["unit"] for row in evidence.rows[curve.profile] if row["metric"] == curve.metric), "count")
+    return UNITS[unit]
+
+
+def _with_whole(row: Row) -> Row:
+    """The bytes of the whole buffer, of a collective."""
+    if row["scenario"] != "collective":
+        return row
+    spec = next(spec for spec in simulation.collectives() if spec.name == row["operation"])
+    return {**row, "whole_bytes": spec.whole_bytes(row["size_bytes"], row["ranks"])}

@@ -1,0 +1,252 @@
+"""Are the papers' claims all there and judged as they say, can every judge say no, and does the command keep what it
+simulated?"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tuning import nearfield
+
+from nearfield.errors import NearfieldError, ProfileError, UsageError
+from nearfield.profile.toml import parse_toml
+from nearfield.reproduce import outcome, page
+from nearfield.reproduce.checks import curves_of, profiles_of
+from nearfield.reproduce.curves import points
+from nearfield.reproduce.judges import JUDGES, Asked
+from nearfield.reproduce.outcome import Judged, verdict
+from nearfield.reproduce.papers import choose, load_paper, paper_files
+from nearfield.reproduce.runs import jobs_of, run_job
+from nearfield.reproduce.schema import Curve, Paper
+from nearfield.reproduce.session import KEPT, Listener, Settings, reproduce
+from nearfield.reproduce.verdicts import Evidence, _chosen_points, judge_claim
+from nearfield.simulate import pool
+from nearfield.simulate.case import Case as CollectiveCase
+
+CHEAP = "S1.3"
+PAPERS = [load_paper(name) for name in paper_files()]
+STATEMENTS = [(paper, claim, s) for paper in PAPERS for claim in paper.claim for s in claim.statement]
+
+
+# ---- the claims
+
+
+def test_every_claim_is_there() -> None:
+    """Are all claims of the papers on caches, strides and injection there, simulated or not, and those on the TLB and
+    on pipelines?"""
+    ids = {claim.id for paper in PAPERS for claim in paper.claim}
+    counts = {"S0": 10, "S3": 5, "S4": 8}
+    assert {f"{paper}.{n}" for paper, most in counts.items() for n in range(1, most + 1)} | {"S1.3", "S2.1"} == ids
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_statement_asks_for_records_that_are_simulated(quick: bool) -> None:
+    """Is each curve's parameter values, and what it is compared with, among the cases, also with fewer sizes?"""
+    names = [name for paper in PAPERS for name in paper.profile]
+    assert len(names) == len(set(names)), "profiles are folders side by side"
+    jobs = {name: jobs_of(name, run, quick=quick) for paper in PAPERS for name, run in paper.profile.items()}
+    for paper, claim, statement in STATEMENTS:
+        assert set(profiles_of(statement)) <= set(paper.profile)
+        for curve in curves_of(statement):
+            rows = {name: list(_rows(jobs[name], curve)) for name in (curve.profile, curve.base) if name}
+            found = _chosen_points(statement, points(curve, rows, {}))
+            assert found, f"{claim.id}: {statement.says}"
+
+
+def _rows(jobs: list, curve: Curve) -> Iterator[dict]:
+    """What the cases would give, if every metric were 1 and there at the sides that are asked for."""
+    sides = curve.where.get("side")
+    for job in jobs:
+        case = job.case
+        if isinstance(case, CollectiveCase):
+            whole = case.size_bytes * (1 if case.collective in ("bcast", "allreduce") else case.nodes)
+            row = {
+                "scenario": "collective",
+                "operation": case.collective,
+                "size_bytes": case.size_bytes,
+                "nodes": case.nodes,
+            }
+            speeds = [f"{s:g}" for s in case.slowdowns] if "memory_slowdown" in curve.where else [None]
+            more = [{"policy": p, "memory_slowdown": s, "whole_bytes": whole} for p in case.policies for s in speeds]
+        else:
+            row = {"scenario": case.scenario, "distance": case.place.distance or None, **dict(case.parameters)}
+            more = [{"side": side} for side in (sides if isinstance(sides, list) else [sides])]
+        yield from ({"metric": curve.metric, "value": 1.0} | row | one for one in more)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('judge = "grows"', 'judge = "grow"', "did you mean 'grows'"),
+        ('profile = "fusion"', 'profile = "fussion"', "did you mean 'fusion'"),
+        ('judge = "grows"', 'judge = "highest"', "needs a number"),
+        ('id = "S1.3"', 'id = "S2.3"', "is not of S1"),
+        ("says =", "said =", "unknown key"),
+        ('judge = "none"', 'judge = "none"\nnot_simulated = "no"', "a judge, or a rule, or the reason"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named(old: str, new: str, told: str) -> None:
+    path = paper_files()["S1"]
+    with pytest.raises(ProfileError, match=told):
+        parse_toml(Paper, path.read_text().replace(old, new).encode(), path)
+
+
+# ---- the judges
+
+
+def ask(curve: dict, **more) -> Asked:
+    given = {
+        "than": None,
+        "number": None,
+        "at": None,
+        "steps": (),
+        "is_difference": False,
+        "write": str,
+        "write_x": str,
+    }
+    return Asked(curve, **(given | more))
+
+
+GOOD_AND_BAD = {
+    "highest": (ask({1: 10, 2: 19}, number=(20, 20), at=(2, 3)), [
+        ask({1: 10, 2: 14}, number=(20, 20), at=(2, 3)), ask({1: 10, 2: 26}, number=(20, 20), at=(2, 3)),
+        ask({1: 19, 2: 10}, number=(20, 20), at=(2, 3)),
+    ]),
+    "lowest": (ask({1: 19, 2: 100}, number=(20, 20)), [ask({1: 14, 2: 19}, number=(20, 20))]),
+    "everywhere": (ask({1: 7, 2: 12}, number=(9, 10)), [ask({1: 7, 2: 13}, number=(9, 10))]),
+    "same": (ask({1: 1.04, 2: 0.96}), [ask({1: 1.0, 2: 1.06}), ask({1: 5}, than={1: 6}), ask({1: 5}, than={2: 5})]),
+    "more": (ask({1: 1.02, 2: 2}), [ask({1: 1.005, 2: 2}), ask({1: 5}, than={1: 6})]),
+    "less": (ask({1: 0.9, 2: 0.5}), [ask({1: 0.995}), ask({1: 0.2}, than={1: 0.1}, is_difference=True)]),
+    "higher": (ask({1: 5}, than={7: 4}), [ask({1: 4}, than={7: 5}), ask({1: 4}, than={7: 4})]),
+    "none": (ask({1: 0, 2: 0.01}), [ask({1: 0, 2: 0.02})]),
+    "some": (ask({1: 0, 2: 0.02}), [ask({1: 0, 2: 0.01})]),
+    "never": (ask({1: -0.5, 2: 0.01}), [ask({1: 0, 2: 0.02})]),
+    "grows": (ask({1: 1, 2: 5, 3: 9}), [ask({1: 9, 2: 5}), ask({1: 1, 2: 9, 3: 5}), ask({1: 5, 2: 5}), ask({1: 1})]),
+    "falls": (ask({1: 9, 2: 5, 3: 1}), [ask({1: 5, 2: 9}), ask({1: 9, 2: 1, 3: 5})]),
+    "flat": (ask({1: 100, 2: 109}), [ask({1: 100, 2: 112}), ask({1: 100})]),
+    "steps": (ask({1: 1, 2: 1.1, 3: 2, 4: 2.1}, steps=(3,)), [
+        ask({1: 1, 2: 1.1, 3: 1.2}, steps=(2,)), ask({1: 1}, steps=(1,)),
+    ]),
+}  # fmt: skip
+
+
+def test_every_judge_says_no_to_what_is_wrong() -> None:
+    """Does each judge accept what it should, and reject every made-up curve that does not say it?"""
+    assert set(GOOD_AND_BAD) == set(JUDGES) - {"given"}
+    for name, (good, bad) in GOOD_AND_BAD.items():
+        assert JUDGES[name].judge(good).holds, name
+        for number, one in enumerate(bad):
+            assert not JUDGES[name].judge(one).holds, (name, number)
+
+
+def test_curves_are_what_they_are_called() -> None:
+    rows = [
+        {"metric": "time", "value": value, "size_bytes": size, "state": state}
+        for state, values in (("a", (100.0, 200.0)), ("b", (80.0, 300.0)))
+        for size, value in zip((64, 128), values, strict=True)
+    ]
+
+    def curve(**more) -> dict:
+        asked = Curve(**({"profile": "p", "metric": "time", "where": {"state": "b"}} | more))
+        return points(asked, {"p": rows}, {"p": 64})
+
+    assert curve() == {64: 80, 128: 300}
+    assert curve(versus={"state": "a"}, how="gain") == pytest.approx({64: 0.2, 128: -0.5})
+    assert curve(versus={"state": "a"}, how="ratio") == {64: 0.8, 128: 1.5}
+    assert curve(versus={"state": "a"}, how="minus", unit="per_line") == {64: -20, 128: 50}
+    assert curve(unit="mb_per_s") == pytest.approx({64: 800, 128: 1280 / 3})
+    assert curve(where={"state": ["a", "b"]}) == {64: 100, 128: 300}
+    assert curve(versus={"size_bytes": 64}, how="ratio") == {64: 1, 128: 3.75}
+    with pytest.raises(ValueError, match="say more in where"):
+        curve(where={})
+
+
+def test_a_verdict_is_no_better_than_its_statements() -> None:
+    def judged(*told: str) -> str:
+        holds = {"+": True, "-": False, "?": None}
+        return verdict([Judged(says="", paper="", ours="", holds=holds[t[1]], is_number=t[0] == "n") for t in told])
+
+    assert judged("n+", "s+") == "within"
+    assert judged("n-", "s+") == "shape only"
+    assert judged("n+", "s-") == judged("n-", "s+", "s-") == judged("n+", "n-") == judged("s+", "s?") == "in part"
+    assert judged("n-", "s-") == judged("s-", "s?") == "not"
+    assert judged("s?") == "not simulated"
+
+
+# ---- a claim from end to end
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("reproduced") / "out"
+    done = nearfield("reproduce", CHEAP, "--quick", "--jobs", "1", "-o", out)
+    assert done.code == 0, done.err
+    assert CHEAP in done.out and "page faults of 4 KiB pages grow" in done.out
+    return out
+
+
+def test_a_claim_is_simulated_judged_and_told(folder: Path) -> None:
+    """Do the files, the page and JSON tell the verdict, free parameters included, and is nothing simulated twice?"""
+    found = outcome.load(folder)
+    claim = found.papers[0].claims[0]
+    assert found.complete and claim.verdict == "in part"  # one statement is not simulated
+    assert [s.holds for s in claim.statements] == [True, True, True, True, None]
+    chosen = {(c.of, c.key) for c in found.papers[0].chosen}
+    assert ("fusion", "pages.tlb[0].entries") in chosen and ("claims", "pages of a shared window") in chosen
+    html = (folder / "report.html").read_text()
+    assert (
+        "Page faults and TLB misses of shared memory" in html and "in part" in html and "pages.tlb[0].entries" in html
+    )
+    before = (folder / KEPT).read_bytes()
+    again = nearfield("reproduce", CHEAP, "--quick", "--json", "-o", folder)
+    assert json.loads(again.out)["papers"][0]["claims"][0]["id"] == CHEAP
+    assert (folder / KEPT).read_bytes() == before
+    (folder / "report.html").unlink()
+    assert nearfield("report", folder).code == 0 and (folder / "report.html").exists()
+    assert nearfield("show", folder / "fusion").code == 0
+
+
+def test_records_that_say_otherwise_are_judged_otherwise(folder: Path) -> None:
+    """With base and huge pages swapped in the records: does the claim fail?"""
+    from nearfield.profile import load
+
+    paper, (claim,) = choose([CHEAP])[0]
+    evidence = Evidence.of({"fusion": load(folder / "fusion")})
+    assert judge_claim(claim, evidence).verdict == "in part"
+    other = {"private": "private-huge", "private-huge": "private"}
+    rows = [{**row, "memory": other[row["memory"]]} for row in evidence.rows["fusion"]]
+    swapped = judge_claim(claim, Evidence(evidence.profiles, {"fusion": rows}))
+    assert not any(s.holds for s in swapped.statements[1:]), swapped
+    assert judge_claim(claim, Evidence({}, {})).verdict == "not simulated"
+
+
+def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
+    """After Ctrl-C in the middle: is nothing judged by half of its records, and does the next run go on from there?"""
+    wanted, simulated = choose([CHEAP]), []
+
+    def stopped(jobs: list) -> Iterator:
+        yield from pool.one_after_the_other(jobs[:3], of_case=run_job)
+        raise KeyboardInterrupt
+
+    def go_on(jobs: list) -> Iterator:
+        simulated.extend(jobs)
+        yield from pool.one_after_the_other(jobs, of_case=run_job)
+
+    settings = Settings(tmp_path / "out", quick=True)
+    found = reproduce(wanted, settings, stopped, Listener())
+    assert not found.complete and found.papers[0].claims[0].verdict == "not simulated"
+    assert "was stopped" in page.render(found)
+    with (tmp_path / "out" / KEPT).open("a") as file:
+        file.write('["cut')  # what a crash leaves
+    assert reproduce(wanted, settings, go_on, Listener()).complete
+    assert len(simulated) == 8 - 3
+
+
+def test_mistakes_of_the_user_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no claim 'S9'"):
+        choose(["S9"])
+    (tmp_path / "mine.txt").write_text("not a reproduction")
+    with pytest.raises(NearfieldError, match="in the way"):
+        reproduce(choose([CHEAP]), Settings(tmp_path), pool.on_cores(1), Listener())
+    told = nearfield("reproduce", "S3", "--list")
+    assert told.code == 0 and "S3.5" in told.out and "S0.1" not in told.out
