@@ -99,6 +99,11 @@ def _none(asked: Asked) -> Found:
     return Found(all(abs(y) <= MORE for y in asked.curve.values()), _range(asked))
 
 
+def _all(asked: Asked) -> Found:
+    """Of each line, or of each of whatever is counted; one that is in several caches counts more than once."""
+    return Found(all(y >= 1 - SAME for y in asked.curve.values()), _range(asked))
+
+
 def _given(asked: Asked) -> Found:
     """There are records of it."""
     return Found(True, f"{len(asked.curve)} sizes, {_range(asked)}")
@@ -168,6 +173,7 @@ JUDGES = {
     "less": Judge(_less, of_two=True),
     "higher": Judge(_higher, of_two=True),
     "given": Judge(_given),
+    "all": Judge(_all),
     "none": Judge(_none),
     "some": Judge(_some),
     "never": Judge(_never),
