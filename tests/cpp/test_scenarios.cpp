@@ -205,15 +205,15 @@ void loads_past_the_caches_are_under_way_together() {
 void splits_differ_by_their_faces() {
   const auto with = [](const char* split) {
     return run("decomposition", small_machine(), within,
-               {{"cells", 16}, {"split", std::string(split)}, {"mode", std::string("standard")}});
+               {{"cells", 32}, {"split", std::string(split)}, {"mode", std::string("standard")}});
   };
   const auto x = with("4x1x1"), z = with("1x1x4"), xy = with("2x2x1");
-  // Of a rank in the middle: 4 x 14 x 14 cells of seven loads and a store.
-  CHECK(x.at("iteration") - x.at("exchange") >= 4 * 14 * 14 * 8);
+  // Of a rank: 8 x 30 x 30 cells of seven loads and a store.
+  CHECK(x.at("iteration") - x.at("exchange") >= 8 * 30 * 30 * 8);
   CHECK(z.at("exchange") > x.at("exchange"));
   CHECK(xy.at("iteration") > 0);
   CHECK(with("4x1x1") == x);
-  for (const char* wrong : {"4x1", "3x1x1", "4x1x1x1", "16x1x1", "0x1x1"}) CHECK_THROWS(with(wrong));
+  for (const char* wrong : {"4x1", "3x1x1", "4x1x1x1", "32x1x1", "0x1x1"}) CHECK_THROWS(with(wrong));
 }
 
 // Does every scenario give the same numbers again, and say what it cannot do?
