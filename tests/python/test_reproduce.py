@@ -240,7 +240,7 @@ def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
     with (tmp_path / "out" / KEPT).open("a") as file:
         file.write('["cut')  # what a crash leaves
     assert reproduce(wanted, settings, go_on, Listener()).complete
-    assert len(simulated) == 8 - 3
+    assert len(simulated) == 6 - 3
 
 
 def test_mistakes_of_the_user_are_named(tmp_path: Path) -> None:

@@ -104,8 +104,9 @@ def _work(machine: DescribedMachine, case: ScenarioCase | CollectiveCase) -> flo
     given = dict(case.parameters)
     nodes = machine.network.max_nodes.value if case.scenario == "load" and machine.network else 1
     lines = (float(given.get("size_bytes", 0)) + nodes**2 * float(given.get("load_bytes", 0))) / 64
+    cells = 3 * float(given.get("cells", 0)) ** 3
     rows = 32 * 24 if case.scenario == "stencil" else 8
-    return _SETUP_WORK + rows * lines * (int(given.get("stride", 1) > 1) * 7 + 1)
+    return _SETUP_WORK + cells + rows * lines * (int(given.get("stride", 1) > 1) * 7 + 1)
 
 
 def _what(case: ScenarioCase | CollectiveCase) -> str:
