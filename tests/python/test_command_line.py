@@ -68,7 +68,7 @@ def test_a_misspelt_verb_is_an_error_that_names_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("nearfield re", {"report"}), ("nearfield ", set(VERBS)), ("nearfield run --f", {"--force"})],
+    [("nearfield rep", {"report", "reproduce"}), ("nearfield ", set(VERBS)), ("nearfield run --f", {"--force"})],
 )
 def test_the_shell_completes(words: str, expected: set[str]) -> None:
     """Are verbs completed, and the options of one?"""
