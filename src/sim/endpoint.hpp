@@ -49,7 +49,9 @@ class Endpoint {
   void hurry();
   Task<> wait(Request request);
   Task<> line_up();
-  // Work on `bytes` in slices between which others get their turn; `slice(offset, bytes)` does it.
+  // After how much work others get their turn.
+  std::uint64_t slice_bytes() const { return slice_bytes_; }
+  // Work on `bytes` in such slices; `slice(offset, bytes)` does it.
   template <class Slice>
   Task<> in_slices(std::uint64_t bytes, Slice slice) {
     if (!calls_.empty()) co_await catch_up();

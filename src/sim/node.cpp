@@ -82,6 +82,17 @@ void Node::sweep(int core, Access kind, Address address, std::uint64_t count, st
   for (auto& memory : memories_) memory->sweep(core, kind, address, count, stride_bytes, bytes);
 }
 
+void Node::sweep(int core, std::span<const Sweep> sweeps) {
+  acting(core);
+  for (auto& memory : memories_)
+    for (const Sweep& one : sweeps) {
+      if (one.count == 1)
+        memory->access(core, one.kind, one.address, one.bytes);
+      else
+        memory->sweep(core, one.kind, one.address, one.count, one.stride_bytes, one.bytes);
+    }
+}
+
 void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
   acting(core);
   const std::uint64_t words = bytes / word, rest = bytes % word;

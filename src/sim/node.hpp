@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "sim/buffer.hpp"
@@ -12,6 +13,15 @@
 #include "sim/seen.hpp"
 
 namespace nearfield::sim {
+
+// `count` accesses of `bytes` each, `stride_bytes` apart.
+struct Sweep {
+  Access kind = Access::load;
+  unsigned bytes = 0;
+  Address address = 0;
+  std::uint64_t count = 1;
+  std::int64_t stride_bytes = 0;
+};
 
 class Node {
  public:
@@ -42,6 +52,7 @@ class Node {
   // ---- what cores do
   void access(int core, Access kind, Address address, unsigned bytes);
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
+  void sweep(int core, std::span<const Sweep> sweeps);
   // Every byte of a range, in words of 8 bytes and a rest.
   void touch(int core, Access kind, Address address, std::uint64_t bytes);
   void copy(int core, Address to, Address from, std::uint64_t bytes);

@@ -74,6 +74,18 @@ Task<> Rank::sweep(Access kind, Address address, std::uint64_t count, std::int64
   });
 }
 
+Task<> Rank::sweep(std::span<const Sweep> sweeps) {
+  co_await endpoint_.catch_up();
+  while (!sweeps.empty() && endpoint_.node().has_memory()) {
+    std::size_t some = 0;
+    for (std::uint64_t words = 0; some < sweeps.size() && words * word < endpoint_.slice_bytes();)
+      words += sweeps[some++].count;
+    endpoint_.node().sweep(endpoint_.core(), sweeps.first(some));
+    sweeps = sweeps.subspan(some);
+    co_await endpoint_.settle();
+  }
+}
+
 void Rank::compute(Ps duration) { endpoint_.compute(duration); }
 
 // ---- scenarios

@@ -25,6 +25,7 @@ namespace nearfield::sim {
 
 class Endpoint;    // endpoint.hpp: the MPI library of one rank
 struct Operation;  // message.hpp
+struct Sweep;      // node.hpp
 
 // A message under way; waiting for it a second time, or for one that was never made, returns at once.
 struct Request {
@@ -71,6 +72,8 @@ class Rank {
   Task<> combine(Address into, Address from, std::uint64_t bytes);
   // Any accesses, `count` of `bytes` each, `stride_bytes` apart.
   Task<> sweep(Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
+  // One after the other; they must stay until it is over.
+  Task<> sweep(std::span<const Sweep> sweeps);
   void compute(Ps duration);
 
   // ---- for scenarios

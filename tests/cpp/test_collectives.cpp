@@ -249,7 +249,7 @@ void runs_repeat() {
   options.nodes = 8;
   options.policies = {"memory", "payload-l3"};
   options.memory_slowdown = {1, 2.5, 5, 7.5};
-  std::vector<std::vector<CollectiveRepetition>> both;
+  std::vector<std::vector<Repetition>> both;
   for (int i = 0; i < 2; ++i) {
     Cluster cluster(zero_copy_machine(), options);
     both.push_back(measure_collective(cluster, {"allreduce", 65536, 0, 3}));

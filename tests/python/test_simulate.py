@@ -18,6 +18,7 @@ from nearfield.cli import app
 from nearfield.cli.simulate import parse_policies, parse_sizes
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import load_machine
+from nearfield.machine.frequency import at_frequency
 from nearfield.machine.native import native
 from nearfield.profile import load
 from nearfield.simulate import Listener, Request, pool, simulate
@@ -221,6 +222,10 @@ def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
         (["bcast", "--bytes", "1KB"], "may mean powers"),
         (["bcast", "--bytes", "4G"], "an MPI count"),
         (["bcast", "--bytes", "1K,,2K"], "between two commas"),
+        (["ampg"], "did you mean 'amg'"),
+        (["amg", "--nodes", "12"], "multiples of 8"),
+        (["fft", "--nodes", "8", "--bytes", "60000"], "powers of two"),
+        (["bcast", "--frequency", "1000"], "no frequency"),
         ([], "no collective"),
     ],
 )
@@ -259,7 +264,7 @@ def test_options_are_read():
     assert parse_policies("ddio:ways=2,adaptive:a=1,b=2,memory") == ("ddio:ways=2", "adaptive:a=1,b=2", "memory")
     assert parse_policies("ddio,all") == ()
     whole = request(collectives=("bcast", "allgather", "barrier"), sizes=(4096,), whole=True)
-    assert [(case.collective, case.size_bytes) for case in whole.cases()] == [
+    assert [(case.operation, case.size_bytes) for case in whole.cases()] == [
         ("bcast", 4096), ("allgather", 512), ("barrier", 0),
     ]  # fmt: skip
 
@@ -301,6 +306,52 @@ def test_every_machine_has_a_topology(name):
     """Has the node's topology, for the report, as many cores as the machine says?"""
     machine = load_machine(name)
     assert len(Topology.from_synthetic(synthetic(machine)).cores) == machine.cores.value
+
+
+def test_applications_gain_where_s4_says():
+    """S4.2, S4.4, S4.6 on 8 nodes: does AMG gain from headers and FFT from payload, the more the slower memory is, and
+    are there fewer looks at the event queue with slow memory, unless events are in a cache?"""
+    options = [
+        "--nodes",
+        "8",
+        "--policy",
+        "header-l2,payload-l3",
+        "--memory-slowdown",
+        "1,7.5",
+        "--jobs",
+        "1",
+        "--json",
+    ]
+    found = json.loads(run("amg", *options))
+    small, large = (case["by_policy"] for case in found["cases"])
+    assert small["header-l2"] < large["header-l2"] > 0.1 and abs(large["payload-l3"]) < 0.01
+    polls = {(r["policy"], r["memory_slowdown"]): r["value"] for r in found["records"] if r["metric"] == "nic_polls"}
+    assert polls["memory", "7.5"] < polls["memory", "1"] / 2
+    assert polls["header-l2", "7.5"] > 0.9 * polls["header-l2", "1"]
+    found = json.loads(run("fft", *options, "--bytes", "64K"))
+    assert {record["scenario"] for record in found["records"]} == {"application"}
+    small, large = (case["by_policy"] for case in found["cases"])
+    assert small["payload-l3"] < large["payload-l3"] > large["header-l2"]
+
+
+def test_usual_sizes_and_repetitions():
+    """Left open, has each operation those that are usual for it?"""
+    asked = request(collectives=("bcast", "amg", "fft"), sizes=(), repetitions=None)
+    cases = [(case.operation, case.size_bytes, case.repetitions) for case in asked.cases()]
+    assert cases[0] == ("bcast", 1024, 7) and cases[10] == ("bcast", 1 << 20, 7)
+    assert cases[11:] == [("amg", 384, 1), ("fft", 65536, 1), ("fft", 4194304, 1)]
+
+
+def test_frequency_keeps_cycles():
+    """At half the frequency, do memory and the library take the same cycles, and NIC and network the same time?"""
+    machine = load_machine("power5-redstorm")
+    slow = at_frequency(machine, machine.core.clock_ghz.value / 2)
+    assert slow.memory.latency_ns.value == pytest.approx(2 * machine.memory.latency_ns.value)
+    assert slow.memory.gb_per_s.value == pytest.approx(machine.memory.gb_per_s.value / 2)
+    assert slow.messaging.send_ns.value == pytest.approx(2 * machine.messaging.send_ns.value)
+    assert (slow.nic, slow.network) == (machine.nic, machine.network)
+    assert machine == load_machine("power5-redstorm")
+    assert run("bcast", *SMALL, "--frequency", "0.825") != run("bcast", *SMALL)
 
 
 def test_every_collective_on_every_policy():

@@ -1,4 +1,4 @@
-"""`nearfield simulate`: collectives on a described machine."""
+"""`nearfield simulate`: collectives and applications on a described machine."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from nearfield._native import simulation
 from nearfield.cli.show import terminal
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine, machine_files
+from nearfield.machine.frequency import at_frequency
 from nearfield.simulate import Listener, Outcome, Request, pool
 from nearfield.simulate import simulate as run_simulation
-from nearfield.simulate.case import Case, Result
+from nearfield.simulate.case import Case, Result, applications, collectives
 from nearfield.simulate.gains import Gain, gains
 from nearfield.simulate.stop import Stop
 from nearfield.units import format_bytes, format_ns, parse_bytes
@@ -32,9 +33,9 @@ INTERRUPTED = 130  # as shells say: 128 + SIGINT
 USUAL_NODES = 64
 
 
-def _collective_names(incomplete: str) -> list[str]:
+def _names(incomplete: str) -> list[str]:
     """For the shell."""
-    return [spec.name for spec in simulation.collectives() if spec.name.startswith(incomplete)]
+    return [name for name in (*collectives(), *applications()) if name.startswith(incomplete)]
 
 
 def _machine_names(incomplete: str) -> list[str]:
@@ -43,7 +44,7 @@ def _machine_names(incomplete: str) -> list[str]:
 
 def command(
     collective: Annotated[
-        list[str] | None, typer.Argument(help="bcast, allgather, ...: see --list", autocompletion=_collective_names)
+        list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list", autocompletion=_names)
     ] = None,
     on: Annotated[
         str,
@@ -53,9 +54,11 @@ def command(
     ] = "power5-redstorm",
     nodes: Annotated[str, typer.Option(help="on how many: 8,64 (default: 64, or all there are)")] = "",
     ranks_per_node: Annotated[int, typer.Option(min=1, help="ranks on each node, one per core")] = 1,
-    sizes: Annotated[str, typer.Option("--bytes", help="sizes: 1K,12K or 1K..4M, every power of two")] = "1K..1M",
+    sizes: Annotated[
+        str, typer.Option("--bytes", help="sizes: 1K,12K or 1K..4M, every power of two (collectives: 1K..1M)")
+    ] = "",
     whole: Annotated[
-        bool, typer.Option("--whole", help="sizes are of the whole buffer; a rank's block is its part of it")
+        bool, typer.Option("--whole", help="sizes of collectives are of the whole buffer; a block is its part")
     ] = False,
     policy: Annotated[
         str, typer.Option(help="where NICs put what arrives: payload-l3,ddio:ways=4, or all; see --list")
@@ -63,17 +66,23 @@ def command(
     memory_slowdown: Annotated[
         str, typer.Option(help="how many times as slow memory is as the machine describes")
     ] = "1,2.5,5,7.5",
-    repetitions: Annotated[int, typer.Option(min=1, help="calls one after the other; caches stay between them")] = 7,
+    frequency: Annotated[
+        float | None, typer.Option(metavar="GHZ", help="of the processor; memory keeps its bytes and latency in cycles")
+    ] = None,
+    repetitions: Annotated[
+        int | None,
+        typer.Option(min=1, help="calls one after the other (7), or runs of an application (1); caches stay between"),
+    ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
     mpi: Annotated[bool, typer.Option("--mpi", help="on the ranks of `mpiexec ... -m mpi4py.futures`")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="folder for the profile; what is there is not simulated again")
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="list collectives and policies and stop")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="list collectives, applications and policies and stop")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
-    """Simulate collectives on a machine that is described, not present: what would another place for incoming bytes, or
-    slower memory, do?
+    """Simulate collectives and applications on a machine that is described, not present: what would another place for
+    incoming bytes, or slower memory, do?
 
     Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put what
     arrives: `memory` is the base that gains are compared with. All policies and memory speeds see the same calls. Gain:
@@ -92,15 +101,17 @@ def command(
       nearfield simulate bcast allgather alltoall --nodes 16,64 --whole --bytes 64K --out collectives
 
       nearfield simulate allreduce --on my-cluster.toml --policy ddio,ddio:ways=4 --memory-slowdown 1
+
+      nearfield simulate amg fft --nodes 8,64 --policy header-l2,payload-l3 --frequency 2.1
     """
     if list_:
         return _list(as_json)
-    machine = load_machine(on)
+    machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
     most_nodes = machine.network.max_nodes.value if machine.network else 1
     request = Request(
         machine=machine,
         collectives=tuple(dict.fromkeys(collective or ())),
-        sizes=tuple(parse_sizes(sizes)),
+        sizes=tuple(parse_sizes(sizes)) if sizes else (),
         nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (min(USUAL_NODES, most_nodes),),
         policies=parse_policies(policy),
         slowdowns=tuple(parse_factors(memory_slowdown)),
@@ -178,11 +189,11 @@ def _parts(text: str, option: str) -> list[str]:
 
 def show(outcome: Outcome, request: Request) -> None:
     """A table per collective and number of nodes."""
-    found = gains(outcome.rows)
+    found, specs = gains(outcome.rows), collectives() | applications()
     for collective, nodes in dict.fromkeys((gain.operation, gain.nodes) for gain in found):
         some = [gain for gain in found if (gain.operation, gain.nodes) == (collective, nodes)]
         terminal().print(f"\n[bold]{collective}[/bold] on {nodes} nodes of {escape(request.machine.name)}, "
-                         f"{some[0].ranks} ranks; bytes: {request.specs[collective].bytes_are}")  # fmt: skip
+                         f"{some[0].ranks} ranks; bytes: {specs[collective].bytes_are}")  # fmt: skip
         terminal().print(_table(some))
 
 
@@ -227,21 +238,24 @@ def _tell_end(outcome: Outcome, out: Path | None) -> None:
 
 
 def _list(as_json: bool) -> None:
-    specs, policies = simulation.collectives(), simulation.policies()
+    policies = simulation.policies()
+    kinds = {"collective": collectives().values(), "application": applications().values()}
     if as_json:
         print(json.dumps({
-            "collectives": [{"name": s.name, "summary": s.summary, "bytes_are": s.bytes_are} for s in specs],
+            **{f"{kind}s": [{"name": s.name, "summary": s.summary, "bytes_are": s.bytes_are} for s in specs]
+               for kind, specs in kinds.items()},
             "policies": [{"name": p.name, "summary": p.summary, "parameters": p.parameters} for p in policies],
         }, indent=1))  # fmt: skip
         return
-    table = Table("collective", "what it does", "bytes are", box=None, header_style="bold")
-    for spec in specs:
-        table.add_row(spec.name, spec.summary, spec.bytes_are)
-    terminal().print(table)
+    for kind, specs in kinds.items():
+        table = Table(kind, "what it does", "bytes are", box=None, header_style="bold")
+        for spec in specs:
+            table.add_row(spec.name, spec.summary, spec.bytes_are)
+        terminal().print(table)
+        terminal().print()
     table = Table("policy", "where incoming bytes go", "parameters", box=None, header_style="bold")
     for one in policies:
         table.add_row(one.name, escape(one.summary), ", ".join(one.parameters))
-    terminal().print()
     terminal().print(table)
 
 

@@ -69,7 +69,7 @@ class Folder:
             complete=complete,
             mpi=_mpi(self.machine),
             host=schema.Host(name=socket.gethostname(), kernel=f"{platform.system()} {platform.release()}"),
-            scenario=[described(len(self.machine.cache))] if rows else [],
+            scenario=[described(name, len(self.machine.cache)) for name in sorted({row["scenario"] for row in rows})],
         )
 
 

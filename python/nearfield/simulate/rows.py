@@ -1,5 +1,5 @@
-"""Records of what was simulated: scenario `collective` with the parameters of a live one, and those of a described
-machine: nodes, policy, memory_slowdown."""
+"""Records of what was simulated: scenario `collective`, which has the parameters of a live one, or `application`; both
+with those of a described machine: nodes, policy, memory_slowdown."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from nearfield import _native
 from nearfield.profile.schema import MetricInfo, ParameterInfo, Scenario
-from nearfield.simulate.case import Case, PolicyResult, Result, metrics
+from nearfield.simulate.case import Case, PolicyResult, Result, is_application, metrics
 
-SCENARIO = "collective"
+COLLECTIVE, APPLICATION = "collective", "application"
 _PER_LEVEL = ("misses", "injected", "injected_unused", "victims_missed")
 
 Row = dict[str, Any]
@@ -22,7 +22,9 @@ def rows_of(case: Case, result: Result) -> list[Row]:
     rows = []
     for policy in result.policies:
         for factor, times_ns in policy.times_ns.items():
-            rows += _times(_frame(case, policy.policy) | {"memory_slowdown": slowdown_text(factor)}, times_ns)
+            frame = _frame(case, policy.policy) | {"memory_slowdown": slowdown_text(factor)}
+            rows += _times(frame, times_ns)
+            rows.append(frame | {"metric": "nic_polls", "unit": "count", "value": fmean(policy.polls[factor])})
         rows += _counts(_frame(case, policy.policy), case, policy, result)
     return rows
 
@@ -33,11 +35,11 @@ def slowdown_text(factor: float) -> str:
 
 def _frame(case: Case, policy: str) -> Row:
     return {
-        "scenario": SCENARIO,
+        "scenario": APPLICATION if is_application(case.operation) else COLLECTIVE,
         "source": "sim",
         "n": case.repetitions,
         "stable": True,
-        "operation": case.collective,
+        "operation": case.operation,
         "size_bytes": case.size_bytes,
         "ranks": case.ranks,
         "nodes": case.nodes,
@@ -63,7 +65,7 @@ def _counts(frame: Row, case: Case, policy: PolicyResult, result: Result) -> Ite
             yield frame | {"metric": name, "unit": known[0], "value": fmean(numbers)}
 
 
-def described(levels: int) -> Scenario:
+def described(scenario: str, levels: int) -> Scenario:
     """For run.toml."""
     named = {}
     for name, told in metrics().items():
@@ -71,18 +73,24 @@ def described(levels: int) -> Scenario:
         names = [name.replace("lN", f"l{n}") for n in range(first, levels + 1)] if name[:2] == "lN" else [name]
         named |= {one: (told[0], told[1].replace("level N", f"level {one[1:2]}")) for one in names}
     return Scenario(
-        name=SCENARIO,
-        summary="collectives over all ranks of a simulated cluster",
-        parameters=[ParameterInfo(name=name, summary=text) for name, text in _PARAMETERS.items()],
+        name=scenario,
+        summary=f"{scenario}s over all ranks of a simulated cluster",
+        parameters=[ParameterInfo(name=name, summary=text) for name, text in _parameters(scenario).items()],
         metrics=[MetricInfo(name=name, unit=unit, summary=text) for name, (unit, text) in named.items()],
     )
 
 
-_PARAMETERS = {
-    "operation": "which collective",
-    "size_bytes": "bcast, reduce, allreduce: of the message; others: what one rank contributes (to each other rank)",
-    "ranks": "how many take part",
-    "nodes": "on how many nodes",
-    "policy": "where the NIC puts incoming bytes",
-    "memory_slowdown": "how many times as slow memory is as the machine describes",
-}
+def _parameters(scenario: str) -> dict[str, str]:
+    size = (
+        "bcast, reduce, allreduce: of the message; others: what one rank contributes (to each other rank)"
+        if scenario == COLLECTIVE
+        else "of one rank's part of the problem"
+    )
+    return {
+        "operation": f"which {scenario}",
+        "size_bytes": size,
+        "ranks": "how many take part",
+        "nodes": "on how many nodes",
+        "policy": "where the NIC puts incoming bytes",
+        "memory_slowdown": "how many times as slow memory is as the machine describes",
+    }

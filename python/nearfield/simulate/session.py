@@ -101,7 +101,7 @@ class Known:
 
     @staticmethod
     def _keys(case: Case) -> list[tuple]:
-        place = (case.collective, case.size_bytes, case.ranks, case.nodes)
+        place = (case.operation, case.size_bytes, case.ranks, case.nodes)
         texts = [None, *map(slowdown_text, case.slowdowns)]
         return [(*place, policy, text) for policy in case.policies for text in texts]
 

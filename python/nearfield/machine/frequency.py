@@ -1,0 +1,38 @@
+"""A described machine with its processor at another frequency."""
+
+from __future__ import annotations
+
+from nearfield.errors import UsageError
+from nearfield.machine.quantity import Sourced
+from nearfield.machine.schema import DescribedMachine
+
+
+def at_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachine:
+    """What S4 varies (table 3): memory's frequency is a fraction of the processor's, so its latency and its bytes per
+    cycle stay, as do the MPI library's cycles; NICs and network stay as they are in time."""
+    if not machine.simulable or machine.core is None or machine.memory is None:
+        raise UsageError(f"{machine.name} has no processor of which the frequency is known")
+    if not 0.01 <= clock_ghz <= 100:
+        raise UsageError(f"{clock_ghz:g} GHz is no frequency of 0.01 to 100 GHz")
+    made = machine.model_copy(deep=True)
+    faster = clock_ghz / machine.core.clock_ghz.value
+    memory, messaging = made.memory, made.messaging
+    for time in (memory.latency_ns, memory.remote_ns, memory.bank_busy_ns):
+        _scale(time, 1 / faster)
+    for rate in (memory.gb_per_s, memory.gb_per_s_bypass):
+        _scale(rate, faster)
+    if messaging:
+        for time in (messaging.send_ns, messaging.receive_ns, messaging.match_ns):
+            _scale(time, 1 / faster)
+    _scale(made.core.clock_ghz, faster)
+    return made
+
+
+def _scale(fact: Sourced | None, factor: float) -> None:
+    if fact is None:
+        return
+    fact.value *= factor
+    if fact.kind == "chosen":
+        fact.reason += "; scaled with the processor's frequency"
+    else:
+        fact.kind, fact.source = "derived", fact.source + "; scaled with the processor's frequency"

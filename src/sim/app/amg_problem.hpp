@@ -1,0 +1,16 @@
+// The default problem of the AMG benchmark, cut for ranks.
+#pragma once
+
+#include "sim/app/multigrid.hpp"
+
+namespace nearfield::sim::multigrid {
+
+struct Problem {
+  Matrix matrix;
+  std::vector<int> first;  // row of each rank, and behind the last one's
+};
+
+// 48 * refinement^3 unknowns of each rank. std::invalid_argument unless ranks are a multiple of 8.
+Problem amg_problem(int ranks, int refinement);
+
+}  // namespace nearfield::sim::multigrid

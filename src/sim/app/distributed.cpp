@@ -1,0 +1,161 @@
+#include "sim/app/distributed.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace nearfield::sim {
+namespace {
+
+constexpr int tag = 77;
+constexpr unsigned word = 8, index = 4;  // bytes of a number and of an int
+
+int owner(const std::vector<int>& first, int unknown) {
+  return static_cast<int>(std::upper_bound(first.begin(), first.end(), unknown) - first.begin()) - 1;
+}
+
+// Rows of one rank; columns still as numbers of the whole.
+RankMatrix rows_of(const multigrid::Matrix& matrix, int begin, int end, int own_begin, int own_end) {
+  RankMatrix mine;
+  mine.own.begin = mine.others.begin = {0};
+  for (int i = begin; i < end; ++i) {
+    for (int k = matrix.begin[i]; k < matrix.begin[i + 1]; ++k) {
+      const int column = matrix.column[k];
+      if (own_begin <= column && column < own_end)
+        mine.own.column.push_back(column - own_begin);
+      else
+        mine.others.column.push_back(column);
+    }
+    for (auto* part : {&mine.own, &mine.others}) part->begin.push_back(static_cast<int>(part->column.size()));
+  }
+  return mine;
+}
+
+void append(std::vector<Package>& packages, int rank, std::uint64_t offset) {
+  if (packages.empty() || packages.back().rank != rank) packages.push_back({rank, offset, 0});
+  ++packages.back().count;
+}
+
+// Who sends what to this rank: every entry once, in the order of their numbers.
+void connect(std::vector<RankMatrix>& ranks, int me, const std::vector<int>& first) {
+  RankMatrix& mine = ranks[me];
+  std::map<int, int> place;
+  for (const int column : mine.others.column) place[column] = 0;
+  for (auto& [column, at] : place) {
+    const int from = owner(first, column);
+    RankMatrix& sender = ranks[from];
+    append(mine.receives, from, mine.received);
+    append(sender.sends, me, sender.gathered.size());
+    sender.gathered.push_back(column - first[from]);
+    at = static_cast<int>(mine.received++);
+  }
+  for (int& column : mine.others.column) column = place[column];
+}
+
+// ---- accesses
+
+Task<> product(Rank& rank, const LocalMatrix& a, Address x, Address y, bool adds) {
+  Walk walk(rank);
+  for (std::uint64_t row = 0; row < a.rows(); ++row) {
+    read_row(walk, a, row, x);
+    if (adds) walk.load(y + row * word);
+    walk.store(y + row * word);
+    if (walk.full()) co_await walk.go();
+  }
+  co_await walk.go();
+}
+
+// y[column] += value * x[row]
+Task<> transposed_product(Rank& rank, const LocalMatrix& a, Address x, Address y, std::uint64_t y_count) {
+  co_await rank.write(y, y_count * word);
+  Walk walk(rank);
+  for (std::uint64_t row = 0; row < a.rows(); ++row) {
+    walk.load(x + row * word);
+    read_row(walk, a, row, y);
+    for (int k = a.begin[row]; k < a.begin[row + 1]; ++k)
+      walk.store(y + static_cast<std::uint64_t>(a.column[static_cast<std::size_t>(k)]) * word);
+    if (walk.full()) co_await walk.go();
+  }
+  co_await walk.go();
+}
+
+// Between the rank's unknowns and the buffer of what goes out, or came back to be added.
+Task<> gather(Rank& rank, const RankMatrix& a, Address x, bool back) {
+  Walk walk(rank);
+  for (std::size_t i = 0; i < a.gathered.size(); ++i) {
+    const Address buffer = a.out + i * word, unknown = x + static_cast<std::uint64_t>(a.gathered[i]) * word;
+    walk.load(a.gathered_at + i * index, 1, 0, index);
+    walk.load(unknown);
+    if (back) walk.load(buffer);
+    walk.store(back ? unknown : buffer);
+    if (walk.full()) co_await walk.go();
+  }
+  co_await walk.go();
+}
+
+// ---- messages
+
+// All receives, then all sends, to be waited for.
+std::vector<Request> start(Rank& rank, const std::vector<Package>& receives, Address into,
+                           const std::vector<Package>& sends, Address from) {
+  std::vector<Request> requests;
+  for (const auto& one : receives)
+    requests.push_back(rank.receive(one.rank, Buffer(into + one.offset * word, one.count * word), tag));
+  for (const auto& one : sends)
+    requests.push_back(rank.send(one.rank, Buffer(from + one.offset * word, one.count * word), tag));
+  return requests;
+}
+
+}  // namespace
+
+void read_row(Walk& walk, const LocalMatrix& a, std::uint64_t row, Address x) {
+  const auto begin = static_cast<std::uint64_t>(a.begin[row]),
+             count = static_cast<std::uint64_t>(a.begin[row + 1]) - begin;
+  walk.load(a.begin_at + (row + 1) * index, 1, 0, index);
+  walk.load(a.column_at + begin * index, count, index, index);
+  walk.load(a.value_at + begin * word, count, word, word);
+  for (auto k = begin; k < begin + count; ++k) walk.load(x + static_cast<std::uint64_t>(a.column[k]) * word);
+}
+
+std::vector<RankMatrix> cut(const multigrid::Matrix& matrix, const std::vector<int>& row_first,
+                            const std::vector<int>& column_first) {
+  std::vector<RankMatrix> ranks;
+  for (std::size_t r = 0; r + 1 < row_first.size(); ++r)
+    ranks.push_back(rows_of(matrix, row_first[r], row_first[r + 1], column_first[r], column_first[r + 1]));
+  for (int r = 0; r < static_cast<int>(ranks.size()); ++r) connect(ranks, r, column_first);
+  return ranks;
+}
+
+Task<> place(Heap& heap, RankMatrix& matrix) {
+  for (LocalMatrix* part : {&matrix.own, &matrix.others}) {
+    co_await heap.take(part->begin_at, part->begin.size() * index);
+    co_await heap.take(part->column_at, part->column.size() * index);
+    co_await heap.take(part->value_at, part->column.size() * word);
+  }
+  co_await heap.take(matrix.gathered_at, matrix.gathered.size() * index);
+  matrix.out = heap.take(matrix.gathered.size() * word);
+  matrix.in = heap.take(matrix.received * word);
+}
+
+Task<> multiply(Rank& rank, const RankMatrix& a, Address x, Address y, bool adds) {
+  co_await gather(rank, a, x, false);
+  const auto requests = start(rank, a.receives, a.in, a.sends, a.out);
+  co_await product(rank, a.own, x, y, adds);
+  co_await rank.wait_all(requests);
+  if (a.received > 0) co_await product(rank, a.others, a.in, y, true);
+}
+
+Task<> multiply_transposed(Rank& rank, const RankMatrix& a, Address x, Address y, std::uint64_t y_count) {
+  if (a.received > 0) co_await transposed_product(rank, a.others, x, a.in, a.received);
+  const auto requests = start(rank, a.sends, a.out, a.receives, a.in);
+  co_await transposed_product(rank, a.own, x, y, y_count);
+  co_await rank.wait_all(requests);
+  co_await gather(rank, a, y, true);
+}
+
+Task<> exchange(Rank& rank, const RankMatrix& a, Address x) {
+  co_await gather(rank, a, x, false);
+  const auto requests = start(rank, a.receives, a.in, a.sends, a.out);
+  co_await rank.wait_all(requests);
+}
+
+}  // namespace nearfield::sim

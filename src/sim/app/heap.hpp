@@ -1,0 +1,36 @@
+// What a program's small arrays come from: one behind the other, as malloc() puts them. Rank::allocate() alone would
+// begin each at a page, and all would meet in the same sets of the caches.
+#pragma once
+
+#include "sim/rank.hpp"
+
+namespace nearfield::sim {
+
+class Heap {
+ public:
+  explicit Heap(Rank& rank) : rank_(rank) {}
+  Rank& rank() const { return rank_; }
+
+  Address take(std::uint64_t bytes) {
+    const std::uint64_t whole = (bytes + header + alignment - 1) / alignment * alignment;
+    if (whole > left_) {
+      left_ = std::max(whole, chunk);
+      next_ = rank_.allocate(left_);
+    }
+    left_ -= whole;
+    return std::exchange(next_, next_ + whole) + header;
+  }
+  // Written, too.
+  Task<> take(Address& array, std::uint64_t bytes) {
+    array = take(bytes);
+    return rank_.write(array, bytes);
+  }
+
+ private:
+  static constexpr std::uint64_t chunk = 1 << 20, alignment = 16, header = 16;
+  Rank& rank_;
+  Address next_ = 0;
+  std::uint64_t left_ = 0;
+};
+
+}  // namespace nearfield::sim

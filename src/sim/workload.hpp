@@ -1,0 +1,31 @@
+// What is measured on a simulated cluster: a program of every rank, set up once and then run again and again, all ranks
+// beginning each time together. Caches stay between runs as they are. Collectives (collectives/measure.hpp) and
+// applications (app/) are workloads.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "sim/cluster.hpp"
+
+namespace nearfield::sim {
+
+class Workload {
+ public:
+  virtual ~Workload() = default;
+  // Called once for every rank, not measured: what the program allocates and writes before.
+  virtual Task<> set_up(Rank& rank) = 0;
+  virtual Task<> run(Rank& rank) = 0;
+};
+
+struct Repetition {
+  Clock time;  // from when all ranks are ready until the last one is done
+  std::vector<VariantOutcome> variants;
+  std::uint64_t events = 0, messages = 0, network_bytes = 0;
+};
+
+// `between` is called before everything that is run and may throw to end it.
+std::vector<Repetition> measure(
+    Cluster& cluster, Workload& workload, int repetitions, const std::function<void()>& between = [] {});
+
+}  // namespace nearfield::sim

@@ -1,0 +1,196 @@
+// Do simulated applications do the accesses and send the messages of the programs that they stand for?
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "check.hpp"
+#include "made_up_machine.hpp"
+#include "sim/app/amg_problem.hpp"
+#include "sim/app/application.hpp"
+#include "sim/app/distributed.hpp"
+
+namespace {
+
+using namespace nearfield::sim;
+using multigrid::Level;
+using multigrid::Matrix;
+
+std::vector<Level> problem(int ranks, int refinement) {
+  auto made = multigrid::amg_problem(ranks, refinement);
+  return multigrid::hierarchy(std::move(made.matrix), std::move(made.first));
+}
+
+double entry(const Matrix& a, int row, int column) {
+  double sum = 0;
+  for (int k = a.begin[row]; k < a.begin[row + 1]; ++k) sum += a.column[k] == column ? a.value[k] : 0;
+  return sum;
+}
+
+// ---- multigrid
+
+// Is the benchmark's problem 48 unknowns a rank, in rows of 4 to 9 entries, symmetric, and with a boundary?
+void problem_is_the_benchmarks() {
+  const Matrix a = multigrid::amg_problem(16, 2).matrix;
+  CHECK(a.rows == 16 * 48 * 8 && a.columns == a.rows);
+  bool bounded = false;
+  for (int i = 0; i < a.rows; ++i) {
+    const int entries = a.begin[i + 1] - a.begin[i];
+    double sum = 0;
+    CHECK(entries >= 4 && entries <= 9);
+    for (int k = a.begin[i]; k < a.begin[i + 1]; ++k) {
+      CHECK(std::abs(a.value[k] - entry(a, a.column[k], i)) < 1e-12);
+      sum += a.value[k];
+    }
+    CHECK(sum > -1e-12);
+    bounded = bounded || sum > 0.05;
+  }
+  CHECK(bounded);
+}
+
+// Are coarse operators P^T A P, and does interpolation keep a constant, but for what the boundary takes off?
+void coarse_operators_are_galerkins() {
+  const auto levels = problem(8, 1);
+  CHECK(levels.size() >= 3);
+  const Matrix &a = levels[0].matrix, &p = levels[0].interpolation, &c = levels[1].matrix;
+  CHECK(p.rows == a.rows && p.columns == c.rows && c.rows < a.rows / 4);
+  for (int i = 0; i < c.rows; i += 7)
+    for (int j = 0; j < c.rows; j += 5) {
+      double sum = 0;
+      for (int row = 0; row < a.rows; ++row) {
+        const double left = entry(p, row, i);
+        for (int k = a.begin[row]; left != 0 && k < a.begin[row + 1]; ++k)
+          sum += left * a.value[k] * entry(p, a.column[k], j);
+      }
+      CHECK(std::abs(sum - entry(c, i, j)) < 1e-9);
+    }
+  int whole = 0;
+  for (int i = 0; i < a.rows; ++i) {
+    double kept = 0;
+    for (int k = p.begin[i]; k < p.begin[i + 1]; ++k) kept += p.value[k];
+    CHECK(kept <= 1 + 1e-9);
+    whole += kept > 1 - 1e-9;
+  }
+  CHECK(whole > c.rows);
+}
+
+// Does it converge as multigrid does: in few iterations, hardly more for a problem 64 times as large?
+void the_solver_converges() {
+  CHECK(multigrid::iterations(problem(8, 1)) <= 8);
+  CHECK(multigrid::iterations(problem(64, 2)) <= 14);
+}
+
+// ---- what is sent
+
+// Does every rank get each of others' entries that it needs once, from who has it?
+void cuts_fit_together() {
+  const auto levels = problem(16, 1);
+  const auto ranks = cut(levels[0].matrix, levels[0].first, levels[0].first);
+  std::uint64_t sent = 0, received = 0, entries = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    entries += ranks[r].own.column.size() + ranks[r].others.column.size();
+    for (const auto& one : ranks[r].sends) sent += one.count;
+    for (const auto& one : ranks[r].receives) {
+      received += one.count;
+      CHECK(one.rank != static_cast<int>(r));
+      bool found = false;
+      for (const auto& its : ranks[static_cast<std::size_t>(one.rank)].sends)
+        found = found || (its.rank == static_cast<int>(r) && its.count == one.count);
+      CHECK(found);
+    }
+    for (const int place : ranks[r].others.column) CHECK(place >= 0 && place < static_cast<int>(ranks[r].received));
+  }
+  CHECK(sent == received && entries == levels[0].matrix.column.size());
+}
+
+nearfield::Machine zero_copy_machine() {
+  nearfield::Machine machine = made_up_machine();
+  machine.messaging.network = "zero-copy";
+  return machine;
+}
+
+struct Traffic {
+  std::uint64_t messages = 0, bytes = 0;
+  void add(const Matrix& matrix, const std::vector<int>& rows, const std::vector<int>& columns, std::uint64_t times) {
+    for (const auto& rank : cut(matrix, rows, columns))
+      for (const auto& one : rank.sends) {
+        messages += times;
+        bytes += times * one.count * 8;
+      }
+  }
+};
+
+Repetition run(const char* application, int nodes, std::uint64_t bytes) {
+  ClusterOptions options;
+  options.nodes = nodes;
+  Cluster cluster(zero_copy_machine(), options);
+  const auto workload = find_application(application).make(cluster.ranks(), bytes);
+  return measure(cluster, *workload, 1).front();
+}
+
+// A V-cycle exchanges a level's vector to relax, for the residual, to relax again, and once each way between levels;
+// the solver adds a product on the finest level and three sums of 8 bytes an iteration.
+void amg_sends_what_cycles_need() {
+  const auto levels = problem(8, 1);
+  const auto iterations = static_cast<std::uint64_t>(multigrid::iterations(levels)), cycles = iterations + 1;
+  Traffic expected;
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    const bool last = l + 1 == levels.size();
+    expected.add(levels[l].matrix, levels[l].first, levels[l].first, cycles * (last ? 1 : 3) + (l == 0 ? cycles : 0));
+    if (!last) expected.add(levels[l].interpolation, levels[l].first, levels[l + 1].first, 2 * cycles);
+  }
+  const std::uint64_t sums = 2 + 3 * iterations, of_a_sum = 8 * 3;  // recursive doubling over 8 ranks
+  const Repetition found = run("amg", 8, 384);
+  CHECK(found.messages == expected.messages + sums * of_a_sum);
+  CHECK(found.network_bytes == expected.bytes + sums * of_a_sum * 8);
+}
+
+// Three alltoalls: everything but a rank's own block goes to others, in as many messages as there are others.
+void fft_sends_everything_three_times() {
+  const Repetition found = run("fft", 4, 4096 * 16);
+  CHECK(found.messages == 3 * 4 * 3);
+  CHECK(found.network_bytes == 3 * 4 * 3 * (4096 * 16 / 4));
+}
+
+// ---- accesses
+
+// 64 points on one rank are 4 x 4 x 4. Words loaded and stored: 2 + 2 a number in the two turns, the gathering and
+// putting back along z, the reordering and the last copy, and in three alltoalls to oneself; 2 more where there is a
+// factor, which is in both loops along y; and 48 columns of 4 numbers in one pass of radix 4, with one root each.
+void fft_counts_by_hand() {
+  const Repetition found = run("fft", 1, 64 * 16);
+  const auto& nearest = found.variants.front().memory.levels.front();
+  CHECK(nearest.hits + nearest.misses == 64 * (4 * (2 + 2 + 1 + 1 + 3) + 6 * 2) + 48 * (8 + 8 + 2));
+}
+
+std::string refusal(const char* application, int ranks, std::uint64_t bytes) {
+  try {
+    find_application(application).make(ranks, bytes);
+  } catch (const std::invalid_argument& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+// Is what cannot be cut refused with what could be?
+void refusals_help() {
+  CHECK(refusal("amg", 12, 384).find("multiples of 8") != std::string::npos);
+  CHECK(refusal("amg", 8, 385).find("3072") != std::string::npos);
+  CHECK(refusal("fft", 6, 65536).find("powers of two") != std::string::npos);
+  CHECK(refusal("fft", 8, 64).find("powers of two") != std::string::npos);
+  CHECK(refusal("ftf", 8, 64).find("'fft'") != std::string::npos);
+}
+
+}  // namespace
+
+int main() {
+  problem_is_the_benchmarks();
+  coarse_operators_are_galerkins();
+  the_solver_converges();
+  cuts_fit_together();
+  amg_sends_what_cycles_need();
+  fft_sends_everything_three_times();
+  fft_counts_by_hand();
+  refusals_help();
+  if (failed_checks == 0) std::printf("applications: right\n");
+  return failed_checks == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
