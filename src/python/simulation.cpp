@@ -80,7 +80,7 @@ sim::ClusterOptions options(int nodes, int ranks_per_node, const std::vector<std
   return result;
 }
 
-// Ctrl-C ends it between two repetitions.
+// Ctrl-C ends it soon.
 void heed_signals() {
   const nb::gil_scoped_acquire python;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();

@@ -80,6 +80,8 @@ void Cluster::make_protocols() {
   world_->node_large = node.large->make(*world_);
 }
 
+void Cluster::now_and_then(std::function<void()> call) { world_->engine.now_and_then(std::move(call)); }
+
 int Cluster::ranks() const { return static_cast<int>(world_->ranks.size()); }
 
 Outcome Cluster::run(const Program& program) { return run(std::vector<Program>(world_->ranks.size(), program)); }

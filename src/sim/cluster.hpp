@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -68,6 +69,9 @@ class Cluster {
   Outcome run(const Program& program);
   // The same with a program per rank; as many as there are ranks.
   Outcome run(const std::vector<Program>& programs);
+
+  // Called now and then while it runs; may throw to end the run.
+  void now_and_then(std::function<void()> call);
 
   int ranks() const;
   // For tests.

@@ -22,14 +22,16 @@ Repetition repetition(Outcome&& outcome) {
 }  // namespace
 
 std::vector<Repetition> measure(Cluster& cluster, Workload& workload, int repetitions,
-                                const std::function<void()>& between) {
-  between();
+                                const std::function<void()>& now_and_then) {
+  cluster.now_and_then(now_and_then);
+  now_and_then();
   cluster.run([&](Rank& rank) { return workload.set_up(rank); });
   std::vector<Repetition> result;
   for (int i = 0; i < repetitions; ++i) {
-    between();
+    now_and_then();
     result.push_back(repetition(cluster.run([&](Rank& rank) { return run_once(rank, workload); })));
   }
+  cluster.now_and_then({});
   return result;
 }
 

@@ -24,8 +24,8 @@ struct Repetition {
   std::uint64_t events = 0, messages = 0, network_bytes = 0;
 };
 
-// `between` is called before everything that is run and may throw to end it.
+// `now_and_then` is called before and while everything is run, and may throw to end it.
 std::vector<Repetition> measure(
-    Cluster& cluster, Workload& workload, int repetitions, const std::function<void()>& between = [] {});
+    Cluster& cluster, Workload& workload, int repetitions, const std::function<void()>& now_and_then = [] {});
 
 }  // namespace nearfield::sim

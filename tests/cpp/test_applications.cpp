@@ -162,6 +162,19 @@ void fft_counts_by_hand() {
   CHECK(nearest.hits + nearest.misses == 64 * (4 * (2 + 2 + 1 + 1 + 3) + 6 * 2) + 48 * (8 + 8 + 2));
 }
 
+// Can a long run be ended in its middle?
+void a_run_can_be_left() {
+  ClusterOptions options;
+  options.nodes = 8;
+  Cluster cluster(zero_copy_machine(), options);
+  const auto workload = find_application("amg").make(8, 384);
+  int calls = 0;
+  CHECK_THROWS(measure(cluster, *workload, 1, [&] {
+    if (++calls == 4) throw std::runtime_error("enough");
+  }));
+  CHECK(calls == 4);  // before the set-up, before the run, and twice in it
+}
+
 std::string refusal(const char* application, int ranks, std::uint64_t bytes) {
   try {
     find_application(application).make(ranks, bytes);
@@ -190,6 +203,7 @@ int main() {
   amg_sends_what_cycles_need();
   fft_sends_everything_three_times();
   fft_counts_by_hand();
+  a_run_can_be_left();
   refusals_help();
   if (failed_checks == 0) std::printf("applications: right\n");
   return failed_checks == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -7,10 +7,10 @@ import pytest
 from simulator_programs import build
 
 
-@pytest.mark.parametrize("name", ["network", "ranks", "policies", "scenarios", "collectives"])
+@pytest.mark.parametrize("name", ["network", "ranks", "policies", "scenarios", "collectives", "applications"])
 def test_each_part(programs: Path, name: str) -> None:
     """Routes and LogGP; matching, protocols, deadlocks, determinism; which lines each policy puts where; what scenarios
-    count; what collectives give, and how long they take."""
+    count; what collectives give, and how long they take; what applications do."""
     test = build(f"test_{name}", programs)
     done = subprocess.run([test], capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,6 +8,7 @@
 #include <coroutine>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <stdexcept>
 #include <utility>
 
@@ -41,12 +42,15 @@ class Engine {
   // To be awaited: goes on when everything before `when` has happened.
   Until until(Ps when) { return {*this, when}; }
 
+  // Called every some thousand events; what it throws ends run().
+  void now_and_then(std::function<void()> call) { now_and_then_ = std::move(call); }
+
   // Until nothing is left to happen, or one has failed.
   void run() {
     while (!queue_.empty() && !failure_) {
       const Event event = queue_.pop();
       now_ = event.at;
-      ++events_;
+      if (++events_ % often == 0 && now_and_then_) now_and_then_();
       event.act(event.what);
     }
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -67,11 +71,13 @@ class Engine {
   }
   static void resume(void* coroutine) { std::coroutine_handle<>::from_address(coroutine).resume(); }
 
+  static constexpr std::uint64_t often = 4096;
   Queue queue_;
   Ps now_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t events_ = 0;
   std::exception_ptr failure_;
+  std::function<void()> now_and_then_;
 };
 
 }  // namespace nearfield::sim
