@@ -34,7 +34,7 @@ class CacheArray {
     unsigned lane = 0;
     explicit operator bool() const { return block != nullptr; }
     bool empty() const { return block->tag[lane] == no_tag; }
-    std::uint8_t flags() const { return block->flags[lane]; }
+    std::uint8_t& flags() const { return block->flags[lane]; }
     std::uint16_t& sharers() const { return block->sharers[lane]; }
   };
 
@@ -71,8 +71,7 @@ class CacheArray {
   // 0.
   NEARFIELD_INNERMOST Way room(const Place& place, int limit = 0) {
     if (fast_lru_ && limit == 0) [[likely]]
-      return {place.set,
-              static_cast<unsigned>(std::countr_zero(lanes_of_age(*place.set, static_cast<std::uint8_t>(ways_ - 1))))};
+      return {place.set, oldest_lane(*place.set, ways_)};
     return room_by_replacement(place.set, limit);
   }
 
@@ -85,13 +84,6 @@ class CacheArray {
     set_state(way, address, state);
     if (has_sub_blocks()) valid_parts(way) |= part_of(address);
     touch(way);
-  }
-
-  // The same for a line in no special state, into a cache of the plain kind.
-  NEARFIELD_INNERMOST void fill_plain(const Place& place, const Way& way) {
-    way.block->tag[way.lane] = place.tag;
-    way.block->flags[way.lane] = 0;
-    make_youngest(*way.block, way.lane);
   }
 
   // Takes the line (the sub-block) out; what its state was.
@@ -108,6 +100,56 @@ class CacheArray {
     else
       replacement_->emptied(set_of(way), ways_, number(way));
     return was;
+  }
+
+  // ---- the same where there are several sets, each one block in the order of its use (is_quick), and, if not said
+  // otherwise, a line has no sub-blocks (is_plain)
+  NEARFIELD_INNERMOST Place quick_place(Address address) const {
+    const auto line = static_cast<std::uint32_t>(address >> line_shift_);
+    const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
+    return {&blocks_[line - tag * sets_], tag};
+  }
+  NEARFIELD_INNERMOST Address quick_address(const Way& way) const {
+    const auto set = static_cast<std::uint32_t>(way.block - blocks_.get());
+    return (static_cast<Address>(way.block->tag[way.lane]) * sets_ + set) << line_shift_;
+  }
+  NEARFIELD_INNERMOST static Way quick_find(const Place& place) {  // with sub-blocks: the line's way
+    const auto found = lanes_with(*place.set, place.tag);
+    return {found ? place.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
+  }
+  NEARFIELD_INNERMOST Way quick_room(const Place& place) const { return {place.set, oldest_lane(*place.set, ways_)}; }
+  NEARFIELD_INNERMOST static void quick_touch(const Way& way) { make_youngest(*way.block, way.lane); }
+  // The line's sharers are left to the caller.
+  NEARFIELD_INNERMOST static void quick_fill(const Place& place, const Way& way, std::uint8_t state) {
+    way.block->tag[way.lane] = place.tag;
+    if (way.flags() != state) way.block->flags[way.lane] = state;
+    make_youngest(*way.block, way.lane);
+  }
+  // touch() and remove(), with sub-blocks, too.
+  NEARFIELD_INNERMOST void quick_take(const Way& way, Address address) const {
+    if (has_sub_blocks()) {
+      auto& valid = valid_parts(way);
+      valid = static_cast<std::uint8_t>(valid & ~part_of(address));
+      if (valid & 0x0F) return make_youngest(*way.block, way.lane);
+    }
+    way.block->tag[way.lane] = no_tag;
+    make_oldest(*way.block, way.lane, ways_);
+  }
+  // fill() of a line that is modified or in no special state, with sub-blocks, too; one that is there stays modified.
+  NEARFIELD_INNERMOST void quick_add(const Place& place, const Way& way, Address address, bool is_modified) const {
+    const bool is_new = way.block->tag[way.lane] != place.tag;
+    way.block->tag[way.lane] = place.tag;
+    if (!has_sub_blocks()) {
+      const unsigned before = is_new ? 0U : way.block->flags[way.lane] & sim::modified;
+      way.block->flags[way.lane] = static_cast<std::uint8_t>(before | is_modified);
+    } else {
+      const unsigned part = part_of(address), both = part * 0x11U, high = part * 0x10U;
+      const unsigned valid = is_new ? 0U : valid_parts(way), its_modified = is_new ? 0U : modified_parts(way);
+      const unsigned before = valid & part ? its_modified & part : 0U;
+      valid_parts(way) = static_cast<std::uint8_t>((valid & ~high) | part);
+      modified_parts(way) = static_cast<std::uint8_t>((its_modified & ~both) | before | (is_modified ? part : 0U));
+    }
+    make_youngest(*way.block, way.lane);
   }
 
   // Flags of the line (of the address's sub-block).
@@ -137,15 +179,41 @@ class CacheArray {
       if (valid_parts(way) >> part & 1) function(line + (static_cast<Address>(part) << unit_shift_));
   }
 
+  // Of the line that a way holds.
+  Address address_of(const Way& way) const {
+    auto set = static_cast<std::uint32_t>(way.block - blocks_.get());
+    if (blocks_per_set_ > 1) [[unlikely]]
+      set /= blocks_per_set_;
+    return (static_cast<Address>(way.block->tag[way.lane]) * sets_ + set) << line_shift_;
+  }
+  // How many units a way holds, and how many of them are in these states.
+  struct Held {
+    unsigned units, modified, injected;
+  };
+  NEARFIELD_INNERMOST Held held(const Way& way) const {
+    if (!has_sub_blocks()) {
+      const unsigned state = way.block->flags[way.lane];
+      return {1, state & sim::modified, (state & sim::injected) != 0};
+    }
+    const unsigned valid = valid_parts(way) & 0x0FU, its = modified_parts(way);
+    return {ones(valid), ones(its & valid), ones(its >> 4 & valid)};
+  }
+
+  bool has_part(const Way& way, Address address) const {
+    return !has_sub_blocks() || (valid_parts(way) & part_of(address)) != 0;
+  }
   std::uint64_t line_bytes() const { return 1ULL << line_shift_; }
   std::uint64_t unit_bytes() const { return 1ULL << unit_shift_; }  // of a sub-block, or the line
   bool has_sub_blocks() const { return sub_blocks_ > 1; }
-  bool is_plain() const { return fast_lru_ && !has_sub_blocks(); }
+  bool is_quick() const { return fast_lru_ && sets_ > 1; }
+  bool is_plain() const { return is_quick() && !has_sub_blocks(); }
   void clear();
   std::size_t host_bytes() const { return sizeof(Block) * sets_ * blocks_per_set_; }
+  // Of a cache of the plain kind: what will make room for that line, if the set is full.
+  Address oldest_line(Address address) const { return quick_address(quick_room(quick_place(address))); }
   // Tells the host that this set will be needed.
   void fetch_early(Address address) const {
-    const auto* set = place(address).set;
+    const auto* set = is_quick() ? quick_place(address).set : place(address).set;
     __builtin_prefetch(set, 1);
     __builtin_prefetch(&set->age, 1);
   }
@@ -155,6 +223,7 @@ class CacheArray {
   // (injected).
   static std::uint8_t& valid_parts(const Way& way) { return way.block->parts[way.lane][0]; }
   static std::uint8_t& modified_parts(const Way& way) { return way.block->parts[way.lane][1]; }
+  static unsigned ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
   std::uint8_t part_of(Address address) const {
     return static_cast<std::uint8_t>(1U << (address >> unit_shift_ & (sub_blocks_ - 1)));
   }
@@ -173,13 +242,6 @@ class CacheArray {
                                              (state & injected ? high : 0));
   }
 
-  // Of the line that a way holds.
-  Address address_of(const Way& way) const {
-    auto set = static_cast<std::uint32_t>(way.block - blocks_.get());
-    if (blocks_per_set_ > 1) [[unlikely]]
-      set /= blocks_per_set_;
-    return (static_cast<Address>(way.block->tag[way.lane]) * sets_ + set) << line_shift_;
-  }
   Block* set_of(const Way& way) const {
     return way.block - static_cast<std::size_t>(way.block - blocks_.get()) % blocks_per_set_;
   }

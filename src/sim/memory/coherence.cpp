@@ -1,6 +1,6 @@
 // What the caches of other cores do when one loads or stores a line, and those before an inclusive one when that
 // evicts: memory.hpp, points 2 and 3.
-#include "sim/memory/hierarchy.hpp"
+#include "sim/memory/evictions.hpp"
 
 namespace nearfield::sim {
 
@@ -80,26 +80,15 @@ void Hierarchy::remove_from_others_beyond(int core, int level, Address address) 
   if (last_.size() > 1) ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::give_up);
 }
 
-// Of a line that an inclusive cache evicts; whether one before it was modified.
-bool Hierarchy::remove_before(Node& node, const CacheArray::Way& way, Address address) {
+bool Hierarchy::remove_from_all(Node& node, Address address) {
   bool was_modified = false;
-  for (auto* child : node.children)
-    if (!node.knows_sharers || (way.sharers() >> child->number & 1))
-      was_modified |= remove_in(*child, address, node.array.line_bytes());
+  for (auto* child : node.children) was_modified |= remove_in(*child, address, node.array.line_bytes());
   return was_modified;
 }
 
 bool Hierarchy::remove_in(Node& node, Address address, std::uint64_t bytes) {
   bool was_modified = false;
-  for (auto at = address; at < address + bytes; at += node.array.unit_bytes()) {
-    const auto place = node.array.place(at);
-    const auto way = node.array.find(place, at);
-    if (!way) continue;
-    const auto state = node.array.remove(way, at);
-    was_modified |= (state & modified) != 0;
-    ++node.counts.back_invalidations;
-    if (state & injected) ++node.counts.injected_unused;
-  }
+  for (auto at = address; at < address + bytes; at += node.array.unit_bytes()) was_modified |= remove_line(node, at);
   for (auto* child : node.children) was_modified |= remove_in(*child, address, bytes);
   return was_modified;
 }

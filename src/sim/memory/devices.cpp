@@ -2,7 +2,7 @@
 // empties them.
 #include <algorithm>
 
-#include "sim/memory/hierarchy.hpp"
+#include "sim/memory/evictions.hpp"
 
 namespace nearfield::sim {
 

@@ -16,21 +16,9 @@ DramTiming::DramTiming(const Machine& machine, const std::array<double, lanes>& 
     latency_.at[l] = ps_from_ns(through_caches_ns + (dram.latency_ns - through_caches_ns) * slowdown[l]);
     bank_busy_.at[l] = ps_from_ns(dram.bank_busy_ns * slowdown[l]);
   }
-  unit_on_bus_ = on_bus(unit_bytes_);
+  unit_on_bus_ = bytes_on_bus(unit_bytes_);
   for (auto& memory : memories_)
     if (dram.banks > 1 && dram.bank_busy_ns > 0) memory.bank_free.resize(static_cast<std::size_t>(dram.banks));
-}
-
-// When the access begins: as soon as the bus, and the bank, are free.
-Times DramTiming::occupy(Memory_& memory, Address address, std::uint64_t bytes, const Times& start) {
-  Times begun = later(start, memory.bus_free);
-  if (!memory.bank_free.empty()) {
-    auto& bank = memory.bank_free[address / bank_bytes_ % memory.bank_free.size()];
-    begun = later(begun, bank);
-    bank = begun + bank_busy_;
-  }
-  memory.bus_free = begun + (bytes == unit_bytes_ ? unit_on_bus_ : on_bus(bytes));
-  return begun;
 }
 
 }  // namespace nearfield::sim

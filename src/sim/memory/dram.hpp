@@ -18,7 +18,7 @@ class DramTiming {
   Times serve(int core, Address address, std::uint64_t bytes, const Times& start) {
     const auto home = home_of(address);
     Times ready = occupy(memories_[home], address, bytes, start) + latency_;
-    if (home != static_cast<std::size_t>(core / cores_per_memory_)) ready += remote_;
+    if (memories_.size() > 1 && home != static_cast<std::size_t>(core / cores_per_memory_)) ready += remote_;
     return ready;
   }
   // A device's access: when its last byte has passed.
@@ -36,13 +36,30 @@ class DramTiming {
     std::vector<Times> bank_free;
   };
 
-  std::size_t home_of(Address address) const { return (address >> home_shift) % memories_.size(); }
+  std::size_t home_of(Address address) const {
+    return memories_.size() == 1 ? 0 : (address >> home_shift) % memories_.size();
+  }
   Times on_bus(std::uint64_t bytes) const {
+    if (bytes == unit_bytes_) [[likely]]
+      return unit_on_bus_;
+    return bytes_on_bus(bytes);
+  }
+  Times bytes_on_bus(std::uint64_t bytes) const {
     Times result;
     for (std::size_t l = 0; l < lanes; ++l) result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
     return result;
   }
-  Times occupy(Memory_& memory, Address address, std::uint64_t bytes, const Times& start);
+  // When the access begins: as soon as the bus, and the bank, are free.
+  Times occupy(Memory_& memory, Address address, std::uint64_t bytes, const Times& start) {
+    Times begun = later(start, memory.bus_free);
+    if (!memory.bank_free.empty()) {
+      auto& bank = memory.bank_free[address / bank_bytes_ % memory.bank_free.size()];
+      begun = later(begun, bank);
+      bank = begun + bank_busy_;
+    }
+    memory.bus_free = begun + on_bus(bytes);
+    return begun;
+  }
 
   int cores_per_memory_;
   std::vector<Memory_> memories_;

@@ -1,7 +1,7 @@
-#include "sim/memory/hierarchy.hpp"
-
 #include <algorithm>
 #include <stdexcept>
+
+#include "sim/memory/evictions.hpp"
 
 namespace nearfield::sim {
 namespace {
@@ -66,15 +66,31 @@ void Hierarchy::build(const Machine& machine) {
     node->knows_absence =
         node->inclusion == Inclusion::inclusive && node->array.unit_bytes() == nodes_.front()->array.unit_bytes();
     node->knows_sharers = node->knows_absence && node->children.size() <= most_sharers;
+    node->is_simple =
+        node->children.empty() && node->parent && node->array.unit_bytes() == node->parent->array.line_bytes();
   }
   fetched_early_from_ = levels_;
   while (fetched_early_from_ > 0 && on_way(0, fetched_early_from_ - 1).array.host_bytes() > kept_by_host)
     --fetched_early_from_;
-  plain_ = levels_ > 1 && std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
-             if (node->level == 0) return node->array.is_plain();
-             return node->level > 1 || (node->array.is_plain() && node->inclusion != Inclusion::exclusive &&
-                                        (node->knows_sharers || !node->meeting));
-           });
+  for (int core = 0; core < machine.cores; ++core) paths_.push_back(path_of(core));
+}
+
+// Short are two caches that keep their lines in the order of use, in one block a set and whole, if the second one knows
+// who before it has a line, and nobody but this core's caches can have what it misses.
+Hierarchy::Path Hierarchy::path_of(int core) const {
+  const auto own = static_cast<std::uint16_t>(1U << (on_way(core, 0).number & 15));
+  Path path{core, &on_way(core, 0), nullptr, nullptr, own, false};
+  if (levels_ < 2) return path;
+  path.second = &on_way(core, 1);
+  const auto &nearest = *path.nearest, &second = *path.second;
+  path.is_short = nearest.array.is_plain() && second.array.is_plain() && second.inclusion != Inclusion::exclusive &&
+                  !second.through && (second.knows_sharers || !second.meeting);
+  if (!path.is_short || levels_ != 3 || last_.size() > 1) return path;
+  auto& third = on_way(core, 2);
+  const bool can_fill_second = second.inclusion == Inclusion::neither || (second.knows_sharers && nearest.is_simple);
+  if (third.array.is_quick() && third.inclusion == Inclusion::exclusive && !third.meeting && can_fill_second)
+    path.victims = &third;
+  return path;
 }
 
 // ---- accesses of cores
@@ -90,48 +106,51 @@ std::uint8_t Hierarchy::hit_or_take(Node& node, const CacheArray::Way& way, Addr
   return node.array.state(way, address) & shared;
 }
 
-Found Hierarchy::load_missed(int core, Address address, const CacheArray::Place& nearest) {
+Found Hierarchy::load_missed(int core, Address address, CacheArray::Place nearest) {
   miss(on_way(core, 0), address);
   Places places;
   places[0] = nearest;
+  Found found{levels_, false};
+  std::uint8_t state = 0;
   int parts = 0;  // others before the way's cache of this level have some of the unit, though not this line
   for (int k = 1; k < levels_; ++k) {
     auto& node = on_way(core, k);
     const auto& own = on_way(core, k - 1);
     const auto place = places[static_cast<std::size_t>(k)] = node.array.place(address);
     const auto way = node.array.find(place, address);
+    Others others;
     if (!way) {
       miss(node, address);
       if (!node.meeting || node.knows_absence) continue;
-      const auto others = ask_others_below(node, own, address, Ask::share);
+      others = ask_others_below(node, own, address, Ask::share);
       if (others.unwritten) write_to_memory();
       if (others.part) parts = k;
       if (!others.any) continue;
-      fill(core, 0, k, address, places, shared);
       ++transfers_;
-      return {k, true};
+      state = shared;
+      found = {k, true};
+      break;
     }
-    Others others;
     if (may_be_in_others(node, way, own.number)) [[unlikely]]
       others = ask_others_below(node, own, address, Ask::share);
-    auto state = hit_or_take(node, way, address);
+    state = hit_or_take(node, way, address);
     if (others.part) [[unlikely]]
       state = with_others(state, others);
     if (node.knows_sharers) way.sharers() |= static_cast<std::uint16_t>(1U << own.number);
-    fill(core, 0, k, address, places, state, false, parts);
-    return {k, others.modified};
+    found = {k, others.modified};
+    break;
   }
-  Others others;
-  if (last_.size() > 1) others = ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::share);
-  if (others.unwritten) write_to_memory();
-  if (others.any) {
-    ++transfers_;
-  } else {
-    ++dram_.reads;
-    ++traffic_.reads;
+  if (found.level == levels_) {
+    Others others;
+    if (last_.size() > 1) others = ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::share);
+    if (others.unwritten) write_to_memory();
+    found.transferred = others.any;
+    transfers_ += others.any;
+    dram_.reads += !others.any;
+    if (others.part) state = shared;
   }
-  fill(core, 0, levels_, address, places, others.part ? shared : Flag{}, false, parts);
-  return {levels_, others.any};
+  fill(core, 0, found.level, address, places, state, false, parts);
+  return found;
 }
 
 // A load found the line in a cache, and others before that cache have it, too: the state with which it goes inward.
@@ -143,14 +162,19 @@ std::uint8_t Hierarchy::with_others(std::uint8_t state, const Others& others) {
   return shared;
 }
 
-Found Hierarchy::store(int core, Address address) {
+void Hierarchy::evict_marked(Node& node, CacheArray::Way way) { evict(node, node.array.address_of(way), way.flags()); }
+
+Found Hierarchy::load_any(int core, Address address) {
   auto& nearest = on_way(core, 0);
-  if (nearest.through) return store_through(core, address);
   const auto place = nearest.array.place(address);
   const auto way = nearest.array.find(place, address);
-  if (!way) return store_missed(core, 0, address, place);
-  store_hit(core, nearest, way, address);
+  if (!way) return load_missed(core, address, place);
+  hit(nearest, way, address);
   return {};
+}
+
+Found Hierarchy::store_any(int core, Address address) {
+  return on_way(core, 0).through ? store_through(core, address) : store_at(core, 0, address);
 }
 
 // The nearest caches write through: what they hold is updated, and the first one that writes back takes the store.
@@ -174,6 +198,11 @@ Found Hierarchy::store_through(int core, Address address) {
     write_to_memory();
     return {levels_, false};
   }
+  return store_at(core, level, address);
+}
+
+// In the first cache that writes back.
+Found Hierarchy::store_at(int core, int level, Address address) {
   auto& node = on_way(core, level);
   const auto place = node.array.place(address);
   const auto way = node.array.find(place, address);
@@ -195,7 +224,7 @@ void Hierarchy::store_hit(int core, Node& node, const CacheArray::Way& way, Addr
   node.array.set_state(way, address, modified);
 }
 
-Found Hierarchy::store_missed(int core, int level, Address address, const CacheArray::Place& first) {
+Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::Place first) {
   miss(on_way(core, level), address);
   Places places;
   places[static_cast<std::size_t>(level)] = first;
@@ -229,10 +258,7 @@ Found Hierarchy::store_missed(int core, int level, Address address, const CacheA
   if (found.level == levels_) {
     if (last_.size() > 1)
       found.transferred = ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::give_up).any;
-    if (!found.transferred) {
-      ++dram_.reads;
-      ++traffic_.reads;
-    }
+    dram_.reads += !found.transferred;
   } else if (!alone) {
     remove_from_others_beyond(core, found.level, address);
   }
@@ -257,7 +283,7 @@ void Hierarchy::repeat(int core, bool store, Address address, Count count_of) {
     if (!node.through) return;
   }
   dram_.writes += count_of;
-  traffic_.writes += static_cast<int>(count_of);
+  writes_ += static_cast<unsigned>(count_of);
 }
 
 // ---- lines that come in and go out
@@ -298,8 +324,7 @@ void Hierarchy::insert(Node& node, Address address, std::uint8_t state, int limi
   node.used = true;
   const auto place = array.place(address);
   CacheArray::Way way;
-  if (node.inclusion == Inclusion::exclusive || (state & injected) || array.has_sub_blocks())
-    way = array.find_tag(place);
+  if ((state & injected) || array.has_sub_blocks()) way = array.find_tag(place);
   if (way && array.find(place, address) && !(state & injected)) state |= array.state(way, address) & modified;
   if (!way) {
     way = array.room(place, limit);
@@ -321,29 +346,7 @@ void Hierarchy::make_room(Node& node, const CacheArray::Way& way, bool injecting
   });
 }
 
-void Hierarchy::evict(Node& node, Address address, std::uint8_t state) {
-  auto& counts = node.counts;
-  ++counts.evictions;
-  counts.injected_unused += (state & injected) != 0;
-  counts.write_backs += (state & modified) != 0;
-  state &= modified | shared;
-  auto* next = node.parent;
-  if (next == nullptr) {
-    if (state & modified) write_to_memory();
-    return;
-  }
-  if (next->inclusion == Inclusion::exclusive) return insert(*next, address, state);
-  if (!(state & modified)) return;
-  const auto place = next->array.place(address);
-  const auto way = next->array.find(place, address);
-  if (!way) return insert(*next, address, state);
-  next->array.add_state(way, address, modified);
-}
-
-void Hierarchy::write_to_memory() {
-  ++dram_.writes;
-  ++traffic_.writes;
-}
+void Hierarchy::make_room_among_victims(Node& node, const CacheArray::Way& way) { make_room(node, way, false); }
 
 bool Hierarchy::elsewhere(int core, Address unit) const {
   for (const auto& node : nodes_) {
@@ -366,7 +369,6 @@ int Hierarchy::prefetch(int core, int level, Address address) {
   std::uint8_t state = 0;
   if (from == levels_) {
     ++dram_.prefetches;
-    ++traffic_.reads;
   } else {
     auto& node = on_way(core, from);
     const auto place = node.array.place(address);
@@ -411,10 +413,6 @@ Memory::Copy Hierarchy::copy_in(int core, int level, Address address) const {
   if (!way) return {};
   const auto state = array.state(way, address);
   return {true, (state & modified) != 0, (state & shared) != 0};
-}
-
-void Hierarchy::fetch_early(int core, Address address) const {
-  for (int k = fetched_early_from_; k < levels_; ++k) on_way(core, k).array.fetch_early(address);
 }
 
 }  // namespace nearfield::sim

@@ -12,28 +12,19 @@
 
 namespace nearfield::sim {
 
-// What accesses cost DRAM, in units.
-struct Traffic {
-  int reads = 0;
-  int writes = 0;
-};
-
 inline constexpr int most_levels = 6;
 
 class Hierarchy {
  public:
   explicit Hierarchy(const Machine& machine);
 
+  // The caches of one core, as most of its accesses need them (short_way.hpp).
+  struct Path;
+  const Path& path(int core) const { return paths_[static_cast<std::size_t>(core)]; }
+
   // One access inside one line of the nearest cache.
-  Found load(int core, Address address) {
-    auto& nearest = on_way(core, 0);
-    const auto place = nearest.array.place(address);
-    const auto way = nearest.array.find(place, address);
-    if (!way) return found_in_second(core, address, place) ? Found{1, false} : load_missed(core, address, place);
-    hit(nearest, way, address);
-    return {};
-  }
-  Found store(int core, Address address);
+  Found load(const Path& path, Address address);
+  Found store(const Path& path, Address address);
   // Of `count` accesses to one line the first is made, the others are hits or, where stores go on, stores further out.
   void repeat(int core, bool store, Address address, Count count);
 
@@ -48,8 +39,8 @@ class Hierarchy {
   void dma_write_part(Address unit);
   bool dma_read(Address unit);  // whether DRAM supplied it
 
-  // What the accesses since the last call of this cost DRAM.
-  Traffic take_traffic() { return std::exchange(traffic_, {}); }
+  // Units that were written to DRAM since the last call of this.
+  unsigned take_writes() { return std::exchange(writes_, 0U); }
 
   Counts counts() const;  // without TLBs and pages
   DramCounts& dram_counts() { return dram_; }
@@ -58,7 +49,18 @@ class Hierarchy {
   std::uint64_t nearest_line_bytes() const { return nearest_line_; }
   int levels() const { return levels_; }
   Memory::Copy copy_in(int core, int level, Address address) const;
-  void fetch_early(int core, Address address) const;  // the host may fetch what that access will need
+  // ---- what the host may fetch while other accesses are simulated
+  // How many accesses went as far as caches whose state is large for the host's own.
+  Count went_far(int core) const {
+    if (fetched_early_from_ == levels_) return 0;
+    const auto& counts = on_way(core, fetched_early_from_).counts;
+    return counts.hits + counts.misses;
+  }
+  // What that access will need there; and, not as early, what a line that makes room for it will.
+  NEARFIELD_INNERMOST void fetch_early(int core, Address address) const {
+    for (int k = fetched_early_from_; k < levels_; ++k) on_way(core, k).array.fetch_early(address);
+  }
+  NEARFIELD_INNERMOST void fetch_victim_early(const Path& path, Address address) const;
 
  private:
   struct Node {
@@ -72,6 +74,7 @@ class Hierarchy {
     bool meeting = false;        // of several caches before it
     bool knows_absence = false;  // what it misses, none of the caches before it has; some of the unit neither
     bool knows_sharers = false;
+    bool is_simple = false;  // nothing is before it, and its lines are as long as its parent's
     bool used = false;       // it ever held a line
     Node* parent = nullptr;  // nullptr: the memory
     int number = 0;          // among the parent's children
@@ -109,42 +112,40 @@ class Hierarchy {
     if (watches_victims_) [[unlikely]]
       node.counts.victims_missed += node.victims.erase(address & ~(unit_ - 1));
   }
-  // The commonest miss, which load_missed() would come to by a longer way: the second cache has the line in no special
-  // state, no other core has it, and what must make room in the nearest cache just goes.
-  NEARFIELD_INNERMOST bool found_in_second(int core, Address address, const CacheArray::Place& place) {
-    if (!plain_) return false;
-    auto& second = on_way(core, 1);
-    const auto there = second.array.find_tag(second.array.place(address));
-    auto& nearest = on_way(core, 0);
-    const auto room = nearest.array.room(place);
-    if (!there || (there.flags() & ~modified) || room.flags() || watches_victims_) return false;
-    if (second.meeting) {
-      const auto own = static_cast<std::uint16_t>(1U << nearest.number);
-      if (there.sharers() & ~own) return false;
-      there.sharers() = own;
-    }
-    nearest.used = true;
-    ++nearest.counts.misses;
-    nearest.counts.evictions += !room.empty();
-    nearest.array.fill_plain(place, room);
-    ++second.counts.hits;
-    second.array.touch(there);
-    return true;
-  }
+  // ---- the short way
+  enum class Use { load, store, store_through };
+  Path path_of(int core) const;
+  static bool is_alone(const CacheArray::Way& way, const Path& path);
+  NEARFIELD_INNERMOST void fill_nearest(const Path& path, CacheArray::Place place, std::uint8_t state);
+  void evict_marked(Node& node, CacheArray::Way way);
+  NEARFIELD_INNERMOST void give_to_victims(const Path& path, Address address, const CacheArray::Way& way);
+  template <Use use>
+  NEARFIELD_INNERMOST Found short_miss(const Path& path, Address address, CacheArray::Place nearest);
+  template <Use use>
+  [[gnu::noinline]] int fetch_beyond_second(const Path& path, Address address, CacheArray::Place nearest,
+                                            CacheArray::Place second);
+
+  // ---- the long way
+  Found load_any(int core, Address address);
+  Found store_any(int core, Address address);
   NEARFIELD_INNERMOST std::uint8_t hit_or_take(Node& node, const CacheArray::Way& way, Address address);
 
-  Found load_missed(int core, Address address, const CacheArray::Place& nearest);
+  Found load_missed(int core, Address address, CacheArray::Place nearest);
   std::uint8_t with_others(std::uint8_t state, const Others& others);
-  Found store_missed(int core, int level, Address address, const CacheArray::Place& place);
+  Found store_missed(int core, int level, Address address, CacheArray::Place place);
   void store_hit(int core, Node& node, const CacheArray::Way& way, Address address);
   Found store_through(int core, Address address);
+  Found store_at(int core, int level, Address address);
 
   NEARFIELD_INNERMOST void fill(int core, int first, int end, Address address, const Places& places, std::uint8_t state,
                                 bool stored = false, int shared_before = 0);
   NEARFIELD_INNERMOST void put(Node& node, const CacheArray::Place& place, Address address, std::uint8_t state,
                                unsigned sharer);
   void insert(Node& node, Address address, std::uint8_t state, int limit = 0);
+  NEARFIELD_INNERMOST void take_victim(Node& node, Address address, std::uint8_t state);
   NEARFIELD_INNERMOST void make_room(Node& node, const CacheArray::Way& way, bool injecting);
+  void make_room_among_victims(Node& node, const CacheArray::Way& way);
+  NEARFIELD_INNERMOST void drop(Node& node, const CacheArray::Way& way);
   NEARFIELD_INNERMOST void evict(Node& node, Address address, std::uint8_t state);
   void write_to_memory();
 
@@ -156,8 +157,10 @@ class Hierarchy {
   Others ask_others_at_memory(const Node& own, Address address, Ask ask);
   void ask_in(Node& node, Node* met, Address address, Ask ask, Others& found);
   void remove_from_others_beyond(int core, int level, Address address);
-  bool remove_before(Node& node, const CacheArray::Way& way, Address address);
+  NEARFIELD_INNERMOST bool remove_before(Node& node, const CacheArray::Way& way, Address address);
+  bool remove_from_all(Node& node, Address address);
   bool remove_in(Node& node, Address address, std::uint64_t bytes);
+  NEARFIELD_INNERMOST bool remove_line(Node& node, Address address);
   bool remove_everywhere(Address unit, Count LevelCounts::* counter);
   bool elsewhere(int core, Address unit) const;
 
@@ -168,13 +171,20 @@ class Hierarchy {
   DmaRead read_of_modified_ = DmaRead::keep;
   std::vector<std::unique_ptr<Node>> nodes_;  // the last level's first
   std::vector<Way> ways_;                     // per core
+  std::vector<Path> paths_;                   // likewise
   std::vector<Node*> last_;                   // the caches that meet at the memory
   DramCounts dram_;
   Count transfers_ = 0;
-  Traffic traffic_;
+  unsigned writes_ = 0;
   int fetched_early_from_ = 0;
-  bool plain_ = false;  // the nearest two caches are lru, without sub-blocks, not exclusive, and know their sharers
   bool watches_victims_ = false;  // a device ever put a line into a cache
+};
+
+struct Hierarchy::Path {
+  int core;
+  Node *nearest, *second, *victims;  // the last one, if it is there: an exclusive cache, and no other one is beyond
+  std::uint16_t own;                 // the nearest one's bit among the sharers
+  bool is_short = false;             // of its first two caches
 };
 
 }  // namespace nearfield::sim

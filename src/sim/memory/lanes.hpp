@@ -81,33 +81,59 @@ inline void grow_older_than(Block& block, std::uint8_t age) {
 #endif
 }
 
-// The same, and `lane` becomes the youngest; one store, since a byte's would stall the next load of them all.
+#if defined(__SSE2__)
+// Sixteen bytes that are all `value`, below 16, or all ones in lane `value` only; from tables, since to spread a byte
+// is four instructions of SSE2.
+struct alignas(16) SpreadBytes {
+  std::uint8_t everywhere[lanes_per_block][lanes_per_block]{};
+  std::uint8_t only[lanes_per_block][lanes_per_block]{};
+  constexpr SpreadBytes() {
+    for (std::uint8_t value = 0; value < lanes_per_block; ++value) {
+      for (auto& byte : everywhere[value]) byte = value;
+      only[value][value] = 0xFF;
+    }
+  }
+};
+constexpr SpreadBytes spread;  // not inline: each unit has its own, without a detour to it
+#endif
+
+// The same for the one block of a set, whose ages are below 16, and `lane` becomes the youngest; one store, since a
+// byte's would stall the next load of them all.
 inline void make_youngest(Block& block, unsigned lane) {
 #if defined(__SSE2__)
   auto* ages = reinterpret_cast<__m128i*>(block.age);
   const __m128i now = _mm_load_si128(ages);
-  const __m128i numbers = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const __m128i me = _mm_cmpeq_epi8(numbers, _mm_set1_epi8(static_cast<char>(lane)));
-  const __m128i younger = _mm_cmplt_epi8(now, _mm_set1_epi8(static_cast<char>(block.age[lane])));
-  _mm_store_si128(ages, _mm_andnot_si128(me, _mm_sub_epi8(now, younger)));
+  const __m128i its = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.everywhere[block.age[lane]]));
+  const __m128i me = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.only[lane]));
+  _mm_store_si128(ages, _mm_andnot_si128(me, _mm_sub_epi8(now, _mm_cmpgt_epi8(its, now))));
 #else
   grow_older_than(block, block.age[lane]);
   block.age[lane] = 0;
 #endif
 }
 
+// The oldest of the ways of a set of one block.
+inline unsigned oldest_lane(const Block& block, int ways) {
+#if defined(__SSE2__)
+  const __m128i ages = _mm_load_si128(reinterpret_cast<const __m128i*>(block.age));
+  const __m128i oldest = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.everywhere[ways - 1]));
+  return static_cast<unsigned>(__builtin_ctz(static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(ages, oldest)))));
+#else
+  return static_cast<unsigned>(__builtin_ctz(lanes_of_age(block, static_cast<std::uint8_t>(ways - 1))));
+#endif
+}
+
 // Lanes older than `lane`, apart from those that are no ways, grow one younger, and `lane` becomes the oldest of
-// `ways`.
+// `ways`; again for a set of one block.
 inline void make_oldest(Block& block, unsigned lane, int ways) {
 #if defined(__SSE2__)
   auto* ages = reinterpret_cast<__m128i*>(block.age);
   const __m128i now = _mm_load_si128(ages);
-  const __m128i numbers = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const __m128i me = _mm_cmpeq_epi8(numbers, _mm_set1_epi8(static_cast<char>(lane)));
-  const __m128i way = _mm_cmplt_epi8(now, _mm_set1_epi8(static_cast<char>(no_way)));
-  const __m128i older = _mm_and_si128(way, _mm_cmpgt_epi8(now, _mm_set1_epi8(static_cast<char>(block.age[lane]))));
-  const __m128i moved = _mm_andnot_si128(me, _mm_add_epi8(now, older));
-  _mm_store_si128(ages, _mm_or_si128(moved, _mm_and_si128(me, _mm_set1_epi8(static_cast<char>(ways - 1)))));
+  const __m128i its = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.everywhere[block.age[lane]]));
+  const __m128i oldest = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.everywhere[ways - 1]));
+  const __m128i me = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.only[lane]));
+  const __m128i older = _mm_andnot_si128(_mm_cmpgt_epi8(now, oldest), _mm_cmpgt_epi8(now, its));
+  _mm_store_si128(ages, _mm_or_si128(_mm_andnot_si128(me, _mm_add_epi8(now, older)), _mm_and_si128(me, oldest)));
 #else
   for (auto& a : block.age) a = static_cast<std::uint8_t>(a - (a > block.age[lane] && a != no_way));
   block.age[lane] = static_cast<std::uint8_t>(ways - 1);

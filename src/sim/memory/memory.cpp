@@ -4,6 +4,7 @@
 
 #include "sim/memory/hierarchy.hpp"
 #include "sim/memory/prefetcher.hpp"
+#include "sim/memory/short_way.hpp"
 #include "sim/memory/timing.hpp"
 #include "sim/memory/tlb.hpp"
 
@@ -12,7 +13,9 @@ namespace {
 
 constexpr Address end_of_memory = Address{1} << 37;
 constexpr std::uint64_t word_bytes = 8;
-constexpr std::size_t ahead_on_host = 8;  // references of a trace whose sets the host fetches early
+// References of a trace whose sets the host fetches early, and those of the lines that will make room for them.
+constexpr std::size_t ahead_on_host = 12, victim_ahead_on_host = 6;
+constexpr std::size_t of_late = 256;  // references
 
 bool is_store(Access kind) { return kind == Access::store; }
 bool is_bypass(Access kind) { return kind == Access::load_bypass || kind == Access::store_bypass; }
@@ -30,48 +33,72 @@ Memory::Memory(const Machine& machine, const std::array<double, lanes>& memory_s
       timing_(std::make_unique<Timing>(machine, memory_slowdown)),
       translation_(std::make_unique<Translation>(machine, counts_of_tlbs_.tlbs, counts_of_tlbs_.page_faults)),
       translates_(!machine.pages.tlbs.empty()) {
-  if (machine.prefetcher)
-    followers_.assign(static_cast<std::size_t>(machine.cores),
-                      StreamFollower(*machine.prefetcher, hierarchy_->unit_bytes()));
+  if (!machine.prefetcher || machine.prefetcher->streams == 0) return;
+  for (int core = 0; core < machine.cores; ++core)
+    followers_.emplace_back(*machine.prefetcher, hierarchy_->unit_bytes());
 }
 
 Memory::~Memory() = default;
 
 // ---- cores
 
-// `times` accesses to one line of the nearest cache.
-inline void Memory::one(int core, Access kind, Address address, Count times) {
-  if (translates_) {
-    if (const Ps cost = translation_->cost(core, address); cost > 0) timing_->advance(core, cost);
-    translation_->repeat(times - 1);
-  }
-  const auto found = is_store(kind) ? hierarchy_->store(core, address) : hierarchy_->load(core, address);
-  if (found.level == 0) {
-    if (!followers_.empty()) timing_->wait_for_prefetched(core, address & ~(hierarchy_->unit_bytes() - 1));
-    if (kind == Access::chase)
-      timing_->chase_hit(core);
-    else
-      timing_->hits(core, 1);
-  } else {
-    timing_->missed(core, kind, found, address, hierarchy_->take_traffic());
-    if (!followers_.empty()) look_ahead(core, address, found);
-  }
-  if (times == 1) return;
-  hierarchy_->repeat(core, is_store(kind), address, times - 1);
-  if (kind == Access::chase)
-    for (Count i = 1; i < times; ++i) timing_->chase_hit(core);
-  else
-    timing_->hits(core, times - 1);
+struct Memory::Acting {
+  int core;
+  Hierarchy& hierarchy;
+  Timing& timing;
+  Translation* translation;  // if it costs something
+  const Hierarchy::Path& path;
+  Timing::CoreClock& clock;
+  StreamFollower* follower;  // if there is one
+};
+
+Memory::Acting Memory::acting(int core) {
+  return {core,
+          *hierarchy_,
+          *timing_,
+          translates_ ? translation_.get() : nullptr,
+          hierarchy_->path(core),
+          timing_->of(core),
+          followers_.empty() ? nullptr : &followers_[static_cast<std::size_t>(core)]};
 }
 
-void Memory::look_ahead(int core, Address address, const Found& found) {
+// `times` accesses to one line of the nearest cache.
+NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address address, Count times) {
+  auto& hierarchy = acting.hierarchy;
+  auto& timing = acting.timing;
+  auto& clock = acting.clock;
+  if (acting.translation) {
+    if (const Ps cost = acting.translation->cost(acting.core, address); cost > 0) clock.now += cost;
+    acting.translation->repeat(times - 1);
+  }
+  const auto found = is_store(kind) ? hierarchy.store(acting.path, address) : hierarchy.load(acting.path, address);
+  if (found.level == 0) {
+    if (acting.follower) timing.wait_for_prefetched(clock, address & ~(hierarchy.unit_bytes() - 1));
+    if (kind == Access::chase)
+      timing.chase_hit(clock);
+    else
+      timing.hit(clock);
+  } else {
+    timing.missed(clock, kind, found, address, hierarchy.take_writes());
+    if (acting.follower) look_ahead(acting, address, found);
+  }
+  if (times == 1) return;
+  hierarchy.repeat(acting.core, is_store(kind), address, times - 1);
+  if (kind == Access::chase)
+    for (Count i = 1; i < times; ++i) timing.chase_hit(clock);
+  else
+    timing.hits(clock, times - 1);
+}
+
+void Memory::one_apart(const Acting& acting, Access kind, Address address) { one(acting, kind, address, 1); }
+
+void Memory::look_ahead(const Acting& acting, Address address, Found found) {
   const auto unit = hierarchy_->unit_bytes();
-  if (found.level < hierarchy_->levels()) timing_->wait_for_prefetched(core, address & ~(unit - 1));
-  auto& follower = followers_[static_cast<std::size_t>(core)];
-  const auto next = follower.follow(address);
+  if (found.level < hierarchy_->levels()) timing_->wait_for_prefetched(acting.clock, address & ~(unit - 1));
+  const auto next = acting.follower->follow(address);
   if (!next || *next >= end_of_memory) return;
-  const auto level = hierarchy_->prefetch(core, follower.level(), *next);
-  if (level >= 0) timing_->prefetched(core, *next, {level, false}, hierarchy_->take_traffic());
+  const auto level = hierarchy_->prefetch(acting.core, acting.follower->level(), *next);
+  if (level >= 0) timing_->prefetched(acting.clock, *next, {level, false}, hierarchy_->take_writes());
 }
 
 void Memory::bypass(int core, Access kind, Address address, unsigned bytes) {
@@ -79,23 +106,28 @@ void Memory::bypass(int core, Access kind, Address address, unsigned bytes) {
   auto& dram = hierarchy_->dram_counts();
   ++(kind == Access::load_bypass ? dram.bypass_reads : dram.bypass_writes);
   dram.bytes += bytes;
-  timing_->bypassed(core, address, bytes, hierarchy_->take_traffic());
+  timing_->bypassed(core, address, bytes, hierarchy_->take_writes());
 }
 
 void Memory::access(int core, Access kind, Address address, unsigned bytes) {
-  if (kind < Access::load_bypass &&
-      ((address ^ (address + bytes - 1)) & ~(hierarchy_->nearest_line_bytes() - 1)) == 0 && address < end_of_memory)
+  const auto line = hierarchy_->nearest_line_bytes();
+  if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & ~(line - 1)) == 0 && address < end_of_memory)
       [[likely]]
-    return one(core, kind, address, 1);
+    return one_apart(acting(core), kind, address);
+  some(acting(core), kind, address, bytes);
+}
+
+// Perhaps in several lines.
+void Memory::some(const Acting& acting, Access kind, Address address, unsigned bytes) {
   if (address + bytes > end_of_memory || bytes == 0) throw std::out_of_range("a simulated node has 128 GiB");
   const auto line = hierarchy_->nearest_line_bytes();
   const Address end = address + bytes;
   for (Address next; address < end; address = next) {
     next = std::min((address & ~(line - 1)) + line, end);
     if (is_bypass(kind))
-      bypass(core, kind, address, static_cast<unsigned>(next - address));
+      bypass(acting.core, kind, address, static_cast<unsigned>(next - address));
     else
-      one(core, kind, address, 1);
+      one_apart(acting, kind, address);
   }
 }
 
@@ -111,10 +143,11 @@ void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, 
     return;
   }
   if (address + count * stride > end_of_memory) throw std::out_of_range("a simulated node has 128 GiB");
+  const auto core_acting = acting(core);
   while (count > 0) {
     const auto rest = (address | (line - 1)) - address;  // bytes of this line beyond the first one accessed
     const auto here = std::min(count, rest / stride + 1);
-    one(core, kind, address, here);
+    one(core_acting, kind, address, here);
     count -= here;
     address += here * stride;
   }
@@ -136,9 +169,26 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
 }
 
 void Memory::replay(int core, std::span<const Reference> trace) {
+  const auto core_acting = acting(core);
+  const auto beyond_line = ~(hierarchy_->nearest_line_bytes() - 1);
+  bool looks_ahead = true;  // if some accesses of late would have gained by it
+  Count far = hierarchy_->went_far(core);
   for (std::size_t i = 0; i < trace.size(); ++i) {
-    if (i + ahead_on_host < trace.size()) hierarchy_->fetch_early(core, trace[i + ahead_on_host].address);
-    access(core, trace[i].kind, trace[i].address, trace[i].bytes);
+    if (looks_ahead && i + victim_ahead_on_host < trace.size()) {
+      hierarchy_->fetch_early(core, trace[std::min(i + ahead_on_host, trace.size() - 1)].address);
+      hierarchy_->fetch_victim_early(core_acting.path, trace[i + victim_ahead_on_host].address);
+    }
+    const auto& [address, bytes, kind] = trace[i];
+    if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & beyond_line) == 0 && address < end_of_memory)
+        [[likely]]
+      one(core_acting, kind, address, 1);
+    else
+      some(core_acting, kind, address, bytes);
+    if (i % of_late == of_late - 1) {
+      const Count so_far = hierarchy_->went_far(core);
+      looks_ahead = so_far - far > of_late / 8;
+      far = so_far;
+    }
   }
 }
 
@@ -162,9 +212,7 @@ Times Memory::dma_write(Address address, std::uint64_t bytes, const Placement& p
       hierarchy_->dma_write_whole(unit, placement);
     else
       hierarchy_->dma_write_part(unit);
-    const auto traffic = hierarchy_->take_traffic();
-    if (traffic.writes > 0)
-      timing_->dram().post(at, static_cast<std::uint64_t>(traffic.writes) * hierarchy_->unit_bytes());
+    if (const auto writes = hierarchy_->take_writes()) timing_->dram().post(at, writes * hierarchy_->unit_bytes());
     done = timing_->dram().pass(at, part, done);
   });
   return done;
@@ -175,9 +223,7 @@ Times Memory::dma_read(Address address, std::uint64_t bytes, const Times& start)
   bool waits = false;
   for_each_unit(address, bytes, [&](Address at, std::uint64_t part) {
     const bool from_dram = hierarchy_->dma_read(at & ~(hierarchy_->unit_bytes() - 1));
-    const auto traffic = hierarchy_->take_traffic();
-    if (traffic.writes > 0)
-      timing_->dram().post(at, static_cast<std::uint64_t>(traffic.writes) * hierarchy_->unit_bytes());
+    if (const auto writes = hierarchy_->take_writes()) timing_->dram().post(at, writes * hierarchy_->unit_bytes());
     if (!from_dram) return;
     waits = true;
     done = timing_->dram().pass(at, part, done);

@@ -118,9 +118,13 @@ class Memory {
   Copy copy_in(int core, int level, Address address) const;
 
  private:
-  void one(int core, Access kind, Address address, Count times);
+  struct Acting;  // a core, with all of it at hand
+  Acting acting(int core);
+  void one(const Acting& acting, Access kind, Address address, Count times);
+  void one_apart(const Acting& acting, Access kind, Address address);  // one(), not inline
+  void some(const Acting& acting, Access kind, Address address, unsigned bytes);
   void bypass(int core, Access kind, Address address, unsigned bytes);
-  void look_ahead(int core, Address address, const Found& found);
+  void look_ahead(const Acting& acting, Address address, Found found);
   template <class Function>
   void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
 

@@ -1,33 +1,50 @@
 #include "sim/memory/prefetcher.hpp"
 
-#include <algorithm>
-
 namespace nearfield::sim {
+namespace {
+
+// A stream upward and one downward are tried for every first access.
+Cache set_of_streams(const Prefetcher& prefetcher, std::uint64_t line_bytes) {
+  Cache cache;
+  cache.line_bytes = static_cast<int>(line_bytes);
+  cache.ways = 2 * prefetcher.streams;
+  cache.size_bytes = line_bytes * static_cast<std::uint64_t>(cache.ways);
+  return cache;
+}
+
+bool is_before(const CacheArray::Way& a, const CacheArray::Way& b) {
+  return a.block != b.block ? a.block < b.block : a.lane < b.lane;
+}
+
+}  // namespace
 
 StreamFollower::StreamFollower(const Prefetcher& prefetcher, std::uint64_t line_bytes)
-    // A stream upward and one downward are tried for every first access.
-    : streams_(static_cast<std::size_t>(2 * prefetcher.streams)),
-      line_bytes_(line_bytes),
+    : streams_(set_of_streams(prefetcher, line_bytes)),
+      line_shift_(std::countr_zero(line_bytes)),
       distance_(prefetcher.distance_lines),
       level_(prefetcher.level) {}
 
 std::optional<Address> StreamFollower::follow(Address address) {
-  const Address line = address / line_bytes_;
-  ++time_;
-  for (auto& stream : streams_) {
-    if (stream.step == 0 || stream.next != line) continue;
-    stream.next = line + static_cast<Address>(stream.step);
-    stream.used = time_;
-    const Address ahead = line + static_cast<Address>(static_cast<std::int64_t>(stream.step) * distance_);
-    if (stream.step < 0 && ahead > line) return std::nullopt;  // below address 0
-    return ahead * line_bytes_;
-  }
-  for (const int step : {1, -1}) {
-    const auto older = [](const Stream& a, const Stream& b) { return a.used < b.used; };
-    auto& stream = *std::min_element(streams_.begin(), streams_.end(), older);
-    stream = {line + static_cast<Address>(step), step, time_};
-  }
+  const auto here = streams_.place(address);  // one set: the tag is the line's number
+  if (const auto stream = streams_.find_tag(here)) return go_on(here, stream);
+  const auto upward = start(here, up), downward = start(here, down);
+  if (is_before(downward, upward)) streams_.touch(upward);  // of two that are equally old, the first one goes first
   return std::nullopt;
+}
+
+std::optional<Address> StreamFollower::go_on(const CacheArray::Place& here, const CacheArray::Way& stream) {
+  const std::int64_t step = stream.flags() == up ? 1 : -1;
+  streams_.fill({here.set, here.tag + static_cast<std::uint32_t>(step)}, stream, 0, stream.flags());
+  const std::int64_t ahead = here.tag + step * distance_;
+  if (ahead < 0) return std::nullopt;
+  return static_cast<Address>(ahead) << line_shift_;
+}
+
+CacheArray::Way StreamFollower::start(const CacheArray::Place& here, Direction direction) {
+  const auto stream = streams_.room(here);
+  const std::uint32_t next = direction == up ? here.tag + 1 : here.tag - 1;
+  streams_.fill({here.set, next}, stream, 0, direction);
+  return stream;
 }
 
 }  // namespace nearfield::sim

@@ -3,10 +3,9 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "machine/machine.hpp"
-#include "sim/memory/memory.hpp"
+#include "sim/memory/cache_array.hpp"
 
 namespace nearfield::sim {
 
@@ -20,14 +19,13 @@ class StreamFollower {
   int level() const { return level_; }
 
  private:
-  struct Stream {
-    Address next = 0;  // line number expected
-    int step = 0;      // 0: not used yet; else in lines
-    std::uint64_t used = 0;
-  };
-  std::vector<Stream> streams_;
-  std::uint64_t line_bytes_;
-  std::uint64_t time_ = 0;
+  // A direction, as what is kept of the line that a stream expects.
+  enum Direction : std::uint8_t { up = 1, down = 2 };
+  std::optional<Address> go_on(const CacheArray::Place& here, const CacheArray::Way& stream);
+  CacheArray::Way start(const CacheArray::Place& here, Direction direction);
+
+  CacheArray streams_;  // by the line that each expects next: a set of these, least recently used
+  int line_shift_;
   int distance_;
   int level_;
 };

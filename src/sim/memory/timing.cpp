@@ -1,14 +1,30 @@
 #include "sim/memory/timing.hpp"
 
 namespace nearfield::sim {
-namespace {
 
-constexpr std::size_t most_ahead = 64;  // prefetched lines whose arrival a core remembers
+void Arrivals::unchain(std::uint8_t arrival) {
+  auto* link = &first_[hash(arrivals_[arrival].line)];
+  while (*link != arrival) link = &arrivals_[*link].next;
+  *link = arrivals_[arrival].next;
+}
 
-}  // namespace
+Times Arrivals::take(Address line, Times now) {
+  for (auto* link = &first_[hash(line)]; *link != none;) {
+    auto& arrival = arrivals_[*link];
+    if (arrival.line != line) {
+      link = &arrival.next;
+      continue;
+    }
+    now = later(now, arrival.there);
+    arrival.known = false;
+    *link = arrival.next;
+  }
+  return now;
+}
 
 Timing::Timing(const Machine& machine, const std::array<double, lanes>& slowdown)
     : cores_(static_cast<std::size_t>(machine.cores)),
+      caches_(static_cast<int>(machine.caches.size())),
       dram_(machine, slowdown),
       unit_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)) {
   const auto ps = [&](double cycles) { return ps_from_ns(cycles / machine.core.clock_ghz); };
@@ -17,51 +33,47 @@ Timing::Timing(const Machine& machine, const std::array<double, lanes>& slowdown
   remote_transfer_ = ps(machine.transfers.remote_cycles);
   bypass_ps_per_byte_ = machine.dram.gb_per_s_bypass > 0 ? 1e3 / machine.dram.gb_per_s_bypass : 0;
   const auto* before = &machine.caches.front();
-  for (const auto& cache : machine.caches) {
-    Level level{ps(cache.latency_cycles), 0};
-    if (cache.bytes_per_cycle > 0) level.per_unit = ps(before->line_bytes / cache.bytes_per_cycle);
-    levels_.push_back(level);
+  for (std::size_t k = 0; k < machine.caches.size(); ++k) {
+    const auto& cache = machine.caches[k];
+    levels_[k].latency = ps(cache.latency_cycles);
+    if (cache.bytes_per_cycle > 0) levels_[k].per_unit = ps(before->line_bytes / cache.bytes_per_cycle);
     before = &cache;
   }
-  for (auto& core : cores_) {
-    const int misses = std::max(1, machine.core.outstanding_misses), bypass = machine.core.outstanding_bypass;
-    core.under_way.resize(static_cast<std::size_t>(misses));
-    core.bypassing.resize(static_cast<std::size_t>(bypass > 0 ? bypass : misses));
-    core.port_free.resize(levels_.size());
-    if (machine.prefetcher) core.ahead.resize(most_ahead);
+  const int misses = std::max(1, machine.core.outstanding_misses), bypasses = machine.core.outstanding_bypass;
+  for (int core = 0; core < machine.cores; ++core) {
+    auto& me = of(core);
+    me.core = core;
+    me.misses.resize(misses);
+    me.bypasses.resize(bypasses > 0 ? bypasses : misses);
   }
 }
 
-void Timing::bypassed(int core, Address address, unsigned bytes, const Traffic& traffic) {
+void Timing::bypassed(int core, Address address, unsigned bytes, unsigned writes) {
   auto& me = of(core);
-  if (traffic.writes > 0) dram_.post(address, static_cast<std::uint64_t>(traffic.writes) * unit_);
-  auto& slot = me.bypassing[me.oldest_bypass];
+  if (writes > 0) dram_.post(address, writes * unit_);
+  auto& slot = me.bypasses.oldest();
   const Times start = later(me.now, slot);
   slot = dram_.serve(core, address, bytes, start);
   me.all_bypassed = later(me.all_bypassed, slot);
-  me.oldest_bypass = me.oldest_bypass + 1 == me.bypassing.size() ? 0 : me.oldest_bypass + 1;
+  me.bypasses.next();
   me.now = start + std::max(per_access_, std::nearbyint(bytes * bypass_ps_per_byte_));
 }
 
-void Timing::prefetched(int core, Address line, const Found& from, const Traffic& traffic) {
-  auto& me = of(core);
-  if (traffic.writes > 0) dram_.post(line, static_cast<std::uint64_t>(traffic.writes) * unit_);
-  me.ahead[me.oldest_ahead] = {line, ready(core, from, line, me.now)};
-  me.oldest_ahead = (me.oldest_ahead + 1) % me.ahead.size();
+void Timing::prefetched(CoreClock& me, Address line, const Found& from, unsigned writes) {
+  if (writes > 0) dram_.post(line, writes * unit_);
+  me.ahead.add(line, ready(me, from, line, me.now));
 }
 
-void Timing::wait_for_prefetched(int core, Address line) {
-  auto& me = of(core);
-  for (auto& [address, there] : me.ahead)
-    if (address == line) {
-      me.now = later(me.now, there);
-      address = ~Address{0};
-    }
+// From a cache of another core.
+Times Timing::transferred(const Found& found, const Times& start) const {
+  const bool below_last = found.level < caches_;
+  const Ps transfer = below_last ? shared_transfer_ : remote_transfer_;
+  return start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
 }
 
 void Timing::drain(int core) {
   auto& me = of(core);
-  for (const auto& done : me.under_way) me.now = later(me.now, done);
+  for (const auto& done : me.misses.all()) me.now = later(me.now, done);
   me.now = later(me.now, me.all_bypassed);
 }
 

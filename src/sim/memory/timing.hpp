@@ -10,20 +10,86 @@
 
 namespace nearfield::sim {
 
+// When lines that were fetched ahead arrive: the last 64 of one core's that nobody used yet, by their addresses.
+class Arrivals {
+ public:
+  Arrivals() { first_.fill(none); }
+
+  void add(Address line, const Times& there) {
+    auto& replaced = arrivals_[oldest_];
+    if (replaced.known) unchain(static_cast<std::uint8_t>(oldest_));
+    auto& first = first_[hash(line)];
+    replaced = {line, there, true, first};
+    first = static_cast<std::uint8_t>(oldest_);
+    oldest_ = (oldest_ + 1) % most;
+  }
+  bool may_have(Address line) const { return first_[hash(line)] != none; }
+  // When this line is there, if it comes after `now`; it is forgotten.
+  Times take(Address line, Times now);
+
+ private:
+  static constexpr std::size_t most = 64;
+  static constexpr std::uint8_t none = 0xFF;
+  struct Arrival {
+    Address line = 0;
+    Times there;
+    bool known = false;
+    std::uint8_t next = none;  // of those with the same hash
+  };
+
+  static std::size_t hash(Address line) { return line * 0x9E3779B97F4A7C15ULL >> 56; }
+  void unchain(std::uint8_t arrival);
+
+  std::array<Arrival, most> arrivals_;
+  std::array<std::uint8_t, 256> first_;  // with a hash
+  std::size_t oldest_ = 0;
+};
+
+// When the last so many accesses of a kind are done: what a further one waits for, and takes the place of, is the
+// oldest's.
+class UnderWay {
+ public:
+  void resize(int most) {
+    done_.resize(static_cast<std::size_t>(most));
+    oldest_ = done_.data();
+  }
+  Times& oldest() { return *oldest_; }
+  const std::vector<Times>& all() const { return done_; }
+  void next() { oldest_ = oldest_ == &done_.back() ? done_.data() : oldest_ + 1; }
+
+ private:
+  std::vector<Times> done_;
+  Times* oldest_ = nullptr;
+};
+
 class Timing {
  public:
+  // Of one core.
+  struct CoreClock {
+    int core = 0;
+    Times now;
+    UnderWay misses, bypasses;
+    Times all_bypassed;  // when all accesses past the caches are done
+    std::array<Times, most_levels> port_free;
+    Arrivals ahead;
+  };
+
   Timing(const Machine& machine, const std::array<double, lanes>& slowdown);
 
+  CoreClock& of(int core) { return cores_[static_cast<std::size_t>(core)]; }
   // That many accesses that hit the nearest cache.
-  void hits(int core, Count count) { of(core).now += static_cast<Ps>(count) * per_access_; }
-  void chase_hit(int core) { of(core).now += levels_.front().latency; }
-  // One access that did not.
-  void missed(int core, Access kind, const Found& found, Address address, const Traffic& traffic);
+  void hit(CoreClock& me) { me.now += per_access_; }
+  void hits(CoreClock& me, Count count) { me.now += static_cast<Ps>(count) * per_access_; }
+  void chase_hit(CoreClock& me) { me.now += levels_.front().latency; }
+  // One access that did not, and units that were written to memory to make room for it.
+  void missed(CoreClock& me, Access kind, const Found& found, Address address, unsigned writes);
   // One access past the caches.
-  void bypassed(int core, Address address, unsigned bytes, const Traffic& traffic);
+  void bypassed(int core, Address address, unsigned bytes, unsigned writes);
   // A line that is fetched ahead, and an access that found it on its way.
-  void prefetched(int core, Address line, const Found& from, const Traffic& traffic);
-  void wait_for_prefetched(int core, Address line);
+  void prefetched(CoreClock& me, Address line, const Found& from, unsigned writes);
+  void wait_for_prefetched(CoreClock& me, Address line) {
+    if (me.ahead.may_have(line)) me.now = me.ahead.take(line, me.now);
+  }
 
   void advance(int core, Ps duration) { of(core).now += duration; }
   void wait_until(int core, const Times& instant) { of(core).now = later(of(core).now, instant); }
@@ -36,23 +102,13 @@ class Timing {
     Ps latency = 0;
     Ps per_unit = 0;  // of a line, at most that fast
   };
-  struct Core_ {
-    Times now;
-    std::vector<Times> under_way;  // when the last misses are done; a ring
-    std::size_t oldest = 0;
-    std::vector<Times> bypassing;  // the same of accesses past the caches
-    std::size_t oldest_bypass = 0;
-    Times all_bypassed;                            // when all of them are done
-    std::vector<std::pair<Address, Times>> ahead;  // lines fetched ahead, and when they are there; a ring
-    std::size_t oldest_ahead = 0;
-    std::vector<Times> port_free;  // per level
-  };
 
-  Core_& of(int core) { return cores_[static_cast<std::size_t>(core)]; }
-  Times ready(int core, const Found& found, Address address, const Times& start);
+  Times ready(CoreClock& me, const Found& found, Address address, const Times& start);
+  Times transferred(const Found& found, const Times& start) const;
 
-  std::vector<Core_> cores_;
-  std::vector<Level> levels_;
+  std::vector<CoreClock> cores_;
+  std::array<Level, most_levels> levels_;
+  int caches_;
   DramTiming dram_;
   Ps per_access_;
   Ps shared_transfer_, remote_transfer_;
@@ -60,34 +116,30 @@ class Timing {
   double bypass_ps_per_byte_;
 };
 
-NEARFIELD_INNERMOST Times Timing::ready(int core, const Found& found, Address address, const Times& start) {
+NEARFIELD_INNERMOST Times Timing::ready(CoreClock& me, const Found& found, Address address, const Times& start) {
+  if (found.transferred) [[unlikely]]
+    return transferred(found, start);
+  if (found.level == caches_) return dram_.serve(me.core, address, unit_, start);
   const auto level = static_cast<std::size_t>(found.level);
-  if (found.transferred) {
-    const bool below_last = level < levels_.size();
-    const Ps transfer = below_last ? shared_transfer_ : remote_transfer_;
-    return start + std::max(transfer, below_last ? levels_[level].latency : 0);
-  }
-  if (level == levels_.size()) return dram_.serve(core, address, unit_, start);
   const auto& its = levels_[level];
   if (its.per_unit == 0) return start + its.latency;
-  auto& free = of(core).port_free[level];
+  auto& free = me.port_free[level];
   const Times begun = later(start, free);
   free = begun + its.per_unit;
   return begun + its.latency;
 }
 
-NEARFIELD_INNERMOST void Timing::missed(int core, Access kind, const Found& found, Address address,
-                                        const Traffic& traffic) {
-  auto& me = of(core);
-  if (traffic.writes > 0) dram_.post(address, static_cast<std::uint64_t>(traffic.writes) * unit_);
+NEARFIELD_INNERMOST void Timing::missed(CoreClock& me, Access kind, const Found& found, Address address,
+                                        unsigned writes) {
+  if (writes > 0) dram_.post(address, writes * unit_);
   if (kind == Access::chase) {
-    me.now = ready(core, found, address, me.now);
+    me.now = ready(me, found, address, me.now);
     return;
   }
-  auto& slot = me.under_way[me.oldest];
+  auto& slot = me.misses.oldest();
   const Times start = later(me.now, slot);
-  slot = ready(core, found, address, start);
-  me.oldest = me.oldest + 1 == me.under_way.size() ? 0 : me.oldest + 1;
+  slot = ready(me, found, address, start);
+  me.misses.next();
   me.now = start + per_access_;
 }
 

@@ -1,37 +1,111 @@
 #include "sim/memory/tlb.hpp"
 
+#include <bit>
 #include <stdexcept>
 
 namespace nearfield::sim {
 namespace {
 
-// A TLB is a cache of pages: the page number takes the place of the address.
-constexpr int entry_bytes = 32;
+constexpr int address_bits = 37;
 
-CacheArray array_of(const Tlb& tlb) {
-  Cache cache;
-  cache.line_bytes = entry_bytes;
-  cache.ways = tlb.ways;
-  cache.size_bytes = static_cast<std::uint64_t>(tlb.entries) * entry_bytes;
-  return CacheArray(cache);
+int checked_page_shift(const Pages& pages) {
+  if (!std::has_single_bit(pages.page_bytes) || pages.page_bytes < 1024)
+    throw std::invalid_argument("a page has " + std::to_string(pages.page_bytes) +
+                                " bytes: it must be a power of two from 1024");
+  return std::countr_zero(pages.page_bytes);
 }
 
 }  // namespace
 
+// ---- one TLB
+
+TlbArray::TlbArray(const Tlb& spec) {
+  if (spec.ways < 1 || spec.entries < spec.ways || spec.entries % spec.ways != 0)
+    throw std::invalid_argument("a TLB of " + std::to_string(spec.entries) +
+                                " entries cannot be divided into sets of " + std::to_string(spec.ways));
+  const auto entries = static_cast<std::uint32_t>(spec.entries);
+  ways_ = static_cast<std::uint32_t>(spec.ways);
+  sets_ = entries / ways_;
+  entries_.resize(entries + sets_);
+  chains_.resize(std::bit_ceil(2 * entries));
+  hash_shift_ = 32 - std::countr_zero(chains_.size());
+  clear();
+}
+
+void TlbArray::clear() {
+  chains_.assign(chains_.size(), none);
+  for (std::uint32_t set = 0; set < sets_; ++set) {
+    const std::uint32_t head = sets_ * ways_ + set;
+    entries_[head].older = entries_[head].younger = head;
+    for (std::uint32_t entry = set * ways_; entry < (set + 1) * ways_; ++entry) {
+      entries_[entry] = {none, entry, entry, none};
+      make_youngest(entry, head);
+    }
+  }
+}
+
+bool TlbArray::use(std::uint32_t page) {
+  auto& chain = chain_of(page);
+  const std::uint32_t head = sets_ * ways_ + page % sets_;
+  for (auto entry = chain; entry != none; entry = entries_[entry].next_of_hash)
+    if (entries_[entry].page == page) {
+      make_youngest(entry, head);
+      return true;
+    }
+  const auto oldest = entries_[head].younger;
+  if (entries_[oldest].page != none) unchain(oldest);
+  entries_[oldest].page = page;
+  entries_[oldest].next_of_hash = chain;
+  chain = oldest;
+  make_youngest(oldest, head);
+  return false;
+}
+
+void TlbArray::unchain(std::uint32_t entry) {
+  auto* link = &chain_of(entries_[entry].page);
+  while (*link != entry) link = &entries_[*link].next_of_hash;
+  *link = entries_[entry].next_of_hash;
+}
+
+void TlbArray::make_youngest(std::uint32_t entry, std::uint32_t head) {
+  auto& it = entries_[entry];
+  entries_[it.older].younger = it.younger;
+  entries_[it.younger].older = it.older;
+  it.younger = head;
+  it.older = entries_[head].older;
+  entries_[it.older].younger = entry;
+  entries_[head].older = entry;
+}
+
+// ---- pages
+
+TouchedPages::TouchedPages(int page_shift)
+    : pieces_(((Address{1} << address_bits >> page_shift) - 1) / pages_per_piece + 1) {}
+
+bool TouchedPages::insert(std::uint64_t page) {
+  auto& piece = pieces_[page / pages_per_piece];
+  if (!piece) piece = std::make_unique<Piece>();
+  auto& word = (*piece)[page % pages_per_piece / 64];
+  const auto bit = std::uint64_t{1} << page % 64;
+  const bool is_new = !(word & bit);
+  word |= bit;
+  return is_new;
+}
+
+// ---- all cores
+
 Translation::Translation(const Machine& machine, std::vector<TlbCounts>& counts, Count& page_faults)
-    : counts_(counts),
+    : touched_(checked_page_shift(machine.pages)),
+      counts_(counts),
       page_faults_(page_faults),
       fault_ps_(ps_from_ns(machine.pages.fault_ns)),
-      page_shift_(std::countr_zero(machine.pages.page_bytes)) {
-  if (!std::has_single_bit(machine.pages.page_bytes) || machine.pages.page_bytes < 1024)
-    throw std::invalid_argument("a page has " + std::to_string(machine.pages.page_bytes) +
-                                " bytes: it must be a power of two from 1024");
+      page_shift_(checked_page_shift(machine.pages)) {
   counts_.resize(machine.pages.tlbs.size());
   if (machine.pages.tlbs.empty()) return;
   for (const auto& tlb : machine.pages.tlbs) miss_ps_.push_back(ps_from_ns(tlb.miss_cycles / machine.core.clock_ghz));
   cores_.resize(static_cast<std::size_t>(machine.cores));
   for (auto& core : cores_)
-    for (const auto& tlb : machine.pages.tlbs) core.tlbs.push_back(array_of(tlb));
+    for (const auto& tlb : machine.pages.tlbs) core.tlbs.emplace_back(tlb);
 }
 
 Ps Translation::look_up(int core, Address address) {
@@ -39,18 +113,15 @@ Ps Translation::look_up(int core, Address address) {
   const Address page = address >> page_shift_;
   Ps cost = 0;
   for (std::size_t k = 0; k < tlbs.size(); ++k) {
-    const auto place = tlbs[k].place(page * entry_bytes);
-    if (const auto way = tlbs[k].find_tag(place)) {
+    if (tlbs[k].use(static_cast<std::uint32_t>(page))) {
       ++counts_[k].hits;
-      tlbs[k].touch(way);
       return cost;
     }
     ++counts_[k].misses;
     cost += miss_ps_[k];
-    tlbs[k].fill(place, tlbs[k].room(place), page * entry_bytes, 0);
   }
   // A page never touched is in no TLB.
-  if (touched_.insert(page).second) {
+  if (touched_.insert(page)) {
     ++page_faults_;
     cost += fault_ps_;
   }

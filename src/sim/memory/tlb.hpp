@@ -2,12 +2,53 @@
 // themselves.
 #pragma once
 
-#include <unordered_set>
+#include <memory>
 #include <vector>
 
-#include "sim/memory/cache_array.hpp"
+#include "machine/machine.hpp"
+#include "sim/memory/memory.hpp"
 
 namespace nearfield::sim {
+
+// One TLB: the pages it has, in sets, each in the order of use (least recently used goes). Pages are found by hashing
+// and the order is a list, so that a page costs the same in any number of ways.
+class TlbArray {
+ public:
+  explicit TlbArray(const Tlb& spec);
+
+  // Whether it has the page, which is the last used one of its set from now on, in the place of the least recent one.
+  bool use(std::uint32_t page);
+  void clear();
+
+ private:
+  static constexpr std::uint32_t none = 0xFFFFFFFF;
+  struct Entry {
+    std::uint32_t page = none;
+    std::uint32_t older, younger;  // in the ring of its set, which its head closes
+    std::uint32_t next_of_hash = none;
+  };
+
+  std::uint32_t& chain_of(std::uint32_t page) { return chains_[page * 0x9E3779B9U >> hash_shift_]; }
+  void unchain(std::uint32_t entry);
+  void make_youngest(std::uint32_t entry, std::uint32_t head);
+
+  std::uint32_t sets_, ways_;
+  std::vector<Entry> entries_;  // then a head per set: its older is the youngest, its younger the oldest
+  std::vector<std::uint32_t> chains_;
+  int hash_shift_;
+};
+
+// Which pages were ever touched: a bit for each, kept in pieces that come with the first one of them.
+class TouchedPages {
+ public:
+  explicit TouchedPages(int page_shift);
+  bool insert(std::uint64_t page);  // whether it is new
+
+ private:
+  static constexpr std::size_t pages_per_piece = 1 << 15;
+  using Piece = std::array<std::uint64_t, pages_per_piece / 64>;
+  std::vector<std::unique_ptr<Piece>> pieces_;
+};
 
 class Translation {
  public:
@@ -32,14 +73,14 @@ class Translation {
 
  private:
   struct Core_ {
-    std::vector<CacheArray> tlbs;
+    std::vector<TlbArray> tlbs;
     Address last_page = ~Address{0};
   };
   Ps look_up(int core, Address address);
 
   std::vector<Core_> cores_;
   std::vector<Ps> miss_ps_;
-  std::unordered_set<Address> touched_;
+  TouchedPages touched_;
   std::vector<TlbCounts>& counts_;
   Count& page_faults_;
   Ps fault_ps_;

@@ -1,0 +1,141 @@
+// The short way of a core's access, through two caches of the commonest kind and perhaps a victim cache beyond them,
+// for as long as no other core has the line. What it does to states and counts is what load_any() and store_any() would
+// do, step by step in the same order: it only leaves out what cannot be there, so it asks nobody, and nothing that it
+// holds is shared. Where something is there after all, it turns to the long way before it has changed anything.
+#pragma once
+
+#include "sim/memory/evictions.hpp"
+
+namespace nearfield::sim {
+
+NEARFIELD_INNERMOST bool Hierarchy::is_alone(const CacheArray::Way& way, const Path& path) {
+  return !((way.flags() & shared) | (way.sharers() & ~path.own));
+}
+
+NEARFIELD_INNERMOST Found Hierarchy::load(const Path& path, Address address) {
+  if (!path.is_short) [[unlikely]]
+    return load_any(path.core, address);
+  const auto place = path.nearest->array.quick_place(address);
+  const auto way = CacheArray::quick_find(place);
+  if (!way) return short_miss<Use::load>(path, address, place);
+  ++path.nearest->counts.hits;
+  CacheArray::quick_touch(way);
+  if (way.flags() & (injected | prefetched)) [[unlikely]]
+    way.flags() &= static_cast<std::uint8_t>(~(injected | prefetched));
+  return {};
+}
+
+NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
+  if (!path.is_short) [[unlikely]]
+    return store_any(path.core, address);
+  auto& nearest = *path.nearest;
+  const auto place = nearest.array.quick_place(address);
+  const auto way = CacheArray::quick_find(place);
+  if (!nearest.through) {
+    if (!way) return short_miss<Use::store>(path, address, place);
+    if (way.flags() & shared) return store_any(path.core, address);
+  }
+  if (way) {
+    ++nearest.counts.hits;
+    CacheArray::quick_touch(way);
+    if (const std::uint8_t state = nearest.through ? 0 : modified; way.flags() != state) way.flags() = state;
+  } else {
+    miss(nearest, address);
+  }
+  return nearest.through ? short_miss<Use::store_through>(path, address, place) : Found{};
+}
+
+NEARFIELD_INNERMOST void Hierarchy::fetch_victim_early(const Path& path, Address address) const {
+  if (!path.victims) return;
+  const auto& second = path.second->array;
+  path.victims->array.fetch_early(second.oldest_line(address));
+}
+
+// Beyond the nearest cache.
+template <Hierarchy::Use use>
+inline Found Hierarchy::short_miss(const Path& path, Address address, CacheArray::Place nearest) {
+  const auto place = path.second->array.quick_place(address);
+  const auto way = CacheArray::quick_find(place);
+  if (way && is_alone(way, path)) [[likely]] {
+    ++path.second->counts.hits;
+    CacheArray::quick_touch(way);
+    if (use == Use::store_through) {
+      if (way.flags() != modified) way.flags() = modified;
+      return {1, false};
+    }
+    if (way.flags() & ~modified) way.flags() &= modified;
+    if (way.sharers() != path.own) way.sharers() = path.own;
+    miss(*path.nearest, address);
+    fill_nearest(path, nearest, use == Use::store ? modified : 0);
+    return {1, false};
+  }
+  if (!way && path.victims) {
+    const int level = fetch_beyond_second<use>(path, address, nearest, place);
+    if (level > 0) return {level, false};
+  }
+  if (use == Use::load) return load_missed(path.core, address, nearest);
+  return use == Use::store ? store_missed(path.core, 0, address, nearest) : store_at(path.core, 1, address);
+}
+
+// From the victim cache or from memory: which level that is; 0 if it takes the long way.
+template <Hierarchy::Use use>
+int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray::Place nearest,
+                                   CacheArray::Place place) {
+  auto &second = *path.second, &third = *path.victims;
+  const auto room = second.array.quick_room(place);
+  const auto there = third.array.quick_place(address);
+  const auto way = CacheArray::quick_find(there);
+  const bool hits = way && third.array.has_part(way, address);
+  const unsigned state = hits ? third.array.state(way, address) : 0;
+  if ((state & shared) || (room.flags() & (shared | injected))) return 0;
+
+  if (use != Use::store_through) miss(*path.nearest, address);
+  miss(second, address);
+  if (hits) {
+    ++third.counts.hits;
+    third.array.quick_take(way, address);
+  } else {
+    miss(third, address);
+    ++dram_.reads;
+  }
+  second.used = true;
+  if (!room.empty()) give_to_victims(path, second.array.quick_address(room), room);
+  const bool is_modified = use == Use::store_through || (state & modified);
+  CacheArray::quick_fill(place, room, is_modified ? modified : 0);
+  room.sharers() = second.knows_sharers ? path.own : 0;
+  if (use != Use::store_through) fill_nearest(path, nearest, use == Use::store ? modified : 0);
+  return hits ? 2 : 3;
+}
+
+// A line makes room in the second cache.
+inline void Hierarchy::give_to_victims(const Path& path, Address address, const CacheArray::Way& way) {
+  auto &second = *path.second, &third = *path.victims;
+  bool is_modified = (way.flags() & modified) != 0;
+  if (second.inclusion == Inclusion::inclusive && remove_before(second, way, address)) is_modified = true;
+  ++second.counts.evictions;
+  second.counts.write_backs += is_modified;
+  third.used = true;
+  const auto place = third.array.quick_place(address);
+  auto there = CacheArray::quick_find(place);
+  if (!there) {
+    there = third.array.quick_room(place);
+    if (!there.empty()) drop(third, there);
+  }
+  third.array.quick_add(place, there, address, is_modified);
+}
+
+// What makes room in the nearest cache just goes, unless it is marked.
+inline void Hierarchy::fill_nearest(const Path& path, CacheArray::Place place, std::uint8_t state) {
+  auto& nearest = *path.nearest;
+  nearest.used = true;
+  const auto room = nearest.array.quick_room(place);
+  if (!room.empty()) {
+    if (room.flags() & (modified | injected)) [[unlikely]]
+      evict_marked(nearest, room);
+    else
+      ++nearest.counts.evictions;
+  }
+  CacheArray::quick_fill(place, room, state);
+}
+
+}  // namespace nearfield::sim
