@@ -1,5 +1,6 @@
 #include "sim/memory/cache_array.hpp"
 
+#include <new>
 #include <stdexcept>
 
 namespace nearfield::sim {
@@ -55,17 +56,27 @@ CacheArray::CacheArray(const Cache& spec)
       ways_(spec.ways),
       replacement_(replacement_of(spec).make()) {
   if (sets_ > 1) reciprocal_ = UINT64_MAX / sets_ + 1;
-  blocks_ = std::make_unique_for_overwrite<Block[]>(static_cast<std::size_t>(sets_) * blocks_per_set_);
   clear();
 }
 
 void CacheArray::clear() {
-  for (std::size_t b = 0; b < static_cast<std::size_t>(sets_) * blocks_per_set_; ++b) {
-    std::memset(&blocks_[b], 0, sizeof(Block));
-    std::memset(blocks_[b].tag, 0xFF, sizeof blocks_[b].tag);
-  }
-  for (std::uint32_t s = 0; s < sets_; ++s)
-    replacement_->prepare(&blocks_[static_cast<std::size_t>(s) * blocks_per_set_], ways_);
+  zeros_.reset();
+  auto space = host_bytes() + alignof(Block);
+  void* start = std::calloc(space, 1);
+  if (start == nullptr) throw std::bad_alloc();
+  zeros_.reset(start);
+  blocks_ = static_cast<Block*>(std::align(alignof(Block), host_bytes(), start, space));
+}
+
+// In order of use, no two of several ways are equally old; in other orders a set begins with zeros.
+void CacheArray::prepare_if_new(Block* set) {
+  if (lru_ && ways_ > 1 && set->age[0] == set->age[1]) replacement_->prepare(set, ways_);
+}
+
+// Of a set of one block that was never used: its first way is its oldest one.
+CacheArray::Way CacheArray::first_room(Block* set) {
+  replacement_->prepare(set, ways_);
+  return {set, 0};
 }
 
 CacheArray::Way CacheArray::find_in_blocks(const Place& place) const {
@@ -76,6 +87,7 @@ CacheArray::Way CacheArray::find_in_blocks(const Place& place) const {
 }
 
 CacheArray::Way CacheArray::room_by_replacement(Block* set, int limit) {
+  prepare_if_new(set);
   if (lru_ && limit == 0) return nth(set, replacement_->victim(set, ways_));  // an empty one if there is one
   const int among = limit > 0 && limit < ways_ ? limit : ways_;
   for (int way = 0; way < among; ++way)

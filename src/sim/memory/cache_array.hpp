@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <cstdlib>
 #include <memory>
 
 #include "machine/machine.hpp"
@@ -23,7 +24,7 @@ class CacheArray {
   // std::invalid_argument for a geometry that cannot be.
   explicit CacheArray(const Cache& spec);
 
-  // The set that an address belongs to, and what its line is called there.
+  // The set that an address belongs to, and what its line is called there, from 1.
   struct Place {
     Block* set;
     std::uint32_t tag;
@@ -41,9 +42,9 @@ class CacheArray {
   NEARFIELD_INNERMOST Place place(Address address) const {
     const auto line = static_cast<std::uint32_t>(address >> line_shift_);
     if (sets_ == 1) [[unlikely]]
-      return {blocks_.get(), line};
+      return {blocks_, line + 1};
     const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
-    return {&blocks_[static_cast<std::size_t>(line - tag * sets_) * blocks_per_set_], tag};
+    return {blocks_ + static_cast<std::size_t>(line - tag * sets_) * blocks_per_set_, tag + 1};
   }
 
   // The way that holds the line (with sub-blocks: that of the address), if one does.
@@ -71,7 +72,7 @@ class CacheArray {
   // 0.
   NEARFIELD_INNERMOST Way room(const Place& place, int limit = 0) {
     if (fast_lru_ && limit == 0) [[likely]]
-      return {place.set, oldest_lane(*place.set, ways_)};
+      return quick_room(place);
     return room_by_replacement(place.set, limit);
   }
 
@@ -107,17 +108,22 @@ class CacheArray {
   NEARFIELD_INNERMOST Place quick_place(Address address) const {
     const auto line = static_cast<std::uint32_t>(address >> line_shift_);
     const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
-    return {&blocks_[line - tag * sets_], tag};
+    return {blocks_ + (line - tag * sets_), tag + 1};
   }
   NEARFIELD_INNERMOST Address quick_address(const Way& way) const {
-    const auto set = static_cast<std::uint32_t>(way.block - blocks_.get());
-    return (static_cast<Address>(way.block->tag[way.lane]) * sets_ + set) << line_shift_;
+    const auto set = static_cast<std::uint32_t>(way.block - blocks_);
+    return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
   }
   NEARFIELD_INNERMOST static Way quick_find(const Place& place) {  // with sub-blocks: the line's way
     const auto found = lanes_with(*place.set, place.tag);
     return {found ? place.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
   }
-  NEARFIELD_INNERMOST Way quick_room(const Place& place) const { return {place.set, oldest_lane(*place.set, ways_)}; }
+  NEARFIELD_INNERMOST Way quick_room(const Place& place) {
+    const auto oldest = oldest_lane(*place.set, ways_);
+    if (oldest == 0) [[unlikely]]
+      return first_room(place.set);
+    return {place.set, static_cast<unsigned>(std::countr_zero(oldest))};
+  }
   NEARFIELD_INNERMOST static void quick_touch(const Way& way) { make_youngest(*way.block, way.lane); }
   // The line's sharers are left to the caller.
   NEARFIELD_INNERMOST static void quick_fill(const Place& place, const Way& way, std::uint8_t state) {
@@ -181,10 +187,10 @@ class CacheArray {
 
   // Of the line that a way holds.
   Address address_of(const Way& way) const {
-    auto set = static_cast<std::uint32_t>(way.block - blocks_.get());
+    auto set = static_cast<std::uint32_t>(way.block - blocks_);
     if (blocks_per_set_ > 1) [[unlikely]]
       set /= blocks_per_set_;
-    return (static_cast<Address>(way.block->tag[way.lane]) * sets_ + set) << line_shift_;
+    return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
   }
   // How many units a way holds, and how many of them are in these states.
   struct Held {
@@ -210,7 +216,11 @@ class CacheArray {
   void clear();
   std::size_t host_bytes() const { return sizeof(Block) * sets_ * blocks_per_set_; }
   // Of a cache of the plain kind: what will make room for that line, if the set is full.
-  Address oldest_line(Address address) const { return quick_address(quick_room(quick_place(address))); }
+  Address oldest_line(Address address) const {
+    const auto place = quick_place(address);
+    const auto oldest = oldest_lane(*place.set, ways_) | 1U << (lanes_per_block - 1);
+    return quick_address({place.set, static_cast<unsigned>(std::countr_zero(oldest))});
+  }
   // Tells the host that this set will be needed.
   void fetch_early(Address address) const {
     const auto* set = is_quick() ? quick_place(address).set : place(address).set;
@@ -243,7 +253,7 @@ class CacheArray {
   }
 
   Block* set_of(const Way& way) const {
-    return way.block - static_cast<std::size_t>(way.block - blocks_.get()) % blocks_per_set_;
+    return way.block - static_cast<std::size_t>(way.block - blocks_) % blocks_per_set_;
   }
   int number(const Way& way) const {
     return static_cast<int>((way.block - set_of(way)) * lanes_per_block) + static_cast<int>(way.lane);
@@ -254,7 +264,12 @@ class CacheArray {
   Way find_in_blocks(const Place& place) const;
   Way room_by_replacement(Block* set, int limit);
 
-  std::unique_ptr<Block[]> blocks_;
+  Way first_room(Block* set);
+  void prepare_if_new(Block* set);
+
+  // Zeros until a set is used, so that what is not used costs nothing; the host gives it memory when it is.
+  std::unique_ptr<void, decltype(&std::free)> zeros_{nullptr, &std::free};
+  Block* blocks_ = nullptr;       // there
   std::uint64_t reciprocal_ = 0;  // of the number of sets, times 2^64: exact for dividends and divisors of 32 bits
   std::uint32_t sets_;
   std::uint32_t blocks_per_set_;

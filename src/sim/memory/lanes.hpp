@@ -12,7 +12,7 @@
 namespace nearfield::sim {
 
 inline constexpr int lanes_per_block = 16;
-inline constexpr std::uint32_t no_tag = 0xFFFFFFFF;
+inline constexpr std::uint32_t no_tag = 0;    // so that a block of zeros is empty
 inline constexpr std::uint8_t no_way = 0x7F;  // age of a lane that is not a way of the set
 
 struct alignas(64) Block {
@@ -112,14 +112,14 @@ inline void make_youngest(Block& block, unsigned lane) {
 #endif
 }
 
-// The oldest of the ways of a set of one block.
-inline unsigned oldest_lane(const Block& block, int ways) {
+// The oldest of the ways of a set of one block, as a bit; none in a block of zeros.
+inline std::uint32_t oldest_lane(const Block& block, int ways) {
 #if defined(__SSE2__)
   const __m128i ages = _mm_load_si128(reinterpret_cast<const __m128i*>(block.age));
   const __m128i oldest = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.everywhere[ways - 1]));
-  return static_cast<unsigned>(__builtin_ctz(static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(ages, oldest)))));
+  return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(ages, oldest)));
 #else
-  return static_cast<unsigned>(__builtin_ctz(lanes_of_age(block, static_cast<std::uint8_t>(ways - 1))));
+  return lanes_of_age(block, static_cast<std::uint8_t>(ways - 1));
 #endif
 }
 

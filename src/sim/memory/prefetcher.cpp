@@ -25,7 +25,7 @@ StreamFollower::StreamFollower(const Prefetcher& prefetcher, std::uint64_t line_
       level_(prefetcher.level) {}
 
 std::optional<Address> StreamFollower::follow(Address address) {
-  const auto here = streams_.place(address);  // one set: the tag is the line's number
+  const auto here = streams_.place(address);  // one set: the tag is the line's number, from 1
   if (const auto stream = streams_.find_tag(here)) return go_on(here, stream);
   const auto upward = start(here, up), downward = start(here, down);
   if (is_before(downward, upward)) streams_.touch(upward);  // of two that are equally old, the first one goes first
@@ -35,7 +35,7 @@ std::optional<Address> StreamFollower::follow(Address address) {
 std::optional<Address> StreamFollower::go_on(const CacheArray::Place& here, const CacheArray::Way& stream) {
   const std::int64_t step = stream.flags() == up ? 1 : -1;
   streams_.fill({here.set, here.tag + static_cast<std::uint32_t>(step)}, stream, 0, stream.flags());
-  const std::int64_t ahead = here.tag + step * distance_;
+  const std::int64_t ahead = here.tag - 1 + step * distance_;
   if (ahead < 0) return std::nullopt;
   return static_cast<Address>(ahead) << line_shift_;
 }

@@ -1,8 +1,9 @@
 // Which line of a full set has to make room. A replacement is an object that its cache calls; it keeps what it needs in
 // the ages of the set's blocks (16 bytes per 16 ways). Empty ways are always filled first.
 //
-// The cache calls prepare() once per set, then, for a way that holds a line: touch() when it is used or filled; and
-// emptied() when its line is removed. victim() is asked only when no way is empty.
+// A set begins with zeros; if these are not good for an order of use, the cache calls prepare() before the first line
+// comes. Then, for a way that holds a line: touch() when it is used or filled; and emptied() when its line is removed.
+// victim() is asked only when no way is empty.
 #pragma once
 
 #include <memory>
