@@ -131,12 +131,15 @@ class CacheArray {
     if (way.flags() != state) way.block->flags[way.lane] = state;
     make_youngest(*way.block, way.lane);
   }
-  // touch() and remove(), with sub-blocks, too.
-  NEARFIELD_INNERMOST void quick_take(const Way& way, Address address) const {
+  // touch(), if it is a use, and remove(), with sub-blocks, too.
+  NEARFIELD_INNERMOST void quick_take(const Way& way, Address address, bool is_use) const {
     if (has_sub_blocks()) {
       auto& valid = valid_parts(way);
       valid = static_cast<std::uint8_t>(valid & ~part_of(address));
-      if (valid & 0x0F) return make_youngest(*way.block, way.lane);
+      if (valid & 0x0F) {
+        if (is_use) make_youngest(*way.block, way.lane);
+        return;
+      }
     }
     way.block->tag[way.lane] = no_tag;
     make_oldest(*way.block, way.lane, ways_);

@@ -268,13 +268,8 @@ Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::
   return found;
 }
 
-void Hierarchy::repeat(int core, bool store, Address address, Count count_of) {
-  if (count_of == 0) return;
-  auto& nearest = on_way(core, 0);
-  if (!store || !nearest.through) {
-    nearest.counts.hits += count_of;
-    return;
-  }
+// Stores, which go on to the first cache that writes back.
+void Hierarchy::repeat_through(int core, Address address, Count count_of) {
   for (int level = 0; level < levels_; ++level) {
     auto& node = on_way(core, level);
     const auto place = node.array.place(address);
@@ -357,7 +352,7 @@ bool Hierarchy::elsewhere(int core, Address unit) const {
   return false;
 }
 
-int Hierarchy::prefetch(int core, int level, Address address) {
+int Hierarchy::prefetch_any(int core, int level, Address address) {
   int from = level;
   while (from < levels_) {
     const auto& array = on_way(core, from).array;

@@ -26,7 +26,7 @@ class Hierarchy {
   Found load(const Path& path, Address address);
   Found store(const Path& path, Address address);
   // Of `count` accesses to one line the first is made, the others are hits or, where stores go on, stores further out.
-  void repeat(int core, bool store, Address address, Count count);
+  NEARFIELD_INNERMOST void repeat(const Path& path, bool store, Address address, Count count);
 
   void flush(Address address);   // of all caches to memory, if it is modified, and removes it
   void forget(Address address);  // removes it, not counted
@@ -113,7 +113,7 @@ class Hierarchy {
       node.counts.victims_missed += node.victims.erase(address & ~(unit_ - 1));
   }
   // ---- the short way
-  enum class Use { load, store, store_through };
+  enum class Use { load, store, store_through, prefetch };  // the last one: into the second cache
   Path path_of(int core) const;
   static bool is_alone(const CacheArray::Way& way, const Path& path);
   NEARFIELD_INNERMOST void fill_nearest(const Path& path, CacheArray::Place place, std::uint8_t state);
@@ -126,6 +126,8 @@ class Hierarchy {
                                             CacheArray::Place second);
 
   // ---- the long way
+  void repeat_through(int core, Address address, Count count);
+  int prefetch_any(int core, int level, Address address);
   Found load_any(int core, Address address);
   Found store_any(int core, Address address);
   NEARFIELD_INNERMOST std::uint8_t hit_or_take(Node& node, const CacheArray::Way& way, Address address);

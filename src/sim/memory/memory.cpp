@@ -83,7 +83,7 @@ NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address 
     if (acting.follower) look_ahead(acting, address, found);
   }
   if (times == 1) return;
-  hierarchy.repeat(acting.core, is_store(kind), address, times - 1);
+  hierarchy.repeat(acting.path, is_store(kind), address, times - 1);
   if (kind == Access::chase)
     for (Count i = 1; i < times; ++i) timing.chase_hit(clock);
   else

@@ -45,6 +45,21 @@ NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
   return nearest.through ? short_miss<Use::store_through>(path, address, place) : Found{};
 }
 
+NEARFIELD_INNERMOST void Hierarchy::repeat(const Path& path, bool store, Address address, Count count) {
+  if (store && path.nearest->through) return repeat_through(path.core, address, count);
+  path.nearest->counts.hits += count;
+}
+
+// Nobody else can have what a second cache before victims misses, or only who it would know of.
+inline int Hierarchy::prefetch(int core, int level, Address address) {
+  const auto& path = paths_[static_cast<std::size_t>(core)];
+  if (level != 1 || !path.victims) return prefetch_any(core, level, address);
+  const auto place = path.second->array.quick_place(address);
+  if (CacheArray::quick_find(place)) return -1;
+  const int from = fetch_beyond_second<Use::prefetch>(path, address, place, place);
+  return from > 0 ? from : prefetch_any(core, level, address);
+}
+
 NEARFIELD_INNERMOST void Hierarchy::fetch_victim_early(const Path& path, Address address) const {
   if (!path.victims) return;
   const auto& second = path.second->array;
@@ -89,21 +104,25 @@ int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray
   const unsigned state = hits ? third.array.state(way, address) : 0;
   if ((state & shared) || (room.flags() & (shared | injected))) return 0;
 
-  if (use != Use::store_through) miss(*path.nearest, address);
-  miss(second, address);
+  constexpr bool counts = use != Use::prefetch;  // hits and misses
+  constexpr bool fills_nearest = use == Use::load || use == Use::store;
+  if (fills_nearest) miss(*path.nearest, address);
+  if (counts) miss(second, address);
   if (hits) {
-    ++third.counts.hits;
-    third.array.quick_take(way, address);
+    third.counts.hits += counts;
+    third.array.quick_take(way, address, counts);
   } else {
-    miss(third, address);
-    ++dram_.reads;
+    if (counts) miss(third, address);
+    ++(counts ? dram_.reads : dram_.prefetches);
   }
   second.used = true;
   if (!room.empty()) give_to_victims(path, second.array.quick_address(room), room);
   const bool is_modified = use == Use::store_through || (state & modified);
-  CacheArray::quick_fill(place, room, is_modified ? modified : 0);
+  const unsigned marks = is_modified * unsigned{modified} + (use == Use::prefetch) * unsigned{prefetched};
+  CacheArray::quick_fill(place, room, static_cast<std::uint8_t>(marks));
   room.sharers() = second.knows_sharers ? path.own : 0;
-  if (use != Use::store_through) fill_nearest(path, nearest, use == Use::store ? modified : 0);
+  second.counts.prefetches += use == Use::prefetch;
+  if (fills_nearest) fill_nearest(path, nearest, use == Use::store ? modified : 0);
   return hits ? 2 : 3;
 }
 
