@@ -80,6 +80,18 @@ void Hierarchy::remove_from_others_beyond(int core, int level, Address address) 
   if (last_.size() > 1) ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::give_up);
 }
 
+// Of a line that an inclusive cache evicts; whether one before it was modified.
+bool Hierarchy::remove_before(Node& node, const CacheArray::Way& way, Address address) {
+  if (!node.knows_sharers) [[unlikely]]
+    return remove_from_all(node, address);
+  bool was_modified = false;
+  for (unsigned sharers = way.sharers(); sharers != 0; sharers &= sharers - 1) {
+    auto& child = *node.children[static_cast<std::size_t>(std::countr_zero(sharers))];
+    was_modified |= child.is_simple ? remove_line(child, address) : remove_in(child, address, node.array.line_bytes());
+  }
+  return was_modified;
+}
+
 bool Hierarchy::remove_from_all(Node& node, Address address) {
   bool was_modified = false;
   for (auto* child : node.children) was_modified |= remove_in(*child, address, node.array.line_bytes());

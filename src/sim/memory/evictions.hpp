@@ -21,18 +21,6 @@ inline bool Hierarchy::remove_line(Node& node, Address address) {
   return (state & modified) != 0;
 }
 
-// Of a line that an inclusive cache evicts; whether one before it was modified.
-inline bool Hierarchy::remove_before(Node& node, const CacheArray::Way& way, Address address) {
-  if (!node.knows_sharers) [[unlikely]]
-    return remove_from_all(node, address);
-  bool was_modified = false;
-  for (unsigned sharers = way.sharers(); sharers != 0; sharers &= sharers - 1) {
-    auto& child = *node.children[static_cast<std::size_t>(std::countr_zero(sharers))];
-    was_modified |= child.is_simple ? remove_line(child, address) : remove_in(child, address, node.array.line_bytes());
-  }
-  return was_modified;
-}
-
 // What make_room() does with a line of a last cache that includes nothing: all its units at once.
 inline void Hierarchy::drop(Node& node, const CacheArray::Way& way) {
   const auto held = node.array.held(way);

@@ -130,7 +130,12 @@ int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray
 inline void Hierarchy::give_to_victims(const Path& path, Address address, const CacheArray::Way& way) {
   auto &second = *path.second, &third = *path.victims;
   bool is_modified = (way.flags() & modified) != 0;
-  if (second.inclusion == Inclusion::inclusive && remove_before(second, way, address)) is_modified = true;
+  if (second.inclusion == Inclusion::inclusive) {
+    // Mostly only this core ever had it, and has it no longer.
+    const bool is_own = way.sharers() == path.own;
+    if (!is_own || CacheArray::quick_find(path.nearest->array.quick_place(address)))
+      is_modified |= remove_before(second, way, address);
+  }
   ++second.counts.evictions;
   second.counts.write_backs += is_modified;
   third.used = true;
