@@ -215,6 +215,27 @@ Machine random_machine(Random& random) {
   return machine;
 }
 
+Machine random_machine_with_victims(Random& random) {
+  Machine machine = random_machine(random);
+  machine.cores = 1 << random.between(0, 2);
+  Cache nearest, second, victims;
+  nearest.line_bytes = second.line_bytes = 32 << random.between(0, 2);
+  victims.sub_blocks = 1 << random.between(0, 2);
+  victims.line_bytes = second.line_bytes * victims.sub_blocks;
+  nearest.write = random.in(50) ? WritePolicy::through : WritePolicy::back;
+  second.inclusion = machine.cores == 1 && random.in(30) ? Inclusion::neither : Inclusion::inclusive;
+  victims.inclusion = Inclusion::exclusive;
+  second.shared_by = victims.shared_by = machine.cores;
+  machine.caches = {nearest, second, victims};
+  for (std::size_t level = 0; level < 3; ++level) {
+    Cache& cache = machine.caches[level];
+    cache.ways = random.between(1, level == 0 ? 4 : 12);
+    cache.latency_cycles = 3 + 10 * static_cast<double>(level);
+    cache.size_bytes = static_cast<std::uint64_t>(random.between(2, 9) * cache.ways * cache.line_bytes);
+  }
+  return machine;
+}
+
 std::vector<Step> random_trace(Random& random, const Machine& machine, std::size_t steps) {
   TraceMaker maker(random, machine);
   std::vector<Step> trace;
