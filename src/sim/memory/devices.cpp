@@ -39,6 +39,10 @@ void Hierarchy::forget_everything() {
   }
 }
 
+void Hierarchy::miss_victim(Node& node, Address address) {
+  node.counts.victims_missed += node.victims.erase(address & ~(unit_ - 1));
+}
+
 void Hierarchy::dma_write_whole(Address unit, const Placement& placement) {
   ++dram_.dma_writes;
   if (placement.level == Placement::memory) {

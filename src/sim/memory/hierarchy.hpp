@@ -110,8 +110,9 @@ class Hierarchy {
   void miss(Node& node, Address address) {
     ++node.counts.misses;
     if (watches_victims_) [[unlikely]]
-      node.counts.victims_missed += node.victims.erase(address & ~(unit_ - 1));
+      miss_victim(node, address);
   }
+  void miss_victim(Node& node, Address address);  // if it is one
   // ---- the short way
   enum class Use { load, store, store_through, prefetch };  // the last one: into the second cache
   Path path_of(int core) const;
