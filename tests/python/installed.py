@@ -74,13 +74,22 @@ def install(inst: Installation, folder: Path, *, wrapper: bool) -> Installed:
 
 
 def _cmake(inst: Installation, source: Path, build: Path, choices: list[str]) -> None:
-    tool(inst, [cmake(), "-S", str(source), "-B", str(build), *choices], source)
+    tool(inst, [cmake(), "-S", str(source), "-B", str(build), *ninja(), *choices], source)
     tool(inst, [cmake(), "--build", str(build), "-j2"], source)
 
 
 def cmake() -> str:
-    """Of this Python environment, else of PATH."""
-    found = shutil.which("cmake", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return _of_this_environment("cmake")
+
+
+def ninja() -> list[str]:
+    """Options for CMake to build by it: much of the time of a small build is make's."""
+    return ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={_of_this_environment('ninja')}"]
+
+
+def _of_this_environment(name: str) -> str:
+    """Else of PATH."""
+    found = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert found
     return found
 

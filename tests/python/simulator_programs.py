@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from installed import cmake
+from installed import cmake, ninja
 
 ROOT = Path(__file__).parents[2]
 CPP = ROOT / "tests" / "cpp"
@@ -17,7 +17,7 @@ FLAGS = os.environ.get("NEARFIELD_TEST_FLAGS", "-O1 -fsanitize=leak,shift -fno-s
 def build(target: str, programs: Path) -> Path:
     """Builds tests/cpp's programs by the project's own CMake, and returns one of them."""
     folder = programs / "simulator"
-    choices = ["-DNEARFIELD_TESTS=ON", "-DCMAKE_BUILD_TYPE=None", f"-DCMAKE_CXX_FLAGS={FLAGS}"]
+    choices = [*ninja(), "-DNEARFIELD_TESTS=ON", "-DCMAKE_BUILD_TYPE=None", f"-DCMAKE_CXX_FLAGS={FLAGS}"]
     targets = [*(f"test_{name}" for name in PROGRAMS), "replay"]
     for command in (["-S", ROOT, "-B", folder, *choices], ["--build", folder, "-j2", "--target", *targets]):
         done = subprocess.run([cmake(), *command], capture_output=True, text=True, check=False)

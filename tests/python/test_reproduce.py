@@ -59,10 +59,10 @@ def _rows(jobs: list, curve: Curve) -> Iterator[dict]:
     for job in jobs:
         case = job.case
         if isinstance(case, CollectiveCase):
-            whole = case.size_bytes * (1 if case.collective in ("bcast", "allreduce") else case.nodes)
+            whole = case.size_bytes * (1 if case.operation in ("bcast", "allreduce") else case.nodes)
             row = {
                 "scenario": "collective",
-                "operation": case.collective,
+                "operation": case.operation,
                 "size_bytes": case.size_bytes,
                 "nodes": case.nodes,
             }
