@@ -13,8 +13,8 @@ from typing import Any
 from nearfield import _native
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
-from nearfield.machine.dump import as_toml
 from nearfield.machine.native import native
+from nearfield.machine.quantity import facts
 from nearfield.probe.simulated.cases import Case as ScenarioCase
 from nearfield.probe.simulated.cases import case_rows
 from nearfield.probe.simulated.places import Place, all_places
@@ -117,8 +117,10 @@ def _what(case: ScenarioCase | CollectiveCase) -> str:
 
 
 def fingerprint(machine: DescribedMachine) -> str:
-    """Of the machine and of the simulator: another build of it may give other numbers."""
-    return hashlib.sha256((simulator_digest() + as_toml(machine)).encode()).hexdigest()[:16]
+    """Of the machine's numbers and of the simulator: another build of it may give others."""
+    words = {"kind", "source", "reason", "claims"}
+    numbers = [machine.name, *((key, fact.model_dump(exclude=words)) for key, fact in facts(machine))]
+    return hashlib.sha256((simulator_digest() + repr(numbers)).encode()).hexdigest()[:16]
 
 
 @cache
