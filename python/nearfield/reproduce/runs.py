@@ -4,7 +4,7 @@ numbers depend on, so that what was simulated once is not simulated again."""
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -131,4 +131,4 @@ def simulator_digest() -> str:
 def _key(mark: str, case: ScenarioCase | CollectiveCase) -> str:
     if isinstance(case, ScenarioCase):
         return f"{mark} {case.key}"
-    return f"{mark} {[case.collective, case.size_bytes, case.nodes, case.policies, case.slowdowns, case.repetitions]}"
+    return f"{mark} {[getattr(case, field.name) for field in fields(case) if field.name != 'machine']}"
