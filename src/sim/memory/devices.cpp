@@ -1,6 +1,7 @@
 // What happens to lines when a device reads or writes memory, when a core passes by its caches, and when a scenario
 // empties them.
 #include <algorithm>
+#include <span>
 
 #include "sim/memory/evictions.hpp"
 
@@ -51,9 +52,12 @@ void Hierarchy::dma_write_whole(Address unit, const Placement& placement) {
   }
   auto& target = on_way(placement.core, placement.level);
   // Inclusive caches further out must have it, too; outermost first.
-  std::vector<Node*> keep{&target};
+  std::array<Node*, most_levels> places{};
+  auto first = places.end();
+  *--first = &target;
   for (auto* node = target.parent; node != nullptr; node = node->parent)
-    if (node->inclusion == Inclusion::inclusive) keep.insert(keep.begin(), node);
+    if (node->inclusion == Inclusion::inclusive) *--first = node;
+  const std::span<Node*> keep(first, places.end());
   for (auto& node : nodes_) {
     if (!node->used) continue;
     const bool stays = std::find(keep.begin(), keep.end(), node.get()) != keep.end();
