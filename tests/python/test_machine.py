@@ -195,6 +195,7 @@ MISTAKES = {
     "pages of no power": (put("pages.page_bytes", 5000), "pages.page_bytes = 5000", "nearest: 4096"),
     "a TLB's ways": (put("pages.tlb.1.ways", 3), "pages.tlb[1].ways = 3", "nearest: 2"),
     "prefetching into nowhere": (put("prefetcher.level", 3), "prefetcher.level = 3", "nearest: 2"),
+    "too many streams": (put("prefetcher.streams", 64), "prefetcher.streams = 64", "nearest: 63"),
     "an unknown topology": (put("network.topology", "tors"), "network.topology.value", "did you mean 'torus'"),
     "a shape that is not one": (put("network.shape", [4, 4]), "network.shape", "leave it out"),
     "a torus without shape": (put("network.topology", "torus"), "network.shape", "numbers"),

@@ -140,7 +140,13 @@ def _pages(machine: DescribedMachine) -> Iterator[str]:
             yield f"pages.tlb[{place}].ways = {tlb.ways.value}: does not divide {tlb.entries.value} entries; {near}"
 
 
+MOST_STREAMS = 63  # StreamFollower keeps two directions of each in a set of at most 126
+
+
 def _prefetcher(machine: DescribedMachine) -> Iterator[str]:
+    if machine.prefetcher and machine.prefetcher.streams.value > MOST_STREAMS:
+        given = machine.prefetcher.streams.value
+        yield f"prefetcher.streams = {given}: more than are simulated; nearest: {MOST_STREAMS}"
     if machine.prefetcher and machine.prefetcher.level.value >= len(machine.cache):
         level, last = machine.prefetcher.level.value, len(machine.cache) - 1
         yield f"prefetcher.level = {level}: there are {last + 1} caches, counted from 0; nearest: {last}"
