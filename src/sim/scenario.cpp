@@ -17,9 +17,9 @@ T parameter(const Parameters& parameters, const std::string& name) {
 }  // namespace
 
 const std::vector<const ScenarioSpec*>& all_scenarios() {
-  static const std::vector<const ScenarioSpec*> all{&pingpong_scenario,     &pollution_scenario, &stride_scenario,
-                                                    &pages_scenario,        &load_scenario,      &stencil_scenario,
-                                                    &decomposition_scenario};
+  static const std::vector<const ScenarioSpec*> all{&pingpong_scenario, &pollution_scenario,    &stride_scenario,
+                                                    &pages_scenario,    &collective_scenario,   &load_scenario,
+                                                    &stencil_scenario,  &decomposition_scenario};
   return all;
 }
 

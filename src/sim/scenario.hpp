@@ -58,8 +58,8 @@ struct ScenarioSpec {
   std::vector<Result> (*run)(const Machine& machine, const Place& place, const Parameters& parameters);
 };
 
-extern const ScenarioSpec decomposition_scenario, load_scenario, pages_scenario, pingpong_scenario, pollution_scenario,
-    stencil_scenario, stride_scenario;
+extern const ScenarioSpec collective_scenario, decomposition_scenario, load_scenario, pages_scenario, pingpong_scenario,
+    pollution_scenario, stencil_scenario, stride_scenario;
 
 const std::vector<const ScenarioSpec*>& all_scenarios();
 // std::invalid_argument naming the nearest one.

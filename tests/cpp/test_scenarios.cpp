@@ -216,6 +216,26 @@ void splits_differ_by_their_faces() {
   for (const char* wrong : {"4x1", "3x1x1", "4x1x1x1", "32x1x1", "0x1x1"}) CHECK_THROWS(with(wrong));
 }
 
+// A bcast to the one other core is a message there, a pair's exchange one each way at once: no longer than both in
+// turn.
+void collectives_of_two_are_messages() {
+  const Machine machine = small_machine();
+  CHECK(machine.cores == 2);
+  const auto time_of = [&](const char* operation, std::int64_t bytes) {
+    return run("collective", machine, within, {{"operation", operation}, {"size_bytes", bytes}, {"ranks", 2}})
+        .at("time");
+  };
+  for (const std::int64_t bytes : {512, 8192}) {
+    const double message = in_state("pingpong", within, bytes, "modified").at("half_round_trip");
+    CHECK(time_of("bcast", bytes) > message / 2 && time_of("bcast", bytes) < 2 * message);
+    CHECK(time_of("allgather", bytes) >= time_of("bcast", bytes) && time_of("alltoall", bytes) < 4 * message);
+    CHECK(time_of("bcast", 2 * bytes) > time_of("bcast", bytes));
+  }
+  Machine alone = machine;
+  alone.cores = 1;
+  CHECK(!find_scenario("collective").unable(alone, within).empty());
+}
+
 // Does every scenario give the same numbers again, and say what it cannot do?
 void scenarios_repeat_and_refuse() {
   const Machine machine = small_machine();
@@ -248,6 +268,7 @@ int main() {
   orders_of_a_stencil_miss_alike_in_the_cache();
   loads_past_the_caches_are_under_way_together();
   splits_differ_by_their_faces();
+  collectives_of_two_are_messages();
   scenarios_repeat_and_refuse();
   std::printf("%d checks failed\n", failed_checks);
   return failed_checks != 0;

@@ -170,7 +170,7 @@ def test_protocols_are_those_that_the_description_tells_of(tmp_path: Path) -> No
     )
     leo3 = probe(tmp_path / "leo3", *options, "same-node")
     assert set(leo3.records["mode"]) == {"standard"}
-    names = {"pingpong", "pollution", "stride", "pages", "load", "stencil", "decomposition"}
+    names = {"pingpong", "pollution", "stride", "pages", "collective", "load", "stencil", "decomposition"}
     assert {s.name for s in scenarios()} == names
 
 
