@@ -21,9 +21,11 @@ from nearfield.reproduce.schema import Curve, Paper
 from nearfield.reproduce.session import KEPT, Listener, Settings, reproduce
 from nearfield.reproduce.verdicts import Evidence, _chosen_points, judge_claim
 from nearfield.simulate import pool
-from nearfield.simulate.case import Case as CollectiveCase
+from nearfield.simulate.case import Case as ClusterCase
+from nearfield.simulate.case import is_application
 
 CHEAP = "S1.3"
+OF_A_SPEED = ("time", "mean_time", "first_time", "nic_polls")  # of memory; other metrics are the same at all
 PAPERS = [load_paper(name) for name in paper_files()]
 STATEMENTS = [(paper, claim, s) for paper in PAPERS for claim in paper.claim for s in claim.statement]
 
@@ -58,15 +60,15 @@ def _rows(jobs: list, curve: Curve) -> Iterator[dict]:
     sides = curve.where.get("side")
     for job in jobs:
         case = job.case
-        if isinstance(case, CollectiveCase):
+        if isinstance(case, ClusterCase):
             whole = case.size_bytes * (1 if case.operation in ("bcast", "allreduce") else case.nodes)
             row = {
-                "scenario": "collective",
+                "scenario": "application" if is_application(case.operation) else "collective",
                 "operation": case.operation,
                 "size_bytes": case.size_bytes,
                 "nodes": case.nodes,
             }
-            speeds = [f"{s:g}" for s in case.slowdowns] if "memory_slowdown" in curve.where else [None]
+            speeds = [f"{s:g}" for s in case.slowdowns] if curve.metric in OF_A_SPEED else [None]
             more = [{"policy": p, "memory_slowdown": s, "whole_bytes": whole} for p in case.policies for s in speeds]
         else:
             row = {"scenario": case.scenario, "distance": case.place.distance or None, **dict(case.parameters)}
@@ -117,6 +119,10 @@ GOOD_AND_BAD = {
     "same": (ask({1: 1.04, 2: 0.96}), [ask({1: 1.0, 2: 1.06}), ask({1: 5}, than={1: 6}), ask({1: 5}, than={2: 5})]),
     "more": (ask({1: 1.02, 2: 2}), [ask({1: 1.005, 2: 2}), ask({1: 5}, than={1: 6})]),
     "less": (ask({1: 0.9, 2: 0.5}), [ask({1: 0.995}), ask({1: 0.2}, than={1: 0.1}, is_difference=True)]),
+    "no-more": (ask({1: 1.005, 2: 0.5}), [
+        ask({1: 1.02, 2: 0.5}), ask({1: 5}, than={1: 4}), ask({1: 0.2}, than={1: 0.1}, is_difference=True),
+        ask({1: 1}, than={1: 0}), ask({1: 5}, than={2: 5}),
+    ]),
     "higher": (ask({1: 5}, than={7: 4}), [ask({1: 4}, than={7: 5}), ask({1: 4}, than={7: 4})]),
     "all": (ask({1: 1, 2: 3}), [ask({1: 0.9, 2: 3})]),
     "none": (ask({1: 0, 2: 0.01}), [ask({1: 0, 2: 0.02})]),
@@ -158,6 +164,9 @@ def test_curves_are_what_they_are_called() -> None:
     assert curve(unit="mb_per_s") == pytest.approx({64: 800, 128: 1280 / 3})
     assert curve(where={"state": ["a", "b"]}) == {64: 100, 128: 300}
     assert curve(versus={"size_bytes": 64}, how="ratio") == {64: 1, 128: 3.75}
+    slowed = [row | {"memory_slowdown": {64: "1", 128: "2.5"}[row["size_bytes"]]} for row in rows]
+    by_speed = Curve(profile="p", metric="time", where={"state": "b"}, by="memory_slowdown")
+    assert points(by_speed, {"p": slowed}, {}) == {1: 80, 2.5: 300}
     with pytest.raises(ValueError, match="say more in where"):
         curve(where={})
 
@@ -241,6 +250,63 @@ def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
         file.write('["cut')  # what a crash leaves
     assert reproduce(wanted, settings, go_on, Listener()).complete
     assert len(simulated) == 6 - 3
+
+
+APPLICATION = """
+schema_version = 1
+name = "S4"
+title = "made up"
+[profile.slow]
+on = "power5-redstorm"
+clock_ghz = 0.9
+[[profile.slow.application]]
+name = ["fft"]
+nodes = [4]
+policy = ["payload-l3"]
+bytes = [4096, 8192]
+quick = [4096]
+memory_slowdown = [1, 7.5]
+[[claim]]
+id = "S4.4"
+says = "slower memory takes longer"
+where = "nowhere"
+[[claim.statement]]
+says = "FFT"
+paper = "longer"
+judge = "grows"
+curve = { profile = "slow", metric = "time", where = { nodes = 4, policy = "payload-l3" }, by = "memory_slowdown" }
+[[claim.statement]]
+says = "misses are counted once, not for each speed"
+paper = "none"
+judge = "given"
+curve = { profile = "slow", metric = "l3_misses", where = { nodes = 4, policy = "memory" }, by = "memory_slowdown" }
+"""
+
+
+def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path) -> None:
+    """Is an application simulated once, on a processor of the frequency that the profile asks for, at fewer sizes if
+    quick; judged by memory's speeds; and not judged by counts, which are the same at all speeds?"""
+    paper = parse_toml(Paper, APPLICATION.encode(), tmp_path / "claims.toml")
+    run = paper.profile["slow"]
+    jobs = jobs_of("slow", run, quick=True)
+    assert [(job.case.operation, job.case.size_bytes, job.case.repetitions) for job in jobs] == [("fft", 4096, 1)]
+    assert [job.case.size_bytes for job in jobs_of("slow", run, quick=False)] == [4096, 8192]
+    usual = jobs_of("slow", run.model_copy(update={"clock_ghz": None}), quick=True)
+    assert usual[0].key != jobs[0].key, "another frequency is another simulation"
+    of_usual, of_slow = (_time(run_job(one[0])) for one in (usual, jobs))
+    assert of_slow > of_usual
+
+    settings = Settings(tmp_path / "out", quick=True)
+    found = reproduce([(paper, paper.claim)], settings, lambda jobs: pool.one_after_the_other(jobs, of_case=run_job),
+                      Listener())  # fmt: skip
+    assert [one.holds for one in found.papers[0].claims[0].statements] == [True, None]
+    assert nearfield("show", tmp_path / "out" / "slow").code == 0
+
+
+def _time(rows: list[dict]) -> float:
+    wanted = {"metric": "time", "policy": "memory", "memory_slowdown": "1"}
+    (row,) = (row for row in rows if wanted.items() <= row.items())
+    return row["value"]
 
 
 def test_mistakes_of_the_user_are_named(tmp_path: Path) -> None:

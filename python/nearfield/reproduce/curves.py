@@ -48,9 +48,9 @@ def _plain(curve: Curve, profile: str, where: dict[str, Any], records: Records, 
         x = row.get("whole_bytes", row.get("size_bytes")) if curve.by == "whole_bytes" else row.get(curve.by)
         if x is None:
             continue
-        if x in found:
+        if float(x) in found:
             raise ValueError(f"several records of {curve.metric} in {profile} for {curve.by} = {x}: say more in where")
-        found[x] = _in_unit(curve.unit, row, lines.get(profile, LINE_BYTES))
+        found[float(x)] = _in_unit(curve.unit, row, lines.get(profile, LINE_BYTES))
     return found
 
 

@@ -94,6 +94,10 @@ def _less(asked: Asked) -> Found:
     return _all_compared(asked, lambda by: by < -MORE)
 
 
+def _no_more(asked: Asked) -> Found:
+    return _all_compared(asked, lambda by: by <= MORE)
+
+
 def _none(asked: Asked) -> Found:
     """Nothing, or less than one in a hundred."""
     return Found(all(abs(y) <= MORE for y in asked.curve.values()), _range(asked))
@@ -171,6 +175,7 @@ JUDGES = {
     "same": Judge(_same, of_two=True),
     "more": Judge(_more, of_two=True),
     "less": Judge(_less, of_two=True),
+    "no-more": Judge(_no_more, of_two=True),
     "higher": Judge(_higher, of_two=True),
     "given": Judge(_given),
     "all": Judge(_all),

@@ -1,5 +1,5 @@
-"""What there is to simulate for claims: cases of scenarios and of collectives, each with a key that says everything its
-numbers depend on, so that what was simulated once is not simulated again."""
+"""What there is to simulate for claims: cases of scenarios, collectives and applications, each with a key that says
+everything its numbers depend on, so that what was simulated once is not simulated again."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any
 from nearfield import _native
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
+from nearfield.machine.frequency import at_frequency
 from nearfield.machine.native import native
 from nearfield.machine.quantity import facts
 from nearfield.probe.simulated.cases import Case as ScenarioCase
 from nearfield.probe.simulated.cases import case_rows
 from nearfield.probe.simulated.places import Place, all_places
-from nearfield.reproduce.schema import CollectiveRun, ProfileRun, ScenarioRun
-from nearfield.simulate.case import Case as CollectiveCase
+from nearfield.reproduce.schema import ClusterRun, ProfileRun, ScenarioRun
+from nearfield.simulate.case import Case as ClusterCase
 from nearfield.simulate.case import run_case
 from nearfield.simulate.request import Request
 from nearfield.simulate.rows import rows_of
@@ -37,20 +38,20 @@ class Job:
     what: str
     work: float  # about how long it takes, relative to others
     machine: DescribedMachine
-    case: ScenarioCase | CollectiveCase
+    case: ScenarioCase | ClusterCase
 
     def __str__(self) -> str:
         return self.what
 
 
 def run_job(job: Job) -> list[Row]:
-    if isinstance(job.case, CollectiveCase):
+    if isinstance(job.case, ClusterCase):
         return list(rows_of(job.case, run_case(job.case)))
     return case_rows(job.case, job.case.run(native(job.machine)))
 
 
 def machine_of(run: ProfileRun) -> DescribedMachine:
-    """As described, with what the run sets."""
+    """As described, with what the run sets, at its frequency."""
     machine = load_machine(run.on).model_copy(deep=True)
     for setting in run.set:
         table: Any = machine
@@ -59,17 +60,17 @@ def machine_of(run: ProfileRun) -> DescribedMachine:
         if table is None:
             raise UsageError(f"{run.on} has no '{setting.key}' to set", "Set a key that its file has.")
         table.value = setting.value
-    return machine
+    return machine if run.clock_ghz is None else at_frequency(machine, run.clock_ghz)
 
 
 def jobs_of(name: str, run: ProfileRun, *, quick: bool) -> list[Job]:
     machine = machine_of(run)
     mark = fingerprint(machine)
-    cases: list[ScenarioCase | CollectiveCase] = []
+    cases: list[ScenarioCase | ClusterCase] = []
     for scenario in run.scenario:
         cases += _scenario_cases(machine, scenario, quick)
-    for collective in run.collective:
-        cases += _collective_cases(machine, collective, quick)
+    for on_cluster in run.on_cluster:
+        cases += _cluster_cases(machine, on_cluster, quick)
     return [Job(_key(mark, case), f"{name}: {_what(case)}", _work(machine, case), machine, case) for case in cases]
 
 
@@ -84,7 +85,7 @@ def _scenario_cases(machine: DescribedMachine, run: ScenarioRun, quick: bool) ->
     ]
 
 
-def _collective_cases(machine: DescribedMachine, run: CollectiveRun, quick: bool) -> list[CollectiveCase]:
+def _cluster_cases(machine: DescribedMachine, run: ClusterRun, quick: bool) -> list[ClusterCase]:
     request = Request(
         machine=machine,
         collectives=tuple(run.name),
@@ -98,8 +99,8 @@ def _collective_cases(machine: DescribedMachine, run: CollectiveRun, quick: bool
     return list(request.cases())
 
 
-def _work(machine: DescribedMachine, case: ScenarioCase | CollectiveCase) -> float:
-    if isinstance(case, CollectiveCase):
+def _work(machine: DescribedMachine, case: ScenarioCase | ClusterCase) -> float:
+    if isinstance(case, ClusterCase):
         return case.work
     given = dict(case.parameters)
     nodes = machine.network.max_nodes.value if case.scenario == "load" and machine.network else 1
@@ -109,8 +110,8 @@ def _work(machine: DescribedMachine, case: ScenarioCase | CollectiveCase) -> flo
     return _SETUP_WORK + cells + rows * lines * (int(given.get("stride", 1) > 1) * 7 + 1)
 
 
-def _what(case: ScenarioCase | CollectiveCase) -> str:
-    return str(case) if isinstance(case, CollectiveCase) else f"{case.scenario} {case.place.distance}".strip()
+def _what(case: ScenarioCase | ClusterCase) -> str:
+    return str(case) if isinstance(case, ClusterCase) else f"{case.scenario} {case.place.distance}".strip()
 
 
 # ---- keys
@@ -128,7 +129,7 @@ def simulator_digest() -> str:
     return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()
 
 
-def _key(mark: str, case: ScenarioCase | CollectiveCase) -> str:
+def _key(mark: str, case: ScenarioCase | ClusterCase) -> str:
     if isinstance(case, ScenarioCase):
         return f"{mark} {case.key}"
     return f"{mark} {[getattr(case, field.name) for field in fields(case) if field.name != 'machine']}"

@@ -40,29 +40,37 @@ class ScenarioRun(Table):
     quick: dict[str, list[Value]] = Field(default_factory=dict, description="instead, with --quick")
 
 
-class CollectiveRun(Table):
+class ClusterRun(Table):
+    """What `nearfield simulate` takes: collectives or applications, all combinations."""
+
     name: list[str]
     nodes: list[int]
     policy: list[str]
-    bytes: list[int]
+    bytes: list[int] = Field(default_factory=list, description="[]: those usual for an application")
     quick: list[int] = Field(default_factory=list, description="bytes with --quick")
     whole: bool = Field(default=False, description="bytes are of the whole buffer")
     memory_slowdown: list[float] = [1.0]
-    repetitions: int = 7
+    repetitions: int | None = Field(default=None, description="absent: as usual, 7 calls or 1 run of an application")
 
 
 class ProfileRun(Table):
     """One simulated profile: a machine, perhaps with some numbers replaced, and what to simulate on it."""
 
     on: str = Field(description="the machine")
+    clock_ghz: float | None = Field(default=None, description="its processor's frequency, memory's following it")
     set: list[Setting] = Field(default_factory=list)
     scenario: list[ScenarioRun] = Field(default_factory=list)
-    collective: list[CollectiveRun] = Field(default_factory=list)
+    collective: list[ClusterRun] = Field(default_factory=list)
+    application: list[ClusterRun] = Field(default_factory=list)
+
+    @property
+    def on_cluster(self) -> list[ClusterRun]:
+        return [*self.collective, *self.application]
 
     @model_validator(mode="after")
     def _is_of_one_kind(self) -> ProfileRun:
-        if bool(self.scenario) == bool(self.collective):
-            raise ValueError("a profile is of scenarios or of collectives")
+        if bool(self.scenario) == bool(self.on_cluster):
+            raise ValueError("a profile is of scenarios, or of collectives and applications")
         return self
 
 

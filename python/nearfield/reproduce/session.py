@@ -130,7 +130,7 @@ class Kept:
 def _save(settings: Settings, name: str, run: ProfileRun, jobs: list[Job], kept: Kept) -> profile.Profile:
     rows = [row for job in jobs for row in kept.rows[job.key]]
     folder = settings.out / name
-    if run.collective:
+    if run.on_cluster:
         rows = list({_identity(row): row for row in rows}.values())
         Folder(folder, machine_of(run), settings.command).save(rows, complete=True, seconds=0.0)
         return profile.load(folder)
