@@ -266,6 +266,11 @@ policy = ["payload-l3"]
 bytes = [4096, 8192]
 quick = [4096]
 memory_slowdown = [1, 7.5]
+[[profile.slow.application]]
+name = ["amg"]
+nodes = [8]
+policy = ["payload-l3"]
+slow = true
 [[claim]]
 id = "S4.4"
 says = "slower memory takes longer"
@@ -284,13 +289,13 @@ curve = { profile = "slow", metric = "l3_misses", where = { nodes = 4, policy = 
 
 
 def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path) -> None:
-    """Is an application simulated once, on a processor of the frequency that the profile asks for, at fewer sizes if
+    """Is an application simulated once, on a processor of the frequency that the profile asks for, less of it if
     quick; judged by memory's speeds; and not judged by counts, which are the same at all speeds?"""
     paper = parse_toml(Paper, APPLICATION.encode(), tmp_path / "claims.toml")
     run = paper.profile["slow"]
     jobs = jobs_of("slow", run, quick=True)
     assert [(job.case.operation, job.case.size_bytes, job.case.repetitions) for job in jobs] == [("fft", 4096, 1)]
-    assert [job.case.size_bytes for job in jobs_of("slow", run, quick=False)] == [4096, 8192]
+    assert [job.case.size_bytes for job in jobs_of("slow", run, quick=False)] == [4096, 8192, 384]
     usual = jobs_of("slow", run.model_copy(update={"clock_ghz": None}), quick=True)
     assert usual[0].key != jobs[0].key, "another frequency is another simulation"
     of_usual, of_slow = (_time(run_job(one[0])) for one in (usual, jobs))

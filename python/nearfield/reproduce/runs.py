@@ -70,7 +70,8 @@ def jobs_of(name: str, run: ProfileRun, *, quick: bool) -> list[Job]:
     for scenario in run.scenario:
         cases += _scenario_cases(machine, scenario, quick)
     for on_cluster in run.on_cluster:
-        cases += _cluster_cases(machine, on_cluster, quick)
+        if not (quick and on_cluster.slow):
+            cases += _cluster_cases(machine, on_cluster, quick)
     return [Job(_key(mark, case), f"{name}: {_what(case)}", _work(machine, case), machine, case) for case in cases]
 
 

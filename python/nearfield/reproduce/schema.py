@@ -48,6 +48,7 @@ class ClusterRun(Table):
     policy: list[str]
     bytes: list[int] = Field(default_factory=list, description="[]: those usual for an application")
     quick: list[int] = Field(default_factory=list, description="bytes with --quick")
+    slow: bool = Field(default=False, description="left out with --quick")
     whole: bool = Field(default=False, description="bytes are of the whole buffer")
     memory_slowdown: list[float] = [1.0]
     repetitions: int | None = Field(default=None, description="absent: as usual, 7 calls or 1 run of an application")
