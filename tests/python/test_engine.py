@@ -58,7 +58,7 @@ def test_a_field_lies_on_huge_pages_from_its_first_touch(installations: list[Ins
     finished, lines = run_plan(installations[0], write_plan(tmp_path, ["pages"], 2, sizes=str(size)), 2)
     assert finished.exit_code == 0, finished.stderr
     values = {
-        line["metric"]: [value for value in line["samples"] + line["disturbed"] if value is not None]
+        line["metric"]: [v for v in line["samples"] + line.get("disturbed", []) if v is not None]
         for line in of_type(lines, "samples")
         if line["parameters"].get("memory") == "field"
     }
