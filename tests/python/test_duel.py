@@ -100,7 +100,7 @@ def test_what_does_not_start_is_unfit(installation: Installation, monkeypatch: p
 @pytest.mark.families
 def test_what_hangs_or_dies_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a job without an answer given up after the limit, one that was killed at once, and nothing left of both?"""
-    monkeypatch.setattr(duel, "TURN_LIMIT_S", 2.0)
+    monkeypatch.setattr(duel, "TURN_LIMIT_S", 1.0)
     with contestant(installation) as one:
         stopped = ranks()
         for pid in stopped:

@@ -189,7 +189,7 @@ def test_more_than_two_gibibytes_arrive(installation: Installation, folder: Path
     large_row(installation, folder, "sendrecv")
 
 
-@pytest.mark.parametrize("protocol", ["persistent", "neighborhood", "single-copy"])
+@pytest.mark.parametrize("protocol", ["neighborhood", "single-copy"])
 def test_more_than_two_gibibytes_arrive_by(installations: list[Installation], folder: Path, protocol: str) -> None:
     """The same, by the other protocols."""
     large_row(installations[0], folder, protocol)
