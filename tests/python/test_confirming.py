@@ -133,10 +133,9 @@ def test_a_winner_that_cannot_be_mended_is_refused() -> None:
     assert confirmed(arena, [BIG]) == (None, "stream of 2 KiB at 0.80 of stock's speed")
 
 
-@pytest.mark.parametrize(("launches", "kept"), [((0.94, 1.0), True), ((0.94, 0.94), False), ((0.8, 1.0), False)])
+@pytest.mark.parametrize(("launches", "kept"), [((0.94, 1.0), True), ((0.8, 1.0), True), ((0.94, 0.94), False)])
 def test_what_is_slower_in_one_launch_only_is_not_slower(launches: tuple[float, float], kept: bool) -> None:
-    """Is a small loss looked at in another launch, and a rule made if it is gone? And what is slower in both, or much
-    slower in one, mended?"""
+    """Is a loss in few cases looked at in another launch, and a rule made if it is gone? And else mended?"""
     both: Settings = BIG | MANY
     gains = only({"fragment": 1.2, "cells": 1.1})
     arena = MadeUpArena(gains)

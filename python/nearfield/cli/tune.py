@@ -52,8 +52,8 @@ def command(
     Two jobs, one with stock settings and one with the candidate, sleep on the same two cores and are measured in turn,
     milliseconds apart. What is found is confirmed at every size from 1 B to four times the last-level cache. It is a
     rule only if it is surely faster and no size was found slower: below 0.97 of stock's speed, with an interval that
-    lies below 1, in ping-pong, stream or exchange, and in a second launch if it is less than a tenth. Where the cores
-    move meanwhile, as a virtual machine's do, that holds wherever they were. Keep the machine quiet.
+    lies below 1, in ping-pong, stream or exchange, and in a second launch too if it is few sizes. Where the cores move
+    meanwhile, as a virtual machine's do, that holds wherever they were. Keep the machine quiet.
 
     Ctrl-C confirms and keeps the best so far; again ends at once.
 

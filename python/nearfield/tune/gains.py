@@ -16,7 +16,7 @@ WORTH_TELLING = 1.05
 NOISE_BELOW = 0.9  # what a pair or two may show of a setting that loses nothing
 MOST_CREDIBLE = 8.0
 FARTHER = 1.8  # a flag that takes so many times as long: the cores are not where they were
-ENOUGH = 4  # pairs, to say anything of where the cores were meanwhile
+ENOUGH = 8  # pairs, to say anything of where the cores were meanwhile: of many cases, few would be slower by chance
 Case = tuple[str, int]  # pattern, size in bytes
 
 

@@ -16,7 +16,7 @@ from nearfield.topology import Topology
 from nearfield.tune.arena import Arena, Comparison
 from nearfield.tune.confirmed import Confirmed, rule_table, tried_table
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, NOISE_BELOW, Case, geometric_mean
+from nearfield.tune.gains import NEVER_BELOW, Case, geometric_mean
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import repaired
@@ -28,6 +28,7 @@ FINALISTS = 3
 MOST_STEPS = 8  # towards defaults that mending tries
 MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
 FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30
+FEW = 6  # cases that are slower, of some eighty, may be so by chance
 
 
 @dataclass
@@ -203,9 +204,10 @@ class Tuning:
         return Confirmed(settings, comparison.gains(), dict(comparison.found))
 
     def _launch_again(self, arena: Arena, confirmed: Confirmed) -> None:
-        """A job's memory has its luck with caches: what is a little slower in one launch only is not slower."""
-        cases = [case for case in confirmed.slower if confirmed.gains[case].value > NOISE_BELOW]
-        if not cases or len(cases) < len(confirmed.slower):
+        """A job's memory has its luck with caches, and some of many cases look slower by chance: what is slower in one
+        launch only is not slower."""
+        cases = confirmed.slower
+        if not cases or len(cases) > FEW:
             return
         try:
             with arena.against(confirmed.settings, sorted({size for _, size in cases})) as comparison:
