@@ -27,7 +27,7 @@ from support.imb import find
 from nearfield import mpi
 from nearfield.errors import MeasurementError, NearfieldError
 from nearfield.mpi import Installation, launch_command
-from nearfield.tune.gains import Gain, gain
+from nearfield.tune.gains import Gain, Pair, gain
 from nearfield.tune.rules import load_rules
 from nearfield.units import format_bytes
 
@@ -71,7 +71,7 @@ def measure(inst: Installation, program: NetPipe | Imb, rules: Path, rounds: int
         for case in times["stock"].keys() & times["tuned"].keys():
             found[case].append((times["stock"][case], times["tuned"][case]))
         console.print(f"  {inst.name}: round {number + 1} of {rounds}", style="dim")
-    gains = {case: gain(pairs) for case, pairs in sorted(found.items())}
+    gains = {case: gain([Pair(*times) for times in pairs]) for case, pairs in sorted(found.items())}
     print_table(inst, gains)
     return {
         f"{name} {format_bytes(size)}": {"value": g.value, "low": g.low, "high": g.high, "slower": g.slower}
