@@ -14,13 +14,18 @@ LINE_BYTES = 64  # of a machine that none of its records tells; tables of lines 
 
 
 def points(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Points:
-    """What the curve says; empty if no record does. Sizes that the base lacks are left out."""
-    alternatives = [_derived(curve, one, records, line_bytes) for one in _single(curve.where)]
+    """What the curve says, of several alternatives the highest; empty if no record tells. Sizes that the base lacks are
+    left out."""
     found: Points = {}
-    for alternative in alternatives:
+    for alternative in alternatives(curve, records, line_bytes):
         for x, y in alternative.items():
             found[x] = max(y, found.get(x, y))
     return dict(sorted(found.items()))
+
+
+def alternatives(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> list[Points]:
+    """The curve for each combination of what `where` has in lists."""
+    return [_derived(curve, one, records, line_bytes) for one in _single(curve.where)]
 
 
 def _derived(curve: Curve, where: dict[str, Any], records: Records, line_bytes: Mapping[str, int]) -> Points:

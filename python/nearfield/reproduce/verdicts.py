@@ -9,7 +9,7 @@ from nearfield._native import simulation
 from nearfield.profile import Profile
 from nearfield.report.rules import rules
 from nearfield.reproduce.checks import other_curve, profiles_of
-from nearfield.reproduce.curves import Points, Row, points
+from nearfield.reproduce.curves import Points, Row, alternatives, points
 from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.outcome import Judged, JudgedClaim, verdict
 from nearfield.reproduce.schema import Claim, Curve, Statement
@@ -30,7 +30,13 @@ class Evidence:
         return cls(profiles, {name: [_with_whole(row) for row in p.records.to_dicts()] for name, p in profiles.items()})
 
     def points(self, curve: Curve) -> Points:
-        return points(curve, self.rows, {name: p.machine.line_bytes for name, p in self.profiles.items()})
+        return points(curve, self.rows, self._line_bytes())
+
+    def alternatives(self, curve: Curve) -> list[Points]:
+        return alternatives(curve, self.rows, self._line_bytes())
+
+    def _line_bytes(self) -> dict[str, int]:
+        return {name: profile.machine.line_bytes for name, profile in self.profiles.items()}
 
 
 def judge_claim(claim: Claim, evidence: Evidence) -> JudgedClaim:
@@ -68,6 +74,7 @@ def _holds(statement: Statement, evidence: Evidence) -> tuple[bool | None, str]:
             at=tuple(statement.at) if statement.at else None,  # type: ignore[arg-type]
             steps=tuple(statement.points or ()),
             is_difference=statement.curve.how in ("gain", "minus"),
+            alternatives=tuple(_chosen_points(statement, one) for one in evidence.alternatives(statement.curve)),
             write=_writer(statement.curve, evidence),
             write_x=format_bytes if statement.curve.by in _IN_BYTES else lambda x: f"{statement.curve.by} {x:g}",  # type: ignore[union-attr]
         )
