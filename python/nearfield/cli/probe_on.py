@@ -10,9 +10,9 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from nearfield.cli.work_bar import work_bar
 from nearfield.errors import UsageError
 from nearfield.probe.request import Request
 from nearfield.probe.simulated import Watcher, scenarios, simulate
@@ -78,16 +78,7 @@ class _Display(Watcher):
     """One progress bar over all cases; in a log, a line for each scenario and place."""
 
     def __enter__(self) -> _Display:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeElapsedColumn(),
-            console=err,
-            refresh_per_second=2,
-            transient=True,
-            disable=not err.is_terminal,
-        )
+        self._bar = work_bar(err)
         self._left: dict[str, int] = {}
         return self
 

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from nearfield.cli.show import terminal
+from nearfield.cli.work_bar import work_bar
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.runs import Job, run_job
@@ -141,9 +141,7 @@ class _Display(Listener):
     """A bar whose unit is estimated work; in a log, a line now and then."""
 
     def __enter__(self) -> _Display:
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-        self._bar = Progress(*columns, TimeElapsedColumn(), console=err, refresh_per_second=2, transient=True,
-                             disable=not err.is_terminal)  # fmt: skip
+        self._bar = work_bar(err)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from nearfield._native import simulation
 from nearfield.cli.show import terminal
+from nearfield.cli.work_bar import work_bar
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine, machine_files
 from nearfield.machine.frequency import at_frequency
@@ -263,9 +263,7 @@ class _Display(Listener):
     """A bar whose unit is estimated work; in a log, nothing."""
 
     def __enter__(self) -> _Display:
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-        self._bar = Progress(*columns, TimeElapsedColumn(), console=err, refresh_per_second=2, transient=True,
-                             disable=not err.is_terminal)  # fmt: skip
+        self._bar = work_bar(err)
         self._task: Any = None
         return self
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from plotly.offline import get_plotlyjs
 
 from nearfield import __version__
-from nearfield.errors import ProfileError
 from nearfield.profile import Profile
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.evidence import drawn_places, narrowed
@@ -19,6 +18,7 @@ from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
 from nearfield.report.tuned import tuned_findings, tuned_html, tuned_section
+from nearfield.report.writing import write_whole
 from nearfield.tune.rules import Rules
 from nearfield.units import format_bytes
 
@@ -55,15 +55,7 @@ def render(profile: Profile, tuned: Rules | None = None) -> str:
 
 def write(profile: Profile, path: Path, tuned: Rules | None = None) -> Path:
     """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    page = render(profile, tuned).encode()
-    new = path.with_name(f".{path.name}.new")
-    try:
-        new.write_bytes(page)
-        new.replace(path)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise ProfileError(f"cannot write {path}: {error.strerror}", "Give another place with -o FILE.") from error
-    return path
+    return write_whole(path, render(profile, tuned))
 
 
 def _asset(name: str) -> str:

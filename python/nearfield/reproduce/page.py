@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
-from nearfield.errors import ProfileError
 from nearfield.report.markup import raw, table, tag, text
+from nearfield.report.writing import write_whole
 from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
@@ -34,14 +34,7 @@ def render(found: Reproduction) -> str:
 
 def write(found: Reproduction, path: Path) -> Path:
     """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    new = path.with_name(f".{path.name}.new")
-    try:
-        new.write_text(render(found), encoding="utf-8")
-        new.replace(path)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise ProfileError(f"cannot write {path}: {error.strerror}", "Give another place with -o FILE.") from error
-    return path
+    return write_whole(path, render(found))
 
 
 def _facts(found: Reproduction) -> str:
