@@ -367,7 +367,7 @@ def test_nothing_survives_a_launch(installation: Installation, trial: Path, vict
             os.kill(struck[0], signal.SIGKILL)
 
     before = mpi.snapshot_shm()
-    limit = 2 if victim == "nobody" else 60
+    limit = 4 if victim == "nobody" else 60
     done = mpi.run(installation, [str(trial), "spin"], 2, timeout_s=limit, on_line=strike, on_start=launcher.append)
     assert len(ranks) == 2
     assert done.timed_out == (victim == "nobody")

@@ -44,7 +44,7 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
         out = tmp_path / f"rules-{presses}.toml"
         command = [*NEARFIELD, "tune", "--budget", "300", "--sizes", "8", "-o", str(out)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(4)
+        time.sleep(5)
         for _ in range(presses):
             process.send_signal(signal.SIGINT)
             time.sleep(0.3)
