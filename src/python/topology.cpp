@@ -11,6 +11,7 @@
 #include <string>
 
 #include "topology/distance.hpp"
+#include "topology/flag.hpp"
 
 namespace nb = nanobind;
 namespace topo = nearfield::topology;
@@ -77,6 +78,7 @@ void bind_topology(nb::module_& module) {
 
   std::vector<std::string> names(topo::distance_names.begin(), topo::distance_names.end());
   module.attr("DISTANCES") = nb::tuple(nb::cast(names));
+  module.def("flag_ns", &topo::flag_ns, nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<Bound>(module, "Topology")
       .def_static("live", [] { return Bound{topo::load_live()}; })

@@ -4,6 +4,7 @@ On an arena that is made up (made_up.py): nothing here starts an MPI or depends 
 """
 
 import itertools
+from collections.abc import Iterator
 
 import pytest
 from made_up import (
@@ -144,7 +145,7 @@ def test_what_is_slower_in_one_launch_only_is_not_slower(launches: tuple[float, 
     arena.started.clear()
 
     def speed(whole: Settings, case: Case) -> float:
-        spoils = case == ("stream", UNSEEN) and whole["cells"] == 128
+        spoils = case == ("pingpong", UNSEEN) and whole["cells"] == 128
         return launches[min(1, arena.started.count(both) - 1)] if spoils else gains(whole, case)
 
     arena.speed = speed
@@ -162,6 +163,26 @@ def test_a_rule_tells_that_the_cores_moved() -> None:
     near, far = rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", [], arena.all_pairs).apart
     assert (near.flag_ns, far.flag_ns) == (50.0, 230.0)
     assert (near.share, far.share) == pytest.approx((0.6, 0.4), abs=0.02)  # three pairs near, one moved, two far
+
+
+def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
+    """If they are near most of the time, is a setting that loses only where they are far a rule, for near; and does it
+    say so? Is it measured on until every case has enough pairs from there?"""
+    arena = MadeUpArena(only({}))
+    now = 50.0
+
+    def flags() -> Iterator[float]:
+        nonlocal now
+        for now in itertools.cycle([50.0] * 90 + [230.0] * 40):
+            yield from [now] * 4  # of one pair
+
+    arena.flags = flags()
+    arena.speed = lambda whole, case: (1.2 if now < 100 else 0.5) if whole["fragment"] == 131072 else 1.0
+    chosen, _ = confirmed(arena, [BIG])
+    assert chosen and chosen.settings == BIG
+    assert rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", []).flag_ns == 50.0
+    for pairs in chosen.pairs.values():
+        assert len(pairs) >= FEWEST_PAIRS / 2 and {pair.flag for pair in pairs} == {50.0}
 
 
 def test_no_mending_by_what_must_not_be_tried() -> None:

@@ -4,7 +4,20 @@ import math
 
 import pytest
 
-from nearfield.tune.gains import Gain, Pair, by_flag, gain, gaining, geometric_mean, least, ranges, score
+from nearfield.tune.gains import (
+    Gain,
+    Pair,
+    alike,
+    broken,
+    by_flag,
+    flag_of,
+    gain,
+    gaining,
+    geometric_mean,
+    ranges,
+    score,
+    usual,
+)
 
 
 def sure(value: float) -> Gain:
@@ -25,13 +38,14 @@ def test_a_machine_that_changes_speed_changes_no_gain() -> None:
     assert (found.low, found.value, found.high) == pytest.approx((2, 2, 2))
 
 
-def test_cores_that_move_gain_what_is_least() -> None:
-    """If a setting is twice as fast where the cores are near and slower where they are far, does it count as slower,
-    though they are near most of the time? And not for less than eight pairs?"""
-    near, far = [Pair(200.0, 100.0, 50.0)] * 20, [Pair(300.0, 600.0, 230.0)] * 8
-    assert gain(near + far).value == pytest.approx(0.5) and gain(near + far).n == 8
-    assert least(near + far) == far
-    assert gain(near + far[:7]).value == pytest.approx(2.0)
+def test_pairs_count_where_the_cores_mostly_were() -> None:
+    """Are pairs that were taken with the cores elsewhere left out, though in one case they are the more?"""
+    near, far = [Pair(200.0, 100.0, 50.0)] * 5, [Pair(300.0, 600.0, 230.0)] * 3
+    pairs = {("pingpong", 8): near + far, ("pingpong", 64): near[:2] + far, ("stream", 8): far}
+    assert usual(pairs) == dict.fromkeys(pairs, far)
+    del pairs["stream", 8]
+    assert usual(pairs) == {("pingpong", 8): near, ("pingpong", 64): near[:2]} and flag_of(pairs) == 50.0
+    assert usual({}) == {}
 
 
 def test_flags_alike_are_one_place() -> None:
@@ -39,14 +53,29 @@ def test_flags_alike_are_one_place() -> None:
     pairs = [Pair(1.0, 1.0, flag) for flag in (230.0, 50.0, 19.0, 45.0, 250.0, 70.0)]
     assert [[pair.flag for pair in group] for group in by_flag(pairs)] == [[19.0], [45.0, 50.0, 70.0], [230.0, 250.0]]
     assert len(by_flag([Pair(1.0, 1.0)] * 3)) == 1
+    assert alike(45.0, 70.0) and not alike(50.0, 19.0) and alike(0.0, 0.0)
 
 
 def test_slower_needs_both_amount_and_certainty() -> None:
     assert Gain(0.9, 0.8, 0.95, 10).slower
     assert not Gain(0.9, 0.8, 1.02, 10).slower, "may be chance"
     assert not Gain(0.98, 0.975, 0.99, 10).slower, "too little to count"
-    assert Gain(0.99, 0.98, 1.0, 10).harmless
-    assert not Gain(1.2, 0.9, 1.5, 10).harmless
+    assert Gain(0.75, 0.7, 0.8, 10).below(0.8) and not Gain(0.85, 0.8, 0.9, 10).below(0.8)
+
+
+def test_a_pattern_may_lose_what_the_others_make_up_for() -> None:
+    """Is the promise broken by a ping-pong that is slower, by all patterns together, and by one that loses much; and
+    not by a stream that loses little?"""
+
+    def at(**values: float) -> list[tuple[str, int]]:
+        return broken({(pattern, 64): sure(value) for pattern, value in values.items()} | {("stream", 8): sure(1.0)})
+
+    assert at(pingpong=1.6, stream=0.92, exchange=1.4) == []
+    assert at(pingpong=0.95, stream=1.5, exchange=1.5) == [("pingpong", 64)]
+    assert at(pingpong=1.0, stream=0.92, exchange=0.94) == [("stream", 64), ("exchange", 64)]
+    assert at(pingpong=1.6, stream=0.8, exchange=1.4) == [("stream", 64)]
+    allowed = {("pingpong", 64): sure(0.85), ("stream", 64): sure(0.85), ("pingpong", 8): sure(0.75)}
+    assert broken(allowed, 0.8) == [("pingpong", 8)]
 
 
 def test_faster_needs_more_than_luck() -> None:

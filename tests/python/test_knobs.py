@@ -48,6 +48,20 @@ def test_the_model_halves_the_pieces_without_a_shared_cache() -> None:
         assert piece in pieces
 
 
+@pytest.mark.parametrize(
+    ("family", "version", "transport"), [("openmpi", "5.0.11", "ob1 / sm"), ("mpich", "5.0.2", "ch4 / posix")]
+)
+def test_the_model_has_a_ring_that_outgrows_the_second_level(family: str, version: str, transport: str) -> None:
+    """Does a candidate send pieces through one to four times the private cache before one comes round again? And does a
+    message of a power of two fit with its header?"""
+    knobs = find_knobs(family, version, transport)
+    whole = [knobs.complete(settings) for settings in candidates(knobs, [32 << 10, 1 << 20, 32 << 20], "shared-l3")]
+    rings = [s["fbox_size"] if family == "openmpi" else s["num_cells"] * s["cell_size"] for s in whole]
+    assert any(1 << 20 <= ring <= 5 << 20 for ring in rings)
+    sent_at_once = {s["eager_limit"] if family == "openmpi" else s["cell_size"] for s in whole}
+    assert any(size > 1 << 16 and size - (1 << 16) < 1 << 10 for size in sent_at_once)
+
+
 @FILES
 def test_the_grid_holds_only_what_can_be(file: KnobFile) -> None:
     """Does the exhaustive search try stock, and nothing that breaks a constraint?"""
@@ -60,7 +74,7 @@ def test_repair_raises_what_must_not_be_smaller() -> None:
     """Is MPICH's pack buffer raised to its cell, which MPI_Init insists on?"""
     knobs = find_knobs("mpich", "5.0.2", "ch4 / posix")
     assert knobs.problems({"cell_size": 65536})[0].startswith("pack_buffer >= cell_size does not hold")
-    assert repaired(knobs, {"cell_size": 65536}) == {"cell_size": 65536, "pack_buffer": 65536}
+    assert repaired(knobs, {"cell_size": 65536}) == {"cell_size": 65536, "pack_buffer": 65792}
 
 
 @FILES

@@ -54,7 +54,7 @@ def command(
     for warning in made.warnings:
         err.print(f"nearfield: {escape(warning)}")
     if not made.environment:
-        raise UsageError("the rules set nothing: stock and tuned are the same", "; ".join(made.notes))
+        raise UsageError("the rules set nothing: stock and tuned are the same", "; ".join(made.notes + made.warnings))
     environments = {"stock": dict(os.environ), "tuned": environment_of(made)}
     for name, environment in environments.items():
         measured(argv, environment, pattern, name)

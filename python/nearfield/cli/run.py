@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nearfield.errors import MpiError
-from nearfield.tune.apply import Application, application, environment_of, require_fit
+from nearfield.tune.apply import Application, application, environment_of, farther_apart, require_fit
 from nearfield.tune.recognise import recognise
 from nearfield.tune.rules import find_rules, load_rules
 
@@ -57,7 +57,7 @@ def command(
 
 
 def prepared(argv: list[str], file: Path | None, force: bool, mpi_name: str | None) -> Application:
-    """What to set for this command; errors if the rules are not for it."""
+    """What to set for this command; nothing while the rules do not hold, errors if they are not for it."""
     path = find_rules(file)
     rules = load_rules(path)
     try:
@@ -68,4 +68,6 @@ def prepared(argv: list[str], file: Path | None, force: bool, mpi_name: str | No
         return application(rules)
     if not force:
         require_fit(rules, found, str(path))
+        if why := farther_apart(rules):
+            return Application(warnings=[why])
     return application(rules, found)

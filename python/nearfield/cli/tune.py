@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from nearfield.tune.gains import geometric_mean
+from nearfield.tune.gains import NEVER_BELOW, geometric_mean
 from nearfield.tune.rules import Rules, RuleTable, require_writable, save_rules
 from nearfield.tune.search import Trial
 from nearfield.tune.tuning import Listener, Request, Tuning
@@ -41,6 +41,9 @@ def command(
         str, typer.Option(help="Shared memory per rank that a rule may cost.", metavar="BYTES")
     ] = "64MiB",
     ranks_per_node: Annotated[int | None, typer.Option(help="For that cost (default: a rank per core).", min=2)] = None,
+    never_below: Annotated[
+        float, typer.Option(help="How slow a size may become, of stock's speed, where others gain.", min=0.1, max=1)
+    ] = NEVER_BELOW,
     sizes: Annotated[str, typer.Option(help="Only these message sizes, e.g. 8,4KiB,1MiB.")] = "",
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Every combination of a grid, however long.")
@@ -52,8 +55,12 @@ def command(
     Two jobs, one with stock settings and one with the candidate, sleep on the same two cores and are measured in turn,
     milliseconds apart. What is found is confirmed at every size from 1 B to four times the last-level cache. It is a
     rule only if it is surely faster and no size was found slower: below 0.97 of stock's speed, with an interval that
-    lies below 1, in ping-pong, stream or exchange, and in a second launch too if it is few sizes. Where the cores move
-    meanwhile, as a virtual machine's do, that holds wherever they were. Keep the machine quiet.
+    lies below 1, in ping-pong or in ping-pong, stream and exchange together, and in a second launch too if it is few
+    sizes; nor one of these alone below 0.9. Where the cores move meanwhile, as a virtual machine's do, that is for
+    where they mostly were, and `run` looks before it applies the rule. Keep the machine quiet.
+
+    Some settings make long messages twice as fast and short ones a little slower (a large ring for both): with
+    `--never-below 0.8` they are allowed to.
 
     Ctrl-C confirms and keeps the best so far; again ends at once.
 
@@ -64,6 +71,7 @@ def command(
         budget_s=budget,
         exhaustive=exhaustive,
         memory_limit_bytes=parse_bytes(memory),
+        never_below=never_below,
         ranks_per_node=ranks_per_node,
         distances=tuple(distance or ()),
         sizes=tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else (),
@@ -113,6 +121,9 @@ def tell(rules: Rules) -> None:
         if best := rule.gaining():
             span = format_span(best.from_bytes, best.to_bytes)
             console.print(f"  for messages of [bold]{span}[/bold]: {gain_text(best.gain)}")
+        if slower := rule.slower():
+            told = ", ".join(f"{p.pattern} of {format_bytes(p.size_bytes)} {p.gain.value:.2f}x" for p in slower)
+            console.print(f"  slower: {told}")
         console.print("  " + ", ".join(f"{name} = {_value(value)}" for name, value in rule.parameters.items()))
         if rule.memory_per_rank_bytes:
             cost = format_bytes(rule.memory_per_rank_bytes)

@@ -25,7 +25,7 @@ def tuned_findings(rules: Rules | None) -> list[Finding]:
                 title=f"{best.gain.value:.1f}x as fast when tuned",
                 statement=sentence(
                     f"{where}messages of {span} are {best.gain.value:.2f} times as fast with other "
-                    f"parameters of this MPI ({best.gain.low:.2f} to {best.gain.high:.2f}); no size was found slower."
+                    f"parameters of this MPI ({best.gain.low:.2f} to {best.gain.high:.2f}); {rule.promise()}."
                 ),
                 level="loss",
                 action="Run programs as they are: nearfield run -- mpirun ...",

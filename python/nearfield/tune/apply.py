@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nearfield import mpi
+from nearfield import _native, mpi
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune import per_pair
+from nearfield.tune.gains import FARTHER
 from nearfield.tune.recognise import Recognised
 from nearfield.tune.rules import Rules, machine_table, mismatches
 
@@ -69,6 +70,20 @@ def require_fit(rules: Rules, found: Recognised, where: str) -> None:
             f"the rules in {where} do not fit: {'; '.join(reasons)}",
             "tune here (nearfield tune), or use them all the same with --force",
         )
+
+
+def farther_apart(rules: Rules) -> str:
+    """Why the rules do not hold now, in words; empty if they do. A virtual machine's cores move: they may be farther
+    apart than when it was tuned. Takes some milliseconds."""
+    for rule in rules.rule:
+        if rule.parameters and rule.flag_ns:
+            now = _native.flag_ns(*map(int, rule.pair.split("-")))
+            if now > FARTHER * rule.flag_ns:
+                return (
+                    f"cores {rule.pair} are farther apart now, {now:.0f} ns for a flag, than when this was tuned, "
+                    f"{rule.flag_ns:.0f} ns: this run is stock (tune again, or use the rules all the same with --force)"
+                )
+    return ""
 
 
 def environment_of(made: Application) -> dict[str, str]:

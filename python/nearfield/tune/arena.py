@@ -12,7 +12,7 @@ from types import TracebackType
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune.duel import Contestant, Unfit, pairs
-from nearfield.tune.gains import Case, Gain, Pair, gain, score
+from nearfield.tune.gains import Case, Gain, Pair, gain, score, usual
 from nearfield.tune.knobs import KnobFile, Settings
 
 PATTERNS = ("pingpong", "stream", "exchange")
@@ -128,5 +128,9 @@ class Comparison:
             self.found[case] += taken
             self._everything += taken
 
+    def here(self) -> dict[Case, list[Pair]]:
+        """The pairs that count: those taken with the cores as far apart as they mostly were."""
+        return usual(self.found)
+
     def gains(self) -> dict[Case, Gain]:
-        return {case: gain(found) for case, found in self.found.items()}
+        return {case: gain(pairs) for case, pairs in self.here().items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from nearfield.tune.arena import PATTERNS
-from nearfield.tune.gains import Case, Gain, Pair, by_flag, geometric_mean, least, ranges
+from nearfield.tune.gains import NEVER_BELOW, Case, Gain, Pair, broken, by_flag, flag_of, geometric_mean, ranges
 from nearfield.tune.knobs import KnobFile, Settings
 from nearfield.tune.rules import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
@@ -23,10 +23,17 @@ class Confirmed:
     settings: Settings
     gains: dict[Case, Gain]
     pairs: dict[Case, list[Pair]]
+    never_below: float = NEVER_BELOW  # of stock's speed
 
     @property
     def slower(self) -> list[Case]:
-        return [case for case, gain in self.gains.items() if gain.slower]
+        """The cases that break the promise."""
+        return broken(self.gains, self.never_below)
+
+    @property
+    def flag_ns(self) -> float:
+        """How far apart the cores were."""
+        return flag_of(self.pairs)
 
     def gains_between(self, limits: Sequence[int]) -> bool:
         """Whether it is surely faster: over all sizes, or in a range of them and not slower over all."""
@@ -56,10 +63,12 @@ def rule_table(
         distance=distance,
         pair=f"{pair[0]}-{pair[1]}",
         parameters=settings,
+        flag_ns=round(chosen.flag_ns if chosen else 0.0, 1),
         reason=reason,
         memory_per_rank_bytes=knobs.memory(settings, ranks),
         at_ranks_per_node=ranks,
         apart=apart_tables(flags),
+        never_below=chosen.never_below if chosen else NEVER_BELOW,
     )
     if chosen:
         table.gain = _gain_table(geometric_mean(chosen.gains.values()))
@@ -85,7 +94,7 @@ def apart_tables(pairs: Sequence[Pair]) -> list[ApartTable]:
 
 
 def _point(case: Case, chosen: Confirmed) -> PointTable:
-    pairs = least(chosen.pairs[case])
+    pairs = chosen.pairs[case]
     stock, tuned = (round(median(times), 1) for times in ([p.stock for p in pairs], [p.other for p in pairs]))
     pattern, size = case
     return PointTable(

@@ -6,17 +6,18 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import stdev
+from statistics import median, stdev
 from typing import NamedTuple
 
 from nearfield import _native
 
 NEVER_BELOW = 0.97  # of stock, at any size: the promise of tune
+PATTERN_NEVER_BELOW = 0.9  # of stock, in one pattern at a size where all together lose nothing
 WORTH_TELLING = 1.05
-NOISE_BELOW = 0.9  # what a pair or two may show of a setting that loses nothing
+NOISE = 0.07  # what a pair or two may show of a setting that loses nothing
 MOST_CREDIBLE = 8.0
 FARTHER = 1.8  # a flag that takes so many times as long: the cores are not where they were
-ENOUGH = 8  # pairs, to say anything of where the cores were meanwhile: of many cases, few would be slower by chance
+MAIN = "pingpong"  # the pattern that everybody measures
 Case = tuple[str, int]  # pattern, size in bytes
 
 
@@ -40,7 +41,11 @@ class Gain:
     @property
     def slower(self) -> bool:
         """Beyond what the measurement may be wrong by, and beyond what counts."""
-        return self.value < NEVER_BELOW and self.high < 1
+        return self.below(NEVER_BELOW)
+
+    def below(self, limit: float) -> bool:
+        """Beyond what the measurement may be wrong by."""
+        return self.value < limit and self.high < limit / NEVER_BELOW
 
     @property
     def faster(self) -> bool:
@@ -48,21 +53,32 @@ class Gain:
         which what looked slow was measured again, and what looked fast was not."""
         return self.low**2 > self.value
 
-    @property
-    def harmless(self) -> bool:
-        """Surely not slower. Else more pairs are wanted: of many cases, a few look slower by chance."""
-        return self.low > NEVER_BELOW
-
 
 def gain(pairs: Sequence[Pair]) -> Gain:
-    """Of pairs taken with the cores now nearer, now farther apart, as a virtual machine's are: the least gain, since
-    whoever follows the rule cannot choose."""
-    return min((_gain(group) for group in _telling(pairs)), key=lambda found: found.value)
+    ratio = _native.paired_ratio([pair.other for pair in pairs], [pair.stock for pair in pairs])
+    return Gain(ratio.value, ratio.low, ratio.high, ratio.n)
 
 
-def least(pairs: Sequence[Pair]) -> Sequence[Pair]:
-    """Those of which `gain` tells."""
-    return min(_telling(pairs), key=lambda group: _gain(group).value)
+def usual(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
+    """Those taken with the cores as far apart as they mostly were, since a virtual machine's move; of each case that
+    has any."""
+    groups = by_flag(pair for taken in pairs.values() for pair in taken)
+    there = max(groups, key=len, default=[])
+    return {
+        case: kept
+        for case, taken in pairs.items()
+        if (kept := [pair for pair in taken if there[0].flag <= pair.flag <= there[-1].flag])
+    }
+
+
+def flag_of(pairs: Mapping[Case, Sequence[Pair]]) -> float:
+    """What a flag mostly took between the cores, in ns."""
+    return median(pair.flag for taken in usual(pairs).values() for pair in taken)
+
+
+def alike(one_ns: float, other_ns: float) -> bool:
+    """Whether the cores are as far apart: a flag takes about as long."""
+    return max(one_ns, other_ns) <= FARTHER * min(one_ns, other_ns)
 
 
 def by_flag(pairs: Iterable[Pair]) -> list[list[Pair]]:
@@ -76,13 +92,18 @@ def by_flag(pairs: Iterable[Pair]) -> list[list[Pair]]:
     return groups
 
 
-def _telling(pairs: Sequence[Pair]) -> Sequence[Sequence[Pair]]:
-    return [group for group in by_flag(pairs) if len(group) >= ENOUGH] or [pairs]
-
-
-def _gain(pairs: Sequence[Pair]) -> Gain:
-    ratio = _native.paired_ratio([pair.other for pair in pairs], [pair.stock for pair in pairs])
-    return Gain(ratio.value, ratio.low, ratio.high, ratio.n)
+def broken(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> list[Case]:
+    """The cases that break the promise: where a size is slower in ping-pong, or in all patterns together, those of its
+    patterns that are; and any pattern that is slower by more than may be made up for by others."""
+    lost = []
+    for size in sorted({size for _, size in gains}):
+        there = {case: g for case, g in gains.items() if case[1] == size}
+        main = [g for (pattern, _), g in there.items() if pattern == MAIN]
+        if any(g.below(never_below) for g in (*main, geometric_mean(there.values()))):
+            lost += [case for case, g in there.items() if g.value < never_below]
+        else:
+            lost += [case for case, g in there.items() if g.below(min(never_below, PATTERN_NEVER_BELOW))]
+    return lost
 
 
 def geometric_mean(gains: Iterable[Gain]) -> Gain:
@@ -98,13 +119,13 @@ def geometric_mean(gains: Iterable[Gain]) -> Gain:
     return Gain(math.exp(middle), math.exp(middle - half), math.exp(middle + half), sum(n for _, _, n in logs))
 
 
-def score(gains: Mapping[Case, Gain]) -> float:
+def score(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> float:
     """What a search maximises: the mean log gain over patterns and sizes, less what it loses anywhere beyond what is
     allowed. A loss weighs as if it were at three sizes: a few pairs cannot tell it from noise, the finals can. Beyond
     what noise may be, as if at nine: the finals will refuse it. Nothing counts for more than MOST_CREDIBLE: a job that
     was not running for a while looks a hundred times slower."""
     logs = [math.log(min(max(g.value, 1 / MOST_CREDIBLE), MOST_CREDIBLE)) for g in gains.values()]
-    losses = 2 * _below(logs, NEVER_BELOW) + 6 * _below(logs, NOISE_BELOW)
+    losses = 2 * _below(logs, never_below) + 6 * _below(logs, never_below - NOISE)
     return (math.fsum(logs) - losses) / len(logs)
 
 

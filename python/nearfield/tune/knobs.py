@@ -30,6 +30,9 @@ Role = Literal[
     "single_copy",
     "single_copy_threshold",
     "segment",
+    "ring",
+    "ring_pieces",
+    "through_ring",
 ]
 
 FOLDER = Path(__file__).parent / "knobs"
@@ -48,6 +51,7 @@ class Knob(BaseModel):
     role: Role | None = None  # what the model knows it as (model.py)
     low: int = 0
     high: int = 0
+    plus: int = 0  # what a message of a power of two needs beside itself, so that it fits
     values: dict[str, str] = Field(default_factory=dict)  # of a choice: name -> text for the variable
     grid: tuple[Value, ...] = ()  # what an exhaustive search tries; none: the default only
 
@@ -68,8 +72,8 @@ class Knob(BaseModel):
             return None if value in self.values else f"{self.name} = '{value}': must be {_either(self.values)}"
         if isinstance(value, bool) or not isinstance(value, int):
             return f"{self.name} = '{value}': must be a number"
-        if not self.low <= value <= self.high:
-            return f"{self.name} = {value}: must be between {self.low} and {self.high}"
+        if not self.low <= value <= self.high + self.plus:
+            return f"{self.name} = {value}: must be between {self.low} and {self.high + self.plus}"
         return None
 
     def text(self, value: Value) -> str:
@@ -85,9 +89,9 @@ class Knob(BaseModel):
         return [self.default, *self.steps()]
 
     def steps(self) -> list[int]:
-        """The range of a number in powers of two."""
+        """The range of a number in powers of two, each with what it needs beside itself."""
         powers = [1 << power for power in range(self.high.bit_length()) if self.low <= 1 << power <= self.high]
-        return powers + [self.high] * (self.high not in powers)
+        return [power + self.plus for power in powers + [self.high] * (self.high not in powers)]
 
 
 class KnobFile(BaseModel):

@@ -60,10 +60,12 @@ class RuleTable(Table):
 
     distance: str
     pair: str  # of cores, that it was measured on
+    flag_ns: float = Field(default=0, ge=0)  # what a flag took between them meanwhile; 0: not known
     parameters: dict[str, Value] = Field(default_factory=dict)  # none: stock is best
     reason: str = ""  # why there are none
     memory_per_rank_bytes: int = Field(ge=0)
     at_ranks_per_node: int = Field(ge=1)
+    never_below: float = Field(default=NEVER_BELOW, gt=0, le=1)  # of stock's speed: what was promised for every size
     gain: GainTable | None = None
     apart: list[ApartTable] = Field(default_factory=list)  # none: the cores stayed where they were
     elsewhere: dict[str, float] = Field(default_factory=dict)  # distance -> gain of these parameters there
@@ -83,11 +85,21 @@ class RuleTable(Table):
         if not self.apart:
             return ""
         places = ", ".join(f"{one.flag_ns:.0f} ns in {one.share:.0%} of the time" for one in self.apart)
-        return f"the cores moved (a virtual machine?): a flag took {places}; gains are those where they are least"
+        return f"the cores moved (a virtual machine?): a flag took {places}; the rule is for {self.flag_ns:.0f} ns"
 
     def gaining(self) -> Range | None:
         """The sizes that it is for: those where all patterns together gain."""
         return gaining({(one.pattern, one.size_bytes): one.gain.as_gain() for one in self.point}, WORTH_TELLING)
+
+    def promise(self) -> str:
+        """What was made sure of, in words."""
+        return (
+            "no size was found slower" if self.never_below >= NEVER_BELOW else f"no size below {self.never_below:.2f}"
+        )
+
+    def slower(self) -> list[PointTable]:
+        """What is slower all the same: a pattern for which others make up, or as much as was allowed."""
+        return [one for one in self.point if one.gain.as_gain().slower]
 
     def patterns(self) -> list[str]:
         return list(dict.fromkeys(point.pattern for point in self.point))

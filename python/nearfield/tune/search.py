@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nearfield.tune.arena import Arena, ChampionUnfit
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import Case, Gain, score
+from nearfield.tune.gains import NEVER_BELOW, Case, Gain, alike, broken, flag_of, score
 from nearfield.tune.knobs import KnobFile, Settings, Value
 from nearfield.tune.repair import grid, repaired
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 FIRST_LOOK = 2  # of so many sizes one is measured before a setting may be left
+AGAIN = 4  # pairs of what looks slower than it may be, since a few of many cases do by chance
+REFUSAL = 1.0  # off the score of what is slower then: it would be refused, however much it gains elsewhere
 PLAY_OFF = 4  # the best by score
 PASSES = 3  # of a duel in the play-off
 WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, and of all that is gained: a parameter that gains less is not kept
@@ -38,6 +40,7 @@ class Trial:
     state: Literal["measured", "left", "unfit", "refused"] = "measured"
     score: float = float("-inf")
     gains: dict[Case, Gain] = field(default_factory=dict)
+    flag_ns: float = 0.0  # how far apart the cores were
     reason: str = ""
 
 
@@ -66,9 +69,11 @@ class Search:
         *,
         sizes: Sequence[int] = SIZES,
         refused: Callable[[Settings], str | None] = lambda settings: None,
+        never_below: float = NEVER_BELOW,
     ) -> None:
-        """`refused`: why settings must not even be tried; None if they may."""
+        """`refused`: why settings must not even be tried; None if they may. `never_below`: of stock's speed."""
         self._arena, self._on_trial, self._sizes, self._refused = arena, on_trial, sizes, refused
+        self._never_below = never_below
         self.winner: Settings | None = None
         self._known: dict[tuple[tuple[str, Value], ...], Trial] = {}
 
@@ -77,7 +82,11 @@ class Search:
         return list(self._known.values())
 
     def best_first(self) -> list[Trial]:
-        return sorted((t for t in self.trials if t.state == "measured"), key=lambda t: t.score, reverse=True)
+        """What was measured, if possible with the cores as far apart as they are now."""
+        measured = [trial for trial in self.trials if trial.state == "measured"]
+        now = self._arena.all_pairs[-1].flag if self._arena.all_pairs else 0.0
+        here = [trial for trial in measured if alike(trial.flag_ns, now)]
+        return sorted(here or measured, key=lambda trial: trial.score, reverse=True)
 
     def refuses(self, settings: Settings) -> str | None:
         """Why these must not be tried; None if they may. What breaks a constraint, `nearfield run` would refuse."""
@@ -185,7 +194,7 @@ class Search:
             with self._arena.against(trial.settings, self._sizes) as comparison:
                 looked = set(self._sizes[::FIRST_LOOK])
                 comparison.measure(1, [case for case in comparison.cases if case[1] in looked])
-                trial.score = score(comparison.gains())
+                trial.score = score(comparison.gains(), self._never_below)
                 if asked:
                     asked.report(trial.score, 0)
                     if asked.should_prune():
@@ -193,8 +202,11 @@ class Search:
                         return trial
                 comparison.measure(1, [case for case in comparison.cases if case[1] not in looked])
                 comparison.measure(1)
-                trial.gains = comparison.gains()
-                trial.score = score(trial.gains)
+                comparison.measure(AGAIN, broken(comparison.gains(), self._never_below))
+                trial.gains, trial.flag_ns = comparison.gains(), flag_of(comparison.found)
+                trial.score = score(trial.gains, self._never_below)
+                if broken(trial.gains, self._never_below):
+                    trial.score -= REFUSAL
         except Unfit as error:
             trial.state, trial.reason = "unfit", error.message
         return trial

@@ -16,7 +16,7 @@ from nearfield.topology import Topology
 from nearfield.tune.arena import Arena, Comparison
 from nearfield.tune.confirmed import Confirmed, rule_table, tried_table
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, Case, geometric_mean
+from nearfield.tune.gains import NEVER_BELOW, Case, alike, flag_of, geometric_mean
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import repaired
@@ -39,6 +39,7 @@ class Request:
     budget_s: float = 180.0
     exhaustive: bool = False
     memory_limit_bytes: int = 64 << 20  # of shared memory per rank
+    never_below: float = NEVER_BELOW  # of stock's speed, at any size
     ranks_per_node: int | None = None  # for the memory it costs; default: a rank per core
     distances: tuple[str, ...] = ()  # default: all inside the machine
     sizes: tuple[int, ...] = ()  # default: ten to search, 1 B to four times the last-level cache to confirm
@@ -128,6 +129,7 @@ class Tuning:
             lambda trial: self._report(search, trial),
             sizes=self.request.sizes or SIZES,
             refused=self._memory_check(arena.knobs, ranks),
+            never_below=self.request.never_below,
         )
         self._phase(distance, "searching", seconds * SEARCH_SHARE)
         assert self._deadline
@@ -199,9 +201,20 @@ class Tuning:
         assert self._deadline
         comparison.measure(1 if self.stopped else FEWEST_PAIRS)
         for _ in range((MOST_PAIRS - FEWEST_PAIRS) // MORE_PAIRS):
-            wanted = (lambda g: g.value < NEVER_BELOW) if self._deadline.over() else (lambda g: not g.harmless)
-            comparison.measure(MORE_PAIRS, [case for case, gain in comparison.gains().items() if wanted(gain)])
-        return Confirmed(settings, comparison.gains(), dict(comparison.found))
+            over, limit = self._deadline.over(), self.request.never_below
+            doubtful = [c for c, gain in comparison.gains().items() if (gain.value if over else gain.low) < limit]
+            comparison.measure(MORE_PAIRS, doubtful)
+        while few := self._too_few(comparison):
+            if self._late():
+                raise Unfit("was not measured at every size while the cores stayed where they were")
+            comparison.measure(FEWEST_PAIRS, few)
+        return Confirmed(settings, comparison.gains(), comparison.here(), self.request.never_below)
+
+    def _too_few(self, comparison: Comparison) -> list[Case]:
+        """The cases measured mostly while the cores were elsewhere than mostly."""
+        pairs = comparison.here()
+        least = 0 if self.stopped else FEWEST_PAIRS / 2
+        return [case for case in comparison.cases if len(pairs.get(case, [])) < least]
 
     def _launch_again(self, arena: Arena, confirmed: Confirmed) -> None:
         """A job's memory has its luck with caches, and some of many cases look slower by chance: what is slower in one
@@ -212,9 +225,10 @@ class Tuning:
         try:
             with arena.against(confirmed.settings, sorted({size for _, size in cases})) as comparison:
                 comparison.measure(MORE_PAIRS, cases)
+                same_place = alike(flag_of(comparison.found), confirmed.flag_ns)
                 for case, gain in comparison.gains().items():
-                    if gain.value > confirmed.gains[case].value:
-                        confirmed.gains[case], confirmed.pairs[case] = gain, comparison.found[case]
+                    if same_place and gain.value > confirmed.gains[case].value:
+                        confirmed.gains[case], confirmed.pairs[case] = gain, comparison.here()[case]
         except Unfit as error:
             self.listener.say(f"launched once more, it {error.message}")
 
@@ -226,9 +240,9 @@ class Tuning:
         for settings in nearer(arena.knobs, confirmed.settings, min(size for _, size in cases)):
             if self._late():
                 return None
-            if self._worst(arena, settings, cases) >= NEVER_BELOW:
+            if self._worst(arena, settings, cases) >= self.request.never_below:
                 return settings
-        helps = min(NEVER_BELOW, min(confirmed.gains[case].value for case in cases) + MENDS)
+        helps = min(self.request.never_below, min(confirmed.gains[case].value for case in cases) + MENDS)
         proposals = [left_out(arena.knobs, confirmed.settings, name) for name in confirmed.settings]
         tried = [(self._worst(arena, settings, cases), settings) for settings in proposals if settings]
         worst, settings = max(tried, key=lambda one: one[0], default=(0.0, None))
