@@ -153,6 +153,16 @@ def test_what_is_slower_in_one_launch_only_is_not_slower(launches: tuple[float, 
     assert chosen and (chosen.settings == both) is kept
 
 
+def test_what_is_faster_in_one_launch_only_is_no_rule() -> None:
+    """If the winner is faster all over in its first launch, and as stock in the second, is it left?"""
+    arena = MadeUpArena(only({"fragment": 1.2}))
+    search = searched(arena, [BIG])
+    search.play_off(Turns(0))
+    arena.started.clear()
+    arena.speed = lambda whole, case: only({"fragment": 1.2 if arena.started.count(BIG) < 2 else 1.0})(whole, case)
+    assert tuning()._confirm(arena, search, [*SIZES, UNSEEN])[0] is None
+
+
 def test_a_rule_tells_that_the_cores_moved() -> None:
     """Does it say how far apart they were, for which share of the pairs? And is a pair during which they moved taken
     again?"""
@@ -289,6 +299,19 @@ def test_a_small_gain_is_a_rule(gains: dict[int, float], seed: int) -> None:
     rule, _ = tuned(arena)
     assert rule.parameters == BIG
     assert rule.gain and rule.gain.value == pytest.approx(1.01, abs=0.003)
+
+
+def test_what_may_not_be_but_gains_more_is_told() -> None:
+    """Is a setting that is half as fast again, and a tenth slower at one size, told with what allows it; and then
+    chosen; and one that is far slower there not told?"""
+    for there, told in ((0.88, "with --never-below 0.85: pingpong of 8 B would be at 0.88"), (0.5, "")):
+        arena = MadeUpArena(
+            lambda whole, case, there=there: (there if case[1] == 8 else 1.5) if whole["fragment"] == 131072 else 1.0
+        )
+        rule, _ = tuned(arena)
+        assert (rule.parameters, rule.beyond.partition("sizes ")[2]) == ({}, told)
+        rule, _ = tuned(arena, never_below=0.85)
+        assert rule.parameters == (BIG if told else {}) and rule.beyond == ""
 
 
 def test_a_rule_keeps_to_the_memory() -> None:

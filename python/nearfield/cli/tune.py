@@ -114,6 +114,7 @@ def tell(rules: Rules) -> None:
             console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
         if not rule.parameters:
             console.print(f"[bold]{rule.distance}[/bold]: stock is best ({escape(rule.reason)})")
+            _tell_beyond(console, rule)
             continue
         assert rule.gain
         console.print(f"[bold]{rule.distance}[/bold]: {gain_text(rule.gain)} of stock's speed, all sizes and patterns")
@@ -128,6 +129,12 @@ def tell(rules: Rules) -> None:
         if rule.memory_per_rank_bytes:
             cost = format_bytes(rule.memory_per_rank_bytes)
             console.print(f"[dim]  shared memory: {cost} per rank at {rule.at_ranks_per_node} ranks per node[/dim]")
+        _tell_beyond(console, rule)
+
+
+def _tell_beyond(console: Console, rule: RuleTable) -> None:
+    if rule.beyond:
+        console.print(f"  there is more: {rule.beyond}")
 
 
 def _ranges(rule: RuleTable) -> Table:

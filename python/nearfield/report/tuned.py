@@ -39,18 +39,21 @@ def tuned_findings(rules: Rules | None) -> list[Finding]:
 def tuned_section(rules: Rules) -> Section:
     refused = [f"{rule.distance}: stock is best ({rule.reason})" for rule in rules.rule if not rule.parameters]
     refused += [f"{rule.distance}: {moved}" for rule in rules.rule if (moved := rule.moved())]
+    refused += [f"{rule.distance}, there is more: {rule.beyond}" for rule in rules.rule if rule.beyond]
     return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), refused)
 
 
 def tuned_html(rules: Rules) -> str:
     """The line that applies the rules, what they set, and the gain by range."""
-    environment = rules.knobs().environment(rules.best_for_all().parameters)
+    settings = rules.best_for_all().parameters
+    environment = rules.knobs().environment(settings)
     if not environment:
         return ""
-    lines = "\n".join(f"export {name}={value}" for name, value in environment.items())
     html = tag("p", "To apply it to programs as they are:", class_="quiet")
     html += tag("pre", tag("code", text("nearfield run -- mpirun ...")))
-    html += tag("p", "or, without nearfield:", class_="quiet") + tag("pre", tag("code", text(lines)))
+    if not rules.knobs().need_component(settings):
+        lines = "\n".join(f"export {name}={value}" for name, value in environment.items())
+        html += tag("p", "or, without nearfield:", class_="quiet") + tag("pre", tag("code", text(lines)))
     return html + "".join(_ranges(rule) for rule in rules.rule if rule.range)
 
 

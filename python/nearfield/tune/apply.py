@@ -52,7 +52,18 @@ def _wanted(rules: Rules, found: Recognised | None, here: Mapping[str, str], mad
             why = f"{error.message}; one set for all pairs, that of {rules.best_for_all().distance}"
             # Only where it could be otherwise is it worth a word to everybody.
             (made.warnings if rules.knobs().per_pair and inst else made.notes).append(why)
-    return rules.knobs().environment(rules.best_for_all().parameters)
+    settings = rules.best_for_all().parameters
+    if not rules.knobs().need_component(settings):
+        return rules.knobs().environment(settings)
+    try:
+        theirs = found or Recognised(rules.mpi.family, rules.mpi.version, "the rules")
+        inst = installation_of(theirs)
+        if inst is None:
+            raise MpiError(f"{theirs.family} {theirs.version} is not here to build nearfield's component for")
+        return rules.knobs().environment(settings) | per_pair.loading(inst, here)
+    except MpiError as error:
+        made.warnings.append(f"{error.message}; nothing is set, the program runs stock")
+        return {}
 
 
 def installation_of(found: Recognised) -> Installation | None:

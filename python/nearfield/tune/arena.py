@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,17 @@ class Arena:
     """Two cores of one distance. Use as a context: stock is started at its begin and ended at its end."""
 
     def __init__(
-        self, inst: Installation, engine: Path, topology: Topology, pair: tuple[int, int], knobs: KnobFile
+        self,
+        inst: Installation,
+        engine: Path,
+        topology: Topology,
+        pair: tuple[int, int],
+        knobs: KnobFile,
+        loading: Mapping[str, str] | None = None,
     ) -> None:
+        """`loading`: the environment that loads our component, for the settings that need it."""
         self._inst, self._engine, self._topology, self._pair = inst, engine, topology, pair
-        self.knobs = knobs
+        self.knobs, self._loading = knobs, dict(loading or {})
         self._stock: Contestant | None = None
         self.all_pairs: list[Pair] = []  # whatever was measured
 
@@ -45,7 +52,7 @@ class Arena:
     def against(self, settings: Settings, sizes: Sequence[int]) -> Iterator[Comparison]:
         """These settings, running and checked, beside stock. Unfit if they cannot be used."""
         stock = self._stock_at(sizes)
-        with self._contestant(sizes, self.knobs.environment(settings)) as other:
+        with self._contestant(sizes, self._environment(settings)) as other:
             comparison = Comparison(
                 stock, other, [(pattern, size) for size in sizes for pattern in PATTERNS], self.all_pairs
             )
@@ -64,7 +71,7 @@ class Arena:
         """These settings, resident, for others to duel with directly. ChampionUnfit if they cannot be used."""
         with ExitStack() as stack:
             try:
-                job = stack.enter_context(self._contestant(sizes, self.knobs.environment(settings)))
+                job = stack.enter_context(self._contestant(sizes, self._environment(settings)))
             except Unfit as error:
                 raise ChampionUnfit(error.message) from error
             yield Champion(job, settings)
@@ -73,7 +80,7 @@ class Arena:
         """How much better these settings are than the champion, as a score. Unfit if they cannot be used, ChampionUnfit
         if it is the champion who fails."""
         cases = list(champion.job.cases)
-        with self._contestant(sorted({size for _, size in cases}), self.knobs.environment(settings)) as challenger:
+        with self._contestant(sorted({size for _, size in cases}), self._environment(settings)) as challenger:
             for case in cases:
                 challenger.check(case)
             comparison = Comparison(champion.job, challenger, cases, self.all_pairs)
@@ -84,6 +91,10 @@ class Arena:
                     raise ChampionUnfit(error.message) from error
                 raise
             return score(comparison.gains())
+
+    def _environment(self, settings: Settings) -> dict[str, str]:
+        loading = self._loading if self.knobs.need_component(settings) else {}
+        return {**self.knobs.environment(settings), **loading}
 
     def _contestant(self, sizes: Sequence[int], environment: dict[str, str]) -> Contestant:
         return Contestant(self._inst, self._engine, self._topology, self._pair, sizes, environment)
@@ -97,6 +108,10 @@ class Arena:
         for case in self._stock.cases:
             self._stock.check(case)
         return self._stock
+
+    def launch_stock_again(self) -> None:
+        """Before the next comparison."""
+        self._leave_stock()
 
     def _leave_stock(self) -> None:
         if self._stock:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from nearfield.tune.arena import PATTERNS
-from nearfield.tune.gains import NEVER_BELOW, Case, Gain, Pair, broken, by_flag, flag_of, geometric_mean, ranges
+from nearfield.tune.gains import NEVER_BELOW, Case, Gain, Pair, alike, broken, by_flag, flag_of, geometric_mean, ranges
 from nearfield.tune.knobs import KnobFile, Settings
 from nearfield.tune.rules import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
 from nearfield.units import format_bytes
 
+MUCH_MORE, BEARABLE = 1.1, 0.75  # times as fast; of stock's speed
 SELDOM = 0.02  # of all pairs: what happens more seldom is not told
 
 
@@ -39,6 +41,18 @@ class Confirmed:
         """Whether it is surely faster: over all sizes, or in a range of them and not slower over all."""
         mean = geometric_mean(self.gains.values())
         return mean.faster or (mean.high > 1 and any(part.gain.faster for part in ranges(self.gains, limits)))
+
+    def held_against(self, other: Confirmed) -> Confirmed:
+        """Of two launches, in each case the one that differs less from stock: what is slower or faster in one launch
+        only is neither. Launches with the cores elsewhere say nothing of each other."""
+        if not alike(self.flag_ns, other.flag_ns):
+            return self
+        tamer = {
+            case: min((self, other), key=lambda launch, case=case: abs(math.log(launch.gains[case].value)))
+            for case in self.gains.keys() & other.gains.keys()
+        }
+        gains = {case: launch.gains[case] for case, launch in tamer.items()}
+        return Confirmed(self.settings, gains, {c: launch.pairs[c] for c, launch in tamer.items()}, self.never_below)
 
     @property
     def loss(self) -> str:
@@ -104,6 +118,27 @@ def _point(case: Case, chosen: Confirmed) -> PointTable:
 
 def _gain_table(gain: Gain) -> GainTable:
     return GainTable(value=round(gain.value, 4), low=round(gain.low, 4), high=round(gain.high, 4), n=gain.n)
+
+
+def beyond(trials: Sequence[Trial], never_below: float) -> str:
+    """What gains more than anything that may be chosen, and is slower somewhere by a little more than is allowed; in
+    words, empty if there is nothing."""
+    means = [(geometric_mean(trial.gains.values()).value, trial) for trial in trials if trial.state == "measured"]
+    allowed = [mean for mean, trial in means if not broken(trial.gains, never_below)]
+    refused = [
+        (mean, min(broken(trial.gains, never_below), key=lambda case: trial.gains[case].value), trial)
+        for mean, trial in means
+        if mean > MUCH_MORE * max([1.0, *allowed]) and broken(trial.gains, never_below)
+    ]
+    little = [one for one in refused if one[2].gains[one[1]].value > BEARABLE]
+    if not little:
+        return ""
+    mean, (pattern, size), trial = max(little, key=lambda one: one[0])
+    worst = trial.gains[pattern, size].value
+    return (
+        f"about {mean:.1f}x over all sizes with --never-below {math.floor(20 * worst - 0.5) / 20:.2f}: "
+        f"{pattern} of {format_bytes(size)} would be at {worst:.2f}"
+    )
 
 
 def tried_table(trials: Sequence[Trial]) -> TriedTable:

@@ -33,6 +33,8 @@ Role = Literal[
     "ring",
     "ring_pieces",
     "through_ring",
+    "fragment_ring",
+    "single_copy_upto",
 ]
 
 FOLDER = Path(__file__).parent / "knobs"
@@ -49,6 +51,7 @@ class Knob(BaseModel):
     type: Literal["bytes", "count", "choice"]
     default: Value
     role: Role | None = None  # what the model knows it as (model.py)
+    component: bool = False  # whether it is our component's (per_pair.py), which must be loaded then
     low: int = 0
     high: int = 0
     plus: int = 0  # what a message of a power of two needs beside itself, so that it fits
@@ -143,6 +146,14 @@ class KnobFile(BaseModel):
         """What to set; knobs at their default are left alone."""
         chosen = [(self[name], value) for name, value in settings.items()]
         return {knob.variable: knob.text(value) for knob, value in chosen if value != knob.default}
+
+    def need_component(self, settings: Mapping[str, Value]) -> bool:
+        """Whether these settings are nothing without our component."""
+        return any(knob.component and settings.get(knob.name, knob.default) != knob.default for knob in self.knob)
+
+    def without_component(self) -> KnobFile:
+        """What the MPI itself has."""
+        return self.model_copy(update={"knob": tuple(knob for knob in self.knob if not knob.component)})
 
     def memory(self, settings: Mapping[str, Value], ranks: int) -> int:
         """Bytes of shared memory that a rank costs at most, with so many ranks on its node."""

@@ -22,12 +22,14 @@ _KIB = 1024
 
 
 class _Roles(NamedTuple):
-    """What a candidate is, in bytes. `ring`: the memory that short messages go through in turn; 0: as it is."""
+    """What a candidate is, in bytes. `ring`: the memory that messages go through in turn; 0: as it is. `again`: from
+    there on the kernel copies no more (it has one core copy, ranks that copy have two); 0: it goes on."""
 
     fragment: int
     eager: int
     single_copy: bool
     ring: int = 0
+    again: int = 0
 
 
 def candidates(knobs: KnobFile, cache_bytes: Sequence[int], distance: str) -> list[Settings]:
@@ -43,6 +45,7 @@ def candidates(knobs: KnobFile, cache_bytes: Sequence[int], distance: str) -> li
 def _roles(cache_bytes: Sequence[int], distance: str) -> Iterator[_Roles]:
     first, outer = cache_bytes[0], cache_bytes[min(1, len(cache_bytes) - 1)]
     papers = first if distance in ("same-core", "shared-l2") else first // 2
+    yield _Roles(outer // 4, outer // 8, True, ring=outer, again=outer)
     yield _Roles(outer // 4, outer // 4, False, ring=outer)
     yield _Roles(outer // 4, outer // 16, True, ring=outer)
     yield _Roles(outer // 16, outer // 16, False, ring=2 * outer)
@@ -59,6 +62,7 @@ def _as_settings(knobs: KnobFile, roles: _Roles) -> Settings:
     """What these roles mean for the knobs of one MPI; what it has no knob for is left out."""
     fragment, ring = roles.fragment, roles.ring
     eager = min(roles.eager, fragment)
+    of_fragments = any(knob.role == "fragment_ring" for knob in knobs.knob)  # leaves short messages as they are
     settings: Settings = {}
     for knob in knobs.knob:
         match knob.role:
@@ -74,11 +78,15 @@ def _as_settings(knobs: KnobFile, roles: _Roles) -> Settings:
                 settings[knob.name] = knob.high
             case "segment":
                 settings[knob.name] = max(int(knob.default), _nearest(knob, max(64 * fragment, 32 * ring)))
-            case "ring" if ring:
+            case "fragment_ring" if ring:
+                settings[knob.name] = _nearest(knob, ring)
+            case "single_copy_upto" if roles.again:
+                settings[knob.name] = roles.again // 2
+            case "ring" if ring and not of_fragments:
                 settings[knob.name] = _nearest(knob, ring)
             case "ring_pieces" if ring:
                 settings[knob.name] = _nearest(knob, ring // fragment)
-            case "through_ring" if ring:
+            case "through_ring" if ring and not of_fragments:
                 settings[knob.name] = _other(knob)
     return {name: value for name, value in settings.items() if value != knobs[name].default}
 

@@ -2,7 +2,8 @@
 
 Two ways. Open MPI 4: our component in front of its shared-memory transport (src/tune/openmpi): eager limit, its
 rendezvous part, fragment size, and who copies. MPICH from 4.3 on: our shim (src/tune/mpich): who copies. What cannot
-differ between pairs (cells, fast boxes, segments) is set once, as the rule has it that is best for all.
+differ between pairs (cells, fast boxes, segments) is set once, as the rule has it that is best for all. The component
+has parameters of its own, too (the ring of fragments), which are worth loading it where all pairs are alike.
 """
 
 from __future__ import annotations
@@ -41,8 +42,14 @@ def by_distance(rules: Rules) -> dict[str, Settings]:
     return {distance: knobs.complete(given.get(distance, {})) for distance in DISTANCES}
 
 
-def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
+def loading(inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
+    """What loads our component into an Open MPI 4. Builds it on first use. MpiError if that fails."""
     file = mpi.program(inst, mpi.COMPONENT)
+    path = here.get("OMPI_MCA_mca_base_component_path") or "SYSTEM_DEFAULT:USER_DEFAULT"  # Open MPI's words for its own
+    return {"OMPI_MCA_mca_base_component_path": f"{file.parent}:{path}"}
+
+
+def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
     knobs, settings = rules.knobs(), by_distance(rules)
     common = dict(rules.best_for_all().parameters)
     for name in (*_LIMITS, "segment_size"):  # a class cannot have more than the transport itself
@@ -54,11 +61,7 @@ def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dic
         limits = [f"{name}={one[name]}" for name in _LIMITS]
         limits += [f"single_copy_from={NEVER}"] if one["single_copy"] == "none" else []
         texts.append(f"{distance}:{','.join(limits)}")
-    path = here.get("OMPI_MCA_mca_base_component_path") or "SYSTEM_DEFAULT:USER_DEFAULT"  # Open MPI's words for its own
-    return knobs.environment(common) | {
-        "OMPI_MCA_btl_nearfield_rules": ";".join(texts),
-        "OMPI_MCA_mca_base_component_path": f"{file.parent}:{path}",
-    }
+    return knobs.environment(common) | loading(inst, here) | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
 
 
 def _shim(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:

@@ -63,6 +63,7 @@ class RuleTable(Table):
     flag_ns: float = Field(default=0, ge=0)  # what a flag took between them meanwhile; 0: not known
     parameters: dict[str, Value] = Field(default_factory=dict)  # none: stock is best
     reason: str = ""  # why there are none
+    beyond: str = ""  # what would gain more, if more might be lost
     memory_per_rank_bytes: int = Field(ge=0)
     at_ranks_per_node: int = Field(ge=1)
     never_below: float = Field(default=NEVER_BELOW, gt=0, le=1)  # of stock's speed: what was promised for every size

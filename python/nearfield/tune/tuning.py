@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -10,13 +11,14 @@ from datetime import datetime, timezone
 
 import nearfield
 from nearfield import mpi
-from nearfield.errors import MeasurementError, UsageError
+from nearfield.errors import MeasurementError, MpiError, UsageError
 from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
+from nearfield.tune import per_pair
 from nearfield.tune.arena import Arena, Comparison
-from nearfield.tune.confirmed import Confirmed, rule_table, tried_table
+from nearfield.tune.confirmed import Confirmed, beyond, rule_table, tried_table
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, Case, alike, flag_of, geometric_mean
+from nearfield.tune.gains import NEVER_BELOW, Case, geometric_mean
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import repaired
@@ -27,7 +29,7 @@ SEARCH_SHARE, PLAY_OFF_SHARE = 0.5, 0.2  # of the time for a distance; the rest 
 FINALISTS = 3
 MOST_STEPS = 8  # towards defaults that mending tries
 MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
-FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30
+FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30  # of a case in a launch
 FEW = 6  # cases that are slower, of some eighty, may be so by chance
 
 
@@ -75,14 +77,15 @@ class Tuning:
         pairs = self._pairs(topology)
         engine = mpi.program(inst, progress=self.listener.say)
         transport, knobs = _transport_and_knobs(inst)
+        knobs, loading = self._component(inst, knobs)
         rules, trials = [], []
         for distance, pair in pairs.items():
-            with Arena(inst, engine, topology, pair, knobs) as arena:
+            with Arena(inst, engine, topology, pair, knobs, loading) as arena:
                 rule, tried = self._tune(arena, distance, pair, topology, self.request.budget_s / len(pairs))
             rules.append(rule)
             trials += tried
         for distance, pair in pairs.items() if len(rules) > 1 else ():
-            with Arena(inst, engine, topology, pair, knobs) as arena:
+            with Arena(inst, engine, topology, pair, knobs, loading) as arena:
                 self._measure_elsewhere(arena, distance, rules)
         return Rules(
             schema_version=1,
@@ -96,6 +99,15 @@ class Tuning:
             tried=tried_table(trials),
             rule=rules,
         )
+
+    def _component(self, inst: mpi.Installation, knobs: KnobFile) -> tuple[KnobFile, dict[str, str]]:
+        """The knobs that can be turned here, and what loads our component if some are its."""
+        if any(knob.component for knob in knobs.knob):
+            try:
+                return knobs, per_pair.loading(inst, os.environ)
+            except MpiError as error:
+                self.listener.say(f"{error.message}; its parameters are left out")
+        return knobs.without_component(), {}
 
     def _pairs(self, topology: Topology) -> dict[str, tuple[int, int]]:
         """The distances to tune, nearest first, and the pair that stands for each."""
@@ -143,7 +155,9 @@ class Tuning:
         self._phase(distance, "confirming", seconds * (1 - SEARCH_SHARE - PLAY_OFF_SHARE))
         limits = [4 << 10, *caches]
         chosen, reason = self._confirm(arena, search, self.request.sizes or all_sizes(caches[-1]), limits)
-        return rule_table(arena.knobs, distance, pair, ranks, chosen, reason, limits, arena.all_pairs), search.trials
+        rule = rule_table(arena.knobs, distance, pair, ranks, chosen, reason, limits, arena.all_pairs)
+        rule.beyond = beyond(search.best_first(), self.request.never_below)
+        return rule, search.trials
 
     def _memory_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
         limit = max(self.request.memory_limit_bytes, knobs.memory({}, ranks))  # stock is always allowed
@@ -175,12 +189,10 @@ class Tuning:
         while waiting and len(refused) < 2 * FINALISTS:
             settings = waiting.pop(0)
             try:
-                with arena.against(settings, sizes) as comparison:
-                    confirmed = self._measure_well(comparison, settings)
+                confirmed = self._measured(arena, settings, sizes)
             except Unfit as error:
                 refused.append(error.message)
                 continue
-            self._launch_again(arena, confirmed)
             if not confirmed.slower:
                 if confirmed.gains_between(limits):
                     return confirmed, ""
@@ -195,7 +207,21 @@ class Tuning:
         nothing = "nothing was faster than stock" if search.trials else "it was ended before anything was tried"
         return None, "; ".join(refused) or nothing
 
-    def _measure_well(self, comparison: Comparison, settings: Settings) -> Confirmed:
+    def _measured(self, arena: Arena, settings: Settings, sizes: Sequence[int]) -> Confirmed:
+        """In two launches of both, unless the first is enough to refuse it: a job's memory has its luck with caches and
+        pages."""
+        first = self._measured_once(arena, settings, sizes)
+        if self.stopped or len(first.slower) > FEW:
+            return first
+        arena.launch_stock_again()
+        return first.held_against(self._measured_once(arena, settings, sizes))
+
+    def _measured_once(self, arena: Arena, settings: Settings, sizes: Sequence[int]) -> Confirmed:
+        with arena.against(settings, sizes) as comparison:
+            self._measure_well(comparison)
+            return Confirmed(settings, comparison.gains(), comparison.here(), self.request.never_below)
+
+    def _measure_well(self, comparison: Comparison) -> None:
         """A few pairs of each case, then more: of those that look slower than stock in any case, of those that might be
         while there is time."""
         assert self._deadline
@@ -208,29 +234,12 @@ class Tuning:
             if self._late():
                 raise Unfit("was not measured at every size while the cores stayed where they were")
             comparison.measure(FEWEST_PAIRS, few)
-        return Confirmed(settings, comparison.gains(), comparison.here(), self.request.never_below)
 
     def _too_few(self, comparison: Comparison) -> list[Case]:
         """The cases measured mostly while the cores were elsewhere than mostly."""
         pairs = comparison.here()
         least = 0 if self.stopped else FEWEST_PAIRS / 2
         return [case for case in comparison.cases if len(pairs.get(case, [])) < least]
-
-    def _launch_again(self, arena: Arena, confirmed: Confirmed) -> None:
-        """A job's memory has its luck with caches, and some of many cases look slower by chance: what is slower in one
-        launch only is not slower."""
-        cases = confirmed.slower
-        if not cases or len(cases) > FEW:
-            return
-        try:
-            with arena.against(confirmed.settings, sorted({size for _, size in cases})) as comparison:
-                comparison.measure(MORE_PAIRS, cases)
-                same_place = alike(flag_of(comparison.found), confirmed.flag_ns)
-                for case, gain in comparison.gains().items():
-                    if same_place and gain.value > confirmed.gains[case].value:
-                        confirmed.gains[case], confirmed.pairs[case] = gain, comparison.here()[case]
-        except Unfit as error:
-            self.listener.say(f"launched once more, it {error.message}")
 
     def _mended(self, arena: Arena, confirmed: Confirmed) -> Settings | None:
         """The settings with one parameter nearer to its default, as little as makes no case slower; else without the

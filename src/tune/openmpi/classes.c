@@ -194,6 +194,7 @@ void rules_free(struct rules* rules) {
 }
 
 bool rules_empty(const struct rules* rules) {
+  if (rules->ring || rules->single_copy_upto) return false;
   for (int d = 0; d < DISTANCES; ++d)
     if (rules->given[d]) return false;
   return true;

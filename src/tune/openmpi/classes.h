@@ -31,6 +31,8 @@ struct pair {
 };
 
 struct rules {
+  size_t ring;              // memory that fragments go through before one is used again; 0: as they come
+  size_t single_copy_upto;  // largest message that the kernel may copy; 0: no limit
   bool given[DISTANCES];
   struct limits limits[CLASSES];
   struct pair* pairs;  // sorted by (low, high)

@@ -8,6 +8,9 @@
 // Parameters (`ompi_info --param btl nearfield --level 9`):
 //   btl_nearfield_rules    DISTANCE:key=value,key=value;DISTANCE:...   with the keys of struct limits (classes.h)
 //   btl_nearfield_classes  RANK-RANK:DISTANCE;...                      pairs of world ranks whose distance is given
+//   btl_nearfield_ring     BYTES                                       of fragments before one is used again
+//   (rotation.h) btl_nearfield_single_copy_upto  BYTES                              longer messages are copied by the
+//   ranks
 // A class cannot have more than vader itself: whoever starts the program raises btl_vader_eager_limit,
 // btl_vader_rndv_eager_limit and btl_vader_max_send_size to the largest of the classes, and gives a rule to each
 // distance that shall not get these; and btl_vader_segment_size with them (4 MiB hold about
@@ -39,12 +42,19 @@ _Static_assert(OPAL_MAJOR_VERSION == 4, "btl/nearfield is for Open MPI 4: the ca
 #include "modules.h"
 
 static char *rules_text, *pairs_text;
+static size_t ring, single_copy_upto;
 static struct rules rules;
 
 static void register_text(const char* name, const char* what, char** text) {
   *text = "";
   mca_base_component_var_register(&mca_btl_nearfield_component.btl_version, name, what, MCA_BASE_VAR_TYPE_STRING, NULL,
                                   0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY, text);
+}
+
+static void register_bytes(const char* name, const char* what, size_t* bytes) {
+  *bytes = 0;
+  mca_base_component_var_register(&mca_btl_nearfield_component.btl_version, name, what, MCA_BASE_VAR_TYPE_SIZE_T, NULL,
+                                  0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY, bytes);
 }
 
 static int nf_register_params(void) {
@@ -55,6 +65,14 @@ static int nf_register_params(void) {
                 &rules_text);
   register_text("classes", "Distance of pairs of world ranks in place of the measured one, 0-1:shared-l3;0-2:same-node",
                 &pairs_text);
+  register_bytes("ring",
+                 "Memory in bytes that fragments go through before one is used again, for all classes: one or two "
+                 "second-level caches. 0: the one that came back last is next",
+                 &ring);
+  register_bytes("single_copy_upto",
+                 "Largest message in bytes that the kernel may copy, for all classes; longer ones the two ranks copy. "
+                 "0: no limit",
+                 &single_copy_upto);
   return OPAL_SUCCESS;
 }
 
@@ -73,6 +91,8 @@ static bool parse(void) {
     say("btl_nearfield_classes: ", error);
     return false;
   }
+  rules.ring = ring;
+  rules.single_copy_upto = single_copy_upto;
   return !rules_empty(&rules);
 }
 

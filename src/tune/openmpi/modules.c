@@ -9,11 +9,13 @@
 // the classes', so r2 never sends messages by it).
 #include "modules.h"
 
+#include <opal/datatype/opal_convertor.h>
 #include <opal/mca/btl/base/base.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "deferred.h"
+#include "rotation.h"
 #include "upcall.h"
 
 static mca_btl_base_module_t modules[CLASSES];
@@ -35,6 +37,8 @@ static inline int class_of_module(const mca_btl_base_module_t* module) { return 
 static mca_btl_base_descriptor_t* nf_alloc(mca_btl_base_module_t* module, endpoint_t* endpoint, uint8_t order,
                                            size_t size, uint32_t flags) {
   mca_btl_base_descriptor_t* fragment = stock->btl_alloc(stock, stock_endpoint(endpoint), order, size, flags);
+  if (OPAL_UNLIKELY(fragment == NULL) && rotation_give_back())
+    fragment = stock->btl_alloc(stock, stock_endpoint(endpoint), order, size, flags);
   if (OPAL_LIKELY(fragment != NULL)) return fragment;
   return deferred_alloc(class_of_module(module), order, size, flags);
 }
@@ -50,7 +54,13 @@ static mca_btl_base_descriptor_t* nf_prepare_src(mca_btl_base_module_t* module, 
                                                  struct opal_convertor_t* convertor, uint8_t order, size_t reserve,
                                                  size_t* size, uint32_t flags) {
   (void)module;
-  return stock->btl_prepare_src(stock, stock_endpoint(endpoint), convertor, order, reserve, size, flags);
+  endpoint_t* to = stock_endpoint(endpoint);
+  if (reserve + *size > STORE_BUFFER_BYTES && rules->ring)
+    rotation_turn(to, order, reserve + *size, convertor->local_size, rules->ring, flags);
+  mca_btl_base_descriptor_t* fragment = stock->btl_prepare_src(stock, to, convertor, order, reserve, size, flags);
+  if (OPAL_UNLIKELY(fragment == NULL) && rotation_give_back())
+    fragment = stock->btl_prepare_src(stock, to, convertor, order, reserve, size, flags);
+  return fragment;
 }
 
 static int nf_send(mca_btl_base_module_t* module, endpoint_t* endpoint, mca_btl_base_descriptor_t* fragment,
@@ -90,8 +100,8 @@ static int nf_get(mca_btl_base_module_t* module, endpoint_t* endpoint, void* loc
 static struct mca_btl_base_registration_handle_t* nf_register_mem(mca_btl_base_module_t* module, endpoint_t* endpoint,
                                                                   void* base, size_t size, uint32_t flags) {
   static char nothing_to_register;
-  if (flags == MCA_BTL_REG_FLAG_REMOTE_READ && size < rules->limits[class_of_module(module)].single_copy_from)
-    return NULL;
+  const size_t from = rules->limits[class_of_module(module)].single_copy_from, upto = rules->single_copy_upto;
+  if (flags == MCA_BTL_REG_FLAG_REMOTE_READ && (size < from || (upto && size > upto))) return NULL;
   if (!stock->btl_register_mem) return (struct mca_btl_base_registration_handle_t*)&nothing_to_register;
   endpoint_t* to = endpoint == MCA_BTL_ENDPOINT_ANY ? endpoint : stock_endpoint(endpoint);
   return stock->btl_register_mem(stock, to, base, size, flags);
@@ -144,12 +154,13 @@ static void take_after_stock(int class_index) {
   m->btl_sendi = stock->btl_sendi ? nf_sendi : NULL;
   m->btl_put = stock->btl_put ? nf_put : NULL;
   m->btl_get = stock->btl_get ? nf_get : NULL;
-  if (limits->single_copy_from || stock->btl_register_mem) {
+  const bool some_copied_twice = limits->single_copy_from || rules->single_copy_upto;
+  if (some_copied_twice || stock->btl_register_mem) {
     m->btl_register_mem = nf_register_mem;
     m->btl_deregister_mem = nf_deregister_mem;
   }
   // Or ob1 would have the sender write what it was not allowed to read.
-  if (limits->single_copy_from) m->btl_min_rdma_pipeline_size = SIZE_MAX;
+  if (some_copied_twice) m->btl_min_rdma_pipeline_size = SIZE_MAX;
 }
 
 static int resolve(size_t n, opal_proc_t** procs) {
@@ -229,6 +240,7 @@ static int nf_finalize(mca_btl_base_module_t* module) {
   (void)module;
   if (!stock) return OPAL_SUCCESS;
   deferred_finish();
+  rotation_finish();
   upcall_unwrap();
   stock->btl_add_procs = stock_add_procs;
   stock = NULL;
