@@ -42,7 +42,12 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             path = (options.keep or Path(scratch)) / f"{inst.name}.toml"
             if not (options.reuse and path.exists()):
                 console.print(f"tuning {inst.name}: {options.budget:.0f} s")
-                request = Request(mpi=inst.name, budget_s=options.budget, command="bench/tuned_gain.py")
+                request = Request(
+                    mpi=inst.name,
+                    budget_s=options.budget,
+                    never_below=options.never_below,
+                    command="bench/tuned_gain.py",
+                )
                 save_rules(Tuning(request, Listener()).run(), path)
             results.append(measure(inst, load_rules(path), options.pairs))
     missed = [r["mpi"] for r in results if r["met"] is False]
@@ -116,6 +121,7 @@ def parse() -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("--mpi", action="append", metavar="NAME", help="repeat for more (default: every MPI found)")
     made.add_argument("--budget", type=float, default=180.0, help="seconds of tuning for each (default %(default)s)")
+    made.add_argument("--never-below", type=float, default=NEVER_BELOW, help="as tune's; the bar is %(default)s")
     made.add_argument("--pairs", type=int, default=31, help="pairs of times per size (default %(default)s)")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the rules here")
     made.add_argument("--reuse", action="store_true", help="with --keep: do not tune where there are rules")

@@ -56,7 +56,8 @@ def test_the_grid_finds_the_best() -> None:
     arena = MadeUpArena(hill)
     search = Search(arena, lambda trial: None, sizes=SIZES)
     assert search.run_grid(Turns(ENDLESS))
-    assert [trial.settings for trial in search.trials] == list(grid(KNOBS)) == arena.started[1:]  # the first is stock
+    started = [settings for at, settings in enumerate(arena.started) if settings not in arena.started[:at]]
+    assert [trial.settings for trial in search.trials] == list(grid(KNOBS)) == started
     assert len(search.trials) == 20  # of 24, of which constraints make some equal
     search.play_off(Turns(ENDLESS))
     assert search.winner == BEST
@@ -341,3 +342,17 @@ def test_repair_raises_one_after_the_other() -> None:
     """Is what one constraint raises seen by another that comes before it, and what is at its default left out?"""
     assert repaired(KNOBS, {"eager": 262144}) == {"eager": 262144, "fragment": 262144, "segment": 1 << 21}
     assert repaired(KNOBS, {"eager": 4096, "cells": 64, "copies": "none"}) == {"copies": "none"}
+
+
+def test_stock_has_its_luck_too() -> None:
+    """Where stock's first launch is a little faster at one size than it should be, is what gains elsewhere found all
+    the same, since what looks slower then is looked at beside another launch of stock?"""
+    arena = MadeUpArena(lambda whole, case: 1.0)
+
+    def speed(whole: Settings, case: Case) -> float:
+        lucky = whole == KNOBS.complete({}) and arena.started.count({}) == 1 and case == ("pingpong", 8)
+        return 1.06 if lucky else 1.2 if whole["fragment"] == 131072 and case[1] > 8 else 1.0
+
+    arena.speed = speed
+    found = trial_of(searched(arena, [BIG]), BIG)
+    assert found.score > 0.1 and found.gains["pingpong", 8].value == pytest.approx(1.0, abs=0.01)

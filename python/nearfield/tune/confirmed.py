@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from statistics import median
 
 from nearfield.tune.arena import PATTERNS
-from nearfield.tune.gains import NEVER_BELOW, Case, Gain, Pair, alike, broken, by_flag, flag_of, geometric_mean, ranges
+from nearfield.tune.gains import (
+    NEVER_BELOW,
+    Case,
+    Gain,
+    Pair,
+    alike,
+    broken,
+    by_flag,
+    flag_of,
+    geometric_mean,
+    ranges,
+    tamer,
+)
 from nearfield.tune.knobs import KnobFile, Settings
 from nearfield.tune.rules import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
@@ -43,16 +55,13 @@ class Confirmed:
         return mean.faster or (mean.high > 1 and any(part.gain.faster for part in ranges(self.gains, limits)))
 
     def held_against(self, other: Confirmed) -> Confirmed:
-        """Of two launches, in each case the one that differs less from stock: what is slower or faster in one launch
-        only is neither. Launches with the cores elsewhere say nothing of each other."""
+        """Of two launches, in each case the tamer. Launches with the cores elsewhere say nothing of each other."""
         if not alike(self.flag_ns, other.flag_ns):
             return self
-        tamer = {
-            case: min((self, other), key=lambda launch, case=case: abs(math.log(launch.gains[case].value)))
-            for case in self.gains.keys() & other.gains.keys()
-        }
-        gains = {case: launch.gains[case] for case, launch in tamer.items()}
-        return Confirmed(self.settings, gains, {c: launch.pairs[c] for c, launch in tamer.items()}, self.never_below)
+        both = {case: (gain, other.gains[case]) for case, gain in self.gains.items() if case in other.gains}
+        gains = {case: tamer(*two) for case, two in both.items()}
+        pairs = {case: (self if gains[case] is two[0] else other).pairs[case] for case, two in both.items()}
+        return Confirmed(self.settings, gains, pairs, self.never_below)
 
     @property
     def loss(self) -> str:

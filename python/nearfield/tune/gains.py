@@ -92,6 +92,11 @@ def by_flag(pairs: Iterable[Pair]) -> list[list[Pair]]:
     return groups
 
 
+def tamer(one: Gain, other: Gain) -> Gain:
+    """Of two launches, the one that differs less from stock: what is slower or faster in one launch only is neither."""
+    return min(one, other, key=lambda gain: abs(math.log(gain.value)))
+
+
 def broken(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> list[Case]:
     """The cases that break the promise: where a size is slower in ping-pong, or in all patterns together, those of its
     patterns that are; and any pattern that is slower by more than may be made up for by others."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nearfield.tune.arena import Arena, ChampionUnfit
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, Case, Gain, alike, broken, flag_of, score
+from nearfield.tune.gains import NEVER_BELOW, NOISE, Case, Gain, alike, broken, flag_of, score, tamer
 from nearfield.tune.knobs import KnobFile, Settings, Value
 from nearfield.tune.repair import grid, repaired
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 FIRST_LOOK = 2  # of so many sizes one is measured before a setting may be left
-AGAIN = 4  # pairs of what looks slower than it may be, since a few of many cases do by chance
+AGAIN = 6  # pairs of what looks slower than it may be, since a few of many cases do by chance
+BORDERLINE = 0.02  # below what is allowed: a few pairs cannot tell, the finals can
 REFUSAL = 1.0  # off the score of what is slower then: it would be refused, however much it gains elsewhere
 PLAY_OFF = 4  # the best by score
 PASSES = 3  # of a duel in the play-off
@@ -204,12 +205,25 @@ class Search:
                 comparison.measure(1)
                 comparison.measure(AGAIN, broken(comparison.gains(), self._never_below))
                 trial.gains, trial.flag_ns = comparison.gains(), flag_of(comparison.found)
-                trial.score = score(trial.gains, self._never_below)
-                if broken(trial.gains, self._never_below):
-                    trial.score -= REFUSAL
+            self._look_again(trial)
+            trial.score = score(trial.gains, self._never_below)
+            if broken(trial.gains, self._never_below - BORDERLINE):
+                trial.score -= REFUSAL
         except Unfit as error:
             trial.state, trial.reason = "unfit", error.message
         return trial
+
+    def _look_again(self, trial: Trial) -> None:
+        """At what is a little slower than it may be, in another launch of both: each has its luck, and stock's would
+        tell against everything that is measured beside it."""
+        cases = broken(trial.gains, self._never_below)
+        if not cases or broken(trial.gains, self._never_below - NOISE):
+            return
+        self._arena.launch_stock_again()
+        with self._arena.against(trial.settings, sorted({size for _, size in cases})) as comparison:
+            comparison.measure(AGAIN, cases)
+            if alike(flag_of(comparison.found), trial.flag_ns):
+                trial.gains |= {case: tamer(trial.gains[case], gain) for case, gain in comparison.gains().items()}
 
 
 def _key(settings: Settings) -> tuple[tuple[str, Value], ...]:

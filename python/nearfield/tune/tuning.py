@@ -18,7 +18,7 @@ from nearfield.tune import per_pair
 from nearfield.tune.arena import Arena, Comparison
 from nearfield.tune.confirmed import Confirmed, beyond, rule_table, tried_table
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, Case, geometric_mean
+from nearfield.tune.gains import NEVER_BELOW, NOISE, Case, broken, geometric_mean
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import repaired
@@ -26,7 +26,7 @@ from nearfield.tune.rules import MpiTable, Rules, RuleTable, machine_table
 from nearfield.tune.search import SIZES, Deadline, Search, Trial
 
 SEARCH_SHARE, PLAY_OFF_SHARE = 0.5, 0.2  # of the time for a distance; the rest confirms
-FINALISTS = 3
+FINALISTS, SURELY_TRIED, MENDED = 8, 3, 3  # of them, those that are tried however late it is; steps of mending
 MOST_STEPS = 8  # towards defaults that mending tries
 MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
 FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30  # of a case in a launch
@@ -183,10 +183,9 @@ class Tuning:
         """The best of the finalists that is found slower than stock nowhere, and surely faster in a range between the
         limits or over all; None, and why, if there is none. Of one that is slower somewhere, what it would be without
         the parameter that makes it so, is one more finalist."""
-        others = [trial.settings for trial in search.best_first() if trial.settings and trial.score > 0]
-        waiting = [search.winner, *(s for s in others if s != search.winner)][:FINALISTS] if search.winner else []
+        waiting = _finalists(search)
         seen, refused = list(waiting), []
-        while waiting and len(refused) < 2 * FINALISTS:
+        while waiting and not (self._late() and len(refused) >= SURELY_TRIED):
             settings = waiting.pop(0)
             try:
                 confirmed = self._measured(arena, settings, sizes)
@@ -198,11 +197,11 @@ class Tuning:
                     return confirmed, ""
                 continue
             refused.append(confirmed.loss)
-            mended = self._mended(arena, confirmed)
+            mended = self._mended(arena, confirmed) if len(refused) <= MENDED and not self._late() else None
             if mended and mended not in seen and not search.refuses(mended):
                 waiting.insert(0, mended)
                 seen.append(mended)
-            if self.stopped or (self._late() and len(refused) >= FINALISTS):
+            if self.stopped:
                 break
         nothing = "nothing was faster than stock" if search.trials else "it was ended before anything was tried"
         return None, "; ".join(refused) or nothing
@@ -227,6 +226,8 @@ class Tuning:
         assert self._deadline
         comparison.measure(1 if self.stopped else FEWEST_PAIRS)
         for _ in range((MOST_PAIRS - FEWEST_PAIRS) // MORE_PAIRS):
+            if len(broken(comparison.gains(), self.request.never_below - NOISE)) > FEW:
+                return  # it will be refused
             over, limit = self._deadline.over(), self.request.never_below
             doubtful = [c for c, gain in comparison.gains().items() if (gain.value if over else gain.low) < limit]
             comparison.measure(MORE_PAIRS, doubtful)
@@ -269,6 +270,19 @@ class Tuning:
                 return min(gain.value for gain in comparison.gains().values())
         except Unfit:
             return 0.0
+
+
+def _finalists(search: Search) -> list[Settings]:
+    """The winner of the play-off and the next best; as the third, what loses least anywhere, for the best by score tend
+    to fail at the same sizes."""
+    others = [trial for trial in search.best_first() if trial.settings and trial.score > 0]
+    if not search.winner:
+        return []
+    order = [search.winner, *(trial.settings for trial in others if trial.settings != search.winner)]
+    safest = max(others, key=lambda trial: min(gain.value for gain in trial.gains.values()), default=None)
+    if safest and safest.settings not in order[:2]:
+        order.insert(2, safest.settings)
+    return [settings for at, settings in enumerate(order) if settings not in order[:at]][:FINALISTS]
 
 
 def left_out(knobs: KnobFile, settings: Settings, name: str) -> Settings | None:

@@ -2,19 +2,20 @@
 //
 // Life of them: modules_make() in btl_init, before anything is known of the stock module. At the first add_procs the
 // stock module is looked up and its add_procs replaced by one that answers from the table of peers; from then on nobody
-// else asks it. finalize puts everything back.
+// else asks it. finalize puts everything back. Without a rule for any distance there is one module, which reaches
+// nobody; at its first add_procs the stock one is changed in place (in_place.h).
 //
 // One-sided communication is left as it is: osc/rdma needs one module that reaches everybody and has atomic operations.
 // The class modules hide theirs, and the stock module stays visible to it, for RDMA only (its exclusivity is lower than
 // the classes', so r2 never sends messages by it).
 #include "modules.h"
 
-#include <opal/datatype/opal_convertor.h>
 #include <opal/mca/btl/base/base.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "deferred.h"
+#include "in_place.h"
 #include "rotation.h"
 #include "upcall.h"
 
@@ -55,8 +56,7 @@ static mca_btl_base_descriptor_t* nf_prepare_src(mca_btl_base_module_t* module, 
                                                  size_t* size, uint32_t flags) {
   (void)module;
   endpoint_t* to = stock_endpoint(endpoint);
-  if (reserve + *size > STORE_BUFFER_BYTES && rules->ring)
-    rotation_turn(to, order, reserve + *size, convertor->local_size, rules->ring, flags);
+  rotation_turn(to, order, reserve + *size, convertor, rules->ring, flags);
   mca_btl_base_descriptor_t* fragment = stock->btl_prepare_src(stock, to, convertor, order, reserve, size, flags);
   if (OPAL_UNLIKELY(fragment == NULL) && rotation_give_back())
     fragment = stock->btl_prepare_src(stock, to, convertor, order, reserve, size, flags);
@@ -183,14 +183,18 @@ static int stock_add_procs_again(mca_btl_base_module_t* module, size_t n, opal_p
   return rc;
 }
 
-static bool find_stock(void) {
+static bool look_up_stock(void) {
   mca_btl_base_selected_module_t* selected;
   OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
     if (strcmp(selected->btl_component->btl_version.mca_component_name, "vader") != 0) continue;
     stock_owner = selected->btl_component;
     stock = selected->btl_module;
   }
-  if (!stock) return false;
+  return stock != NULL;
+}
+
+static bool stand_in_front_of_stock(void) {
+  if (!look_up_stock()) return false;
   stock_add_procs = stock->btl_add_procs;
   stock->btl_add_procs = stock_add_procs_again;
   // The same function, so that r2 calls it once; and the stock module is all that there is to progress.
@@ -202,7 +206,7 @@ static bool find_stock(void) {
 static int nf_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
                         opal_bitmap_t* reachable) {
   for (size_t i = 0; i < n; ++i) endpoints[i] = NULL;
-  if (!stock && !find_stock()) return OPAL_SUCCESS;
+  if (!stock && !stand_in_front_of_stock()) return OPAL_SUCCESS;
   const int rc = resolve(n, procs);
   for (size_t i = 0; OPAL_SUCCESS == rc && i < n; ++i) {
     struct peer* peer = peers_find(procs[i]);
@@ -211,6 +215,15 @@ static int nf_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** p
     if (reachable) opal_bitmap_set_bit(reachable, (int)i);
   }
   return rc;
+}
+
+// Reaches nobody.
+static int nf_add_procs_in_place(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
+                                 opal_bitmap_t* reachable) {
+  (void)module, (void)procs, (void)reachable;
+  for (size_t i = 0; i < n; ++i) endpoints[i] = NULL;
+  if (!stock && look_up_stock()) in_place_begin(stock, rules);
+  return OPAL_SUCCESS;
 }
 
 // r2 tells the stock module itself where it made it visible.
@@ -231,7 +244,7 @@ static int nf_register(mca_btl_base_module_t* module, mca_btl_base_tag_t tag, mc
                        void* data) {
   (void)module;
   (void)data;
-  if (stock) upcall_wrap(tag, receiver);
+  if (stock_add_procs) upcall_wrap(tag, receiver);
   return OPAL_SUCCESS;
 }
 
@@ -239,10 +252,14 @@ static int nf_register(mca_btl_base_module_t* module, mca_btl_base_tag_t tag, mc
 static int nf_finalize(mca_btl_base_module_t* module) {
   (void)module;
   if (!stock) return OPAL_SUCCESS;
+  in_place_end();
   deferred_finish();
   rotation_finish();
-  upcall_unwrap();
-  stock->btl_add_procs = stock_add_procs;
+  if (stock_add_procs) {
+    upcall_unwrap();
+    stock->btl_add_procs = stock_add_procs;
+  }
+  stock_add_procs = NULL;
   stock = NULL;
   peers_clear();
   return OPAL_SUCCESS;
@@ -272,5 +289,6 @@ mca_btl_base_module_t** modules_make(const struct rules* from, int* n) {
     };
     if (rules_have_class(rules, c)) list[(*n)++] = &modules[c];
   }
+  if (*n == 1) list[0]->btl_add_procs = nf_add_procs_in_place;  // that of what has no rule
   return list;
 }

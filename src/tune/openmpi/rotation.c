@@ -28,8 +28,8 @@ static void give_back_oldest(struct queue* q) {
   --q->count;
 }
 
-void rotation_turn(struct mca_btl_base_endpoint_t* endpoint, uint8_t order, size_t size, size_t message, size_t ring,
-                   uint32_t flags) {
+void rotation_hold_and_give_back(struct mca_btl_base_endpoint_t* endpoint, uint8_t order, size_t size, size_t message,
+                                 size_t ring, uint32_t flags) {
   mca_btl_base_module_t* stock = stock_module();
   const bool longer = size > stock->btl_eager_limit;
   if (longer && size > stock->btl_max_send_size) return;
