@@ -6,20 +6,15 @@
 #include <cstdint>
 #include <ctime>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace nearfield {
 
 using Ticks = std::uint64_t;
 
 inline Ticks now() {
 #if defined(__x86_64__)
-  unsigned core;
-  const Ticks ticks = __rdtscp(&core);
-  _mm_lfence();
-  return ticks;
+  std::uint32_t low, high;  // <immintrin.h> has a function for it, and takes longer to compile than most files here
+  asm volatile("rdtscp; lfence" : "=a"(low), "=d"(high)::"ecx", "memory");
+  return Ticks{high} << 32 | low;
 #elif defined(__aarch64__)
   Ticks ticks;
   asm volatile("isb; mrs %0, cntvct_el0; isb" : "=r"(ticks)::"memory");
@@ -31,7 +26,7 @@ inline Ticks now() {
 
 inline void cpu_pause() {
 #if defined(__x86_64__)
-  _mm_pause();
+  asm volatile("pause");
 #else
   asm volatile("yield");
 #endif

@@ -6,10 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace nearfield::halo {
 
 /// Two lines: processors fetch them in pairs.
@@ -35,7 +31,7 @@ class Board {
 
 inline void pause_briefly() {
 #if defined(__x86_64__)
-  _mm_pause();
+  asm volatile("pause");
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
