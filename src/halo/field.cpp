@@ -6,8 +6,6 @@
 namespace nearfield::halo {
 namespace {
 
-constexpr std::size_t huge = 2 << 20;
-
 struct IslandArray {
   Box box;
   std::vector<int> members;  // local ranks
@@ -29,7 +27,7 @@ std::vector<IslandArray> islands_of(const Node& node, const Layout& layout, cons
   for (auto& [number, island] : found) {
     if (!island.box.empty()) island.box = island.box.widened(layout.halo);
     island.shape = shape_of(island.box, layout.halo[2][0], shape.cell_bytes);
-    const std::size_t page = island.shape.bytes >= huge / 2 ? huge : 4096;
+    const std::size_t page = island.shape.bytes >= huge_page / 2 ? huge_page : 4096;
     offset = (offset + page - 1) / page * page;
     island.offset = offset + static_cast<std::size_t>(shape.number % 13) * 320;
     offset = island.offset + island.shape.lead + island.shape.bytes;

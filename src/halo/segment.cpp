@@ -30,7 +30,6 @@
 namespace nearfield::halo {
 namespace {
 
-constexpr std::size_t huge = 2 << 20;
 const std::string small_in_containers = "(in containers it is often 64 MB: --shm-size)";
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
@@ -116,13 +115,13 @@ void Segment::release() {
 }
 
 void Segment::allocate_own(const Node& node, std::size_t begin, std::size_t end) {
-  mapped_ = round_up(std::max<std::size_t>(bytes_, 1), bytes_ >= huge ? huge : 4096);
+  mapped_ = round_up(std::max<std::size_t>(bytes_, 1), bytes_ >= huge_page ? huge_page : 4096);
   std::string problem;
   if (const auto available = value_in("/proc/meminfo", "MemAvailable:") * 1024; available && available < bytes_)
     problem = "a field needs " + mebibytes(bytes_) + " on this node, but " + mebibytes(available) +
               " are available: make the grid smaller or use more nodes";
   agree(node.local, problem, Code::memory);
-  if (bytes_ >= huge && try_hugetlb(node)) return claim_mapped(begin, end);
+  if (bytes_ >= huge_page && try_hugetlb(node)) return claim_mapped(begin, end);
   open_plain(node);
   if (!map(file_)) problem = std::string("cannot map shared memory: ") + std::strerror(errno);
   agree(node.local, problem, Code::memory);
@@ -131,8 +130,8 @@ void Segment::allocate_own(const Node& node, std::size_t begin, std::size_t end)
 
 // Pages that an administrator has set aside. Only mapping tells whether there are enough of them.
 bool Segment::try_hugetlb(const Node& node) {
-  int works = value_in("/proc/meminfo", "HugePages_Free:") * huge >= mapped_ &&
-              value_in("/proc/meminfo", "Hugepagesize:") * 1024 == huge;
+  int works = value_in("/proc/meminfo", "HugePages_Free:") * huge_page >= mapped_ &&
+              value_in("/proc/meminfo", "Hugepagesize:") * 1024 == huge_page;
   MPI_Bcast(&works, 1, MPI_INT, 0, node.local);
   if (!works) return false;
   int file = -1;
@@ -159,7 +158,7 @@ bool Segment::try_hugetlb(const Node& node) {
   }
   kind_ = "hugetlb memory";
   pages_ = "huge pages that were reserved";
-  page_bytes_ = huge;
+  page_bytes_ = huge_page;
   return true;
 }
 
@@ -238,7 +237,7 @@ void Segment::share(const Node& node, const std::string& path, int file) {
 
 // At an address where huge pages can lie.
 bool Segment::map(int file) {
-  const std::size_t alignment = mapped_ >= huge ? huge : 4096;
+  const std::size_t alignment = mapped_ >= huge_page ? huge_page : 4096;
   void* room = mmap(nullptr, mapped_ + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return false;
   auto* aligned = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(room), alignment));
@@ -256,26 +255,26 @@ bool Segment::map(int file) {
 
 // First touch of pages that are certain to be there.
 void Segment::claim_mapped(std::size_t begin, std::size_t end) {
-  const auto [first, last] = own_pages(begin, end, bytes_, bytes_ >= huge ? huge : 4096, mapped_);
+  const auto [first, last] = own_pages(begin, end, bytes_, bytes_ >= huge_page ? huge_page : 4096, mapped_);
   if (last > first) madvise(data_ + first, last - first, MADV_POPULATE_WRITE);  // it may refuse: then at first use
 }
 
 // Each rank takes its pages, all at the same time. A huge page is collapsed from the first of its small ones, which
 // no setting of the system forbids (Linux 6.1); each by one rank, since two at once disturb each other.
 void Segment::claim(const Node& node, std::size_t begin, std::size_t end) {
-  const std::size_t page = bytes_ >= huge ? huge : 4096;
+  const std::size_t page = bytes_ >= huge_page ? huge_page : 4096;
   const auto [first, last] = own_pages(begin, end, bytes_, page, mapped_);
   int problem = 0;
   std::string refused;
   std::size_t collapsed = 0;
-  if (page == huge) madvise(data_, mapped_, MADV_HUGEPAGE);
-  for (auto at = first; page == huge && at < last && !problem && refused.empty(); at += huge) {
+  if (page == huge_page) madvise(data_, mapped_, MADV_HUGEPAGE);
+  for (auto at = first; page == huge_page && at < last && !problem && refused.empty(); at += huge_page) {
     problem = reserve(file_, at, at + 4096);
     if (problem) break;
     *reinterpret_cast<volatile std::byte*>(data_ + at) = std::byte{0};
     for (int attempt = 0; attempt < 5; ++attempt)
-      if (madvise(data_ + at, huge, MADV_COLLAPSE) == 0) {
-        collapsed += huge;
+      if (madvise(data_ + at, huge_page, MADV_COLLAPSE) == 0) {
+        collapsed += huge_page;
         break;
       } else if (errno != EAGAIN) {
         refused = std::strerror(errno);
@@ -292,7 +291,7 @@ void Segment::claim(const Node& node, std::size_t begin, std::size_t end) {
   unsigned long total = collapsed;
   MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_UNSIGNED_LONG, MPI_SUM, node.local);
   page_bytes_ = total || transparent_huge_pages() ? page : 4096;
-  if (page != huge)
+  if (page != huge_page)
     pages_ = "4 KiB pages, as it is smaller than a huge one";
   else if (total == mapped_)
     pages_ = "huge pages (collapsed)";

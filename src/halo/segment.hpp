@@ -11,6 +11,8 @@
 
 namespace nearfield::halo {
 
+inline constexpr std::size_t huge_page = 2 << 20;
+
 enum class Backing {
   own,    ///< a memfd, else an unlinked file in /dev/shm; huge pages by the first way that works
   window  ///< MPI_Win_allocate_shared: S1's own way; base pages

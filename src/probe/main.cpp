@@ -52,7 +52,7 @@ JsonObject described(const Spec& spec) {
 }
 
 // For `nearfield probe --list`: needs no launcher and does not start MPI.
-int describe() {
+int describe_scenarios() {
   std::vector<std::string> specs;
   for (const Spec* spec : all_scenarios()) specs.push_back(described(*spec).str());
   std::printf("%s\n", json_array(specs).c_str());
@@ -238,7 +238,7 @@ int run(const char* plan_path) {
 
 int main(int argc, char** argv) {
   using namespace nearfield::probe;
-  if (argc == 2 && std::strcmp(argv[1], "--describe") == 0) return describe();
+  if (argc == 2 && std::strcmp(argv[1], "--describe") == 0) return describe_scenarios();
   if (argc == 2 && std::strcmp(argv[1], "--transport-probe") == 0) return transport_probe();
   if (argc == 2) return run(argv[1]);
   std::fprintf(stderr,

@@ -8,7 +8,7 @@
 namespace nearfield::probe {
 namespace {
 
-constexpr int tag = 7, tag_never_sent = 9;
+constexpr int switch_tag = 7, tag_never_sent = 9;
 constexpr std::int64_t largest = 8 << 20;
 
 constexpr int tries = 3;
@@ -31,13 +31,13 @@ bool send_waits(Context& ctx, std::span<std::byte> send, std::span<std::byte> re
   for (int i = 0; i < tries; ++i) {
     const Ticks start = ctx.start_line->wait();
     if (ctx.sender()) {
-      MPI_Send(send.data(), count, MPI_BYTE, ctx.peer(), tag, ctx.timed);
+      MPI_Send(send.data(), count, MPI_BYTE, ctx.peer(), switch_tag, ctx.timed);
       waited += static_cast<double>(now() - start) > 0.8 * late_ns * ctx.ticks_per_ns;
-      MPI_Recv(nullptr, 0, MPI_BYTE, ctx.peer(), tag, ctx.timed, MPI_STATUS_IGNORE);
+      MPI_Recv(nullptr, 0, MPI_BYTE, ctx.peer(), switch_tag, ctx.timed, MPI_STATUS_IGNORE);
     } else {
       be_late(ctx, receiver_inside_mpi, late_ns);
-      MPI_Recv(receive.data(), count, MPI_BYTE, ctx.peer(), tag, ctx.timed, MPI_STATUS_IGNORE);
-      MPI_Send(nullptr, 0, MPI_BYTE, ctx.peer(), tag, ctx.timed);
+      MPI_Recv(receive.data(), count, MPI_BYTE, ctx.peer(), switch_tag, ctx.timed, MPI_STATUS_IGNORE);
+      MPI_Send(nullptr, 0, MPI_BYTE, ctx.peer(), switch_tag, ctx.timed);
     }
   }
   MPI_Bcast(&waited, 1, MPI_INT, 0, ctx.timed);

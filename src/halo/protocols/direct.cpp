@@ -33,12 +33,12 @@ class Direct final : public Protocol {
   Move move_;
 };
 
-std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
+std::unique_ptr<Protocol> make_direct(Surroundings& around, Move move) {
   return std::make_unique<Direct>(around, std::move(move));
 }
 
 // A flag, one copy, and a flag back. Short runs cost a line each.
-double cost(const MessageShape& shape, const planning::Costs& costs) {
+double cost_direct(const MessageShape& shape, const planning::Costs& costs) {
   return 2 * costs.flag_ns() + shape.bytes * costs.copy_ns_per_byte +
          shape.bytes / shape.run_bytes * (shape.run_bytes < 64 ? 4.0 : 8.0);
 }
@@ -46,6 +46,7 @@ double cost(const MessageShape& shape, const planning::Costs& costs) {
 }  // namespace
 
 extern const ProtocolSpec direct_protocol{
-    "direct", "one copy out of the neighbour's array", false, Backing::own, true, true, cost, nullptr, make};
+    "direct",   "one copy out of the neighbour's array", false, Backing::own, true, true, cost_direct, nullptr,
+    make_direct};
 
 }  // namespace nearfield::halo

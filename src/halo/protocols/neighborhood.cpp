@@ -87,13 +87,14 @@ class Neighborhood final : public Protocol {
   std::vector<std::byte> room_;  // what is to be added arrives here
 };
 
-std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
+std::unique_ptr<Protocol> make_neighborhood(Surroundings& around, Move move) {
   return std::make_unique<Neighborhood>(around, std::move(move));
 }
 
 }  // namespace
 
 extern const ProtocolSpec neighborhood_protocol{
-    "neighborhood", "MPI_Neighbor_alltoallw with datatypes", false, Backing::own, false, false, nullptr, nullptr, make};
+    "neighborhood",   "MPI_Neighbor_alltoallw with datatypes", false, Backing::own, false, false, nullptr, nullptr,
+    make_neighborhood};
 
 }  // namespace nearfield::halo

@@ -137,19 +137,22 @@ class Persistent final : public Protocol {
   std::vector<MPI_Datatype> types_;
 };
 
-std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
+std::unique_ptr<Protocol> make_persistent(Surroundings& around, Move move) {
   return std::make_unique<Persistent>(around, std::move(move));
 }
 
 // A message of this MPI; packing on top.
-double cost(const MessageShape& shape, const planning::Costs& costs) {
+double cost_persistent(const MessageShape& shape, const planning::Costs& costs) {
   const double packing = shape.run_bytes < shape.bytes ? 2 * shape.bytes / shape.run_bytes * 4.0 : 0.0;
   return costs.same_node.latency_ns + shape.bytes * costs.same_node.ns_per_byte + packing;
 }
 
 }  // namespace
 
-extern const ProtocolSpec persistent_protocol{
-    "persistent", "persistent requests, all started at once", false, Backing::own, false, false, cost, nullptr, make};
+extern const ProtocolSpec persistent_protocol{"persistent",    "persistent requests, all started at once",
+                                              false,           Backing::own,
+                                              false,           false,
+                                              cost_persistent, nullptr,
+                                              make_persistent};
 
 }  // namespace nearfield::halo

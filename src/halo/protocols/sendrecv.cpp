@@ -57,13 +57,14 @@ class Sendrecv final : public Protocol {
   std::vector<MPI_Datatype> types_;
 };
 
-std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
+std::unique_ptr<Protocol> make_sendrecv(Surroundings& around, Move move) {
   return std::make_unique<Sendrecv>(around, std::move(move));
 }
 
 }  // namespace
 
 extern const ProtocolSpec sendrecv_protocol{
-    "sendrecv", "MPI_Sendrecv with each neighbour in turn", false, Backing::own, false, false, nullptr, nullptr, make};
+    "sendrecv",   "MPI_Sendrecv with each neighbour in turn", false, Backing::own, false, false, nullptr, nullptr,
+    make_sendrecv};
 
 }  // namespace nearfield::halo

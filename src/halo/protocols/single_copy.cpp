@@ -114,7 +114,7 @@ class SingleCopy final : public Protocol {
   std::vector<std::vector<std::byte>> buffers_;
 };
 
-std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
+std::unique_ptr<Protocol> make_single_copy(Surroundings& around, Move move) {
   return std::make_unique<SingleCopy>(around, std::move(move));
 }
 
@@ -137,17 +137,21 @@ std::string problem(const Node& node) {
 }
 
 // Two flags, a system call, pages to be looked up, one copy.
-double cost(const MessageShape& shape, const planning::Costs& costs) {
+double cost_single_copy(const MessageShape& shape, const planning::Costs& costs) {
   return 2 * costs.flag_ns() + 700.0 + shape.bytes / 4096 * 100.0 + shape.bytes * costs.copy_ns_per_byte +
          shape.bytes / shape.run_bytes * 30.0;
 }
 
 }  // namespace
 
-extern const ProtocolSpec single_copy_protocol{"single-copy", "one copy by the kernel out of the neighbour's process",
-                                               false,         Backing::own,
-                                               true,          false,
-                                               cost,          problem,
-                                               make};
+extern const ProtocolSpec single_copy_protocol{"single-copy",
+                                               "one copy by the kernel out of the neighbour's process",
+                                               false,
+                                               Backing::own,
+                                               true,
+                                               false,
+                                               cost_single_copy,
+                                               problem,
+                                               make_single_copy};
 
 }  // namespace nearfield::halo

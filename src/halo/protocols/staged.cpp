@@ -70,18 +70,18 @@ class Staged final : public Protocol {
   int turn_ = 0;
 };
 
-std::unique_ptr<Protocol> make(Surroundings& around, Move move) {
+std::unique_ptr<Protocol> make_staged(Surroundings& around, Move move) {
   return std::make_unique<Staged>(around, std::move(move));
 }
 
 // A flag and two copies; runs are gathered and scattered.
-double cost(const MessageShape& shape, const planning::Costs& costs) {
+double cost_staged(const MessageShape& shape, const planning::Costs& costs) {
   return costs.flag_ns() + 2 * shape.bytes * costs.copy_ns_per_byte + 2 * shape.bytes / shape.run_bytes * 4.0;
 }
 
 }  // namespace
 
 extern const ProtocolSpec staged_protocol{
-    "staged", "two copies, through shared memory", false, Backing::own, true, false, cost, nullptr, make};
+    "staged", "two copies, through shared memory", false, Backing::own, true, false, cost_staged, nullptr, make_staged};
 
 }  // namespace nearfield::halo

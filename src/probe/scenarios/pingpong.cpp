@@ -12,7 +12,7 @@
 namespace nearfield::probe {
 namespace {
 
-constexpr int tag = 1;
+constexpr int pingpong_tag = 1;
 
 class PingPong final : public Scenario {
  public:
@@ -50,17 +50,17 @@ class PingPong final : public Scenario {
     const int count = static_cast<int>(size_);
     if (ctx_.sender()) {
       const Ticks start = now();
-      MPI_Send(send_.data(), count, MPI_BYTE, 1, tag, ctx_.timed);
+      MPI_Send(send_.data(), count, MPI_BYTE, 1, pingpong_tag, ctx_.timed);
       const Ticks sent = now();
-      MPI_Recv(receive_.data(), count, MPI_BYTE, 1, tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Recv(receive_.data(), count, MPI_BYTE, 1, pingpong_tag, ctx_.timed, MPI_STATUS_IGNORE);
       const Ticks end = now();
       write(values, sent - start, end - sent);
       values[2] = static_cast<double>(end - start) / 2;
     } else {
       const Ticks start = now();
-      MPI_Recv(receive_.data(), count, MPI_BYTE, 0, tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Recv(receive_.data(), count, MPI_BYTE, 0, pingpong_tag, ctx_.timed, MPI_STATUS_IGNORE);
       const Ticks received = now();
-      MPI_Send(send_.data(), count, MPI_BYTE, 0, tag, ctx_.timed);
+      MPI_Send(send_.data(), count, MPI_BYTE, 0, pingpong_tag, ctx_.timed);
       write(values, now() - received, received - start);
       values[2] = not_here();
     }
@@ -101,11 +101,11 @@ class PingPong final : public Scenario {
     const Ticks start = now();
     for (int i = 0; i < round_trips_; ++i) {
       if (ctx_.sender()) {
-        MPI_Send(send_.data(), count, MPI_BYTE, 1, tag, ctx_.timed);
-        MPI_Recv(receive_.data(), count, MPI_BYTE, 1, tag, ctx_.timed, MPI_STATUS_IGNORE);
+        MPI_Send(send_.data(), count, MPI_BYTE, 1, pingpong_tag, ctx_.timed);
+        MPI_Recv(receive_.data(), count, MPI_BYTE, 1, pingpong_tag, ctx_.timed, MPI_STATUS_IGNORE);
       } else {
-        MPI_Recv(receive_.data(), count, MPI_BYTE, 0, tag, ctx_.timed, MPI_STATUS_IGNORE);
-        MPI_Send(send_.data(), count, MPI_BYTE, 0, tag, ctx_.timed);
+        MPI_Recv(receive_.data(), count, MPI_BYTE, 0, pingpong_tag, ctx_.timed, MPI_STATUS_IGNORE);
+        MPI_Send(send_.data(), count, MPI_BYTE, 0, pingpong_tag, ctx_.timed);
       }
     }
     if (ctx_.sender()) values[2] = static_cast<double>(now() - start) / (2.0 * round_trips_);

@@ -11,7 +11,7 @@
 namespace nearfield::probe {
 namespace {
 
-constexpr int tag = 2;
+constexpr int pollution_tag = 2;
 
 class Pollution final : public Scenario {
  public:
@@ -61,9 +61,9 @@ class Pollution final : public Scenario {
   void communicate() {
     const int count = static_cast<int>(memory_.size());
     if (ctx_.sender())
-      MPI_Send(memory_.data(), count, MPI_BYTE, 1, tag, ctx_.timed);
+      MPI_Send(memory_.data(), count, MPI_BYTE, 1, pollution_tag, ctx_.timed);
     else
-      MPI_Recv(memory_.data(), count, MPI_BYTE, 0, tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Recv(memory_.data(), count, MPI_BYTE, 0, pollution_tag, ctx_.timed, MPI_STATUS_IGNORE);
   }
 
   Context& ctx_;

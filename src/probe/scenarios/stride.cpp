@@ -12,7 +12,7 @@
 namespace nearfield::probe {
 namespace {
 
-constexpr int tag = 3, tag_done = 8;
+constexpr int stride_tag = 3, tag_done = 8;
 constexpr std::size_t element = sizeof(double);
 
 // Where element i of the message lies: `outer` blocks of `inner` elements; in doubles.
@@ -183,23 +183,23 @@ class Stride final : public Scenario {
     const int n = static_cast<int>(layout_.count()), peer = ctx_.peer();
     if (pack_) {
       gather();
-      send_call_(packed_send_.data(), n, MPI_DOUBLE, peer, tag, ctx_.timed);
+      send_call_(packed_send_.data(), n, MPI_DOUBLE, peer, stride_tag, ctx_.timed);
     } else if (contiguous_) {
-      send_call_(send_.data(), n, MPI_DOUBLE, peer, tag, ctx_.timed);
+      send_call_(send_.data(), n, MPI_DOUBLE, peer, stride_tag, ctx_.timed);
     } else {
-      send_call_(send_.data(), 1, type_, peer, tag, ctx_.timed);
+      send_call_(send_.data(), 1, type_, peer, stride_tag, ctx_.timed);
     }
   }
 
   void receive_once() {
     const int n = static_cast<int>(layout_.count()), peer = ctx_.peer();
     if (pack_) {
-      MPI_Recv(packed_receive_.data(), n, MPI_DOUBLE, peer, tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Recv(packed_receive_.data(), n, MPI_DOUBLE, peer, stride_tag, ctx_.timed, MPI_STATUS_IGNORE);
       scatter();
     } else if (contiguous_) {
-      MPI_Recv(receive_.data(), n, MPI_DOUBLE, peer, tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Recv(receive_.data(), n, MPI_DOUBLE, peer, stride_tag, ctx_.timed, MPI_STATUS_IGNORE);
     } else {
-      MPI_Recv(receive_.data(), 1, type_, peer, tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Recv(receive_.data(), 1, type_, peer, stride_tag, ctx_.timed, MPI_STATUS_IGNORE);
     }
   }
 

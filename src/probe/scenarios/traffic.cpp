@@ -13,7 +13,7 @@
 namespace nearfield::probe {
 namespace {
 
-constexpr int tag = 1, ack_tag = 2;
+constexpr int traffic_tag = 1, ack_tag = 2;
 constexpr int most_messages = 32;
 constexpr std::int64_t window_bytes = 256 << 10;  // messages of one repetition share about so much memory
 
@@ -85,20 +85,20 @@ class Traffic final : public Scenario {
 
   void pingpong() {
     for (int i = 0; i < messages_; ++i) {
-      if (ctx_.sender()) MPI_Send(at(send_, i), count(), MPI_BYTE, ctx_.peer(), tag, ctx_.timed);
-      MPI_Recv(at(receive_, i), count(), MPI_BYTE, ctx_.peer(), tag, ctx_.timed, MPI_STATUS_IGNORE);
-      if (!ctx_.sender()) MPI_Send(at(send_, i), count(), MPI_BYTE, ctx_.peer(), tag, ctx_.timed);
+      if (ctx_.sender()) MPI_Send(at(send_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed);
+      MPI_Recv(at(receive_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed, MPI_STATUS_IGNORE);
+      if (!ctx_.sender()) MPI_Send(at(send_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed);
     }
   }
 
   void post_sends(MPI_Request* requests) {
     for (int i = 0; i < messages_; ++i)
-      MPI_Isend(at(send_, i), count(), MPI_BYTE, ctx_.peer(), tag, ctx_.timed, &requests[i]);
+      MPI_Isend(at(send_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed, &requests[i]);
   }
 
   void post_receives(MPI_Request* requests) {
     for (int i = 0; i < messages_; ++i)
-      MPI_Irecv(at(receive_, i), count(), MPI_BYTE, ctx_.peer(), tag, ctx_.timed, &requests[i]);
+      MPI_Irecv(at(receive_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed, &requests[i]);
   }
 
   void stream() {
