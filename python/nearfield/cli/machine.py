@@ -6,7 +6,9 @@ which claims it touches: its free parameters."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 import typer
@@ -89,7 +91,8 @@ def check(
       nearfield machine check mine.toml
     """
     machines = [load_machine(name) for name in names]
-    found = [comparisons(machine) for machine in machines]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(comparisons, machines))
     if as_json:
         print(json.dumps([_checked(m, c) for m, c in zip(machines, found, strict=True)], indent=1))
     else:
