@@ -1,6 +1,7 @@
 """What several test files need: the MPIs of this machine. A test that takes `installation` runs on each; one marked
 `families`, that asks what versions of an MPI do alike, on the first of each family."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,10 @@ from two_nodes import TwoNodes, two_nodes, why_not
 
 from nearfield import mpi
 from nearfield.mpi import Installation
+
+# What Debian's Open MPI leaves out anyway: nothing here goes that way, and Open MPI 5's ofi sleeps for a second in each
+# launch.
+os.environ.setdefault("OMPI_MCA_btl", "^uct,openib,ofi")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
