@@ -306,7 +306,9 @@ def test_what_may_not_be_but_gains_more_is_told() -> None:
     chosen; and one that is far slower there not told?"""
     for there, told in ((0.88, "with --never-below 0.85: pingpong of 8 B would be at 0.88"), (0.5, "")):
         arena = MadeUpArena(
-            lambda whole, case, there=there: (there if case[1] == 8 else 1.5) if whole["fragment"] == 131072 else 1.0
+            lambda whole, case, there=there: (
+                (there if case == ("pingpong", 8) else 1.5) if whole["fragment"] == 131072 else 1.0
+            )
         )
         rule, _ = tuned(arena)
         assert (rule.parameters, rule.beyond.partition("sizes ")[2]) == ({}, told)

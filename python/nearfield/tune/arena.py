@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -97,7 +98,8 @@ class Arena:
         return {**self.knobs.environment(settings), **loading}
 
     def _contestant(self, sizes: Sequence[int], environment: dict[str, str]) -> Contestant:
-        return Contestant(self._inst, self._engine, self._topology, self._pair, sizes, environment)
+        common = {name: value for name, value in self.knobs.while_tuning.items() if name not in os.environ}
+        return Contestant(self._inst, self._engine, self._topology, self._pair, sizes, {**common, **environment})
 
     def _stock_at(self, sizes: Sequence[int]) -> Contestant:
         """Stock, started anew if it measures other sizes."""

@@ -108,6 +108,7 @@ class KnobFile(BaseModel):
     transport: str  # how the text of `nearfield mpi` for the transport begins; "ucx": that it has this word
     memory_bytes: str  # of shared memory, per rank: an expression of knobs and `ranks` (per node)
     per_pair: Literal["component", "shim"] | None = None
+    while_tuning: dict[str, str] = Field(default_factory=dict)  # environment of stock and candidates alike
     knob: tuple[Knob, ...]
     constraints: dict[str, str] = Field(default_factory=dict)  # "a >= 2 * b" -> why
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nearfield.tune.arena import Arena, ChampionUnfit
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, NOISE, Case, Gain, alike, broken, flag_of, score, tamer
+from nearfield.tune.gains import NEVER_BELOW, Case, Gain, alike, broken, flag_of, score, tamer
 from nearfield.tune.knobs import KnobFile, Settings, Value
 from nearfield.tune.repair import grid, repaired
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 FIRST_LOOK = 2  # of so many sizes one is measured before a setting may be left
 AGAIN = 6  # pairs of what looks slower than it may be, since a few of many cases do by chance
+FEW = 6  # cases of thirty that are slower
 BORDERLINE = 0.02  # below what is allowed: a few pairs cannot tell, the finals can
 REFUSAL = 1.0  # off the score of what is slower then: it would be refused, however much it gains elsewhere
 PLAY_OFF = 4  # the best by score
@@ -214,10 +215,10 @@ class Search:
         return trial
 
     def _look_again(self, trial: Trial) -> None:
-        """At what is a little slower than it may be, in another launch of both: each has its luck, and stock's would
-        tell against everything that is measured beside it."""
+        """At the few cases that are slower than they may be, in another launch of both: each has its luck (a tenth, at
+        some sizes), and stock's would tell against everything that is measured beside it."""
         cases = broken(trial.gains, self._never_below)
-        if not cases or broken(trial.gains, self._never_below - NOISE):
+        if not 0 < len(cases) <= FEW:
             return
         self._arena.launch_stock_again()
         with self._arena.against(trial.settings, sorted({size for _, size in cases})) as comparison:
