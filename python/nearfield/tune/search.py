@@ -21,7 +21,7 @@ from nearfield.tune.repair import grid, repaired
 if TYPE_CHECKING:
     import optuna
 
-SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
+SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 FIRST_LOOK = 2  # of so many sizes one is measured before a setting may be left
 AGAIN = 6  # pairs of what looks slower than it may be, since a few of many cases do by chance
 FEW = 6  # cases of thirty that are slower

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
@@ -18,7 +18,7 @@ from nearfield.tune import per_pair
 from nearfield.tune.arena import Arena, Comparison
 from nearfield.tune.confirmed import Confirmed, beyond, rule_table, tried_table
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, NOISE, Case, broken, geometric_mean
+from nearfield.tune.gains import NEVER_BELOW, NOISE, Case, Gain, broken, geometric_mean
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import repaired
@@ -26,9 +26,10 @@ from nearfield.tune.rules import MpiTable, Rules, RuleTable, machine_table
 from nearfield.tune.search import SIZES, Deadline, Search, Trial
 
 SEARCH_SHARE, PLAY_OFF_SHARE = 0.5, 0.2  # of the time for a distance; the rest confirms
-FINALISTS, SURELY_TRIED, MENDED = 8, 3, 3  # of them, those that are tried however late it is; steps of mending
+FINALISTS, SURELY_TRIED, MENDED = 8, 3, 2  # of them, those that are tried however late it is; steps of mending
 MOST_STEPS = 8  # towards defaults that mending tries
 MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
+LAUNCHES = 3
 FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30  # of a case in a launch
 FEW = 6  # cases that are slower, of some eighty, may be so by chance
 
@@ -44,7 +45,7 @@ class Request:
     never_below: float = NEVER_BELOW  # of stock's speed, at any size
     ranks_per_node: int | None = None  # for the memory it costs; default: a rank per core
     distances: tuple[str, ...] = ()  # default: all inside the machine
-    sizes: tuple[int, ...] = ()  # default: ten to search, 1 B to four times the last-level cache to confirm
+    sizes: tuple[int, ...] = ()  # default: eleven to search, 1 B to four times the last-level cache to confirm
     command: str = ""
 
 
@@ -207,13 +208,20 @@ class Tuning:
         return None, "; ".join(refused) or nothing
 
     def _measured(self, arena: Arena, settings: Settings, sizes: Sequence[int]) -> Confirmed:
-        """In two launches of both, unless the first is enough to refuse it: a job's memory has its luck with caches and
-        pages."""
-        first = self._measured_once(arena, settings, sizes)
-        if self.stopped or len(first.slower) > FEW:
-            return first
-        arena.launch_stock_again()
-        return first.held_against(self._measured_once(arena, settings, sizes))
+        """In two launches of both, and a third where something was slower in each, unless the first is enough to refuse
+        it: a job's memory has its luck with caches and pages."""
+        found = self._measured_once(arena, settings, sizes)
+        for launch in range(1, LAUNCHES):
+            enough = launch > 1 and (self._late() or not found.slower)
+            if self.stopped or enough or self._hopeless(found.gains):
+                break
+            arena.launch_stock_again()
+            found = found.held_against(self._measured_once(arena, settings, sizes))
+        return found
+
+    def _hopeless(self, gains: Mapping[Case, Gain]) -> bool:
+        """More is slower, and by more, than luck could be."""
+        return len(broken(gains, self.request.never_below - NOISE)) > FEW
 
     def _measured_once(self, arena: Arena, settings: Settings, sizes: Sequence[int]) -> Confirmed:
         with arena.against(settings, sizes) as comparison:
@@ -226,8 +234,8 @@ class Tuning:
         assert self._deadline
         comparison.measure(1 if self.stopped else FEWEST_PAIRS)
         for _ in range((MOST_PAIRS - FEWEST_PAIRS) // MORE_PAIRS):
-            if len(broken(comparison.gains(), self.request.never_below - NOISE)) > FEW:
-                return  # it will be refused
+            if self._hopeless(comparison.gains()):
+                return
             over, limit = self._deadline.over(), self.request.never_below
             doubtful = [c for c, gain in comparison.gains().items() if (gain.value if over else gain.low) < limit]
             comparison.measure(MORE_PAIRS, doubtful)
@@ -273,15 +281,15 @@ class Tuning:
 
 
 def _finalists(search: Search) -> list[Settings]:
-    """The winner of the play-off and the next best; as the third, what loses least anywhere, for the best by score tend
-    to fail at the same sizes."""
+    """The winner of the play-off; then what loses least anywhere, for the best by score tend to fail at the same sizes;
+    then the next best."""
     others = [trial for trial in search.best_first() if trial.settings and trial.score > 0]
     if not search.winner:
         return []
     order = [search.winner, *(trial.settings for trial in others if trial.settings != search.winner)]
     safest = max(others, key=lambda trial: min(gain.value for gain in trial.gains.values()), default=None)
-    if safest and safest.settings not in order[:2]:
-        order.insert(2, safest.settings)
+    if safest:
+        order.insert(1, safest.settings)
     return [settings for at, settings in enumerate(order) if settings not in order[:at]][:FINALISTS]
 
 
