@@ -94,7 +94,7 @@ def where_the_rule_holds(comparison: Comparison, flag_ns: float, count: int) -> 
             there = [pair for pair in found if not flag_ns or alike(pair.flag, flag_ns)]
             if len(there) >= count // 2:
                 taken[size] = there
-    return taken
+    return dict(sorted(taken.items()))
 
 
 def bar_met(inst: Installation, mean: float, slower: list[int]) -> bool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from types import TracebackType
 
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
+from nearfield.tune import per_pair
 from nearfield.tune.duel import Contestant, Unfit, pairs
 from nearfield.tune.gains import Case, Gain, Pair, gain, score, usual
 from nearfield.tune.knobs import KnobFile, Settings
@@ -33,11 +34,9 @@ class Arena:
         topology: Topology,
         pair: tuple[int, int],
         knobs: KnobFile,
-        loading: Mapping[str, str] | None = None,
     ) -> None:
-        """`loading`: the environment that loads our component, for the settings that need it."""
         self._inst, self._engine, self._topology, self._pair = inst, engine, topology, pair
-        self.knobs, self._loading = knobs, dict(loading or {})
+        self.knobs = knobs
         self._stock: Contestant | None = None
         self.all_pairs: list[Pair] = []  # whatever was measured
 
@@ -94,7 +93,7 @@ class Arena:
             return score(comparison.gains())
 
     def _environment(self, settings: Settings) -> dict[str, str]:
-        loading = self._loading if self.knobs.need_component(settings) else {}
+        loading = per_pair.loading(self._inst, os.environ) if self.knobs.need_component(settings) else {}
         return {**self.knobs.environment(settings), **loading}
 
     def _contestant(self, sizes: Sequence[int], environment: dict[str, str]) -> Contestant:

@@ -78,15 +78,15 @@ class Tuning:
         pairs = self._pairs(topology)
         engine = mpi.program(inst, progress=self.listener.say)
         transport, knobs = _transport_and_knobs(inst)
-        knobs, loading = self._component(inst, knobs)
+        knobs = self._that_can_be_turned(inst, knobs)
         rules, trials = [], []
         for distance, pair in pairs.items():
-            with Arena(inst, engine, topology, pair, knobs, loading) as arena:
+            with Arena(inst, engine, topology, pair, knobs) as arena:
                 rule, tried = self._tune(arena, distance, pair, topology, self.request.budget_s / len(pairs))
             rules.append(rule)
             trials += tried
         for distance, pair in pairs.items() if len(rules) > 1 else ():
-            with Arena(inst, engine, topology, pair, knobs, loading) as arena:
+            with Arena(inst, engine, topology, pair, knobs) as arena:
                 self._measure_elsewhere(arena, distance, rules)
         return Rules(
             schema_version=1,
@@ -101,14 +101,15 @@ class Tuning:
             rule=rules,
         )
 
-    def _component(self, inst: mpi.Installation, knobs: KnobFile) -> tuple[KnobFile, dict[str, str]]:
-        """The knobs that can be turned here, and what loads our component if some are its."""
+    def _that_can_be_turned(self, inst: mpi.Installation, knobs: KnobFile) -> KnobFile:
+        """Those of our component only where it can be built."""
         if any(knob.component for knob in knobs.knob):
             try:
-                return knobs, per_pair.loading(inst, os.environ)
+                per_pair.loading(inst, os.environ)
             except MpiError as error:
                 self.listener.say(f"{error.message}; its parameters are left out")
-        return knobs.without_component(), {}
+                return knobs.without_component()
+        return knobs
 
     def _pairs(self, topology: Topology) -> dict[str, tuple[int, int]]:
         """The distances to tune, nearest first, and the pair that stands for each."""
