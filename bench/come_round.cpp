@@ -1,6 +1,6 @@
 // Two threads on two CPUs, without any MPI: one copies a message into shared pieces, the other out of them and answers
-// likewise. A piece is used again after `ring` bytes of others. Prints a line per message size and ring: size, ring, and
-// bytes per ns of copying in, of copying out, and of half a round trip; medians.
+// likewise. A piece is used again after `ring` bytes of others. Prints a line per message size and ring: size, ring,
+// and bytes per ns of copying in, of copying out, and of half a round trip; medians.
 //
 // usage: come_round CPU CPU
 #include <pthread.h>
