@@ -61,6 +61,9 @@ class MadeUpArena(Arena):
         self.started: list[Settings] = []
         self.flags: Iterator[float] = repeat(50.0)  # between the cores, before and after each visit
 
+    def flag_ns(self) -> float:
+        return self.all_pairs[-1].flag if self.all_pairs else 0.0
+
     def _contestant(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
         return MadeUpJob(self, sizes, environment)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from nearfield import _native
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune import per_pair
@@ -109,6 +110,10 @@ class Arena:
         for case in self._stock.cases:
             self._stock.check(case)
         return self._stock
+
+    def flag_ns(self) -> float:
+        """How far apart the two cores are now."""
+        return _native.flag_ns(*self._pair)
 
     def launch_stock_again(self) -> None:
         """Before the next comparison."""

@@ -49,9 +49,14 @@ class Confirmed:
         """How far apart the cores were."""
         return flag_of(self.pairs)
 
+    @property
+    def mean(self) -> Gain:
+        """Over all sizes and patterns."""
+        return geometric_mean(self.gains.values())
+
     def gains_between(self, limits: Sequence[int]) -> bool:
         """Whether it is surely faster: over all sizes, or in a range of them and not slower over all."""
-        mean = geometric_mean(self.gains.values())
+        mean = self.mean
         return mean.faster or (mean.high > 1 and any(part.gain.faster for part in ranges(self.gains, limits)))
 
     def held_against(self, other: Confirmed) -> Confirmed:

@@ -86,7 +86,8 @@ class RuleTable(Table):
         if not self.apart:
             return ""
         places = ", ".join(f"{one.flag_ns:.0f} ns in {one.share:.0%} of the time" for one in self.apart)
-        return f"the cores moved (a virtual machine?): a flag took {places}; the rule is for {self.flag_ns:.0f} ns"
+        told = f"the cores moved (a virtual machine?): a flag took {places}"
+        return f"{told}; the rule is for {self.flag_ns:.0f} ns" if self.flag_ns else told
 
     def gaining(self) -> Range | None:
         """The sizes that it is for: those where all patterns together gain."""

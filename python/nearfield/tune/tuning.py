@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from statistics import median
 
 import nearfield
 from nearfield import mpi
@@ -18,7 +19,7 @@ from nearfield.tune import per_pair
 from nearfield.tune.arena import Arena, Comparison
 from nearfield.tune.confirmed import Confirmed, beyond, rule_table, tried_table
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, NOISE, Case, Gain, broken, geometric_mean
+from nearfield.tune.gains import FARTHER, NEVER_BELOW, NOISE, Case, Gain, broken, geometric_mean
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import repaired
@@ -30,6 +31,7 @@ FINALISTS, SURELY_TRIED, MENDED = 8, 3, 2  # of them, those that are tried howev
 MOST_STEPS = 8  # towards defaults that mending tries
 MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
 LAUNCHES = 3
+AWAY_S = 15.0
 FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30  # of a case in a launch
 FEW = 6  # cases that are slower, of some eighty, may be so by chance
 
@@ -182,31 +184,54 @@ class Tuning:
     def _confirm(
         self, arena: Arena, search: Search, sizes: Sequence[int], limits: Sequence[int] = ()
     ) -> tuple[Confirmed | None, str]:
-        """The best of the finalists that is found slower than stock nowhere, and surely faster in a range between the
-        limits or over all; None, and why, if there is none. Of one that is slower somewhere, what it would be without
-        the parameter that makes it so, is one more finalist."""
+        """Of the finalists that are found slower than stock nowhere, and surely faster in a range between the limits or
+        over all: the winner, else the better of the safest, which is tried first so that there is a rule, and the next
+        that holds; None, and why, if there is none. Of one that is slower somewhere, what it would be without the
+        parameter that makes it so, is one more finalist."""
         waiting = _finalists(search)
-        seen, refused = list(waiting), []
-        while waiting and not (self._late() and len(refused) >= SURELY_TRIED):
+        safest, seen, refused = waiting[:1], list(waiting), []
+        best: Confirmed | None = None
+        while waiting and not self._enough(best, refused):
             settings = waiting.pop(0)
+            self._await_cores(arena, search)
             try:
                 confirmed = self._measured(arena, settings, sizes)
             except Unfit as error:
                 refused.append(error.message)
                 continue
             if not confirmed.slower:
-                if confirmed.gains_between(limits):
+                gains = confirmed.gains_between(limits)
+                if gains and settings == search.winner:  # by duels, and simplified
                     return confirmed, ""
+                if gains:
+                    best = max(filter(None, (best, confirmed)), key=lambda one: one.mean.value)
+                    if settings not in safest:
+                        break
                 continue
             refused.append(confirmed.loss)
             mended = self._mended(arena, confirmed) if len(refused) <= MENDED and not self._late() else None
             if mended and mended not in seen and not search.refuses(mended):
                 waiting.insert(0, mended)
                 seen.append(mended)
-            if self.stopped:
-                break
+        if best:
+            return best, ""
         nothing = "nothing was faster than stock" if search.trials else "it was ended before anything was tried"
         return None, "; ".join(refused) or nothing
+
+    def _enough(self, best: Confirmed | None, refused: Sequence[str]) -> bool:
+        """Whether to end with what there is."""
+        assert self._deadline
+        if self.stopped:
+            return best is not None or len(refused) > 0
+        return self._deadline.over() if best else self._late() and len(refused) >= SURELY_TRIED
+
+    def _await_cores(self, arena: Arena, search: Search) -> None:
+        """Until the cores are as near again as when most was searched, at most for the time that there is to confirm:
+        what gained there is to be confirmed there."""
+        assert self._deadline
+        usual_ns = median([trial.flag_ns for trial in search.trials if trial.flag_ns] or [0.0])
+        while not self._deadline.over() and arena.flag_ns() > FARTHER * usual_ns > 0:
+            time.sleep(0.2)
 
     def _measured(self, arena: Arena, settings: Settings, sizes: Sequence[int]) -> Confirmed:
         """In two launches of both, and a third where something was slower in each, unless the first is enough to refuse
@@ -268,9 +293,9 @@ class Tuning:
         return settings if worst >= helps else None
 
     def _late(self) -> bool:
-        """Whether confirming has taken twice its time."""
+        """Whether confirming has taken twice its time, and as long again as cores may be away for."""
         assert self._deadline
-        return self._deadline.stopped or time.monotonic() - self._deadline.start > 2 * self._deadline.seconds
+        return self._deadline.stopped or time.monotonic() - self._deadline.start > 2 * self._deadline.seconds + AWAY_S
 
     def _worst(self, arena: Arena, settings: Settings, cases: Sequence[Case]) -> float:
         try:
@@ -282,15 +307,14 @@ class Tuning:
 
 
 def _finalists(search: Search) -> list[Settings]:
-    """The winner of the play-off; then what loses least anywhere, for the best by score tend to fail at the same sizes;
-    then the next best."""
+    """What loses least anywhere, the winner of the play-off, then the next best. (The best by score tend to fail at the
+    same sizes.)"""
     others = [trial for trial in search.best_first() if trial.settings and trial.score > 0]
     if not search.winner:
         return []
-    order = [search.winner, *(trial.settings for trial in others if trial.settings != search.winner)]
     safest = max(others, key=lambda trial: min(gain.value for gain in trial.gains.values()), default=None)
-    if safest:
-        order.insert(1, safest.settings)
+    order = [search.winner, *(trial.settings for trial in others)]
+    order = [safest.settings, *order] if safest else order
     return [settings for at, settings in enumerate(order) if settings not in order[:at]][:FINALISTS]
 
 
