@@ -1,4 +1,4 @@
-// Where no distance has a rule of its own, no modules of ours stand in front of the stock one: three of its functions
+// Where no distance has a rule of its own, no modules of ours stand in front of the stock one: a few of its functions
 // are replaced in it. Nothing else changes for anybody, and short messages take no step more.
 #ifndef NEARFIELD_TUNE_OPENMPI_IN_PLACE_H
 #define NEARFIELD_TUNE_OPENMPI_IN_PLACE_H
