@@ -38,8 +38,6 @@ def tuned_findings(rules: Rules | None) -> list[Finding]:
 
 def tuned_section(rules: Rules) -> Section:
     refused = [f"{rule.distance}: stock is best ({rule.reason})" for rule in rules.rule if not rule.parameters]
-    refused += [f"{rule.distance}: {moved}" for rule in rules.rule if (moved := rule.moved())]
-    refused += [f"{rule.distance}, there is more: {rule.beyond}" for rule in rules.rule if rule.beyond]
     return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), refused)
 
 
@@ -48,13 +46,19 @@ def tuned_html(rules: Rules) -> str:
     settings = rules.best_for_all().parameters
     environment = rules.knobs().environment(settings)
     if not environment:
-        return ""
+        return _notes(rules)
     html = tag("p", "To apply it to programs as they are:", class_="quiet")
     html += tag("pre", tag("code", text("nearfield run -- mpirun ...")))
     if not rules.knobs().need_component(settings):
         lines = "\n".join(f"export {name}={value}" for name, value in environment.items())
         html += tag("p", "or, without nearfield:", class_="quiet") + tag("pre", tag("code", text(lines)))
-    return html + "".join(_ranges(rule) for rule in rules.rule if rule.range)
+    return html + "".join(_ranges(rule) for rule in rules.rule if rule.range) + _notes(rules)
+
+
+def _notes(rules: Rules) -> str:
+    told = [f"{rule.distance}: {moved}" for rule in rules.rule if (moved := rule.moved())]
+    told += [f"{rule.distance}, there is more: {rule.beyond}" for rule in rules.rule if rule.beyond]
+    return "".join(tag("p", text(line + "."), class_="quiet") for line in told)
 
 
 def _ranges(rule: RuleTable) -> str:
