@@ -90,6 +90,14 @@ class Search:
         here = [trial for trial in measured if alike(trial.flag_ns, now)]
         return sorted(here or measured, key=lambda trial: trial.score, reverse=True)
 
+    def gaining(self) -> list[Trial]:
+        """Of these, and only if there are none, of what was measured with the cores elsewhere, what gained."""
+        everything = sorted(
+            (t for t in self.trials if t.state == "measured"), key=lambda trial: trial.score, reverse=True
+        )
+        gained = ([t for t in trials if t.settings and t.score > 0] for trials in (self.best_first(), everything))
+        return next((trials for trials in gained if trials), [])
+
     def refuses(self, settings: Settings) -> str | None:
         """Why these must not be tried; None if they may. What breaks a constraint, `nearfield run` would refuse."""
         return next(iter(self._arena.knobs.problems(settings)), None) or self._refused(settings)
@@ -127,7 +135,7 @@ class Search:
         with itself less one parameter after the other. What comes out is `winner`. If a champion fails meanwhile, it is
         unfit, and the others begin anew."""
         self.winner = None
-        while finalists := [t for t in self.best_first() if t.settings and t.score > 0][:PLAY_OFF]:
+        while finalists := self.gaining()[:PLAY_OFF]:
             try:
                 best = self._best_of(finalists, deadline)
                 self._simplify(best.score, deadline)

@@ -309,7 +309,7 @@ class Tuning:
 def _finalists(search: Search) -> list[Settings]:
     """What loses least anywhere, the winner of the play-off, then the next best. (The best by score tend to fail at the
     same sizes.)"""
-    others = [trial for trial in search.best_first() if trial.settings and trial.score > 0]
+    others = search.gaining()
     if not search.winner:
         return []
     safest = max(others, key=lambda trial: min(gain.value for gain in trial.gains.values()), default=None)
