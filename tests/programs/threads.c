@@ -4,17 +4,18 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { ROUNDS = 20, SIZE = 10000 };
+enum { ROUNDS = 20, SIZE = 40000 };
 static int rank, n;
 
 static void* talk(void* argument) {
   const int tag = *(int*)argument;
   static _Thread_local char out[SIZE], in[SIZE];
   for (int round = 0; round < ROUNDS; ++round) {
-    out[0] = (char)(rank + round + tag);
+    out[0] = out[SIZE - 1] = (char)(rank + round + tag);
     MPI_Sendrecv(out, SIZE, MPI_CHAR, (rank + 1) % n, tag, in, SIZE, MPI_CHAR, (rank + n - 1) % n, tag, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
-    if (in[0] != (char)((rank + n - 1) % n + round + tag)) MPI_Abort(MPI_COMM_WORLD, 3);
+    const char expected = (char)((rank + n - 1) % n + round + tag);
+    if (in[0] != expected || in[SIZE - 1] != expected) MPI_Abort(MPI_COMM_WORLD, 3);
   }
   return NULL;
 }

@@ -359,6 +359,14 @@ def test_threads_run_stock(run: Runs) -> None:
     assert done.stdout == "threads right\n"
 
 
+def test_threads_have_the_ring(run: Runs) -> None:
+    """Without rules by distance, do threads that send at once get their messages through the ring, and is nothing said?
+    (Short of memory, too.)"""
+    for segment in ("4194304", str(64 << 20)):
+        done = run(3, "threads", **{**RING, "btl_vader_segment_size": segment})
+        assert (done.stderr, done.stdout) == ("", "threads right\n")
+
+
 @pytest.mark.parametrize("btl", ["^vader", "self,tcp,nearfield", "self,vader"], ids=["excluded", "left-out", "not-us"])
 def test_without_the_stock_transport(run: Runs, btl: str) -> None:
     """Does the program run without the component when vader, or the component, is not to be used?"""

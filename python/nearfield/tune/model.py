@@ -6,9 +6,9 @@ the other reads it. Today a piece may also live in a private second-level cache 
 level; what is best among these is for the search to find.
 
 Beyond S2: where the same piece is used again at once, every line of it is still in the cache of the receiver, who just
-read it, and the sender must take it from there before it may write: on a Zen 4, 7 bytes per ns in place of 33. So
-pieces should come round only after the second-level cache has lost them, but before the last level has: the memory they
-go through in turn (the ring) is one or two second-level caches.
+read it, and the sender must take it from there before it may write, at a quarter of the speed on a Zen 4
+(bench/come_round.py). So pieces should come round only after the second-level cache has lost them, but before the last
+level has: the memory they go through in turn (the ring) is one or two second-level caches.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 FIRST_LOOK = 2  # of so many sizes one is measured before a setting may be left
 AGAIN = 6  # pairs of what looks slower than it may be, since a few of many cases do by chance
-FEW = 6  # cases of thirty that are slower
+FEW = 6  # cases that are slower, of thirty to eighty, may be so by chance
 BORDERLINE = 0.02  # below what is allowed: a few pairs cannot tell, the finals can
 REFUSAL = 1.0  # off the score of what is slower then: it would be refused, however much it gains elsewhere
 PLAY_OFF = 4  # the best by score
@@ -92,11 +92,9 @@ class Search:
 
     def gaining(self) -> list[Trial]:
         """Of these, and only if there are none, of what was measured with the cores elsewhere, what gained."""
-        everything = sorted(
-            (t for t in self.trials if t.state == "measured"), key=lambda trial: trial.score, reverse=True
-        )
-        gained = ([t for t in trials if t.settings and t.score > 0] for trials in (self.best_first(), everything))
-        return next((trials for trials in gained if trials), [])
+        here = [trial for trial in self.best_first() if trial.settings and trial.score > 0]
+        anywhere = [trial for trial in self.trials if trial.settings and trial.score > 0 and trial.state == "measured"]
+        return here or sorted(anywhere, key=lambda trial: trial.score, reverse=True)
 
     def refuses(self, settings: Settings) -> str | None:
         """Why these must not be tried; None if they may. What breaks a constraint, `nearfield run` would refuse."""

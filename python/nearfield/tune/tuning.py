@@ -24,7 +24,7 @@ from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import repaired
 from nearfield.tune.rules import MpiTable, Rules, RuleTable, machine_table
-from nearfield.tune.search import SIZES, Deadline, Search, Trial
+from nearfield.tune.search import FEW, SIZES, Deadline, Search, Trial
 
 SEARCH_SHARE, PLAY_OFF_SHARE = 0.5, 0.2  # of the time for a distance; the rest confirms
 FINALISTS, SURELY_TRIED, MENDED = 8, 3, 2  # of them, those that are tried however late it is; steps of mending
@@ -33,7 +33,6 @@ MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a
 LAUNCHES = 3
 AWAY_S = 15.0
 FEWEST_PAIRS, MORE_PAIRS, MOST_PAIRS = 6, 6, 30  # of a case in a launch
-FEW = 6  # cases that are slower, of some eighty, may be so by chance
 
 
 @dataclass

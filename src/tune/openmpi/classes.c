@@ -193,11 +193,14 @@ void rules_free(struct rules* rules) {
   memset(rules, 0, sizeof *rules);
 }
 
-bool rules_empty(const struct rules* rules) {
-  if (rules->ring || rules->single_copy_upto) return false;
+bool rules_by_distance(const struct rules* rules) {
   for (int d = 0; d < DISTANCES; ++d)
-    if (rules->given[d]) return false;
-  return true;
+    if (rules->given[d]) return true;
+  return false;
+}
+
+bool rules_empty(const struct rules* rules) {
+  return !rules->ring && !rules->single_copy_upto && !rules_by_distance(rules);
 }
 
 bool rules_have_class(const struct rules* rules, int class_index) {

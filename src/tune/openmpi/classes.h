@@ -46,6 +46,7 @@ bool rules_parse_pairs(struct rules* rules, const char* text, char* error, size_
 void rules_free(struct rules* rules);
 
 bool rules_empty(const struct rules* rules);
+bool rules_by_distance(const struct rules* rules);
 bool rules_have_class(const struct rules* rules, int class_index);
 
 // The class of the pair (mine, peer); `locality` is Open MPI's opal_proc_t.proc_flags of the peer. Ranks that are not

@@ -19,17 +19,18 @@
 // Life, on every rank:
 //   register  by Open MPI, also in ompi_info: the parameters.
 //   init      in MPI_Init: parses; steps aside (no modules; the program runs stock) without rules, with wrong ones, and
-//             under MPI_THREAD_MULTIPLE. The last two are told on stderr, by the first rank of each node.
+//             rules by distance under MPI_THREAD_MULTIPLE. The last two are told on stderr, by the first rank of each
+//             node.
 //   add_procs at the first: finds vader, or reaches nobody. Asks vader once about each peer (peers.h); gives a class.
 //   messages  pass through modules.h to vader; what arrives gets its class back (upcall.h). When vader has no fragments
 //             left: deferred.h.
 //   finalize  puts back what was replaced. After abort there is nothing of ours: no file, no process, no segment.
 //
-// What it leaves out: threads that call MPI at once; vader's memory by XPMEM, POSIX or System V (told on stderr; those
-// peers stay stock); other MPI jobs (MPI_Comm_spawn: between jobs Open MPI 4 does not use vader; inside the new job it
-// is as in any); one-sided communication (osc/rdma finds vader as ever, osc/sm and osc/pt2pt do not look at modules);
-// vader's fast boxes and segment size, which are of the process and not of a pair; Open MPI 5, which tells the sender
-// in another way.
+// What it leaves out: rules by distance for threads that call MPI at once; vader's memory by XPMEM, POSIX or System V
+// (told on stderr; those peers stay stock); other MPI jobs (MPI_Comm_spawn: between jobs Open MPI 4 does not use vader;
+// inside the new job it is as in any); one-sided communication (osc/rdma finds vader as ever, osc/sm and osc/pt2pt do
+// not look at modules); vader's fast boxes and segment size, which are of the process and not of a pair; Open MPI 5,
+// which tells the sender in another way.
 #include <opal_config.h>
 
 _Static_assert(OPAL_MAJOR_VERSION == 4, "btl/nearfield is for Open MPI 4: the calls of a transport differ in others");
@@ -101,7 +102,7 @@ static mca_btl_base_module_t** nf_init(int* n, bool progress_threads, bool mpi_t
   *n = 0;
   rules_free(&rules);
   if (!parse()) return NULL;
-  if (mpi_threads) {
+  if (mpi_threads && rules_by_distance(&rules)) {
     say("", "not made for MPI_THREAD_MULTIPLE");
     return NULL;
   }

@@ -289,6 +289,6 @@ mca_btl_base_module_t** modules_make(const struct rules* from, int* n) {
     };
     if (rules_have_class(rules, c)) list[(*n)++] = &modules[c];
   }
-  if (*n == 1) list[0]->btl_add_procs = nf_add_procs_in_place;  // that of what has no rule
+  if (list && !rules_by_distance(rules)) list[0]->btl_add_procs = nf_add_procs_in_place;
   return list;
 }

@@ -1,5 +1,9 @@
-// Two queues, as the stock transport has two lists of fragments: up to its eager limit, and longer.
+// Two queues, as the stock transport has two lists of fragments: up to its eager limit, and longer. One lock for both,
+// which the way back into rotation_give_back (from btl_alloc in place) may take twice.
+#define _GNU_SOURCE  // the initializer
 #include "rotation.h"
+
+#include <pthread.h>
 
 #include "modules.h"
 
@@ -12,6 +16,7 @@ struct queue {
   unsigned first, count;
 };
 static struct queue queues[2];
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 static void hold(struct queue* q, mca_btl_base_descriptor_t* fragment, size_t size) {
   const unsigned at = (q->first + q->count++) % MOST_HELD;
@@ -35,6 +40,7 @@ void rotation_hold_and_give_back(struct mca_btl_base_endpoint_t* endpoint, uint8
   if (longer && size > stock->btl_max_send_size) return;
   struct queue* q = &queues[longer];
   const size_t room = message < ring ? ring - message : 0;
+  pthread_mutex_lock(&lock);
   if (q->count == MOST_HELD) give_back_oldest(q);
   if (room) {
     mca_btl_base_descriptor_t* next = stock->btl_alloc(stock, endpoint, order, size, flags);
@@ -44,12 +50,15 @@ void rotation_hold_and_give_back(struct mca_btl_base_endpoint_t* endpoint, uint8
       give_back_oldest(q);
   }
   while (q->count && q->bytes > room) give_back_oldest(q);
+  pthread_mutex_unlock(&lock);
 }
 
 bool rotation_give_back(void) {
   bool any = false;
+  pthread_mutex_lock(&lock);
   for (int i = 0; i < 2; ++i)
     for (; queues[i].count; any = true) give_back_oldest(&queues[i]);
+  pthread_mutex_unlock(&lock);
   return any;
 }
 

@@ -1,8 +1,8 @@
 // Fragments that come round late.
 //
 // The stock transport uses the fragment next that came back last. Every line of it is then still in the private cache
-// of the receiver, who has just read it, and the sender must take it from there before it may write: on a Zen 4, with
-// one last-level cache for both, 7 bytes per ns in place of 33. So the last that came back are held, the oldest of them
+// of the receiver, who has just read it, and the sender must take it from there before it may write, at a quarter of
+// the speed on a Zen 4 (bench/come_round.py). So the last that came back are held, the oldest of them
 // returned, until the memory that a message and those held take is a ring that the private caches have lost.
 //
 // Messages of up to STORE_BUFFER_BYTES, about what fits the sender's store buffer, do not wait for their lines; they go
