@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV   := .venv
 NF     := $(VENV)/bin/nearfield
-# What the extension module is made of; the engine is built by `nearfield` itself, once per MPI.
-NATIVE := $(shell find src/base src/halo src/machine src/sim src/topology src/python -type f) CMakeLists.txt
+# What the extension module and the shared heap are made of; the engine is built by `nearfield` itself, once per MPI.
+NATIVE := $(shell find src/base src/halo src/heap src/machine src/sim src/topology src/python -type f) CMakeLists.txt
 
 .PHONY: demo test bench lint clean
 demo: $(VENV)/.installed

@@ -1,0 +1,102 @@
+#include "heap/copy.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace nearfield::heap {
+namespace {
+
+constexpr std::size_t line = 64;
+
+// Streaming stores need whole lines: the parts of a line at both ends are copied plainly. `body` copies whole lines.
+template <typename Body>
+void with_ragged_ends(void* to, const void* from, std::size_t bytes, Body body) {
+  auto* out = static_cast<char*>(to);
+  const auto* in = static_cast<const char*>(from);
+  std::size_t head = (line - reinterpret_cast<std::uintptr_t>(out) % line) % line;
+  if (head > bytes) head = bytes;
+  std::memcpy(out, in, head);
+  const std::size_t lines = (bytes - head) / line * line;
+  body(out + head, in + head, lines);
+  std::memcpy(out + head + lines, in + head + lines, bytes - head - lines);
+}
+
+#if defined(__x86_64__)
+
+__attribute__((target("avx512f"))) void lines_avx512(char* to, const char* from, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += line)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
+  _mm_sfence();
+}
+
+__attribute__((target("avx2"))) void lines_avx2(char* to, const char* from, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += line) {
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32));
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), low);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i + 32), high);
+  }
+  _mm_sfence();
+}
+
+void lines_sse2(char* to, const char* from, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += 16)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+  _mm_sfence();
+}
+
+// The sfence at the end of each keeps these stores before whatever tells another core that they are done.
+void stream_avx512(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_avx512); }
+void stream_avx2(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_avx2); }
+void stream_sse2(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_sse2); }
+
+#elif defined(__aarch64__)
+
+void lines_neon(char* to, const char* from, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += line)
+    __asm__ volatile(
+        "ldp q0, q1, [%1]\n"
+        "ldp q2, q3, [%1, #32]\n"
+        "stnp q0, q1, [%0]\n"
+        "stnp q2, q3, [%0, #32]\n"
+        :
+        : "r"(to + i), "r"(from + i)
+        : "v0", "v1", "v2", "v3", "memory");
+  __asm__ volatile("dmb ishst" ::: "memory");
+}
+
+void stream_neon(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_neon); }
+
+#endif
+
+struct Routine {
+  const char* name;
+  Copy copy;
+};
+
+Routine streaming() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f")) return {"avx512", stream_avx512};
+  if (__builtin_cpu_supports("avx2")) return {"avx2", stream_avx2};
+  return {"sse2", stream_sse2};
+#elif defined(__aarch64__)
+  return {"neon", stream_neon};
+#else
+  return {"none", copy_plain};
+#endif
+}
+
+}  // namespace
+
+void copy_plain(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
+Copy streaming_copy() { return streaming().copy; }
+
+const char* streaming_copy_name() { return streaming().name; }
+
+}  // namespace nearfield::heap

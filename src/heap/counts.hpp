@@ -1,0 +1,20 @@
+// How many messages and bytes went which way, counted per thread and summed for the report.
+#pragma once
+
+#include <cstddef>
+
+namespace nearfield::heap {
+
+enum class Way { user_plain, user_streaming, kernel_not_in_heap, kernel_not_shared };
+inline constexpr int ways = 4;
+inline constexpr const char* way_names[ways] = {"user_plain", "user_streaming", "kernel_not_in_heap",
+                                                "kernel_not_shared"};
+
+struct Counts {
+  std::size_t messages[ways] = {}, bytes[ways] = {};
+};
+
+void count_message(Way way, std::size_t bytes);
+Counts all_counts();
+
+}  // namespace nearfield::heap

@@ -1,0 +1,294 @@
+#include "heap/heap.hpp"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "heap/blocks.hpp"
+#include "heap/region.hpp"
+
+namespace nearfield::heap {
+
+std::size_t shared_from = SIZE_MAX;
+
+namespace {
+
+// Free memory is kept for reuse: about as much as the C library keeps (mallopt(3), M_MMAP_THRESHOLD: twice the longest
+// block that was given back so far, of those up to 32 MiB), but at least 16 MiB and a quarter of what is in use, since
+// pages that come anew cost more than all else here.
+constexpr std::size_t least_kept = std::size_t{16} << 20, longest_counted = std::size_t{32} << 20;
+constexpr std::size_t share_kept = 4;
+// What is idle beyond that returns to the system ten times a second, so that a program which frees and asks for the
+// same memory again and again is not slowed; at once if it is twice as much.
+constexpr std::int64_t purge_interval_ns = 100'000'000;
+// From here on, memory for calloc is returned to the system instead of being set to zero: its pages come anew, zero,
+// where they are first used.
+constexpr std::size_t dropped_from = std::size_t{8} << 20;
+
+class Lock {
+ public:
+  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  ~Lock() { pthread_mutex_unlock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+// All but `current` and `reason` only under the lock.
+struct Heap {
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  Region region;
+  Blocks blocks;
+  int current = -1;  // the region's number; -1: none
+  int forks = 0;
+  std::size_t largest_freed = 0;
+  std::int64_t last_purge_ns = 0;
+  std::size_t taken_at_retirement[most_regions] = {};
+  const char* reason = nullptr;
+};
+
+constinit Heap heap;
+
+// Blocks up to 256 KiB that this thread gave back, in classes a sixteenth apart.
+class ThreadCache {
+ public:
+  void* take(std::size_t bytes);
+  bool keep(void* block);
+  void flush();
+
+ private:
+  static constexpr std::size_t least = 4096, longest = std::size_t{256} << 10, most_bytes = std::size_t{1} << 20;
+  static constexpr int classes = 6 * 16, most_in_class = 16;
+
+  static int class_of(std::size_t bytes) {
+    const int top = std::bit_width(bytes) - 1;
+    return (top - 12) * 16 + static_cast<int>((bytes >> (top - 4)) & 15);
+  }
+  void* pop(int at, std::size_t bytes);
+  void drop(int at, int count);
+
+  void* first_[classes] = {};
+  std::uint8_t count_[classes] = {};
+  std::size_t bytes_ = 0;
+  bool ends_with_thread_ = false;
+};
+
+[[gnu::tls_model("initial-exec")]] thread_local constinit ThreadCache cache;
+pthread_key_t thread_end;
+bool have_thread_end = false;
+
+int region_number(const void* block) { return region_of(reinterpret_cast<std::uintptr_t>(block)); }
+
+void*& link(void* block) { return *static_cast<void**>(block); }
+
+// A block of a region that is private by now: its pages go, its addresses stay unused.
+void release_retired(void* block) {
+  const std::size_t page = Region::page_bytes(), bytes = Blocks::usable_bytes(block);
+  const auto begin = (reinterpret_cast<std::uintptr_t>(block) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(block) + bytes) / page * page;
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  heap.taken_at_retirement[region_number(block)] -= Blocks::block_bytes(block);
+}
+
+void release_locked(void* block) {
+  if (region_number(block) != heap.current) return release_retired(block);
+  const std::size_t bytes = Blocks::usable_bytes(block);
+  if (bytes <= longest_counted && bytes > heap.largest_freed) heap.largest_freed = bytes;
+  heap.blocks.give_back(block);
+  std::size_t kept = 2 * heap.largest_freed;
+  if (kept < least_kept) kept = least_kept;
+  if (kept < heap.blocks.taken_bytes() / share_kept) kept = heap.blocks.taken_bytes() / share_kept;
+  if (heap.blocks.idle_bytes() <= kept) return;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  const std::int64_t ns = now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+  if (ns - heap.last_purge_ns < purge_interval_ns && heap.blocks.idle_bytes() <= 2 * kept) return;
+  heap.last_purge_ns = ns;
+  heap.blocks.purge(kept / 2);
+}
+
+bool open_region() {
+  if (heap.reason) return false;
+  int number = heap.current + 1;
+  for (int next = 0; next < most_regions; ++next)
+    if (heap.taken_at_retirement[next]) number = next + 1;
+  if (number >= most_regions) {
+    heap.reason = "the program forked too often";
+  } else if (const char* problem = heap.region.open(number)) {
+    heap.reason = problem;
+  } else {
+    heap.current = number;
+    return true;
+  }
+  shared_from = SIZE_MAX;  // blocks that exist stay; no more are asked for
+  return false;
+}
+
+// More than that the C library's heap refuses, too, as a rule; it shall decide.
+std::size_t physical_memory() {
+  static const std::size_t bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * Region::page_bytes();
+  return bytes;
+}
+
+void* take_locked(std::size_t bytes, std::size_t alignment) {
+  if (bytes > physical_memory()) return nullptr;
+  if (!heap.region.is_open() && !open_region()) return nullptr;
+  if (void* block = heap.blocks.take(bytes, alignment)) return block;
+  const std::size_t had = heap.region.usable_bytes();
+  const std::size_t more = heap.region.grow(bytes + alignment + 2 * Blocks::granule);
+  if (!more) return nullptr;
+  // The page of the header is no block's, so a region's first piece of memory begins behind it.
+  heap.blocks.add(heap.region.begin() + had, more);
+  return heap.blocks.take(bytes, alignment);
+}
+
+void* ThreadCache::pop(int at, std::size_t bytes) {
+  void* block = first_[at];
+  if (!block || Blocks::usable_bytes(block) < bytes) return nullptr;
+  first_[at] = link(block);
+  --count_[at];
+  bytes_ -= Blocks::usable_bytes(block);
+  return block;
+}
+
+void* ThreadCache::take(std::size_t bytes) {
+  if (bytes < least || bytes >= longest) return nullptr;
+  const int own = class_of(bytes);
+  void* block = pop(own, bytes);
+  if (!block && own + 1 < classes) block = pop(own + 1, bytes);
+  if (block && region_number(block) != heap.current) {
+    Lock lock(heap.lock);
+    release_locked(block);
+    return nullptr;
+  }
+  return block;
+}
+
+bool ThreadCache::keep(void* block) {
+  const std::size_t bytes = Blocks::usable_bytes(block);
+  if (bytes >= longest || bytes < least || region_number(block) != heap.current) return false;
+  if (!ends_with_thread_) {
+    ends_with_thread_ = true;  // first, since the next line may allocate
+    if (have_thread_end) pthread_setspecific(thread_end, this);
+  }
+  const int at = class_of(bytes);
+  if (count_[at] == most_in_class) drop(at, most_in_class / 2);
+  if (bytes_ + bytes > most_bytes) flush();
+  link(block) = first_[at];
+  first_[at] = block;
+  ++count_[at];
+  bytes_ += bytes;
+  return true;
+}
+
+void ThreadCache::drop(int at, int count) {
+  Lock lock(heap.lock);
+  for (; count > 0 && first_[at]; --count) {
+    void* block = first_[at];
+    first_[at] = link(block);
+    --count_[at];
+    bytes_ -= Blocks::usable_bytes(block);
+    release_locked(block);
+  }
+}
+
+void ThreadCache::flush() {
+  for (int at = 0; at < classes; ++at)
+    if (count_[at]) drop(at, count_[at]);
+}
+
+void before_fork() {
+  pthread_mutex_lock(&heap.lock);
+  if (!heap.region.is_open()) return;
+  heap.taken_at_retirement[heap.current] = heap.blocks.taken_bytes();
+  heap.region.retire(heap.blocks.untouched());
+  heap.blocks.reset();
+  heap.region = Region{};
+  ++heap.forks;
+}
+
+void after_fork() { pthread_mutex_unlock(&heap.lock); }
+
+void after_fork_in_child() { heap.lock = PTHREAD_MUTEX_INITIALIZER; }
+
+}  // namespace
+
+void open_heap(const Settings& settings) {
+  have_thread_end =
+      pthread_key_create(&thread_end, [](void* ended) { static_cast<ThreadCache*>(ended)->flush(); }) == 0;
+  pthread_atfork(before_fork, after_fork, after_fork_in_child);
+  shared_from = settings.from < 1024 ? 1024 : settings.from;
+}
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  if (alignment <= Blocks::granule)
+    if (void* block = cache.take(bytes)) return block;
+  Lock lock(heap.lock);
+  return take_locked(bytes, alignment);
+}
+
+void* allocate_zeroed(std::size_t bytes) {
+  if (void* block = cache.take(bytes)) return std::memset(block, 0, bytes);
+  char* untouched;
+  char* block;
+  {
+    Lock lock(heap.lock);
+    untouched = heap.blocks.untouched();
+    block = static_cast<char*>(take_locked(bytes, 1));
+    if (block && !untouched) untouched = block;  // the region's first block
+  }
+  if (!block) return nullptr;
+  std::memset(block, 0, Blocks::granule);  // the list of free blocks was here
+  if (block >= untouched) return block;
+  std::size_t used = static_cast<std::size_t>(untouched - block);
+  if (used > bytes) used = bytes;
+  if (used >= dropped_from) {
+    const std::size_t page = Region::page_bytes();
+    char* from = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(block) + page - 1) / page * page);
+    char* upto = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(block) + used) / page * page);
+    if (madvise(from, static_cast<std::size_t>(upto - from), MADV_REMOVE) == 0) {
+      std::memset(block, 0, static_cast<std::size_t>(from - block));
+      std::memset(upto, 0, static_cast<std::size_t>(block + used - upto));
+      return block;
+    }
+  }
+  std::memset(block, 0, used);
+  return block;
+}
+
+void release(void* block) {
+  if (cache.keep(block)) return;
+  Lock lock(heap.lock);
+  release_locked(block);
+}
+
+bool resize_in_place(void* block, std::size_t bytes) {
+  Lock lock(heap.lock);
+  return region_number(block) == heap.current && heap.blocks.resize(block, bytes);
+}
+
+std::size_t usable_bytes(const void* block) { return Blocks::usable_bytes(block); }
+
+void trim() {
+  cache.flush();
+  Lock lock(heap.lock);
+  heap.blocks.purge(0);
+}
+
+void beat() {
+  if (heap.region.is_open()) heap.region.beat();
+}
+
+HeapFacts heap_facts() {
+  Lock lock(heap.lock);
+  return {heap.blocks.taken_bytes(), heap.region.usable_bytes(), heap.current + 1, heap.forks, heap.reason};
+}
+
+}  // namespace nearfield::heap

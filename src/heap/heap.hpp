@@ -1,0 +1,38 @@
+// The shared heap of this process: one region at a time, its blocks, and a small cache of blocks per thread.
+//
+// Called by the malloc family (malloc.cpp) from any thread, and by fork's handlers. Every function may be called before
+// open_heap(); it then answers as if there were no heap. Returns nullptr where the C library's heap must do instead.
+#pragma once
+
+#include <cstddef>
+
+#include "heap/settings.hpp"
+
+namespace nearfield::heap {
+
+// Called once, by the library's constructor, before the program has threads.
+void open_heap(const Settings& settings);
+// Blocks from this size on are asked for here; no size is so long before open_heap().
+extern std::size_t shared_from;
+
+void* allocate(std::size_t bytes, std::size_t alignment = 1);
+void* allocate_zeroed(std::size_t bytes);
+// The block must be one of these functions'.
+void release(void* block);
+bool resize_in_place(void* block, std::size_t bytes);
+std::size_t usable_bytes(const void* block);
+// Returns all free memory to the system, this thread's cached blocks included.
+void trim();
+
+// Writes the line that peers time (region.hpp).
+void beat();
+
+// What the heap did, for the report.
+struct HeapFacts {
+  std::size_t taken_bytes, mapped_bytes;
+  int regions, forks;
+  const char* reason;  // why there is no heap; nullptr if there is one, or none was needed
+};
+HeapFacts heap_facts();
+
+}  // namespace nearfield::heap

@@ -1,0 +1,188 @@
+// The malloc family, in front of the C library's (or of another allocator that the program brings along): long blocks
+// come from the shared heap, all others from there.
+#include <dlfcn.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "heap/heap.hpp"
+#include "heap/region.hpp"
+
+#define NEARFIELD_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace nearfield::heap {
+namespace {
+
+// Who stands behind us. Looked up at the first call, which may come before any constructor.
+struct Next {
+  void* (*malloc)(std::size_t) = nullptr;
+  void (*free)(void*) = nullptr;
+  void* (*calloc)(std::size_t, std::size_t) = nullptr;
+  void* (*realloc)(void*, std::size_t) = nullptr;
+  void* (*memalign)(std::size_t, std::size_t) = nullptr;
+  std::size_t (*malloc_usable_size)(void*) = nullptr;
+  int (*malloc_trim)(std::size_t) = nullptr;
+};
+
+constinit Next next;
+
+// dlsym may allocate while it looks; that comes from here and is never given back.
+constinit char early_memory[16384];
+constinit std::size_t early_used = 0;
+
+bool is_early(const void* block) {
+  return reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(early_memory) < sizeof early_memory;
+}
+
+void* early(std::size_t bytes) {
+  const std::size_t rounded = (bytes + 15) / 16 * 16;
+  if (rounded > sizeof early_memory - early_used) return nullptr;
+  alignas(16) char* block = early_memory + early_used;
+  early_used += rounded;
+  return block;
+}
+
+template <typename F>
+void look_up(F*& function, const char* name) {
+  function = reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
+}
+
+[[gnu::noinline]] bool find_next() {
+  static bool is_looking = false;
+  if (next.malloc) return true;
+  if (is_looking) return false;
+  is_looking = true;
+  Next found;
+  look_up(found.free, "free");
+  look_up(found.calloc, "calloc");
+  look_up(found.realloc, "realloc");
+  look_up(found.memalign, "memalign");
+  look_up(found.malloc_usable_size, "malloc_usable_size");
+  look_up(found.malloc_trim, "malloc_trim");
+  look_up(found.malloc, "malloc");
+  next = found;
+  return true;
+}
+
+void* malloc_elsewhere(std::size_t bytes) {
+  if (__builtin_expect(!next.malloc, 0) && !find_next()) return early(bytes);
+  return next.malloc(bytes);
+}
+
+[[gnu::noinline]] void* malloc_here(std::size_t bytes) {
+  void* block = allocate(bytes);
+  return block ? block : malloc_elsewhere(bytes);
+}
+
+[[gnu::noinline]] void free_here(void* block) {
+  const int error = errno;  // a program may count on free() leaving it alone
+  release(block);
+  errno = error;
+}
+
+void* aligned(std::size_t alignment, std::size_t bytes) {
+  if (bytes >= shared_from)
+    if (void* block = allocate(bytes, alignment)) return block;
+  if (!next.malloc && !find_next()) return nullptr;
+  return next.memalign(alignment, bytes);
+}
+
+bool is_power_of_two(std::size_t value) { return value && !(value & (value - 1)); }
+
+// To another heap, either way.
+void* moved(void* old, std::size_t had, std::size_t bytes) {
+  void* block = bytes >= shared_from ? malloc_here(bytes) : malloc_elsewhere(bytes);
+  if (!block) return nullptr;
+  std::memcpy(block, old, had < bytes ? had : bytes);
+  if (in_regions(old))
+    free_here(old);
+  else if (!is_early(old))
+    next.free(old);
+  return block;
+}
+
+std::size_t usable(void* block) {
+  if (in_regions(block)) return usable_bytes(block);
+  if (is_early(block)) return static_cast<std::size_t>(early_memory + early_used - static_cast<char*>(block));
+  return next.malloc_usable_size(block);
+}
+
+}  // namespace
+
+NEARFIELD_EXPORT void* malloc(std::size_t bytes) {
+  if (__builtin_expect(bytes >= shared_from, 0)) return malloc_here(bytes);
+  if (__builtin_expect(!next.malloc, 0)) return malloc_elsewhere(bytes);
+  return next.malloc(bytes);
+}
+
+NEARFIELD_EXPORT void free(void* block) {
+  if (__builtin_expect(in_regions(block), 0)) return free_here(block);
+  if (__builtin_expect(!next.free, 0) || is_early(block)) return;
+  next.free(block);
+}
+
+NEARFIELD_EXPORT void* calloc(std::size_t count, std::size_t each) {
+  std::size_t bytes = 0;
+  if (!__builtin_mul_overflow(count, each, &bytes) && bytes >= shared_from)
+    if (void* block = allocate_zeroed(bytes)) return block;
+  if (__builtin_expect(!next.malloc, 0) && !find_next()) return early(bytes);  // static memory is zero
+  return next.calloc(count, each);
+}
+
+NEARFIELD_EXPORT void* realloc(void* old, std::size_t bytes) {
+  if (!old) return malloc(bytes);
+  if (!in_regions(old) && !is_early(old)) {
+    if (bytes < shared_from) return next.realloc(old, bytes);
+    return moved(old, usable(old), bytes);
+  }
+  if (bytes == 0) {
+    free(old);
+    return nullptr;
+  }
+  if (in_regions(old) && bytes >= shared_from && resize_in_place(old, bytes)) return old;
+  return moved(old, usable(old), bytes);
+}
+
+NEARFIELD_EXPORT void* memalign(std::size_t alignment, std::size_t bytes) { return aligned(alignment, bytes); }
+
+NEARFIELD_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  if (!is_power_of_two(alignment)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  return aligned(alignment, bytes);
+}
+
+NEARFIELD_EXPORT int posix_memalign(void** result, std::size_t alignment, std::size_t bytes) {
+  if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
+  const int error = errno;
+  void* block = aligned(alignment, bytes);
+  errno = error;
+  if (!block) return ENOMEM;
+  *result = block;
+  return 0;
+}
+
+NEARFIELD_EXPORT void* valloc(std::size_t bytes) { return aligned(Region::page_bytes(), bytes); }
+
+NEARFIELD_EXPORT void* pvalloc(std::size_t bytes) {
+  const std::size_t page = Region::page_bytes();
+  if (bytes > SIZE_MAX - page) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return aligned(page, (bytes + page - 1) / page * page);
+}
+
+NEARFIELD_EXPORT std::size_t malloc_usable_size(void* block) { return block ? usable(block) : 0; }
+
+NEARFIELD_EXPORT int malloc_trim(std::size_t pad) {
+  trim();
+  return next.malloc || find_next() ? next.malloc_trim(pad) : 0;
+}
+
+}  // namespace nearfield::heap

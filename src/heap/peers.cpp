@@ -1,0 +1,253 @@
+#include "heap/peers.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <new>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
+namespace nearfield::heap {
+namespace {
+
+constexpr std::size_t windows_per_region = region_span / window_bytes, huge_page = std::size_t{2} << 20;
+constexpr std::size_t slots = 4096;  // of the table of peers; a power of two
+
+struct Table {
+  std::atomic<Peer*> peer[slots] = {};
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // to change anything
+  std::atomic<int> visitors{0};
+  std::atomic<bool> is_evicting{false};
+  std::atomic<std::uint32_t> clock{0};  // counts uses of windows
+  struct Mapped {
+    Peer* peer;
+    std::size_t index;
+  } mapped[most_windows] = {};
+  int windows = 0, peers = 0;
+};
+
+constinit Table table;
+
+std::size_t slot_of(pid_t pid, int region) {
+  return (static_cast<std::size_t>(pid) * 0x9e3779b1u + static_cast<std::size_t>(region)) % slots;
+}
+
+// Memory of our own that malloc knows nothing of; nothing here may call malloc, which may be waiting for us.
+template <typename T>
+T* map_array(std::size_t count) {
+  void* memory =
+      mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
+}
+
+ssize_t read_memory(pid_t pid, std::uintptr_t from, void* to, std::size_t bytes) {
+  iovec here{to, bytes}, there{reinterpret_cast<void*>(from), bytes};
+  return syscall(SYS_process_vm_readv, pid, &here, 1ul, &there, 1ul, 0ul);
+}
+
+// At an address where the peer's huge pages can be mapped as such.
+char* map_aligned(int file, std::size_t offset, int protection) {
+  const std::size_t room = window_bytes + huge_page;
+  void* reserved = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  char* begin = static_cast<char*>(reserved);
+  char* aligned =
+      reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(begin) + huge_page - 1) / huge_page * huge_page);
+  void* at =
+      mmap(aligned, window_bytes, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, static_cast<off_t>(offset));
+  if (at == MAP_FAILED) {
+    munmap(reserved, room);
+    return nullptr;
+  }
+  if (aligned > begin) munmap(begin, static_cast<std::size_t>(aligned - begin));
+  if (aligned + window_bytes < begin + room)
+    munmap(aligned + window_bytes, static_cast<std::size_t>(begin + room - aligned - window_bytes));
+  madvise(aligned, window_bytes, MADV_DONTFORK);
+  madvise(aligned, window_bytes, MADV_DONTDUMP);  // it is in the owner's core dump
+  return aligned;
+}
+
+}  // namespace
+
+// The peer's file as a descriptor of this process, or -1.
+int Peer::fetch_file() const {
+  int file = -1;
+  if (const int process = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)); process >= 0) {
+    file = static_cast<int>(syscall(SYS_pidfd_getfd, process, file_, 0));
+    close(process);
+  }
+  if (file < 0) {  // before Linux 5.6, or forbidden by a container's rules
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", static_cast<long>(pid_), file_);
+    file = open(path, O_RDWR | O_CLOEXEC);
+  }
+  struct stat status{};
+  if (file >= 0 && (fstat(file, &status) != 0 || status.st_dev != device_ || status.st_ino != inode_)) {
+    close(file);
+    return -1;
+  }
+  return file;
+}
+
+// Under the table's lock.
+bool Peer::connect() {
+  Header seen;
+  if (read_memory(pid_, address_of(region_), &seen, sizeof seen) != static_cast<ssize_t>(sizeof seen)) return false;
+  if (!seen.valid(region_)) return false;
+  file_ = seen.file;
+  device_ = seen.device;
+  inode_ = seen.inode;
+  windows_ = map_array<Window>(windows_per_region);
+  const int file = windows_ ? fetch_file() : -1;
+  if (file < 0) return false;
+  void* header = mmap(nullptr, Region::page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (header == MAP_FAILED) return false;
+  madvise(header, Region::page_bytes(), MADV_DONTFORK);
+  header_ = static_cast<Header*>(header);
+  return true;
+}
+
+namespace {
+
+class Locked {
+ public:
+  Locked() { pthread_mutex_lock(&table.lock); }
+  ~Locked() { pthread_mutex_unlock(&table.lock); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+};
+
+Peer* look_up(pid_t pid, int region, std::size_t& slot) {
+  for (std::size_t tried = 0; tried < slots; ++tried) {
+    slot = (slot_of(pid, region) + tried) % slots;
+    Peer* peer = table.peer[slot].load(std::memory_order_acquire);
+    if (!peer) return nullptr;
+    if (peer->pid() == pid && peer->region() == region && !peer->is_gone()) return peer;
+  }
+  slot = slots;
+  return nullptr;
+}
+
+}  // namespace
+
+// Puts new peers into the table and windows under its limit.
+class Peers {
+ public:
+  static Peer* add(pid_t pid, int region) {
+    Locked locked;
+    std::size_t slot = 0;
+    if (Peer* known = look_up(pid, region, slot); known || slot == slots) return known;
+    auto* memory = map_array<Peer>(1);
+    if (!memory) return nullptr;
+    auto* peer = new (memory) Peer(pid, region);
+    if (!peer->connect()) peer->header_ = nullptr;  // remembered as one that does not share
+    ++table.peers;
+    table.peer[slot].store(peer, std::memory_order_release);
+    return peer;
+  }
+
+  // Makes room for one window more. The caller is a visitor itself; while there are others, windows stay.
+  static bool make_room() {
+    if (table.windows < most_windows) return true;
+    table.is_evicting.store(true);
+    const bool alone = table.visitors.load() == 1;
+    if (alone) {
+      int oldest = 0;
+      for (int i = 1; i < most_windows; ++i)
+        if (age(i) > age(oldest)) oldest = i;
+      Peer::Window& window = window_of(oldest);
+      munmap(window.begin.load(), window_bytes);
+      window.begin.store(nullptr);
+      window.writable.store(false);
+      table.mapped[oldest] = table.mapped[--table.windows];
+    }
+    table.is_evicting.store(false);
+    return alone;
+  }
+
+  static void note(Peer* peer, std::size_t index) { table.mapped[table.windows++] = {peer, index}; }
+
+ private:
+  static Peer::Window& window_of(int i) { return table.mapped[i].peer->windows_[table.mapped[i].index]; }
+  static std::uint32_t age(int i) { return table.clock.load() - window_of(i).last_used.load(); }
+};
+
+bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
+  Locked locked;
+  char* begin = window.begin.load();
+  if (!begin) {
+    if (!Peers::make_room()) return false;
+    const int file = fetch_file();
+    if (file < 0) return false;
+    begin = map_aligned(file, offset, for_writing ? PROT_READ | PROT_WRITE : PROT_READ);
+    close(file);
+    if (!begin) return false;
+    window.writable.store(for_writing);
+    window.begin.store(begin, std::memory_order_release);
+    Peers::note(this, offset / window_bytes);
+  } else if (for_writing && !window.writable.load()) {
+    if (mprotect(begin, window_bytes, PROT_READ | PROT_WRITE) != 0) return false;
+    window.writable.store(true);
+  }
+  return true;
+}
+
+char* Peer::at(std::size_t offset, bool for_writing, std::size_t& length) {
+  Window& window = windows_[offset / window_bytes];
+  const std::size_t inside = offset % window_bytes;
+  if ((!window.begin.load(std::memory_order_acquire) || (for_writing && !window.writable.load())) &&
+      !map_window(window, offset - inside, for_writing))
+    return nullptr;
+  const std::uint32_t time = table.clock.load(std::memory_order_relaxed) + 1;
+  table.clock.store(time, std::memory_order_relaxed);
+  window.last_used.store(time, std::memory_order_relaxed);
+  length = window_bytes - inside;
+  return window.begin.load(std::memory_order_relaxed) + inside;
+}
+
+Visit::Visit() {
+  table.visitors.fetch_add(1);
+  while (table.is_evicting.load()) {
+    table.visitors.fetch_sub(1);
+    {
+      Locked wait_until_it_has_ended;
+    }
+    table.visitors.fetch_add(1);
+  }
+}
+
+Visit::~Visit() { table.visitors.fetch_sub(1, std::memory_order_release); }
+
+Peer* find_peer(pid_t pid, int region) {
+  std::size_t slot = 0;
+  Peer* peer = look_up(pid, region, slot);
+  if (!peer && slot < slots) peer = Peers::add(pid, region);
+  return peer && peer->is_open() ? peer : nullptr;
+}
+
+void forget_peers() {
+  for (auto& peer : table.peer) peer.store(nullptr);
+  table.lock = PTHREAD_MUTEX_INITIALIZER;
+  table.visitors.store(0);
+  table.is_evicting.store(false);
+  table.windows = table.peers = 0;
+}
+
+PeerFacts peer_facts() {
+  Locked locked;
+  return {table.peers, table.windows};
+}
+
+}  // namespace nearfield::heap

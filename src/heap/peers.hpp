@@ -1,0 +1,90 @@
+// The shared heaps of this node's other processes, as far as this one may read them.
+//
+// A peer's region is mapped here in windows of 64 MiB, each when a message first needs it, read-only until something
+// is written through it. Who may: whoever the kernel lets call process_vm_readv on that process, since the peer's
+// header is read that way and its file is fetched by pidfd_getfd, which asks for the same right.
+//
+// Page tables: a window costs 8 bytes per page that was read through it (1/512 of the bytes; nothing to speak of where
+// pages are huge). At most `most_windows` are mapped; then the one that was not used for longest is unmapped.
+//
+// Threads: any number at once, each inside a Visit.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "heap/region.hpp"
+
+namespace nearfield::heap {
+
+inline constexpr std::size_t window_bytes = std::size_t{64} << 20;
+inline constexpr int most_windows = 512;
+
+// How long lines take from the peer's core to this one, kept up to date by distance.hpp.
+struct Apart {
+  std::atomic<std::uint32_t> line_ns{0};  // 0: not measured yet
+  std::atomic<std::uint64_t> next_look_ns{0}, last_beat{0};
+  std::atomic<std::uint32_t> messages{0}, samples_left{0};
+  std::uint32_t sample_ns[8] = {};
+};
+
+class Peer {
+ public:
+  Peer(pid_t pid, int region) : pid_(pid), region_(region) {}
+
+  pid_t pid() const { return pid_; }
+  int region() const { return region_; }
+  // Whether its memory may be used at this moment: it lives, and has not made its region private by a fork.
+  bool is_open() const { return header_ && header_->retired.load(std::memory_order_acquire) == 0 && !is_gone(); }
+  bool is_gone() const { return header_ && header_->owner_died(); }
+  Header* header() const { return header_; }
+
+  // Where a byte of its region lies in this process, and in `length` how much follows it there; nullptr if it cannot be
+  // mapped. Only inside a Visit.
+  char* at(std::size_t offset, bool for_writing, std::size_t& length);
+
+  Apart apart;
+
+ private:
+  friend class Peers;
+  struct Window {
+    std::atomic<char*> begin{nullptr};
+    std::atomic<bool> writable{false};
+    std::atomic<std::uint32_t> last_used{0};
+  };
+  bool connect();
+  int fetch_file() const;
+  bool map_window(Window& window, std::size_t offset, bool for_writing);
+
+  pid_t pid_;
+  int region_;
+  int file_ = -1;  // the descriptor's number in the peer
+  std::uint64_t device_ = 0, inode_ = 0;
+  Header* header_ = nullptr;
+  Window* windows_ = nullptr;
+};
+
+// While it exists, no window is unmapped.
+class Visit {
+ public:
+  Visit();
+  ~Visit();
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+};
+
+// The peer whose region an address of that process lies in; nullptr if it does not share it. Only inside a Visit.
+Peer* find_peer(pid_t pid, int region);
+
+// In a child, which has no peers yet.
+void forget_peers();
+
+struct PeerFacts {
+  int peers, windows;
+};
+PeerFacts peer_facts();
+
+}  // namespace nearfield::heap

@@ -1,0 +1,81 @@
+// One stretch of a program's heap in memory that the other ranks of its node can map.
+//
+// A region is a memfd without a name, mapped shared at an address that is the same in every process: region g begins at
+// address_of(g). Its first page is a header that tells a peer which file to map; the heap's blocks follow. An address
+// minus the region's begin is the offset in the file, so a peer that knows an address knows the offset.
+//
+// Life cycle: open(), then grow() as blocks need it. Before a fork, retire() makes the region private to this process
+// and its child, with the same content (fork.hpp says why); a retired region is never shared again, and a new region
+// takes its place. Nothing is left of a region when the last process that maps it ends, however it ends.
+//
+// Threads: open, grow and retire only under the heap's lock. Peers read the header at any time.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace nearfield::heap {
+
+inline constexpr std::uintptr_t first_region = std::uintptr_t{0x20} << 40;
+inline constexpr std::size_t region_span = std::size_t{1} << 40;  // of addresses, and of the file
+inline constexpr int most_regions = 48;
+
+inline constexpr std::uintptr_t address_of(int region) {
+  return first_region + static_cast<std::size_t>(region) * region_span;
+}
+
+// Whether an address lies in the stretch of addresses that all regions share.
+inline bool in_regions(std::uintptr_t address) { return address - first_region < most_regions * region_span; }
+inline bool in_regions(const void* address) { return in_regions(reinterpret_cast<std::uintptr_t>(address)); }
+inline int region_of(std::uintptr_t address) { return static_cast<int>((address - first_region) / region_span); }
+
+// What a peer reads from the first page of a region. `alive` is a robust mutex that the owner holds as long as it
+// lives: the kernel marks it when the owner dies, even by SIGKILL, so that a peer notices that a process number has got
+// another owner. `writers` counts the peers that are writing into the region at this moment. `beat` is a line that the
+// owner writes again and again, so that a peer can time how long a line takes from there to here.
+struct Header {
+  static constexpr char expected[16] = "nearfield heap1";
+  char magic[16];
+  std::int32_t file;
+  std::int32_t region;
+  std::uint64_t device, inode;
+  alignas(64) pthread_mutex_t alive;
+  std::atomic<std::uint32_t> retired;
+  alignas(64) std::atomic<std::uint32_t> writers;
+  alignas(64) std::atomic<std::uint64_t> beat;
+
+  bool valid(int number) const;
+  bool owner_died() const;
+};
+
+class Region {
+ public:
+  // Makes region `number`. Returns nullptr, or why it cannot be made (text with static lifetime).
+  const char* open(int number);
+  // Makes at least `bytes` more usable. Returns how many; 0 if there is no room or the kernel refuses.
+  std::size_t grow(std::size_t bytes);
+  // Makes the region private to this process, with its content, which ends at `end`.
+  void retire(const char* end);
+
+  bool is_open() const { return usable_ != 0; }
+  int number() const { return number_; }
+  void beat() { header().beat.store(header().beat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  char* begin() const { return reinterpret_cast<char*>(address_of(number_)) + page_bytes(); }
+  std::size_t usable_bytes() const { return usable_ ? usable_ - page_bytes() : 0; }
+  static std::size_t page_bytes();
+
+ private:
+  Header& header() const { return *reinterpret_cast<Header*>(address_of(number_)); }
+  bool file_is_ours() const;
+  void copy_to_private_memory(const char* end) const;
+  void wait_for_writers() const;
+
+  int number_ = -1;
+  int file_ = -1;
+  std::size_t usable_ = 0;  // the header's page included
+};
+
+}  // namespace nearfield::heap

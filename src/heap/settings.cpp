@@ -1,0 +1,66 @@
+#include "heap/settings.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace nearfield::heap {
+namespace {
+
+struct Key {
+  const char* name;
+  std::size_t Settings::* value;
+};
+
+constexpr Key keys[] = {
+    {"from", &Settings::from},
+    {"stream_from", &Settings::stream_from},
+    {"stream_upto", &Settings::stream_upto},
+    {"far_stream_from", &Settings::far_stream_from},
+    {"far_stream_upto", &Settings::far_stream_upto},
+    {"far_ns", &Settings::far_ns},
+    {"huge", &Settings::huge},
+};
+
+bool is_key(const char* name, const char* text, std::size_t length) {
+  return std::strlen(name) == length && std::strncmp(name, text, length) == 0;
+}
+
+// One "key=value". Returns whether it was understood.
+bool read_one(const char* text, std::size_t length, Settings& settings) {
+  const char* equals = static_cast<const char*>(std::memchr(text, '=', length));
+  if (!equals) return false;
+  const auto name_length = static_cast<std::size_t>(equals - text);
+  const std::size_t value_length = length - name_length - 1;
+  char value[sizeof settings.report];
+  if (value_length == 0 || value_length >= sizeof value) return false;
+  std::memcpy(value, equals + 1, value_length);
+  value[value_length] = '\0';
+  if (is_key("report", text, name_length)) {
+    std::memcpy(settings.report, value, value_length + 1);
+    return true;
+  }
+  char* end = nullptr;
+  const unsigned long long number = std::strtoull(value, &end, 10);
+  if (*end || value[0] < '0' || value[0] > '9') return false;
+  for (const Key& key : keys)
+    if (is_key(key.name, text, name_length)) {
+      settings.*key.value = number;
+      return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+void read_settings(const char* text, Settings& settings) {
+  while (text && *text) {
+    const std::size_t length = std::strcspn(text, ",");
+    if (length && !read_one(text, length, settings))
+      std::fprintf(stderr, "nearfield: NEARFIELD_HEAP: '%.*s' is not understood and changes nothing\n",
+                   static_cast<int>(length), text);
+    text += length + (text[length] == ',');
+  }
+}
+
+}  // namespace nearfield::heap

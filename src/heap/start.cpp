@@ -1,0 +1,95 @@
+#include "heap/start.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "heap/copy.hpp"
+#include "heap/counts.hpp"
+#include "heap/distance.hpp"
+#include "heap/heap.hpp"
+#include "heap/peers.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+constinit Settings chosen;
+constinit const char* why_not = nullptr;
+constinit bool is_reported = false;
+
+// Tools that watch a program's heap need it where it was.
+const char* watching_tool() {
+  const char* preloaded = std::getenv("LD_PRELOAD");
+  if (preloaded && std::strstr(preloaded, "vgpreload")) return "Valgrind watches this program";
+  if (dlsym(RTLD_DEFAULT, "__asan_init")) return "AddressSanitizer watches this program";
+  if (dlsym(RTLD_DEFAULT, "__tsan_init")) return "ThreadSanitizer watches this program";
+  if (dlsym(RTLD_DEFAULT, "__msan_init")) return "MemorySanitizer watches this program";
+  return nullptr;
+}
+
+// With strict accounting, private memory is promised when it is asked for; shared memory fails when it is touched.
+bool accounting_is_strict() {
+  const int file = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+  char mode = '0';
+  if (file >= 0) {
+    if (read(file, &mode, 1) != 1) mode = '0';
+    close(file);
+  }
+  return mode == '2';
+}
+
+const char* find_obstacle() {
+  if (const char* tool = watching_tool()) return tool;
+  if (accounting_is_strict()) return "memory is accounted for strictly (vm.overcommit_memory = 2)";
+  return nullptr;
+}
+
+void write_report() {
+  const HeapFacts heap = heap_facts();
+  const PeerFacts peers = peer_facts();
+  const Counts counts = all_counts();
+  char name[32] = "?", path[sizeof chosen.report + 32], text[1024];
+  prctl(PR_GET_NAME, name);
+  std::snprintf(path, sizeof path, "%s/%ld.heap", chosen.report, static_cast<long>(getpid()));
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (!rank) rank = std::getenv("PMI_RANK");
+  if (!rank) rank = std::getenv("PMIX_RANK");
+  const char* reason = why_not ? why_not : heap.reason;
+  int used = std::snprintf(text, sizeof text,
+                           "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\nregions = %d\n"
+                           "forks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n",
+                           rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
+                           heap.regions, heap.forks, peers.peers, peers.windows, streaming_copy_name());
+  for (int way = 0; way < ways; ++way)
+    used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s = %zu %zu\n", way_names[way],
+                          counts.messages[way], counts.bytes[way]);
+  const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  if (write(file, text, static_cast<std::size_t>(used)) != used) unlink(path);
+  close(file);
+}
+
+__attribute__((constructor(101))) void start() {
+  read_settings(std::getenv("NEARFIELD_HEAP"), chosen);
+  start_clock();
+  why_not = find_obstacle();
+  if (!why_not) open_heap(chosen);
+}
+
+__attribute__((destructor)) void end() {
+  if (chosen.report[0] && !is_reported) write_report();
+  is_reported = true;
+}
+
+}  // namespace
+
+const Settings& settings() { return chosen; }
+
+const char* obstacle() { return why_not; }
+
+}  // namespace nearfield::heap
