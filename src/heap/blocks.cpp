@@ -202,6 +202,7 @@ void Blocks::give_back(void* memory) {
 }
 
 bool Blocks::resize(void* memory, std::size_t usable) {
+  if (usable > region_span / 2) return false;
   Block* block = Block::of(memory);
   const std::size_t bytes = with_tag(usable), had = block->bytes();
   if (bytes > had) {

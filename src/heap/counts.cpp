@@ -32,4 +32,8 @@ Counts all_counts() {
   return sum;
 }
 
+void forget_counts() {
+  for (Counts& thread : threads) thread = Counts{};
+}
+
 }  // namespace nearfield::heap

@@ -16,5 +16,7 @@ struct Counts {
 
 void count_message(Way way, std::size_t bytes);
 Counts all_counts();
+// In a child, which has sent nothing yet.
+void forget_counts();
 
 }  // namespace nearfield::heap

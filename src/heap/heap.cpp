@@ -5,11 +5,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 
 #include "heap/blocks.hpp"
+#include "heap/fork.hpp"
 #include "heap/region.hpp"
 
 namespace nearfield::heap {
@@ -41,16 +43,17 @@ class Lock {
   pthread_mutex_t& mutex_;
 };
 
-// All but `current` and `reason` only under the lock.
+// All but `current`, `header` and `reason` only under the lock.
 struct Heap {
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   Region region;
   Blocks blocks;
-  int current = -1;  // the region's number; -1: none
+  int current = -1;  // the region's number; -1: none is open
+  std::atomic<Header*> header{nullptr};
+  int opened = 0;  // regions; a retired one keeps its addresses, so numbers are not used again
   int forks = 0;
   std::size_t largest_freed = 0;
   std::int64_t last_purge_ns = 0;
-  std::size_t taken_at_retirement[most_regions] = {};
   const char* reason = nullptr;
 };
 
@@ -62,6 +65,8 @@ class ThreadCache {
   void* take(std::size_t bytes);
   bool keep(void* block);
   void flush();
+  // When the thread ends. It may still give back blocks afterwards; then it is called again.
+  void end();
 
  private:
   static constexpr std::size_t least = 4096, longest = std::size_t{256} << 10, most_bytes = std::size_t{1} << 20;
@@ -94,7 +99,6 @@ void release_retired(void* block) {
   const auto begin = (reinterpret_cast<std::uintptr_t>(block) + page - 1) / page * page;
   const auto end = (reinterpret_cast<std::uintptr_t>(block) + bytes) / page * page;
   if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  heap.taken_at_retirement[region_number(block)] -= Blocks::block_bytes(block);
 }
 
 void release_locked(void* block) {
@@ -116,15 +120,13 @@ void release_locked(void* block) {
 
 bool open_region() {
   if (heap.reason) return false;
-  int number = heap.current + 1;
-  for (int next = 0; next < most_regions; ++next)
-    if (heap.taken_at_retirement[next]) number = next + 1;
-  if (number >= most_regions) {
+  if (heap.opened == most_regions) {
     heap.reason = "the program forked too often";
-  } else if (const char* problem = heap.region.open(number)) {
+  } else if (const char* problem = heap.region.open(heap.opened)) {
     heap.reason = problem;
   } else {
-    heap.current = number;
+    heap.current = heap.opened++;
+    heap.header.store(heap.region.header());
     return true;
   }
   shared_from = SIZE_MAX;  // blocks that exist stay; no more are asked for
@@ -204,26 +206,25 @@ void ThreadCache::flush() {
     if (count_[at]) drop(at, count_[at]);
 }
 
-void before_fork() {
-  pthread_mutex_lock(&heap.lock);
-  if (!heap.region.is_open()) return;
-  heap.taken_at_retirement[heap.current] = heap.blocks.taken_bytes();
-  heap.region.retire(heap.blocks.untouched());
-  heap.blocks.reset();
-  heap.region = Region{};
-  ++heap.forks;
+void ThreadCache::end() {
+  ends_with_thread_ = false;
+  flush();
 }
 
-void after_fork() { pthread_mutex_unlock(&heap.lock); }
-
-void after_fork_in_child() { heap.lock = PTHREAD_MUTEX_INITIALIZER; }
+// Its blocks stay where they are, but are none of heap.blocks from here on.
+void leave_region() {
+  heap.header.store(nullptr);
+  heap.current = -1;
+  heap.blocks.reset();
+  heap.region = Region{};
+}
 
 }  // namespace
 
 void open_heap(const Settings& settings) {
-  have_thread_end =
-      pthread_key_create(&thread_end, [](void* ended) { static_cast<ThreadCache*>(ended)->flush(); }) == 0;
-  pthread_atfork(before_fork, after_fork, after_fork_in_child);
+  have_thread_end = pthread_key_create(&thread_end, [](void* ended) { static_cast<ThreadCache*>(ended)->end(); }) == 0;
+  watch_forks();
+  open_region();  // by the first thread, which holds Header::alive as long as the program lives
   shared_from = settings.from < 1024 ? 1024 : settings.from;
 }
 
@@ -283,12 +284,42 @@ void trim() {
 }
 
 void beat() {
-  if (heap.region.is_open()) heap.region.beat();
+  // A header stays mapped when its region is retired, so that another thread may fork meanwhile.
+  if (Header* header = heap.header.load(std::memory_order_relaxed))
+    header->beat.store(header->beat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void lock_heap() { pthread_mutex_lock(&heap.lock); }
+bool try_to_lock_heap() { return pthread_mutex_trylock(&heap.lock) == 0; }
+void unlock_heap() { pthread_mutex_unlock(&heap.lock); }
+void renew_heap_lock() { heap.lock = PTHREAD_MUTEX_INITIALIZER; }
+bool heap_is_open() { return heap.region.is_open(); }
+
+std::size_t heap_content_bytes() {
+  const char* end = heap.blocks.untouched();
+  return end > heap.region.begin() ? static_cast<std::size_t>(end - heap.region.begin()) : 0;
+}
+
+void let_child_inherit(bool yes) {
+  heap.region.inherit(yes);
+  if (yes) ++heap.forks;
+}
+
+void copy_inherited_heap() {
+  heap.region.copy(heap.blocks.untouched());
+  leave_region();
+}
+
+bool retire_heap() {
+  if (!heap.region.retire()) return false;
+  ++heap.forks;
+  leave_region();
+  return true;
 }
 
 HeapFacts heap_facts() {
   Lock lock(heap.lock);
-  return {heap.blocks.taken_bytes(), heap.region.usable_bytes(), heap.current + 1, heap.forks, heap.reason};
+  return {heap.blocks.taken_bytes(), heap.region.usable_bytes(), heap.opened, heap.forks, heap.reason};
 }
 
 }  // namespace nearfield::heap

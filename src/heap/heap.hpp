@@ -1,6 +1,6 @@
 // The shared heap of this process: one region at a time, its blocks, and a small cache of blocks per thread.
 //
-// Called by the malloc family (malloc.cpp) from any thread, and by fork's handlers. Every function may be called before
+// Called by the malloc family (malloc.cpp) from any thread. Every function may be called before
 // open_heap(); it then answers as if there were no heap. Returns nullptr where the C library's heap must do instead.
 #pragma once
 
@@ -26,6 +26,17 @@ void trim();
 
 // Writes the line that peers time (region.hpp).
 void beat();
+
+// For fork.cpp; all but the locking functions under the lock.
+void lock_heap();
+bool try_to_lock_heap();
+void unlock_heap();
+void renew_heap_lock();  // in a child, whose only thread held it
+bool heap_is_open();
+std::size_t heap_content_bytes();  // from its begin to the end of what was ever used
+void let_child_inherit(bool yes);
+void copy_inherited_heap();  // in a child
+bool retire_heap();
 
 // What the heap did, for the report.
 struct HeapFacts {

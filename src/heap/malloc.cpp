@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +32,7 @@ struct Next {
 constinit Next next;
 
 // dlsym may allocate while it looks; that comes from here and is never given back.
-constinit char early_memory[16384];
+alignas(16) constinit char early_memory[16384];
 constinit std::size_t early_used = 0;
 
 bool is_early(const void* block) {
@@ -41,7 +42,7 @@ bool is_early(const void* block) {
 void* early(std::size_t bytes) {
   const std::size_t rounded = (bytes + 15) / 16 * 16;
   if (rounded > sizeof early_memory - early_used) return nullptr;
-  alignas(16) char* block = early_memory + early_used;
+  char* block = early_memory + early_used;
   early_used += rounded;
   return block;
 }
@@ -147,7 +148,10 @@ NEARFIELD_EXPORT void* realloc(void* old, std::size_t bytes) {
   return moved(old, usable(old), bytes);
 }
 
-NEARFIELD_EXPORT void* memalign(std::size_t alignment, std::size_t bytes) { return aligned(alignment, bytes); }
+// Any alignment is allowed here, and rounded up to a power of two.
+NEARFIELD_EXPORT void* memalign(std::size_t alignment, std::size_t bytes) {
+  return aligned(alignment > region_span ? alignment : std::bit_ceil(alignment), bytes);
+}
 
 NEARFIELD_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   if (!is_power_of_two(alignment)) {

@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <new>
 
+#include "heap/kernel_call.hpp"
+
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
@@ -53,7 +55,7 @@ T* map_array(std::size_t count) {
 
 ssize_t read_memory(pid_t pid, std::uintptr_t from, void* to, std::size_t bytes) {
   iovec here{to, bytes}, there{reinterpret_cast<void*>(from), bytes};
-  return syscall(SYS_process_vm_readv, pid, &here, 1ul, &there, 1ul, 0ul);
+  return kernel_copies(SYS_process_vm_readv, pid, &here, 1, &there, 1, 0);
 }
 
 // At an address where the peer's huge pages can be mapped as such.
@@ -115,6 +117,10 @@ bool Peer::connect() {
   close(file);
   if (header == MAP_FAILED) return false;
   madvise(header, Region::page_bytes(), MADV_DONTFORK);
+  if (static_cast<Header*>(header)->owner_died()) {  // or only the thread that held it
+    munmap(header, Region::page_bytes());
+    return false;
+  }
   header_ = static_cast<Header*>(header);
   return true;
 }
@@ -247,7 +253,14 @@ void forget_peers() {
 
 PeerFacts peer_facts() {
   Locked locked;
-  return {table.peers, table.windows};
+  PeerFacts facts{table.peers, table.windows, 0, 0};
+  for (const auto& slot : table.peer) {
+    const Peer* peer = slot.load();
+    const unsigned ns = peer ? peer->apart.line_ns.load() : 0;
+    if (ns && (!facts.nearest_ns || ns < facts.nearest_ns)) facts.nearest_ns = ns;
+    if (ns > facts.farthest_ns) facts.farthest_ns = ns;
+  }
+  return facts;
 }
 
 }  // namespace nearfield::heap

@@ -41,6 +41,11 @@ class Peer {
   bool is_open() const { return header_ && header_->retired.load(std::memory_order_acquire) == 0 && !is_gone(); }
   bool is_gone() const { return header_ && header_->owner_died(); }
   Header* header() const { return header_; }
+  // Whether its process itself has memory there.
+  bool has(std::size_t offset, std::size_t bytes) const {
+    const std::size_t mapped = header_->mapped.load(std::memory_order_acquire);
+    return offset <= mapped && bytes <= mapped - offset;
+  }
 
   // Where a byte of its region lies in this process, and in `length` how much follows it there; nullptr if it cannot be
   // mapped. Only inside a Visit.
@@ -84,6 +89,7 @@ void forget_peers();
 
 struct PeerFacts {
   int peers, windows;
+  unsigned nearest_ns, farthest_ns;  // of the lines that were timed; 0: none was
 };
 PeerFacts peer_facts();
 

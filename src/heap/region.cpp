@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,6 +35,11 @@ int moved_up(int file) {
   if (moved < 0) return file;
   close(file);
   return moved;
+}
+
+// Not through libc: UCX's hooks on its mremap forget the new address (ucm_orig_mremap has four parameters).
+void* remap(void* from, std::size_t had, std::size_t bytes, int flags, void* to = nullptr) {
+  return reinterpret_cast<void*>(syscall(SYS_mremap, from, had, bytes, flags, to));
 }
 
 int new_file() {
@@ -103,6 +109,7 @@ const char* Region::open(int number) {
   header->inode = status.st_ino;
   hold_alive(header->alive);
   std::memcpy(header->magic, Header::expected, sizeof header->magic);
+  header->mapped.store(page_bytes());
   number_ = number;
   file_ = file;
   usable_ = page_bytes();
@@ -119,45 +126,69 @@ std::size_t Region::grow(std::size_t bytes) {
   // The last page's mapping is made longer; it keeps what was set for it, and needs no descriptor.
   const std::size_t page = page_bytes();
   char* last = reinterpret_cast<char*>(address_of(number_)) + usable_ - page;
-  if (mremap(last, page, page + step, 0) == MAP_FAILED) return 0;
+  if (remap(last, page, page + step, 0) == MAP_FAILED) return 0;
   usable_ += step;
+  header()->mapped.store(usable_, std::memory_order_release);
   return step;
 }
 
 bool Region::file_is_ours() const {
   struct stat status{};
-  return fstat(file_, &status) == 0 && status.st_dev == header().device && status.st_ino == header().inode;
+  return fstat(file_, &status) == 0 && status.st_dev == header()->device && status.st_ino == header()->inode;
 }
 
 // A peer that died while it was writing stays in the count, so there is a limit.
 void Region::wait_for_writers() const {
   timespec start{}, now{};
   clock_gettime(CLOCK_MONOTONIC, &start);
-  while (header().writers.load() != 0) {
+  while (header()->writers.load() != 0) {
     sched_yield();
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (static_cast<double>(now.tv_sec - start.tv_sec) > writers_limit_s) return;
   }
 }
 
-// For a program that has closed the file, as those do which close all descriptors that they do not know.
-void Region::copy_to_private_memory(const char* end) const {
-  auto* at = reinterpret_cast<char*>(address_of(number_));
-  void* fresh = mmap(nullptr, usable_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (fresh == MAP_FAILED) return;  // then the child has no such memory
-  if (end > at) std::memcpy(fresh, at, static_cast<std::size_t>(end - at));
-  if (mremap(fresh, usable_, usable_, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED) munmap(fresh, usable_);
-}
-
-void Region::retire(const char* end) {
-  header().retired.store(1);
+bool Region::retire() {
+  if (!file_is_ours()) return false;
+  header()->retired.store(1);
   wait_for_writers();
   auto* at = reinterpret_cast<void*>(address_of(number_));
+  if (mmap(at, usable_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file_, 0) == MAP_FAILED) {
+    header()->retired.store(0);
+    return false;
+  }
+  close(file_);
+  return true;
+}
+
+void Region::inherit(bool yes) const {
+  madvise(reinterpret_cast<void*>(address_of(number_)), usable_, yes ? MADV_DOFORK : MADV_DONTFORK);
+}
+
+void Region::copy(const char* end) const {
+  auto* at = reinterpret_cast<char*>(address_of(number_));
+  void* fresh = mmap(nullptr, usable_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (fresh == MAP_FAILED) {
+    munmap(at, usable_);
+    return;
+  }
+  const auto content = static_cast<std::size_t>(end > at ? end - at : 0);
   const bool is_ours = file_is_ours();
-  if (!is_ours ||
-      mmap(at, usable_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file_, 0) == MAP_FAILED)
-    copy_to_private_memory(end);
+  for (std::size_t from = 0; from < content;) {
+    std::size_t upto = content;
+    if (is_ours) {  // holes stay holes: reading them would give them pages, for the parent too
+      const off_t data = lseek(file_, static_cast<off_t>(from), SEEK_DATA);
+      if (data < 0 || static_cast<std::size_t>(data) >= content) break;
+      const auto hole = static_cast<std::size_t>(lseek(file_, data, SEEK_HOLE));
+      from = static_cast<std::size_t>(data);
+      if (hole < content) upto = hole;
+    }
+    std::memcpy(static_cast<char*>(fresh) + from, at + from, upto - from);
+    from = upto;
+  }
+  static_cast<Header*>(fresh)->retired.store(1);  // what is here now is nobody's file
   if (is_ours) close(file_);
+  if (remap(fresh, usable_, usable_, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED) munmap(at, usable_);
 }
 
 }  // namespace nearfield::heap

@@ -4,9 +4,11 @@
 // address_of(g). Its first page is a header that tells a peer which file to map; the heap's blocks follow. An address
 // minus the region's begin is the offset in the file, so a peer that knows an address knows the offset.
 //
-// Life cycle: open(), then grow() as blocks need it. Before a fork, retire() makes the region private to this process
-// and its child, with the same content (fork.hpp says why); a retired region is never shared again, and a new region
-// takes its place. Nothing is left of a region when the last process that maps it ends, however it ends.
+// Life cycle: open(), then grow() as blocks need it. A fork must give the child memory of its own with the same
+// content. Usually the child copies the region while the parent waits (fork.hpp); the parent goes on sharing it. A
+// region that is too long for that is retired before the fork: it becomes private to parent and child, by the kernel's
+// copy on write, and is never shared again; a new region takes its place. Nothing is left of a region when the last
+// process that maps it ends, however it ends.
 //
 // Threads: open, grow and retire only under the heap's lock. Peers read the header at any time.
 #pragma once
@@ -44,6 +46,7 @@ struct Header {
   std::uint64_t device, inode;
   alignas(64) pthread_mutex_t alive;
   std::atomic<std::uint32_t> retired;
+  std::atomic<std::uint64_t> mapped;  // bytes; behind them there is nothing to read yet
   alignas(64) std::atomic<std::uint32_t> writers;
   alignas(64) std::atomic<std::uint64_t> beat;
 
@@ -57,20 +60,24 @@ class Region {
   const char* open(int number);
   // Makes at least `bytes` more usable. Returns how many; 0 if there is no room or the kernel refuses.
   std::size_t grow(std::size_t bytes);
-  // Makes the region private to this process, with its content, which ends at `end`.
-  void retire(const char* end);
+  // Makes the region private to this process and the child of the fork that follows. Returns false if the program has
+  // closed the file, as those do that close all descriptors which they do not know.
+  bool retire();
+  // Whether a child of fork gets the region, as it is: it must then replace it by copy() before anything else.
+  void inherit(bool yes) const;
+  // Puts private memory with the same content, which ends at `end`, in the region's place; in a child. Without enough
+  // memory for that the child has none there.
+  void copy(const char* end) const;
 
   bool is_open() const { return usable_ != 0; }
   int number() const { return number_; }
-  void beat() { header().beat.store(header().beat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  Header* header() const { return reinterpret_cast<Header*>(address_of(number_)); }
   char* begin() const { return reinterpret_cast<char*>(address_of(number_)) + page_bytes(); }
   std::size_t usable_bytes() const { return usable_ ? usable_ - page_bytes() : 0; }
   static std::size_t page_bytes();
 
  private:
-  Header& header() const { return *reinterpret_cast<Header*>(address_of(number_)); }
   bool file_is_ours() const;
-  void copy_to_private_memory(const char* end) const;
   void wait_for_writers() const;
 
   int number_ = -1;

@@ -13,14 +13,31 @@ struct Key {
 };
 
 constexpr Key keys[] = {
+    {"on", &Settings::on},
     {"from", &Settings::from},
-    {"stream_from", &Settings::stream_from},
-    {"stream_upto", &Settings::stream_upto},
-    {"far_stream_from", &Settings::far_stream_from},
-    {"far_stream_upto", &Settings::far_stream_upto},
     {"far_ns", &Settings::far_ns},
     {"huge", &Settings::huge},
 };
+
+// "65536-2097152+8388608-", or "never". Returns whether all of it was understood.
+bool read_sizes(const char* text, Sizes& sizes) {
+  Sizes read;
+  if (std::strcmp(text, "never") == 0) text = "";
+  while (*text) {
+    if (read.count == Sizes::most || *text < '0' || *text > '9') return false;
+    char* end = nullptr;
+    auto& range = read.range[read.count++];
+    range.from = std::strtoull(text, &end, 10);
+    if (*end != '-') return false;
+    text = end + 1;
+    range.upto = *text >= '0' && *text <= '9' ? std::strtoull(text, &end, 10) : static_cast<std::size_t>(-1);
+    if (*text >= '0' && *text <= '9') text = end;
+    if (*text && *text != '+') return false;
+    text += *text == '+';
+  }
+  sizes = read;
+  return true;
+}
 
 bool is_key(const char* name, const char* text, std::size_t length) {
   return std::strlen(name) == length && std::strncmp(name, text, length) == 0;
@@ -40,6 +57,8 @@ bool read_one(const char* text, std::size_t length, Settings& settings) {
     std::memcpy(settings.report, value, value_length + 1);
     return true;
   }
+  if (is_key("stream", text, name_length)) return read_sizes(value, settings.stream);
+  if (is_key("far_stream", text, name_length)) return read_sizes(value, settings.far_stream);
   char* end = nullptr;
   const unsigned long long number = std::strtoull(value, &end, 10);
   if (*end || value[0] < '0' || value[0] > '9') return false;

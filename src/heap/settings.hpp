@@ -1,23 +1,39 @@
 // What the launcher tells this library, in one environment variable:
 //
-//   NEARFIELD_HEAP="from=4096,stream_from=65536,stream_upto=2097152"
+//   NEARFIELD_HEAP="stream=65536-2097152+8388608-"
 //
-// Every key may be left out. Set by `nearfield run` from rules.toml; docs/heap.md describes the keys.
+// Keys are separated by commas, and every one may be left out. Set by `nearfield run` from rules.toml; docs/heap.md
+// describes them.
 #pragma once
 
 #include <cstddef>
 
 namespace nearfield::heap {
 
+// Sizes of messages in bytes: ranges with both ends included; the last may have no end.
+struct Sizes {
+  static constexpr int most = 8;
+  struct Range {
+    std::size_t from, upto;
+  };
+  Range range[most] = {};
+  int count = 0;
+
+  bool has(std::size_t bytes) const {
+    for (int i = 0; i < count; ++i)
+      if (bytes >= range[i].from && bytes <= range[i].upto) return true;
+    return false;
+  }
+};
+
 struct Settings {
-  std::size_t from = 4096;             // bytes: shorter blocks stay in the C library's heap
-  std::size_t stream_from = 65536;     // bytes: from here on copies bypass the caches ...
-  std::size_t stream_upto = 2097152;   // ... up to here
-  std::size_t far_stream_from = 4096;  // the same where the cores are far apart
-  std::size_t far_stream_upto = 0;     // 0: no limit
-  std::size_t far_ns = 150;            // a line that takes so long to come is of a core far away
-  std::size_t huge = 1;                // 0: never asks for huge pages
-  char report[256] = "";               // a folder: at its end, every process writes there what it did
+  std::size_t on = 1;                   // 0: the library does nothing
+  std::size_t from = 4096;              // bytes: shorter blocks stay in the C library's heap
+  std::size_t far_ns = 150;             // a line that takes so long to come is of a core far away
+  std::size_t huge = 1;                 // 0: never asks for huge pages
+  Sizes stream{{{65536, 2097152}}, 1};  // messages that are copied past the caches ...
+  Sizes far_stream{{{16384, static_cast<std::size_t>(-1)}}, 1};  // ... and where the cores are far apart
+  char report[256] = "";  // a folder: at its end, every process writes there what it did
 };
 
 // Reads the variable. What is not understood is said in one line on standard error, and left as it was.

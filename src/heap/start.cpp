@@ -44,6 +44,7 @@ bool accounting_is_strict() {
 }
 
 const char* find_obstacle() {
+  if (!chosen.on) return "it is switched off";
   if (const char* tool = watching_tool()) return tool;
   if (accounting_is_strict()) return "memory is accounted for strictly (vm.overcommit_memory = 2)";
   return nullptr;
@@ -60,11 +61,13 @@ void write_report() {
   if (!rank) rank = std::getenv("PMI_RANK");
   if (!rank) rank = std::getenv("PMIX_RANK");
   const char* reason = why_not ? why_not : heap.reason;
-  int used = std::snprintf(text, sizeof text,
-                           "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\nregions = %d\n"
-                           "forks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n",
-                           rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
-                           heap.regions, heap.forks, peers.peers, peers.windows, streaming_copy_name());
+  int used =
+      std::snprintf(text, sizeof text,
+                    "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\nregions = %d\n"
+                    "forks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
+                    "line_ns = %u %u\n",
+                    rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes, heap.regions,
+                    heap.forks, peers.peers, peers.windows, streaming_copy_name(), peers.nearest_ns, peers.farthest_ns);
   for (int way = 0; way < ways; ++way)
     used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s = %zu %zu\n", way_names[way],
                           counts.messages[way], counts.bytes[way]);

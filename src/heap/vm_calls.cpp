@@ -1,6 +1,7 @@
 // process_vm_readv and process_vm_writev, by which MPIs copy long messages inside a node: done in user space where the
 // other process's memory is a shared heap, by the kernel as ever where it is not. Matching, order, collectives, threads
 // and one-sided calls remain the MPI's own; it cannot tell the difference.
+// Intel MPI makes these calls through syscall(), so that function is here as well.
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "heap/counts.hpp"
 #include "heap/distance.hpp"
 #include "heap/heap.hpp"
+#include "heap/kernel_call.hpp"
 #include "heap/peers.hpp"
 #include "heap/settings.hpp"
 #include "heap/start.hpp"
@@ -49,12 +51,9 @@ std::size_t total(const iovec* list, unsigned long count) {
 }
 
 Copy routine_for(const Peer& peer, std::size_t bytes) {
-  const Settings& set = settings();
-  const bool is_far = peer.apart.line_ns.load(std::memory_order_relaxed) >= set.far_ns;
-  const std::size_t from = is_far ? set.far_stream_from : set.stream_from;
-  const std::size_t upto = is_far ? set.far_stream_upto : set.stream_upto;
   static const Copy streaming = streaming_copy();
-  return bytes >= from && (upto == 0 || bytes <= upto) ? streaming : copy_plain;
+  const bool is_far = peer.apart.line_ns.load(std::memory_order_relaxed) >= settings().far_ns;
+  return (is_far ? settings().far_stream : settings().stream).has(bytes) ? streaming : copy_plain;
 }
 
 // While a peer's memory is written to, its owner does not fork (region.hpp). Reading needs no such care: what a message
@@ -90,7 +89,9 @@ ssize_t copy_in_user_space(pid_t pid, Pieces here, Pieces there, std::size_t byt
     const auto address = reinterpret_cast<std::uintptr_t>(there.at());
     std::size_t length = here.length() < there.length() ? here.length() : there.length(), contiguous = 0;
     if (!in_regions(address) || region_of(address) != peer->region()) return way = Way::kernel_not_in_heap, -1;
-    char* mapped = peer->at(address - address_of(peer->region()), write, contiguous);
+    const std::size_t offset = address - address_of(peer->region());
+    if (!peer->has(offset, length)) return way = Way::kernel_not_in_heap, -1;
+    char* mapped = peer->at(offset, write, contiguous);
     if (!mapped) return way = Way::kernel_not_shared, -1;
     if (length > contiguous) length = contiguous;
     if (done == 0 && !write) look_at_distance(*peer, mapped, length);
@@ -104,6 +105,8 @@ ssize_t copy_in_user_space(pid_t pid, Pieces here, Pieces there, std::size_t byt
   }
   return static_cast<ssize_t>(done);
 }
+
+}  // namespace
 
 ssize_t move(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
              unsigned long remote_count, unsigned long flags) {
@@ -119,12 +122,11 @@ ssize_t move(long call, pid_t pid, const iovec* local, unsigned long local_count
       return done;
     }
   }
-  const ssize_t done = syscall(call, pid, local, local_count, remote, remote_count, flags);
+  const ssize_t done = kernel_copies(call, pid, local, local_count, remote, remote_count, flags);
   count_message(way, done > 0 ? static_cast<std::size_t>(done) : 0);
   return done;
 }
 
-}  // namespace
 }  // namespace nearfield::heap
 
 extern "C" __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t pid, const iovec* local,

@@ -1,6 +1,7 @@
-// Counts the messages that the kernel copies straight from one process to another. The symbols stand before the
-// C library's, so that the MPI library's calls come here first; the call itself is made unchanged. `syscall` is
-// among them because Intel MPI makes these two calls through it.
+// Counts the messages that are copied straight from one process to another. The symbols stand before the C library's,
+// so that the MPI library's calls come here first; then whoever would have had them gets them unchanged, which is the
+// kernel, or the shared heap where that is preloaded. `syscall` is among them because Intel MPI makes these two calls
+// through it.
 #include "probe/single_copy.hpp"
 
 #include <dlfcn.h>
@@ -49,6 +50,22 @@ long kernel_call(long number, long a, long b, long c, long d, long e, long f) no
   return result;
 }
 
+using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
+
+Call next(const char* name) { return reinterpret_cast<Call>(dlsym(RTLD_NEXT, name)); }
+
+ssize_t read_by_next(pid_t pid, const iovec* local, unsigned long n_local, const iovec* remote, unsigned long n_remote,
+                     unsigned long flags) {
+  static const Call call = next("process_vm_readv");
+  return call(pid, local, n_local, remote, n_remote, flags);
+}
+
+ssize_t write_by_next(pid_t pid, const iovec* local, unsigned long n_local, const iovec* remote, unsigned long n_remote,
+                      unsigned long flags) {
+  static const Call call = next("process_vm_writev");
+  return call(pid, local, n_local, remote, n_remote, flags);
+}
+
 void count(const void* caller) noexcept {
   ++single_copy_calls;
   last_caller = caller;
@@ -72,8 +89,7 @@ __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t pid, const
                                                                 unsigned long flags) noexcept {
   using namespace nearfield::probe;
   count(__builtin_return_address(0));
-  return kernel_call(SYS_process_vm_readv, pid, reinterpret_cast<long>(local), static_cast<long>(n_local),
-                     reinterpret_cast<long>(remote), static_cast<long>(n_remote), static_cast<long>(flags));
+  return read_by_next(pid, local, n_local, remote, n_remote, flags);
 }
 
 __attribute__((visibility("default"))) ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned long n_local,
@@ -81,8 +97,7 @@ __attribute__((visibility("default"))) ssize_t process_vm_writev(pid_t pid, cons
                                                                  unsigned long flags) noexcept {
   using namespace nearfield::probe;
   count(__builtin_return_address(0));
-  return kernel_call(SYS_process_vm_writev, pid, reinterpret_cast<long>(local), static_cast<long>(n_local),
-                     reinterpret_cast<long>(remote), static_cast<long>(n_remote), static_cast<long>(flags));
+  return write_by_next(pid, local, n_local, remote, n_remote, flags);
 }
 
 __attribute__((visibility("default"))) long syscall(long number, ...) noexcept {
@@ -92,7 +107,12 @@ __attribute__((visibility("default"))) long syscall(long number, ...) noexcept {
   long a[6];
   for (long& argument : a) argument = va_arg(list, long);
   va_end(list);
-  if (number == SYS_process_vm_readv || number == SYS_process_vm_writev) count(__builtin_return_address(0));
+  if (number == SYS_process_vm_readv || number == SYS_process_vm_writev) {
+    count(__builtin_return_address(0));
+    return (number == SYS_process_vm_readv ? read_by_next : write_by_next)(
+        static_cast<pid_t>(a[0]), reinterpret_cast<const iovec*>(a[1]), static_cast<unsigned long>(a[2]),
+        reinterpret_cast<const iovec*>(a[3]), static_cast<unsigned long>(a[4]), static_cast<unsigned long>(a[5]));
+  }
   return kernel_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 }

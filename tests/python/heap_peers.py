@@ -1,0 +1,171 @@
+"""Processes with a shared heap that tests talk to (tests/programs/heap_peer.cpp), and what such processes report."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearfield.tune import shared_heap
+
+LIMIT_S = 30
+
+
+def environment(reports: Path | None = None, **settings: object) -> dict[str, str]:
+    """Loads the heap beside whatever this process preloads, with settings of heap/settings.hpp."""
+    values = {**settings, **({"report": reports} if reports else {})}
+    text = ",".join(f"{key}={value}" for key, value in values.items())
+    return {**os.environ, **shared_heap.loading(os.environ), shared_heap.VARIABLE: text}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one process wrote at its end."""
+
+    values: dict[str, str]
+
+    def messages(self, way: str) -> int:
+        return int(self.values[way].split()[0])
+
+    def bytes(self, way: str) -> int:
+        return int(self.values[way].split()[1])
+
+    def number(self, key: str) -> int:
+        return int(self.values[key])
+
+    @property
+    def in_user_space(self) -> int:
+        return self.messages("user_plain") + self.messages("user_streaming")
+
+    @property
+    def by_kernel(self) -> int:
+        return self.messages("kernel_not_in_heap") + self.messages("kernel_not_shared")
+
+
+def report_in(file: Path) -> Report:
+    return Report(dict(line.split(" = ", 1) for line in file.read_text().splitlines()))
+
+
+def reports(folder: Path) -> list[Report]:
+    """Of all processes that have ended by themselves."""
+    return [report_in(file) for file in sorted(folder.glob("*.heap"))]
+
+
+class Peer:
+    """A process that answers each line by a line; the end of a test ends it."""
+
+    def __init__(self, pid: int, to: int, back: int, folder: Path) -> None:
+        self.pid = pid
+        self._to, self._back, self._folder = to, back, folder
+        self._rest = b""
+        assert self._line() == "begun"
+
+    def ask(self, *words: object) -> str:
+        self.tell(*words)
+        return self._line()
+
+    def tell(self, *words: object) -> None:
+        os.write(self._to, (" ".join(map(str, words)) + "\n").encode())
+
+    def take(self, size: int, alignment: int = 0) -> int:
+        address = int(self.ask("take", size, alignment))
+        assert address
+        return address
+
+    def filled(self, size: int, seed: int, alignment: int = 0) -> int:
+        """A block that holds what SEED says."""
+        address = self.take(size, alignment)
+        assert self.ask("fill", address, size, seed) == "done"
+        return address
+
+    def begin_anew(self) -> None:
+        assert self.ask("exec") == "begun"
+
+    def fork(self) -> Peer:
+        """The child that this process makes of itself."""
+        number = len(list(self._folder.glob("fifo*")))
+        names = [self._folder / f"fifo{number}in", self._folder / f"fifo{number}out"]
+        for name in names:
+            os.mkfifo(name)
+        pid = int(self.ask("fork", *names))
+        ends = [os.open(names[0], os.O_RDWR), os.open(names[1], os.O_RDWR)]
+        return Peer(pid, *ends, self._folder)
+
+    def files(self) -> list[str]:
+        """What its descriptors are."""
+        folder = Path(f"/proc/{self.pid}/fd")
+        return [str(link.readlink()) for link in folder.iterdir()]
+
+    def close(self) -> None:
+        for descriptor in (self._to, self._back):
+            os.close(descriptor)
+
+    def _line(self) -> str:
+        until = time.monotonic() + LIMIT_S
+        while b"\n" not in self._rest:
+            ready, _, _ = select.select([self._back], [], [], max(0, until - time.monotonic()))
+            assert ready, f"process {self.pid} does not answer"
+            came = os.read(self._back, 4096)
+            assert came, f"process {self.pid} has ended"
+            self._rest += came
+        line, self._rest = self._rest.split(b"\n", 1)
+        return line.decode()
+
+
+class Peers:
+    """Starts them, and ends them by closing their input, so that they report."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.program, self.folder = program, folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._peers: list[Peer] = []
+
+    def start(self, **settings: object) -> Peer:
+        process = subprocess.Popen(
+            [self.program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(self.folder, **settings),
+        )
+        self._processes.append(process)
+        assert process.stdin
+        assert process.stdout
+        peer = Peer(process.pid, process.stdin.fileno(), process.stdout.fileno(), self.folder)
+        self._peers.append(peer)
+        return peer
+
+    def kill(self, peer: Peer) -> None:
+        (process,) = [one for one in self._processes if one.pid == peer.pid]
+        process.kill()
+        process.wait(LIMIT_S)
+
+    def report(self, peer: Peer) -> Report:
+        """Ends it; returns what it wrote."""
+        (process,) = [one for one in self._processes if one.pid == peer.pid]
+        assert process.stdin
+        process.stdin.close()
+        assert process.wait(LIMIT_S) == 0
+        return report_in(self.folder / f"{peer.pid}.heap")
+
+    def end(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait(LIMIT_S)
+            for stream in (process.stdin, process.stdout):
+                if stream and not stream.closed:
+                    stream.close()
+
+
+@contextmanager
+def peers(program: Path, folder: Path) -> Iterator[Peers]:
+    """Whatever happens, all of them have ended afterwards."""
+    started = Peers(program, folder)
+    try:
+        yield started
+    finally:
+        started.end()

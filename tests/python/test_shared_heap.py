@@ -1,0 +1,578 @@
+"""Does a program whose long blocks lie in the shared heap do what it does without, whatever happens to it?
+
+tests/programs/heap_blocks.cpp checks the malloc family in one process; tests/programs/heap_peer.cpp is a process that
+reads and writes others, told by these tests line by line; tests/programs/heap_messages.cpp does the same by MPI.
+Nothing is timed.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import mpi_program
+import pytest
+from heap_peers import Peers, environment, peers, reports
+
+from nearfield import mpi
+from nearfield.mpi import Installation
+from nearfield.tune import shared_heap
+
+KiB, MiB = 1 << 10, 1 << 20
+FIRST, BEHIND_LAST = 0x20 << 40, 0x50 << 40  # of the heap's addresses (src/heap/region.hpp)
+CORES = len(os.sched_getaffinity(0))
+COMPILER = os.environ.get("CXX", "c++")
+# -fno-builtin: the compiler must not leave out a malloc whose block it sees freed.
+FLAGS = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-fno-builtin", "-pthread"]
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the programs: as they are, and the first one static and with AddressSanitizer."""
+    folder = tmp_path_factory.mktemp("shared_heap")
+    variants = {
+        "peer": ("heap_peer.cpp", "-ldl"),
+        "blocks": ("heap_blocks.cpp", "-ldl"),
+        "static": ("heap_blocks.cpp", "-static"),
+        "asan": ("heap_blocks.cpp", "-fsanitize=address", "-O0"),
+    }
+    commands = [
+        [COMPILER, *FLAGS, str(mpi_program.PROGRAMS / source), *flags, "-o", str(folder / name)]
+        for name, (source, *flags) in variants.items()
+    ]
+    compilers = [subprocess.Popen(command) for command in commands]
+    assert [compiler.wait(120) for compiler in compilers] == [0] * len(commands)
+    return folder
+
+
+@pytest.fixture
+def ranks(built: Path, tmp_path: Path) -> Iterator[Peers]:
+    with peers(built / "peer", tmp_path) as started:
+        yield started
+
+
+def run(command: list[object], folder: Path | None = None, **settings: object) -> str:
+    """A program under the heap, to its end; what it printed. Reports go into the folder."""
+    words, env = [str(word) for word in command], environment(folder, **settings)
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def limited(limits: str, *command: object) -> list[object]:
+    """The command under limits of the shell's."""
+    return ["sh", "-c", f'{limits}; exec "$@"', "sh", *command]
+
+
+def is_shared(address: int) -> bool:
+    return FIRST <= address < BEHIND_LAST
+
+
+def region_of(address: int) -> int:
+    return (address - FIRST) >> 40
+
+
+# ---- the malloc family
+
+
+def test_the_malloc_family_does_what_it_should(built: Path, tmp_path: Path) -> None:
+    """Do all its functions give blocks that are long, aligned, zero and apart as they promise, fail as they should, and
+    put those from 4 KiB on into the heap? Do calls through syscall() that the heap does not replace work?"""
+    assert run([built / "blocks", "family"], tmp_path) == "right\n"
+    (report,) = reports(tmp_path)
+    assert (report.number("regions"), report.values["reason"]) == (1, "-")
+
+
+def test_blocks_of_many_threads_stay_apart(built: Path) -> None:
+    """Do blocks keep their content while four threads take, change and give back each other's?"""
+    assert run([built / "blocks", "stress", 1]) == "right\n"
+
+
+def test_freed_memory_returns_to_the_system(built: Path) -> None:
+    """Does the resident memory fall by free() and malloc_trim(), and do threads that end leave nothing behind?"""
+    assert run([built / "blocks", "memory"]) == "right\n"
+
+
+def test_where_sharing_begins_can_be_set(ranks: Peers) -> None:
+    """Do blocks below the length that is set stay in the C library's heap?"""
+    peer = ranks.start(**{"from": 100000})
+    assert not is_shared(peer.take(99999))
+    assert is_shared(peer.take(100000))
+
+
+def test_arrays_of_fortran_and_numpy_lie_in_the_heap(tmp_path: Path) -> None:
+    """Does it get the long arrays of other languages?"""
+    numpy = "import numpy; print(*(f(9000).ctypes.data for f in (numpy.empty, numpy.zeros, numpy.arange)))"
+    addresses = run([sys.executable, "-c", numpy]).split()
+    if compiler := shutil.which("gfortran"):
+        source, program = tmp_path / "arrays.f90", tmp_path / "arrays"
+        source.write_text("real(8), allocatable, target :: a(:)\nallocate(a(9000))\na = 1\nprint *, loc(a)\nend\n")
+        subprocess.run([compiler, source, "-o", program], check=True, timeout=60)
+        addresses += run([program]).split()
+    assert len(addresses) in (3, 4)
+    assert all(is_shared(int(address)) for address in addresses)
+
+
+# ---- reading and writing a peer's blocks
+
+
+def test_ragged_pieces_arrive(ranks: Peers) -> None:
+    """For several pieces of any length at any address on both sides, across borders of windows too, is every byte where
+    it belongs and no other changed, and did no call need the kernel?"""
+    owner, reader = ranks.start(), ranks.start(stream_from=4096)
+    size = 6 * MiB
+    long = owner.take(200 * MiB)
+    border = (long // (64 * MiB) + 2) * 64 * MiB  # 64 MiB is a window; the second one begins inside the block
+    for address in (owner.take(size), border - size // 2):
+        owner.ask("fill", address, size, 5)
+        assert reader.ask("ragged", owner.pid, address, size, 5, 300) == "right"
+    report = ranks.report(reader)
+    assert report.by_kernel == 0
+    assert report.in_user_space == 600
+    assert report.messages("user_plain") and report.messages("user_streaming")
+    assert report.number("windows") >= 2
+
+
+def test_a_message_to_oneself_arrives(ranks: Peers) -> None:
+    """Does a process read and write itself?"""
+    peer = ranks.start()
+    address = peer.filled(1 * MiB, 1)
+    assert peer.ask("get", peer.pid, address, 1 * MiB, 1) == f"{MiB} right"
+    assert peer.ask("put", peer.pid, address, 1 * MiB, 2) == f"{MiB}"
+    assert peer.ask("check", address, 1 * MiB, 2) == "right"
+
+
+def test_what_is_not_in_the_heap_is_the_kernels(ranks: Peers) -> None:
+    """Does a call have the kernel's own result where a range begins in the heap and ends outside, lies outside, where
+    nothing is mapped, and for a process that does not exist or is no rank?"""
+    owner, reader = ranks.start(), ranks.start()
+    address, short = owner.filled(64 * KiB, 1), owner.filled(1000, 2)
+    assert not is_shared(short)
+    assert reader.ask("get", owner.pid, short, 1000, 2) == "1000 right"
+    maps = Path(f"/proc/{owner.pid}/maps").read_text().splitlines()
+    beyond = max(int(line.split("-")[1].split()[0], 16) for line in maps if "nearfield-heap" in line)
+    assert owner.ask("fill", beyond - 5000, 5000, 3) == "done"
+    assert reader.ask("get", owner.pid, beyond - 5000, 5000, 3) == "5000 right"
+    assert reader.ask("get", owner.pid, beyond - 5000, 15000, 3) == "5000 right"  # what there is of it
+    assert reader.ask("put", owner.pid, beyond - 5000, 15000, 3) == "5000"
+    for nothing in (beyond, BEHIND_LAST - 4096, FIRST + (1 << 40), 4096):
+        assert reader.ask("get", owner.pid, nothing, 4096, 1) == "EFAULT"
+        assert reader.ask("put", owner.pid, nothing, 4096, 1) == "EFAULT"
+    assert reader.ask("get", 2**22 + 5, address, 4096, 1) == "ESRCH"
+    without = subprocess.Popen(["sleep", "60"])
+    try:
+        assert reader.ask("get", without.pid, address, 4096, 1) == "EFAULT"
+    finally:
+        without.kill()
+        without.wait()
+    report = ranks.report(reader)
+    assert (report.in_user_space, report.bytes("user_plain")) == (1, 5000)
+    assert report.by_kernel == 13
+
+
+def test_a_block_that_is_used_again_is_read_anew(ranks: Peers) -> None:
+    """After a peer gave a block back to the system and took it again, does a reader get what is there now?"""
+    owner, reader = ranks.start(), ranks.start()
+    seen = set()
+    for seed in range(6):
+        address = owner.filled(20 * MiB, seed)
+        seen.add(address)
+        assert reader.ask("get", owner.pid, address + 5 * MiB, 10 * MiB, seed) == f"{10 * MiB} right"
+        owner.ask("give", address)
+    assert len(seen) < 6
+    assert ranks.report(reader).in_user_space == 6
+
+
+def test_more_windows_than_may_be_mapped(ranks: Peers) -> None:
+    """Where messages come from more memory than may be mapped at once, are all of them right, from the heap, and is no
+    more mapped?"""
+    owner, reader = ranks.start(), ranks.start()
+    blocks = [owner.take(64 * MiB) for _ in range(530)]
+    for block in blocks:
+        owner.ask("fill", block, 4096, 1)
+    for seed in (1, 1):
+        for block in blocks:
+            assert reader.ask("get", owner.pid, block, 4096, seed) == "4096 right"
+    report = ranks.report(reader)
+    assert report.in_user_space == 2 * len(blocks)
+    assert report.number("windows") == 512
+
+
+def test_a_heap_that_a_thread_began_stays_shared(ranks: Peers) -> None:
+    """After the end of the thread that took the first block, is the heap still shared?"""
+    owner, reader = ranks.start(), ranks.start()
+    owner.fork()  # what was shared is not any more; the next block is in a new region
+    address = int(owner.ask("from_thread"))
+    owner.ask("fill", address, 300000, 1)
+    for _ in range(20):
+        assert reader.ask("get", owner.pid, address, 300000, 1) == "300000 right"
+    assert ranks.report(reader).in_user_space >= 10
+
+
+def test_a_heap_that_a_thread_began_is_read_right(ranks: Peers) -> None:
+    """The same, and whatever carries the messages: are they right, and is the peer looked for once, not each time?"""
+    owner, reader = ranks.start(), ranks.start()
+    owner.fork()
+    address = int(owner.ask("from_thread"))
+    owner.ask("fill", address, 300000, 1)
+    for _ in range(20):
+        assert reader.ask("get", owner.pid, address, 300000, 1) == "300000 right"
+    assert ranks.report(reader).number("peers") < 5
+
+
+# ---- fork and exec
+
+
+def test_a_fork_divides_the_content(ranks: Peers) -> None:
+    """After a fork, do parent and child each keep and change their own bytes, do a peer's reads and writes reach
+    the one whose number they name, and are the parent's and the child's new blocks shared?"""
+    parent, peer = ranks.start(), ranks.start()
+    size = 3 * MiB
+    old = parent.filled(size, 1)
+    assert peer.ask("get", parent.pid, old, size, 1) == f"{size} right"
+    assert peer.ask("put", parent.pid, old, size, 2) == f"{size}"
+    child = parent.fork()
+    parent.ask("fill", old, size, 3)
+    assert child.ask("check", old, size, 2) == "right"
+    child.ask("fill", old, size, 4)
+    assert parent.ask("check", old, size, 3) == "right"
+    assert peer.ask("get", parent.pid, old, size, 3) == f"{size} right"
+    assert peer.ask("get", child.pid, old, size, 4) == f"{size} right"
+    assert peer.ask("put", parent.pid, old, size, 5) == f"{size}"
+    assert peer.ask("put", child.pid, old, size, 6) == f"{size}"
+    assert parent.ask("check", old, size, 5) == "right"
+    assert child.ask("check", old, size, 6) == "right"
+    # They read each other, too.
+    assert child.ask("get", parent.pid, old, size, 5) == f"{size} right"
+    assert child.ask("get", peer.pid, peer.filled(size, 7), size, 7) == f"{size} right"
+    news = {owner: owner.filled(size, seed) for seed, owner in ((8, parent), (9, child))}
+    assert [region_of(new) for new in news.values()] == [0, 1]  # the parent's region is as it was
+    assert peer.ask("get", parent.pid, news[parent], size, 8) == f"{size} right"
+    assert peer.ask("get", child.pid, news[child], size, 9) == f"{size} right"
+    report = ranks.report(peer)
+    assert (report.in_user_space, report.messages("kernel_not_shared")) == (6, 2)
+
+
+def test_a_child_reads_whom_its_parent_has_read(ranks: Peers) -> None:
+    """Does a child forget the peers that its parent had mapped, and find them again?"""
+    parent, peer = ranks.start(), ranks.start()
+    address = peer.filled(MiB, 1)
+    assert parent.ask("get", peer.pid, address, MiB, 1) == f"{MiB} right"
+    child = parent.fork()
+    assert child.ask("get", peer.pid, address, MiB, 1) == f"{MiB} right"
+    assert child.ask("put", peer.pid, address, MiB, 2) == f"{MiB}"
+    assert parent.ask("get", peer.pid, address, MiB, 2) == f"{MiB} right"
+
+
+def test_forks_while_others_read_write_and_allocate(ranks: Peers) -> None:
+    """While a process with busy threads forks again and again, is every read of a peer right, no write lost, and no
+    block of the threads' changed?"""
+    owner, reader, writer = ranks.start(), ranks.start(), ranks.start()
+    still, written = owner.filled(300 * KiB, 1), owner.take(300 * KiB)
+    owner.ask("churn")
+    owner.ask("count", owner.take(64 * KiB))
+    owner.ask("follow", reader.pid, reader.filled(100 * KiB, 2), 100 * KiB, 2)
+    reader.ask("follow", owner.pid, still, 300 * KiB, 1)
+    writer.ask("echo", owner.pid, written, 300 * KiB)
+    for _ in range(20):
+        child = owner.fork()
+        assert child.ask("check", still, 300 * KiB, 1) == "right"
+        os.kill(child.pid, signal.SIGKILL)
+        owner.ask("wait")
+        child.close()
+    assert (reader.ask("stop"), writer.ask("stop")) == ("right", "right")
+    assert owner.ask("stop") == ", ".join(["right"] * 4)
+    assert ranks.report(reader).messages("kernel_not_shared") == 0
+
+
+@pytest.mark.parametrize(("seed", "forks", "reason"), [(1, 40, "-"), (2, 70, "-")])
+def test_blocks_outlive_many_forks(built: Path, tmp_path: Path, seed: int, forks: int, reason: str) -> None:
+    """Between forks, also more of them than there are regions: do old and new blocks keep their content whatever is
+    done with them, in the parent and in every child?"""
+    assert run([built / "blocks", "forks", seed, forks], tmp_path) == "right\n"
+    (report,) = reports(tmp_path)
+    assert report.values["reason"] == reason
+
+
+@pytest.mark.parametrize("what", ["raw_fork", "fork_memory", "fork_pinned"])
+def test_other_things_that_a_fork_must_not_change(built: Path, what: str) -> None:
+    """Has a child of _Fork() its parent's memory, does memory freed after a fork return to the system, and does what
+    the kernel or a network card writes into a buffer still arrive there?"""
+    said = run([built / "blocks", what])
+    if said != "right\n":
+        pytest.skip(said)
+
+
+def test_new_blocks_are_shared_after_forks(ranks: Peers) -> None:
+    """When blocks come and go between forks, are new ones always shared?"""
+    owner, reader = ranks.start(), ranks.start()
+    owner.take(MiB)  # stays
+    for seed in range(10):
+        block = owner.filled(MiB, seed)
+        assert reader.ask("get", owner.pid, block, MiB, seed) == f"{MiB} right"
+        if seed % 3:
+            owner.ask("give", block)
+        child = owner.fork()
+        os.kill(child.pid, signal.SIGKILL)
+        owner.ask("wait")
+        if seed % 3 == 0:
+            owner.ask("give", block)
+    report = ranks.report(reader)
+    assert (report.in_user_space, report.by_kernel) == (10, 0)
+
+
+def test_a_program_that_closes_all_descriptors_forks(ranks: Peers) -> None:
+    """Where the heap's file is closed, is the content still divided by a fork, and a peer's read right before and
+    after?"""
+    parent, peer = ranks.start(), ranks.start()
+    old = parent.filled(3 * MiB, 1)
+    assert parent.ask("close") == "done"
+    assert peer.ask("get", parent.pid, old, 3 * MiB, 1) == f"{3 * MiB} right"
+    more = parent.filled(30 * MiB, 2)  # it grows without a descriptor
+    child = parent.fork()
+    parent.ask("fill", old, 3 * MiB, 3)
+    assert child.ask("check", old, 3 * MiB, 1) == "right"
+    assert child.ask("check", more, 30 * MiB, 2) == "right"
+    child.ask("fill", more, 30 * MiB, 4)
+    assert parent.ask("check", more, 30 * MiB, 2) == "right"
+    assert peer.ask("get", parent.pid, old, 3 * MiB, 3) == f"{3 * MiB} right"
+    new = parent.filled(MiB, 5)
+    assert peer.ask("get", parent.pid, new, MiB, 5) == f"{MiB} right"
+    assert ranks.report(peer).messages("kernel_not_shared") == 3  # nobody can open the file
+
+
+def test_writes_of_threads_while_a_program_without_descriptors_forks(ranks: Peers) -> None:
+    """Where the heap's file is closed, do other threads' writes during a fork last?"""
+    owner = ranks.start()
+    counter = owner.take(64 * KiB)
+    owner.filled(200 * MiB, 1)
+    owner.ask("close")
+    owner.ask("count", counter)
+    for _ in range(3):
+        os.kill(owner.fork().pid, signal.SIGKILL)
+        owner.ask("wait")
+    assert owner.ask("stop") == "right"
+
+
+PYTHON_STARTS = """
+import multiprocessing, os, subprocess, sys
+block = bytearray(range(256)) * 8192
+true = "/bin/true"
+how = sys.argv[1]
+if how == "spawn":
+    assert subprocess.run([true]).returncode == 0
+    assert subprocess.run(["echo", "x"], capture_output=True).stdout == b"x\\n"
+    assert os.system(true) == 0
+    with os.popen("env -u LD_PRELOAD cat /proc/self/maps") as maps:
+        assert "nearfield-heap" not in maps.read()
+    child = os.posix_spawn(true, [true], os.environ)
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    def work(number):
+        block[number] = 99
+        return sum(block) + len(bytearray(300000))
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        expected = [sum(block) + 300000 + 99 - n for n in range(20)]
+        results = pool.map(work, range(20), 1)
+    for result in results:
+        assert result >= sum(block) + 300000
+    assert subprocess.run([true], preexec_fn=lambda: block.reverse()).returncode == 0
+assert block == bytearray(range(256)) * 8192
+"""
+
+
+@pytest.mark.parametrize(("how", "forks"), [("spawn", 0), ("fork", 2)])
+def test_python_starts_processes(tmp_path: Path, how: str, forks: int) -> None:
+    """Do system, popen, posix_spawn and subprocess leave the heap shared, and do multiprocessing and a function before
+    exec find their parent's content, and leave it as it was?"""
+    assert run([sys.executable, "-c", PYTHON_STARTS, how], tmp_path) == ""
+    (report,) = [one for one in reports(tmp_path) if one.values["program"].startswith("python")]
+    assert (report.values["reason"] == "-") and (report.number("forks") > 0) == (forks > 0)
+
+
+def test_exec_leaves_nothing_behind(ranks: Peers) -> None:
+    """After exec in a process that was read, has it one heap of its own, and does a reader get the new one's bytes, not
+    those of the old that it had mapped? (To the reader this is a process number that got another owner.)"""
+    owner, reader = ranks.start(), ranks.start()
+    old = owner.filled(MiB, 1)
+    assert reader.ask("get", owner.pid, old, MiB, 1) == f"{MiB} right"
+    owner.begin_anew()
+    new = owner.filled(MiB, 2)
+    assert sum("nearfield-heap" in file for file in owner.files()) == 1
+    assert reader.ask("get", owner.pid, new, MiB, 2) == f"{MiB} right"
+    assert reader.ask("put", owner.pid, new, MiB, 3) == f"{MiB}"
+    assert owner.ask("check", new, MiB, 3) == "right"
+    report = ranks.report(reader)
+    assert (report.in_user_space, report.by_kernel) == (3, 0)
+
+
+def test_what_a_user_preloads_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Is it loaded beside what a user preloads, once, and does that still take effect?"""
+    source, theirs = tmp_path / "theirs.c", tmp_path / "theirs.so"
+    source.write_text('#include <stdio.h>\n__attribute__((constructor)) void say(void) { puts("theirs"); }\n')
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", theirs], check=True, timeout=60)
+    monkeypatch.setenv("LD_PRELOAD", str(theirs))
+    env = shared_heap.loading(os.environ)
+    assert env["LD_PRELOAD"].split() == [str(shared_heap.library()), str(theirs)]
+    assert shared_heap.loading({"LD_PRELOAD": env["LD_PRELOAD"]})["LD_PRELOAD"] == env["LD_PRELOAD"]
+    assert run([sys.executable, "-c", "print('mine')"]) == "theirs\nmine\n"
+
+
+# ---- peers that die
+
+
+def test_a_peer_that_dies_is_gone(ranks: Peers) -> None:
+    """Where a peer is killed while it is read and written, do readers end with the kernel's error instead of reading on
+    in what they have mapped?"""
+    for _ in range(4):
+        owner, reader, writer = ranks.start(), ranks.start(), ranks.start()
+        blocks = [owner.filled(MiB, 1) for _ in range(2)]
+        reader.ask("follow", owner.pid, blocks[0], MiB, 1)
+        writer.ask("echo", owner.pid, blocks[1], MiB)
+        assert reader.ask("get", owner.pid, blocks[0], MiB, 1) == f"{MiB} right"
+        ranks.kill(owner)
+        for _ in range(20):
+            assert reader.ask("get", owner.pid, blocks[0], MiB, 1) == "ESRCH"
+        assert writer.ask("put", owner.pid, blocks[1], MiB, 1) == "ESRCH"
+        assert reader.ask("join") == "ESRCH"
+        assert writer.ask("join") in ("ESRCH", "a write was lost")  # it reads what it wrote
+        assert ranks.report(reader).number("peers") < 5
+
+
+def test_killed_processes_leave_nothing(ranks: Peers) -> None:
+    """Of processes that are killed at random moments, is no file left, and no process?"""
+    before = set(Path("/dev/shm").glob("*nearfield-heap*"))
+    choice = random.Random(1)
+    all_peers = [ranks.start() for _ in range(8)]
+    for peer in all_peers:
+        peer.ask("churn")
+        peer.ask("follow", peer.pid, peer.filled(MiB, 1), MiB, 1)
+    children = [peer.fork().pid for peer in all_peers[:4]]
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+    for peer in choice.sample(all_peers, len(all_peers)):
+        other = choice.choice(all_peers)
+        peer.tell("get", other.pid, FIRST + 4096, MiB, 1)
+        ranks.kill(peer)
+    assert set(Path("/dev/shm").glob("*nearfield-heap*")) == before
+    assert not [peer for peer in all_peers if Path(f"/proc/{peer.pid}").exists()]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_may_not_read(ranks: Peers) -> None:
+    """Is a process of another user refused, as the kernel refuses it?"""
+    owner, stranger = ranks.start(), ranks.start()
+    address = owner.filled(MiB, 1)
+    assert stranger.ask("become", 65534) == "done"
+    assert stranger.ask("get", owner.pid, address, MiB, 1) == "EPERM"
+    assert stranger.ask("put", owner.pid, address, MiB, 1) == "EPERM"
+    assert owner.ask("check", address, MiB, 1) == "right"
+
+
+# ---- limits, tools, other kinds of programs
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ("ulimit -v 400000", "-"),
+        ("ulimit -v 14000", "-"),  # too little for the first 8 MiB
+        ("ulimit -f 1000", "ulimit -f"),
+        ("ulimit -n 16", "-"),
+    ],
+)
+def test_limits_are_no_harm(built: Path, tmp_path: Path, limits: str, reason: str) -> None:
+    """Under a limit of address space, file sizes or descriptors, does a program run as without it, from the C library's
+    heap where it must, and is the reason reported?"""
+    assert run(limited(limits, built / "blocks", "plain"), tmp_path) == "right\n"
+    (report,) = [one for one in reports(tmp_path) if one.values["program"] == "blocks"]
+    assert reason in report.values["reason"]
+
+
+@pytest.mark.parametrize("limits", ["true", "ulimit -l 4096"])
+def test_locked_and_excessive_memory(built: Path, limits: str) -> None:
+    """Does a program that locks its memory run, also where little may be locked, and does a block fail that is longer
+    than all memory?"""
+    assert run(limited(limits, built / "blocks", "limits")).endswith("right\n")
+
+
+def test_address_space_that_is_too_small_for_a_block(built: Path) -> None:
+    """Where the region cannot grow, does the C library give the block?"""
+    code = "import sys; a = [bytearray(60 << 20) for _ in range(3)]; print(len(a))"
+    assert run(limited("ulimit -v 900000", sys.executable, "-c", code)) == "3\n"
+
+
+def test_steps_aside_for_tools_that_watch_memory(built: Path, tmp_path: Path) -> None:
+    """Under AddressSanitizer and Valgrind, and in a static program, does everything run as without it, and is the
+    reason reported?"""
+    assert run([built / "asan", "plain"], tmp_path) == "right\n"
+    (report,) = reports(tmp_path)
+    assert report.values["reason"] == "AddressSanitizer watches this program"
+    assert run([built / "static", "plain"]) == "right\n"
+    if valgrind := shutil.which("valgrind"):
+        assert run([valgrind, "-q", "--error-exitcode=9", built / "blocks", "plain"], tmp_path) == "right\n"
+        assert "Valgrind watches this program" in {one.values["reason"] for one in reports(tmp_path)}
+
+
+def test_programs_take_no_notice() -> None:
+    """Does a program that is none of MPI's load it without a word, and does it offer nothing but what it replaces?"""
+    assert run(["echo", "word"]) == "word\n"
+    shown = subprocess.run(
+        ["nm", "-D", "--defined-only", shared_heap.library()], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert {line.split()[-1] for line in shown.stdout.splitlines()} == {
+        "malloc", "free", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc",
+        "malloc_usable_size", "malloc_trim", "process_vm_readv", "process_vm_writev", "syscall", "_Fork",
+    }  # fmt: skip
+
+
+def test_a_setting_that_is_not_understood_is_said() -> None:
+    """Is each such setting named in one line, and is everything else as it was?"""
+    env = environment(stream_from="many", nothing=3)
+    done = subprocess.run(["true"], env=env, capture_output=True, text=True, timeout=30)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 0
+    assert ["'stream_from=many'" in lines[0], "'nothing=3'" in lines[1], len(lines)] == [True, True, 2]
+
+
+# ---- MPIs
+
+
+# What fails without the heap, too: how, under which MPI, why.
+FAILS_WITHOUT = {
+    ("windows", "mpich-4.0"): "MPI_Put between fences is not there after the second one",
+    ("spawn", "mpich"): "MPI_Comm_spawn fails where ranks were started with a binding",
+    ("spawn", "intel"): "MPI_Comm_spawn needs a network fabric",
+}
+
+
+@pytest.fixture(scope="session")
+def messages(installation: Installation, programs: Path) -> Path:
+    return mpi_program.built(installation, "heap_messages.cpp", programs)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("how", ["messages", "windows", "threads", "spawn", "fork"])
+def test_messages_arrive(installation: Installation, messages: Path, tmp_path: Path, how: str) -> None:
+    """Do all long messages of an unmodified MPI program arrive, also by one-sided calls, of several threads, with
+    processes that start later and between forks; and, where the MPI copies by process_vm_readv, were they copied in
+    user space?"""
+    for (what, where), reason in FAILS_WITHOUT.items():
+        if what == how and installation.name.startswith(where):
+            pytest.skip(reason)
+    env = environment(tmp_path)
+    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
+    ranks = 3 if how == "spawn" else 2
+    done = mpi.run(installation, [str(messages), how], 2, oversubscribe=ranks > CORES, timeout_s=40, env=settings)
+    assert done.ok, done.stdout + done.stderr
+    assert "all right" in done.stdout.splitlines()
+    ended = [report for report in reports(tmp_path) if report.values["rank"] != "-"]
+    assert len(ended) >= 2
+    # Intel MPI copies so only when it is asked to, and MPICH's own windows are shared memory anyway.
+    if installation.family != "intel" and not (how == "windows" and installation.family == "mpich"):
+        assert sum(report.in_user_space for report in ended) > 0
