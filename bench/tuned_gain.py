@@ -1,11 +1,17 @@
 """How much faster does `nearfield tune` make messages, and is any size slower?
 
-For every MPI: tunes with the default budget, then measures the rules again, stock and tuned in turn on the same two
-cores, ping-pong with the sender's buffer just written, in fresh launches. Where the cores move, as a virtual machine's
-do, only times taken while they are as far apart as when the rule was found count.
+For every MPI: tunes with the default budget (or takes --rules or --settings), then starts an ordinary ping-pong program
+(pingpong.c, built with that MPI's own mpicc) as it is and as `nearfield run` does, in turn, on the same two cores.
+Ratios are of launches of one round. Under Intel MPI its own shared heap (I_MPI_SHM_HEAP=1) takes its turn, too.
 
-The bars: geometric mean of bandwidth tuned over stock, 4 KiB to 16 MiB in steps of four, Open MPI at least 3.3; from
-16 KiB, MPICH 5 at least 2.4; and no size from 1 B up below 0.97 of stock (by more than the interval).
+The bars are geometric means over sizes in steps of four, tuned over stock:
+
+  same   one buffer both ways: Open MPI at least 3.3 from 4 KiB to 16 MiB, MPICH 5 at least 3.0 from 16 KiB; Intel MPI
+         at least what its own shared heap gives; in rounds in which a flag takes 200 ns or more, at least 4 from 64 KiB
+         to 1 MiB
+  use    written, sent, received elsewhere and read, all timed: at least 1.5 from 16 KiB to 4 MiB
+
+and under every MPI no size from 1 B up below 0.97 of stock (by more than the interval) in either.
 """
 
 from __future__ import annotations
@@ -13,118 +19,125 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from support import console, finish, new_table, parser, verdict
+from support import console, finish, new_table
+from support.compare import (
+    FAR_NS,
+    NEVER_BELOW,
+    Bar,
+    Case,
+    Times,
+    Turns,
+    at_least,
+    gains_json,
+    in_turn,
+    judged,
+    none_below,
+    slower,
+)
+from support.launches import STOCK, Place, Tuned, Way, chosen, compile_c, options_for, place, tuned
 
-from nearfield import mpi
+from nearfield.errors import MeasurementError
 from nearfield.mpi import Installation
-from nearfield.topology import Topology
-from nearfield.tune.arena import Arena, Comparison
-from nearfield.tune.gains import NEVER_BELOW, Gain, Pair, alike, gain, geometric_mean
-from nearfield.tune.rules import Rules, load_rules, save_rules
-from nearfield.tune.tuning import Listener, Request, Tuning
+from nearfield.tune.gains import Gain
 from nearfield.units import format_bytes
 
-STEPS = tuple((4 << 10) << power for power in range(0, 13, 2))  # 4 KiB to 16 MiB
-LADDER = tuple(1 << power for power in range(25))
-ROUNDS = 4  # a virtual machine's cores move, mostly back
-BARS = {"openmpi": (3.3, 4 << 10), "mpich": (2.4, 16 << 10)}
+SIZES = (1, 16 << 20)
+MODES = ("same", "use")
+BARS = {"openmpi": (3.3, 4 << 10), "mpich": (3.0, 16 << 10)}
+USE_BAR = (1.5, 16 << 10, 4 << 20)
+FAR_BAR = (4.0, 64 << 10, 1 << 20)
+OWN_HEAP = "its own heap"
 
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
-    chosen = [mpi.choose(name) for name in options.mpi] if options.mpi else mpi.discover()
-    results = []
+    results, bars = [], []
     with TemporaryDirectory(prefix="nearfield-bench-") as scratch:
-        for inst in chosen:
-            path = (options.keep or Path(scratch)) / f"{inst.name}.toml"
-            if not (options.reuse and path.exists()):
-                console.print(f"tuning {inst.name}: {options.budget:.0f} s")
-                request = Request(
-                    mpi=inst.name,
-                    budget_s=options.budget,
-                    never_below=options.never_below,
-                    command="bench/tuned_gain.py",
-                )
-                save_rules(Tuning(request, Listener()).run(), path)
-            results.append(measure(inst, load_rules(path), options.pairs))
-    missed = [r["mpi"] for r in results if r["met"] is False]
-    met = not missed if any(r["met"] is not None for r in results) else None
-    verdict(met, f"missed by {', '.join(missed)}" if missed else "every bar")
-    return {"met": met, "mpis": results}
+        for inst in chosen(options):
+            folder = options.keep or Path(scratch)
+            limits = {"budget_s": options.budget, "never_below": options.never_below, "reuse": options.reuse}
+            if not (setting := tuned(inst, options, folder, **limits)):
+                continue
+            try:
+                turns = measure(inst, setting, options, Path(scratch))
+            except MeasurementError as error:
+                console.print(f"{inst.name}: {error.message}\n{error.remedy}", style="red", markup=False)
+                bars.append(Bar(f"{inst.name}: a launch fails", False))
+                continue
+            bars += (mine := bars_of(inst, turns))
+            numbers = {mode: {"gains": gains_json(one.gains()), **one.as_json()} for mode, one in turns.items()}
+            shown = [bar._asdict() for bar in mine]
+            results.append({"mpi": inst.name, "setting": setting.words, "bars": shown, "modes": numbers})
+    return {"met": judged(bars), "mpis": results}
 
 
-def measure(inst: Installation, rules: Rules, pairs: int) -> dict[str, Any]:
-    """The nearest distance's rule, measured again."""
-    rule = rules.rule[0]
-    if not rule.parameters:
-        console.print(f"[bold]{inst.name}[/]: stock is best ({rule.reason})")
-        return {"mpi": inst.name, "parameters": {}, "gain": 1.0, "met": bar_met(inst, 1.0, [])}
-    topology = Topology.live()
-    cores = topology.representatives()[rule.distance]
-    with (
-        Arena(inst, mpi.program(inst), topology, cores, rules.knobs()) as arena,
-        arena.against(rule.parameters, LADDER) as comparison,
-    ):
-        taken = where_the_rule_holds(comparison, rule.flag_ns, pairs)
-    if missing := [format_bytes(size) for size in LADDER if size not in taken]:
-        console.print(f"[bold]{inst.name}[/]: the cores were not {rule.flag_ns:.0f} ns apart long enough for {missing}")
-        return {"mpi": inst.name, "parameters": rule.parameters, "gain": None, "met": None}
-    gains = {size: gain(found) for size, found in taken.items()}
-    rates = {size: (size / median(p.stock for p in f), size / median(p.other for p in f)) for size, f in taken.items()}
-    slower = [size for size, g in gains.items() if g.slower]
-    console.print(table(inst, gains, rates), f"  {rule.parameters}")
-    first = BARS.get(inst.family, (0.0, STEPS[0]))[1]
-    mean = geometric_mean(gains[size] for size in STEPS if size >= first)
-    all_ = f"{mean.value:.2f}x ({mean.low:.2f} to {mean.high:.2f}) from {format_bytes(first)} to 16 MiB"
-    console.print(f"[bold]{inst.name}[/]: {all_}; slower: {', '.join(map(format_bytes, slower)) or 'none'}\n")
-    numbers = {format_bytes(s): [g.value, g.low, g.high, g.n] for s, g in gains.items()}
-    met = bar_met(inst, mean.value, slower)
-    return {"mpi": inst.name, "parameters": rule.parameters, "gain": mean.value, "met": met, "sizes": numbers}
+def measure(inst: Installation, setting: Tuned, options: argparse.Namespace, scratch: Path) -> dict[str, Turns]:
+    """By mode."""
+    compiler = inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc").replace("mpic++", "mpicc"))
+    program = scratch / f"pingpong.{inst.name}"
+    compile_c(Path(__file__).with_name("pingpong.c"), program, [str(compiler)], inst.env)
+    here = place(inst, options, setting.knobs)
+    ways = {"stock": STOCK, "tuned": setting.way}
+    if inst.family == "intel":
+        ways[OWN_HEAP] = Way(environment={"I_MPI_SHM_HEAP": "1"})
+    found = {}
+    for mode in MODES:
+        argv = [str(program), *map(str, SIZES), str(options.steps), mode]
+        contestants = {name: lambda argv=argv, way=way: parsed(here, argv, way) for name, way in ways.items()}
+        found[mode] = in_turn(contestants, options.rounds, here.cpus, f"{inst.name}, {mode}")
+        print_table(f"ping-pong under {inst.name}, {mode}", found[mode])
+        console.print(f"  {found[mode].flag_text()}; {setting.words}\n", markup=False)
+    return found
 
 
-def where_the_rule_holds(comparison: Comparison, flag_ns: float, count: int) -> dict[int, list[Pair]]:
-    """Pairs of ping-pongs taken with the cores as far apart as when the rule was found: `run` applies it only there."""
-    taken: dict[int, list[Pair]] = {}
-    for _ in range(ROUNDS):
-        comparison.measure(count, [("pingpong", size) for size in LADDER if size not in taken])
-        for (_, size), found in comparison.found.items():
-            there = [pair for pair in found if not flag_ns or alike(pair.flag, flag_ns)]
-            if len(there) >= count // 2:
-                taken[size] = there
-    return dict(sorted(taken.items()))
+def parsed(here: Place, argv: list[str], way: Way) -> Times:
+    rows = [line.split() for line in here.launch(argv, way).splitlines()]
+    return {(row[0], int(row[1])): float(row[2]) for row in rows if len(row) == 3 and row[0] in MODES}
 
 
-def bar_met(inst: Installation, mean: float, slower: list[int]) -> bool | None:
-    """Intel MPI and MPICHs that UCX carries have no bar but not to be slower."""
-    if slower:
-        return False
-    if inst.family not in BARS or (inst.family == "mpich" and not inst.version.startswith("5")):
-        return None
-    return mean >= BARS[inst.family][0]
+def bars_of(inst: Installation, turns: dict[str, Turns]) -> list[Bar]:
+    """MPICHs that UCX carries have no bar but not to be slower."""
+    same, use = turns["same"], turns["use"]
+    bars = []
+    if inst.family in BARS and not (inst.family == "mpich" and inst.version < "5"):
+        limit, first = BARS[inst.family]
+        bars.append(bar_over(limit, same.gains(), first, SIZES[1], f"{inst.name}, same"))
+        bars.append(bar_over(USE_BAR[0], use.gains(), *USE_BAR[1:], f"{inst.name}, use"))
+        far = f"{inst.name}, same, in rounds with a flag of {FAR_NS:.0f} ns or more"
+        bars.append(bar_over(FAR_BAR[0], same.gains(flag_from=FAR_NS), *FAR_BAR[1:], far))
+    if OWN_HEAP in same.times:
+        beside = same.gains(over=OWN_HEAP)
+        bars.append(bar_over(NEVER_BELOW, beside, 4 << 10, SIZES[1], f"{inst.name} over its own heap, same"))
+    return [*bars, none_below({**same.gains(), **use.gains()}, inst.name)]
 
 
-def table(inst: Installation, gains: dict[int, Gain], rates: dict[int, tuple[float, ...]]) -> Any:
-    made = new_table(f"ping-pong under {inst.name}", "size", "stock GB/s, tuned GB/s, gain, interval, pairs")
-    for size, g in gains.items():
-        if size < STEPS[0] and g.value >= NEVER_BELOW:
-            continue  # below the first step only what is slower is of interest
-        stock, tuned = rates[size]
-        cells = [f"{stock:.2f}", f"{tuned:.2f}", f"{g.value:.2f}", f"{g.low:.2f} to {g.high:.2f}", str(g.n)]
-        made.add_row(format_bytes(size), *cells)
-    return made
+def bar_over(limit: float, gains: dict[Case, Gain], first: int, last: int, what: str) -> Bar:
+    steps = [first << power for power in range(0, 25, 2) if first << power <= last]
+    there = [g for (_, size), g in gains.items() if size in steps]
+    return at_least(limit, there, f"{what}, {format_bytes(first)} to {format_bytes(last)}")
+
+
+def print_table(title: str, turns: Turns) -> None:
+    others = {name: turns.gains(name) for name in turns.times if name not in ("stock", "tuned")}
+    columns = ["stock GB/s", "tuned GB/s", "gain", "interval", *others]
+    made = new_table(title, "size", ", ".join(columns))
+    for case, g in turns.gains().items():
+        rates = [f"{int(case[1]) / turns.middle(who, case):.3g}" for who in ("stock", "tuned")]
+        more = [f"{gains_there[case].value:.2f}" for gains_there in others.values()]
+        cells = [*rates, f"{g.value:.2f}", f"{g.low:.2f} to {g.high:.2f}", *more]
+        made.add_row(format_bytes(int(case[1])), *cells, style="red" if slower(g) else None)
+    console.print(made)
 
 
 def parse() -> argparse.Namespace:
-    made = parser(__doc__)
-    made.add_argument("--mpi", action="append", metavar="NAME", help="repeat for more (default: every MPI found)")
+    made = options_for(__doc__)
     made.add_argument("--budget", type=float, default=180.0, help="seconds of tuning for each (default %(default)s)")
     made.add_argument("--never-below", type=float, default=NEVER_BELOW, help="as tune's; the bar is %(default)s")
-    made.add_argument("--pairs", type=int, default=31, help="pairs of times per size (default %(default)s)")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the rules here")
     made.add_argument("--reuse", action="store_true", help="with --keep: do not tune where there are rules")
+    made.add_argument("--steps", type=int, default=1, help="powers of two from size to size (default %(default)s)")
     return made.parse_args()
 
 

@@ -1,169 +1,114 @@
 """What does tuning do for benchmarks that everybody knows, unmodified?
 
-Runs the Intel MPI Benchmarks (IMB-MPI1 of the impi-devel wheel; under MPICH and Intel MPI, whose ABI it has) and
-NetPIPE (Debian's netpipe-openmpi; under Debian's Open MPI) as they are and under `nearfield run`, in turn, and prints
-how many times as fast they are by message size. Rules come from `--rules FOLDER`, a file MPI.toml for each, as
-`bench/tuned_gain.py --keep FOLDER` leaves them; without one, `nearfield tune` is run first.
+Runs the Intel MPI Benchmarks (IMB-MPI1: for MPICH and Intel MPI that of the impi-devel wheel, whose ABI they share; for
+others as named by --imb MPI=FILE), NetPIPE (Debian's netpipe-openmpi) and HPCC (Debian's hpcc, or --hpcc FILE) as they
+are and as `nearfield run` starts them, in turn, and prints how many times as fast they are. Rules come from --rules, a
+file or a folder with a file MPI.toml for each, as `bench/tuned_gain.py --keep FOLDER` leaves them; settings from
+--settings; without either, every MPI is tuned first.
 
-There is no bar but the promise: no benchmark slower at any size by more than the interval.
+The bars: IMB from 4 KiB to 4 MiB in the geometric mean at least 1.8; HPCC's bandwidth in rings and ping-pong each at
+least 3; and of everything, at no size, anything below 0.97 of stock (by more than the interval).
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import shutil
-import subprocess
 import sys
-from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from support import console, finish, new_table, parser, verdict
-from support.imb import find
+from support import console, finish, new_table
+from support.compare import Bar, Case, Times, Turns, gains_json, in_turn, judged, slower
+from support.launches import STOCK, Place, Tuned, Way, chosen, options_for, place, tuned
+from support.programs import SIZES, Hpcc, Imb, NetPipe, Program
 
-from nearfield import mpi
-from nearfield.errors import MeasurementError, NearfieldError
-from nearfield.mpi import Installation, launch_command
-from nearfield.tune.gains import Gain, Pair, gain
-from nearfield.tune.rules import load_rules
+from nearfield.errors import MeasurementError
+from nearfield.mpi import Installation
+from nearfield.tune.gains import Gain
 from nearfield.units import format_bytes
 
-IMB = ("PingPong", "Sendrecv", "Exchange", "Bcast", "Allreduce", "Alltoall")
-SIZES = tuple(1 << power for power in range(2, 23, 2))  # 4 B to 4 MiB
-Times = dict[tuple[str, int], float]  # benchmark, size -> time
+KINDS = ("imb", "netpipe", "hpcc")
 
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
-    results: dict[str, Any] = {}
-    with TemporaryDirectory(prefix="nearfield-bench-") as scratch:
-        for inst in [mpi.choose(name) for name in options.mpi] if options.mpi else mpi.discover():
-            program = NetPipe(Path(scratch)) if inst.family == "openmpi" else Imb(Path(scratch))
-            if reason := program.why_not(inst):
-                console.print(f"{inst.name}: skipped, {reason}")
+    made = {"imb": Imb(options.imb), "netpipe": NetPipe(), "hpcc": Hpcc(options.hpcc, options.order)}
+    results, bars = [], []
+    with TemporaryDirectory(prefix="nearfield-bench-") as name:
+        scratch = Path(name)
+        for inst in chosen(options):
+            programs = runnable(inst, [made[kind] for kind in options.only or KINDS])
+            if not programs or not (setting := tuned(inst, options, scratch)):
                 continue
-            rules = rules_of(inst, options.rules or Path(scratch))
-            if not load_rules(rules).rule[0].parameters:
-                console.print(f"{inst.name}: stock is best, nothing to show")
-                continue
-            results[inst.name] = measure(inst, program, rules, options.rounds)
-    slower = [f"{name} {case}" for name, gains in results.items() for case, g in gains.items() if g["slower"]]
-    verdict(not slower if results else None, f"slower: {', '.join(slower) or 'nothing'}")
-    return {"met": not slower if results else None, "mpis": results}
+            for program in programs:
+                where = f"{inst.name}, {program.name}"
+                try:
+                    here = place(inst, options, setting.knobs)
+                    turns = measure(program, here, setting, options.rounds, scratch)
+                except MeasurementError as error:
+                    console.print(f"{where}: {error.message}\n{error.remedy}", style="red", markup=False)
+                    bars.append(Bar(f"{where}: a launch fails", False))
+                    continue
+                bars += (mine := program.bars(turns, where))
+                result = {"mpi": inst.name, "program": program.name, "setting": setting.words}
+                result |= {"bars": [bar._asdict() for bar in mine], "gains": gains_json(turns.gains())}
+                results.append(result | turns.as_json())
+    return {"met": judged(bars), "results": results}
 
 
-def rules_of(inst: Installation, folder: Path) -> Path:
-    path = folder / f"{inst.name}.toml"
-    if not path.exists():
-        console.print(f"tuning {inst.name}")
-        nearfield = str(Path(sys.executable).with_name("nearfield"))
-        subprocess.run([nearfield, "tune", "--mpi", inst.name, "-o", str(path)], check=True)
-    return path
+def runnable(inst: Installation, programs: list[Program]) -> list[Program]:
+    found = []
+    for program in programs:
+        if reason := program.why_not(inst):
+            console.print(f"{inst.name}: without {program.name}: {reason}", markup=False)
+        else:
+            found.append(program)
+    return found
 
 
-def measure(inst: Installation, program: NetPipe | Imb, rules: Path, rounds: int) -> dict[str, Any]:
-    found: dict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
-    for number in range(rounds):
-        order = ("stock", "tuned") if number % 2 == 0 else ("tuned", "stock")
-        times = {name: program.run(inst, rules if name == "tuned" else None) for name in order}
-        for case in times["stock"].keys() & times["tuned"].keys():
-            found[case].append((times["stock"][case], times["tuned"][case]))
-        console.print(f"  {inst.name}: round {number + 1} of {rounds}", style="dim")
-    gains = {case: gain([Pair(*times) for times in pairs]) for case, pairs in sorted(found.items())}
-    print_table(inst, gains)
-    return {
-        f"{name} {format_bytes(size)}": {"value": g.value, "low": g.low, "high": g.high, "slower": g.slower}
-        for (name, size), g in gains.items()
-    }
+def measure(program: Program, here: Place, setting: Tuned, rounds: int, scratch: Path) -> Turns:
+    def launches(way: Way) -> Callable[[], Times]:
+        return lambda: program.run(here, way, scratch)
+
+    contestants = {"stock": launches(STOCK), "tuned": launches(setting.way)}
+    title = f"{program.name} under {here.inst.name}"
+    turns = in_turn(contestants, rounds, here.cpus, title)
+    gains = turns.gains()
+    if all(isinstance(size, int) for _, size in gains):
+        print_by_size(title, gains)
+    else:
+        print_one_by_one(title, gains)
+    console.print(f"  {turns.flag_text()}; {setting.words}\n", markup=False)
+    return turns
 
 
-def print_table(inst: Installation, gains: dict[tuple[str, int], Gain]) -> None:
-    sizes = sorted({size for _, size in gains})
+def print_by_size(title: str, gains: dict[Case, Gain]) -> None:
+    sizes = sorted({int(size) for _, size in gains})
     shown = [size for size in sizes if size in SIZES] or sizes[:: max(1, len(sizes) // 12)]
-    made = new_table(f"times as fast under {inst.name}, tuned", "benchmark", ", ".join(map(format_bytes, shown)))
+    made = new_table(f"times as fast, {title}, tuned", "benchmark", ", ".join(map(format_bytes, shown)))
     for name in dict.fromkeys(name for name, _ in gains):
-        cells = [f"{gains[name, size].value:.2f}" if (name, size) in gains else "-" for size in shown]
-        made.add_row(name, *cells)
+        made.add_row(name, *(cell(gains.get((name, size))) for size in shown))
     console.print(made)
 
 
-class _Program:
-    def __init__(self, scratch: Path) -> None:
-        self.scratch = scratch
-
-    def launch(self, inst: Installation, argv: list[str], rules: Path | None, **env: str) -> str:
-        command, environment = launch_command(inst, argv, 2)
-        if rules:
-            nearfield = str(Path(sys.executable).with_name("nearfield"))
-            command = [nearfield, "run", "--mpi", inst.name, "--rules", str(rules), "--", *command]
-        done = subprocess.run(
-            command, env={**environment, **env}, cwd=self.scratch, capture_output=True, text=True, timeout=300
-        )
-        if done.returncode:
-            raise MeasurementError(f"{argv[0]} under {inst.name} failed: {(done.stderr or done.stdout)[-300:]}")
-        return done.stdout
+def print_one_by_one(title: str, gains: dict[Case, Gain]) -> None:
+    made = new_table(f"times as fast, {title}, tuned", "value", "gain, interval")
+    for (name, _), g in gains.items():
+        made.add_row(name, cell(g), f"{g.low:.2f} to {g.high:.2f}")
+    console.print(made)
 
 
-class Imb(_Program):
-    def why_not(self, inst: Installation) -> str:
-        try:
-            self.program = find(None)
-        except NearfieldError as error:
-            return error.message
-        return ""
-
-    def run(self, inst: Installation, rules: Path | None) -> Times:
-        sizes = self.scratch / "sizes"
-        sizes.write_text("".join(f"{size}\n" for size in SIZES))
-        argv = [str(self.program), *IMB, "-msglen", str(sizes), "-time", "0.1", "-iter", "300"]
-        assert inst.library
-        folder = self.scratch / inst.name
-        folder.mkdir(exist_ok=True)
-        if not (folder / "libmpi.so.12").exists():
-            (folder / "libmpi.so.12").symlink_to(inst.library)
-        own = [str(inst.library.parent)] if (inst.library.parent / "libmpi.so.12").exists() else [str(folder)]
-        path = os.pathsep.join([*own, os.environ.get("LD_LIBRARY_PATH", "")])
-        return parsed(self.launch(inst, argv, rules, LD_LIBRARY_PATH=path))
-
-
-def parsed(text: str) -> Times:
-    """IMB's tables: a line that begins with #bytes names the columns."""
-    times: Times = {}
-    name, column = "", 0
-    for line in text.splitlines():
-        if found := re.match(r"# Benchmarking (\w+)", line):
-            name = found[1]
-        words = line.split()
-        if words[:1] == ["#bytes"]:
-            column = words.index("t_avg[usec]") if "t_avg[usec]" in words else words.index("t[usec]")
-        elif name and words and words[0].isdigit() and int(words[0]) > 0:
-            times[name, int(words[0])] = float(words[column])
-    if not times:
-        raise MeasurementError("IMB-MPI1 printed no table", text[-300:])
-    return times
-
-
-class NetPipe(_Program):
-    def why_not(self, inst: Installation) -> str:
-        found = shutil.which("NPopenmpi")
-        if not found:
-            return "no NPopenmpi (Debian: apt install netpipe-openmpi)"
-        return "" if str(inst.library).startswith("/usr/") else "NetPIPE is linked to the system's Open MPI"
-
-    def run(self, inst: Installation, rules: Path | None) -> Times:
-        out = self.scratch / "np.out"
-        self.launch(inst, ["NPopenmpi", "-p", "0", "-u", str(SIZES[-1]), "-o", str(out)], rules)
-        rows = [line.split() for line in out.read_text().splitlines()]
-        return {("NetPIPE", int(size)): float(seconds) for size, _, seconds in rows if int(size) > 1}
+def cell(g: Gain | None) -> str:
+    return "-" if g is None else f"[red]{g.value:.2f}[/]" if slower(g) else f"{g.value:.2f}"
 
 
 def parse() -> argparse.Namespace:
-    made = parser(__doc__)
-    made.add_argument("--mpi", action="append", metavar="NAME", help="repeat for more (default: every MPI found)")
-    made.add_argument("--rules", type=Path, metavar="FOLDER", help="rules that are there")
-    made.add_argument("--rounds", type=int, default=7, help="runs of each (default %(default)s)")
+    made = options_for(__doc__)
+    made.add_argument("--imb", action="append", default=[], metavar="MPI=FILE", help="IMB-MPI1 of an MPI; repeatable")
+    made.add_argument("--hpcc", type=Path, metavar="FILE", help="default: hpcc on PATH")
+    made.add_argument("--order", type=int, default=4000, help="of HPCC's matrix (default %(default)s)")
+    made.add_argument("--only", action="append", choices=KINDS, help="repeat for more (default: all)")
     return made.parse_args()
 
 

@@ -1,8 +1,8 @@
 """Dependencies point one way: fails if a file includes or imports what lies beyond it.
 
-C++: base <- topology <- machine <- {probe, halo, sim} <- python, and base <- {heap, tune} (docs: CONTRIBUTING.md). A part may
-include itself and everything before it; parts in one bracket never include one another. Python: measuring (probe) may
-use mpi, profile and topology; what reads profiles (report, profile) must not import what measures.
+C++: base <- topology <- machine <- {probe, halo, sim} <- python, and base <- {heap, tune} (docs: CONTRIBUTING.md). A
+part may include itself and everything before it; parts in one bracket never include one another. Python: measuring
+(probe) may use mpi, profile and topology; what reads profiles (report, profile) must not import what measures.
 """
 
 import re

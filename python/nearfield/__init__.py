@@ -5,9 +5,12 @@ profile = nearfield.load("nearfield-profile")
 profile.records, profile.machine.llc_bytes
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # typing's takes a while to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from nearfield.profile import Profile, load
 
     __version__: str

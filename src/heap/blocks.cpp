@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "heap/pages.hpp"
 #include "heap/region.hpp"
 
 namespace nearfield::heap {
@@ -229,6 +230,7 @@ void Blocks::return_to_system(Block* block) {
   const std::uintptr_t upto = (reinterpret_cast<std::uintptr_t>(block) + block->bytes()) & ~(page - 1);
   // Through libc, whose function network libraries watch to learn which of their registered pages are gone.
   if (upto > from && madvise(reinterpret_cast<void*>(from), upto - from, MADV_REMOVE) != 0) return;
+  if (upto > from) forget_huge_pages(reinterpret_cast<const char*>(from), upto - from);
   remove(block);
   char* end = reinterpret_cast<char*>(block) + block->bytes();
   if (end + Block::tag_bytes == end_ && from < reinterpret_cast<std::uintptr_t>(untouched_)) {

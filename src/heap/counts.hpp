@@ -1,13 +1,14 @@
-// How many messages and bytes went which way, counted per thread and summed for the report.
+// How many messages and bytes went which way, counted per thread and summed for the report. user_both: the sender
+// helped.
 #pragma once
 
 #include <cstddef>
 
 namespace nearfield::heap {
 
-enum class Way { user_plain, user_streaming, kernel_not_in_heap, kernel_not_shared };
-inline constexpr int ways = 4;
-inline constexpr const char* way_names[ways] = {"user_plain", "user_streaming", "kernel_not_in_heap",
+enum class Way { user_plain, user_streaming, user_both, kernel_not_in_heap, kernel_not_shared };
+inline constexpr int ways = 5;
+inline constexpr const char* way_names[ways] = {"user_plain", "user_streaming", "user_both", "kernel_not_in_heap",
                                                 "kernel_not_shared"};
 
 struct Counts {

@@ -12,6 +12,7 @@
 
 #include "heap/blocks.hpp"
 #include "heap/fork.hpp"
+#include "heap/pages.hpp"
 #include "heap/region.hpp"
 
 namespace nearfield::heap {
@@ -25,9 +26,9 @@ namespace {
 // pages that come anew cost more than all else here.
 constexpr std::size_t least_kept = std::size_t{16} << 20, longest_counted = std::size_t{32} << 20;
 constexpr std::size_t share_kept = 4;
-// What is idle beyond that returns to the system ten times a second, so that a program which frees and asks for the
-// same memory again and again is not slowed; at once if it is twice as much.
-constexpr std::int64_t purge_interval_ns = 100'000'000;
+// What is idle beyond that returns to the system once a second, so that a program which frees and asks for the same
+// memory again and again is not slowed; at once if it is very much.
+constexpr std::int64_t purge_interval_ns = 1'000'000'000;
 // From here on, memory for calloc is returned to the system instead of being set to zero: its pages come anew, zero,
 // where they are first used.
 constexpr std::size_t dropped_from = std::size_t{8} << 20;
@@ -55,6 +56,7 @@ struct Heap {
   std::size_t largest_freed = 0;
   std::int64_t last_purge_ns = 0;
   const char* reason = nullptr;
+  bool helps = false;
 };
 
 constinit Heap heap;
@@ -113,7 +115,8 @@ void release_locked(void* block) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   const std::int64_t ns = now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
-  if (ns - heap.last_purge_ns < purge_interval_ns && heap.blocks.idle_bytes() <= 2 * kept) return;
+  const std::size_t very_much = 4 * kept + heap.blocks.taken_bytes();
+  if (ns - heap.last_purge_ns < purge_interval_ns && heap.blocks.idle_bytes() <= very_much) return;
   heap.last_purge_ns = ns;
   heap.blocks.purge(kept / 2);
 }
@@ -126,6 +129,7 @@ bool open_region() {
     heap.reason = problem;
   } else {
     heap.current = heap.opened++;
+    heap.region.header()->helps.store(heap.helps);
     heap.header.store(heap.region.header());
     return true;
   }
@@ -255,6 +259,7 @@ void* allocate_zeroed(std::size_t bytes) {
     char* from = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(block) + page - 1) / page * page);
     char* upto = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(block) + used) / page * page);
     if (madvise(from, static_cast<std::size_t>(upto - from), MADV_REMOVE) == 0) {
+      forget_huge_pages(from, static_cast<std::size_t>(upto - from));
       std::memset(block, 0, static_cast<std::size_t>(from - block));
       std::memset(upto, 0, static_cast<std::size_t>(block + used - upto));
       return block;
@@ -283,6 +288,14 @@ void trim() {
   heap.blocks.purge(0);
 }
 
+Header* current_header() { return heap.header.load(std::memory_order_acquire); }
+
+void offer_help() {
+  Lock lock(heap.lock);
+  heap.helps = true;
+  if (heap.region.is_open()) heap.region.header()->helps.store(1);
+}
+
 void beat() {
   // A header stays mapped when its region is retired, so that another thread may fork meanwhile.
   if (Header* header = heap.header.load(std::memory_order_relaxed))
@@ -294,6 +307,7 @@ bool try_to_lock_heap() { return pthread_mutex_trylock(&heap.lock) == 0; }
 void unlock_heap() { pthread_mutex_unlock(&heap.lock); }
 void renew_heap_lock() { heap.lock = PTHREAD_MUTEX_INITIALIZER; }
 bool heap_is_open() { return heap.region.is_open(); }
+int heap_region() { return heap.current; }
 
 std::size_t heap_content_bytes() {
   const char* end = heap.blocks.untouched();

@@ -10,6 +10,8 @@
 
 namespace nearfield::heap {
 
+struct Header;
+
 // Called once, by the library's constructor, before the program has threads.
 void open_heap(const Settings& settings);
 // Blocks from this size on are asked for here; no size is so long before open_heap().
@@ -24,15 +26,20 @@ std::size_t usable_bytes(const void* block);
 // Returns all free memory to the system, this thread's cached blocks included.
 void trim();
 
+// The header of the region that is shared now; nullptr if there is none.
+Header* current_header();
+// Tells peers that this process looks for orders (help.hpp), in this region and those to come.
+void offer_help();
 // Writes the line that peers time (region.hpp).
 void beat();
 
-// For fork.cpp; all but the locking functions under the lock.
+// For fork.cpp and pages.cpp; all but the locking functions under the lock.
 void lock_heap();
 bool try_to_lock_heap();
 void unlock_heap();
 void renew_heap_lock();  // in a child, whose only thread held it
 bool heap_is_open();
+int heap_region();                 // its number; -1: none
 std::size_t heap_content_bytes();  // from its begin to the end of what was ever used
 void let_child_inherit(bool yes);
 void copy_inherited_heap();  // in a child

@@ -223,6 +223,15 @@ char* Peer::at(std::size_t offset, bool for_writing, std::size_t& length) {
   return window.begin.load(std::memory_order_relaxed) + inside;
 }
 
+bool Peer::may_help() {
+  constexpr std::uint32_t patience = 4, pause = 16;
+  if (!header_->helps.load(std::memory_order_relaxed)) return false;
+  if (in_vain_.load(std::memory_order_relaxed) < patience) return true;
+  const auto number = asked_.load(std::memory_order_relaxed) + 1;
+  asked_.store(number, std::memory_order_relaxed);
+  return number % pause == 0;
+}
+
 Visit::Visit() {
   table.visitors.fetch_add(1);
   while (table.is_evicting.load()) {

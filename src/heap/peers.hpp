@@ -51,6 +51,10 @@ class Peer {
   // mapped. Only inside a Visit.
   char* at(std::size_t offset, bool for_writing, std::size_t& length);
 
+  // Whether to ask it for help: it looks for orders, and the last ones were not in vain. Then one of sixteen is tried.
+  bool may_help();
+  void was_helped(bool yes) { in_vain_.store(yes ? 0 : in_vain_.load() + 1, std::memory_order_relaxed); }
+
   Apart apart;
 
  private:
@@ -70,6 +74,7 @@ class Peer {
   std::uint64_t device_ = 0, inode_ = 0;
   Header* header_ = nullptr;
   Window* windows_ = nullptr;
+  std::atomic<std::uint32_t> in_vain_{0}, asked_{0};
 };
 
 // While it exists, no window is unmapped.
@@ -79,6 +84,23 @@ class Visit {
   ~Visit();
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
+};
+
+// While it exists, the peer waits before it makes its memory private for a fork (Region::retire). Ask is_open() after
+// that. Reading needs no such care: what a message holds was written before, and a fork leaves it in place.
+class Writing {
+ public:
+  explicit Writing(Peer* peer) : header_(peer ? peer->header() : nullptr) {  // nullptr: nothing is written
+    if (header_) header_->writers.fetch_add(1);
+  }
+  ~Writing() {
+    if (header_) header_->writers.fetch_sub(1);
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+ private:
+  Header* header_;
 };
 
 // The peer whose region an address of that process lies in; nullptr if it does not share it. Only inside a Visit.

@@ -19,6 +19,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "heap/order.hpp"
+
 namespace nearfield::heap {
 
 inline constexpr std::uintptr_t first_region = std::uintptr_t{0x20} << 40;
@@ -49,6 +51,8 @@ struct Header {
   std::atomic<std::uint64_t> mapped;  // bytes; behind them there is nothing to read yet
   alignas(64) std::atomic<std::uint32_t> writers;
   alignas(64) std::atomic<std::uint64_t> beat;
+  std::atomic<std::uint32_t> helps;  // whether the owner looks for orders
+  Order order;
 
   bool valid(int number) const;
   bool owner_died() const;

@@ -58,6 +58,7 @@ bool read_one(const char* text, std::size_t length, Settings& settings) {
     return true;
   }
   if (is_key("stream", text, name_length)) return read_sizes(value, settings.stream);
+  if (is_key("help", text, name_length)) return read_sizes(value, settings.help);
   if (is_key("far_stream", text, name_length)) return read_sizes(value, settings.far_stream);
   char* end = nullptr;
   const unsigned long long number = std::strtoull(value, &end, 10);

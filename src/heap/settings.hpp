@@ -33,6 +33,7 @@ struct Settings {
   std::size_t huge = 1;                 // 0: never asks for huge pages
   Sizes stream{{{65536, 2097152}}, 1};  // messages that are copied past the caches ...
   Sizes far_stream{{{16384, static_cast<std::size_t>(-1)}}, 1};  // ... and where the cores are far apart
+  Sizes help{{{32768, static_cast<std::size_t>(-1)}}, 1};        // messages that both ends copy, where the sender waits
   char report[256] = "";  // a folder: at its end, every process writes there what it did
 };
 

@@ -13,6 +13,7 @@
 #include "heap/counts.hpp"
 #include "heap/distance.hpp"
 #include "heap/heap.hpp"
+#include "heap/pages.hpp"
 #include "heap/peers.hpp"
 
 namespace nearfield::heap {
@@ -61,13 +62,13 @@ void write_report() {
   if (!rank) rank = std::getenv("PMI_RANK");
   if (!rank) rank = std::getenv("PMIX_RANK");
   const char* reason = why_not ? why_not : heap.reason;
-  int used =
-      std::snprintf(text, sizeof text,
-                    "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\nregions = %d\n"
-                    "forks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
-                    "line_ns = %u %u\n",
-                    rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes, heap.regions,
-                    heap.forks, peers.peers, peers.windows, streaming_copy_name(), peers.nearest_ns, peers.farthest_ns);
+  int used = std::snprintf(text, sizeof text,
+                           "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\nregions = %d\n"
+                           "forks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
+                           "line_ns = %u %u\nhuge_pages = %u\n",
+                           rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
+                           heap.regions, heap.forks, peers.peers, peers.windows, streaming_copy_name(),
+                           peers.nearest_ns, peers.farthest_ns, page_facts().huge);
   for (int way = 0; way < ways; ++way)
     used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s = %zu %zu\n", way_names[way],
                           counts.messages[way], counts.bytes[way]);
@@ -81,7 +82,9 @@ __attribute__((constructor(101))) void start() {
   read_settings(std::getenv("NEARFIELD_HEAP"), chosen);
   start_clock();
   why_not = find_obstacle();
-  if (!why_not) open_heap(chosen);
+  if (why_not) return;
+  start_huge_pages(chosen.huge);
+  open_heap(chosen);
 }
 
 __attribute__((destructor)) void end() {

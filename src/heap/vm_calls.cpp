@@ -10,8 +10,11 @@
 #include "heap/counts.hpp"
 #include "heap/distance.hpp"
 #include "heap/heap.hpp"
+#include "heap/help.hpp"
 #include "heap/kernel_call.hpp"
+#include "heap/pages.hpp"
 #include "heap/peers.hpp"
+#include "heap/progress.hpp"
 #include "heap/settings.hpp"
 #include "heap/start.hpp"
 
@@ -44,6 +47,8 @@ class Pieces {
   std::size_t inside_ = 0;
 };
 
+constexpr std::size_t shortest_counted = 64;  // MPIs try the call with a few bytes when they start
+
 std::size_t total(const iovec* list, unsigned long count) {
   std::size_t bytes = 0;
   for (unsigned long i = 0; i < count; ++i) bytes += list[i].iov_len;
@@ -56,51 +61,61 @@ Copy routine_for(const Peer& peer, std::size_t bytes) {
   return (is_far ? settings().far_stream : settings().stream).has(bytes) ? streaming : copy_plain;
 }
 
-// While a peer's memory is written to, its owner does not fork (region.hpp). Reading needs no such care: what a message
-// holds was written before, and a fork leaves it in place.
-class Writing {
- public:
-  Writing(Peer& peer, bool writes) : header_(writes ? peer.header() : nullptr) {
-    if (header_) header_->writers.fetch_add(1);
-  }
-  ~Writing() {
-    if (header_) header_->writers.fetch_sub(1);
-  }
-  Writing(const Writing&) = delete;
-  Writing& operator=(const Writing&) = delete;
-
- private:
-  Header* header_;
+// One call. `way` says how it went, or why the kernel must do it.
+struct Call {
+  pid_t pid;
+  Pieces here, there;
+  std::size_t bytes;
+  bool write;
+  Way way = Way::kernel_not_in_heap;
 };
 
-// All of it, or -1 with the reason; then something may have been copied already, which the kernel copies again.
-ssize_t copy_in_user_space(pid_t pid, Pieces here, Pieces there, std::size_t bytes, bool write, Way& way) {
-  const auto first = reinterpret_cast<std::uintptr_t>(there.at());
-  if (!in_regions(first)) return way = Way::kernel_not_in_heap, -1;
+// Whether both ends copied it: the message is one piece on either side, and both lie in heaps.
+bool copied_with_help(Call& call, Peer& peer, char* mapped, std::size_t length, Copy copy) {
+  if (call.write || length != call.bytes || !settings().help.has(length)) return false;
+  if (!in_regions(call.here.at()) || !peer.may_help()) return false;
+  const auto there = reinterpret_cast<std::uintptr_t>(call.there.at());
+  const Helped helped = copy_with_help(peer, call.here.at(), mapped, there, length, copy);
+  if (helped == Helped::helped) call.way = Way::user_both;
+  return helped != Helped::not_asked;
+}
+
+// Copies as far as both sides and the mapping are contiguous. Returns how much; 0 if the kernel must copy.
+std::size_t copy_stretch(Call& call, Peer& peer, Copy copy) {
+  const auto address = reinterpret_cast<std::uintptr_t>(call.there.at());
+  std::size_t length = call.here.length() < call.there.length() ? call.here.length() : call.there.length();
+  if (!in_regions(address) || region_of(address) != peer.region()) return 0;
+  const std::size_t offset = address - address_of(peer.region());
+  if (!peer.has(offset, length)) return 0;
+  std::size_t contiguous = 0;
+  char* mapped = peer.at(offset, call.write, contiguous);
+  if (!mapped) return 0;
+  if (length > contiguous) length = contiguous;
+  if (!call.write) look_at_distance(peer, mapped, length);
+  if (copied_with_help(call, peer, mapped, length, copy)) return length;
+  if (call.write)
+    copy(mapped, call.here.at(), length);
+  else
+    copy(call.here.at(), mapped, length);
+  return length;
+}
+
+// All of it, or -1; then something may have been copied already, which the kernel copies again.
+ssize_t copy_in_user_space(Call& call) {
+  const auto first = reinterpret_cast<std::uintptr_t>(call.there.at());
+  if (!in_regions(first)) return -1;
   Visit visit;
-  Peer* peer = find_peer(pid, region_of(first));
-  if (!peer) return way = Way::kernel_not_shared, -1;
-  Writing writing(*peer, write);
-  if (write && !peer->is_open()) return way = Way::kernel_not_shared, -1;
-  const Copy copy = routine_for(*peer, bytes);
-  way = copy == copy_plain ? Way::user_plain : Way::user_streaming;
+  Peer* peer = find_peer(call.pid, region_of(first));
+  const Writing writing(call.write ? peer : nullptr);
+  if (!peer || (call.write && !peer->is_open())) return call.way = Way::kernel_not_shared, -1;
+  const Copy copy = routine_for(*peer, call.bytes);
+  call.way = copy == copy_plain ? Way::user_plain : Way::user_streaming;
   std::size_t done = 0;
-  while (!here.done() && !there.done()) {
-    const auto address = reinterpret_cast<std::uintptr_t>(there.at());
-    std::size_t length = here.length() < there.length() ? here.length() : there.length(), contiguous = 0;
-    if (!in_regions(address) || region_of(address) != peer->region()) return way = Way::kernel_not_in_heap, -1;
-    const std::size_t offset = address - address_of(peer->region());
-    if (!peer->has(offset, length)) return way = Way::kernel_not_in_heap, -1;
-    char* mapped = peer->at(offset, write, contiguous);
-    if (!mapped) return way = Way::kernel_not_shared, -1;
-    if (length > contiguous) length = contiguous;
-    if (done == 0 && !write) look_at_distance(*peer, mapped, length);
-    if (write)
-      copy(mapped, here.at(), length);
-    else
-      copy(here.at(), mapped, length);
-    here.advance(length);
-    there.advance(length);
+  while (!call.here.done() && !call.there.done()) {
+    const std::size_t length = copy_stretch(call, *peer, copy);
+    if (!length) return call.way = Way::kernel_not_shared, -1;
+    call.here.advance(length);
+    call.there.advance(length);
     done += length;
   }
   return static_cast<ssize_t>(done);
@@ -108,22 +123,23 @@ ssize_t copy_in_user_space(pid_t pid, Pieces here, Pieces there, std::size_t byt
 
 }  // namespace
 
-ssize_t move(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+ssize_t move(long number, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
              unsigned long remote_count, unsigned long flags) {
-  const std::size_t bytes = total(local, local_count);
-  Way way = Way::kernel_not_in_heap;
-  if (flags == 0 && bytes && total(remote, remote_count)) {
+  Call call{
+      pid, {local, local_count}, {remote, remote_count}, total(local, local_count), number == SYS_process_vm_writev};
+  ssize_t done = -1;
+  if (flags == 0 && !call.here.done() && !call.there.done()) {
     beat();
-    const bool write = call == SYS_process_vm_writev;
-    const ssize_t done =
-        copy_in_user_space(pid, Pieces(local, local_count), Pieces(remote, remote_count), bytes, write, way);
-    if (done >= 0) {
-      count_message(way, static_cast<std::size_t>(done));
-      return done;
-    }
+    watch_progress();
+    done = copy_in_user_space(call);
   }
-  const ssize_t done = kernel_copies(call, pid, local, local_count, remote, remote_count, flags);
-  count_message(way, done > 0 ? static_cast<std::size_t>(done) : 0);
+  if (done >= 0) {
+    make_huge_pages();
+    count_message(call.way, static_cast<std::size_t>(done));
+    return done;
+  }
+  done = kernel_copies(number, pid, local, local_count, remote, remote_count, flags);
+  if (call.bytes >= shortest_counted) count_message(call.way, done > 0 ? static_cast<std::size_t>(done) : 0);
   return done;
 }
 

@@ -1,24 +1,25 @@
 #include "probe/buffer.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <utility>
 
 namespace nearfield::probe {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+}  // namespace
 
 Buffer::Buffer(std::size_t bytes) : size_(bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  data_ = static_cast<std::byte*>(memory);
+  data_ = static_cast<std::byte*>(std::aligned_alloc(page, (bytes + page - 1) / page * page));
+  if (!data_) throw std::bad_alloc();
   fill_pattern({data_, size_}, 1);
 }
 
-Buffer::~Buffer() {
-  if (data_) munmap(data_, size_);
-}
+Buffer::~Buffer() { std::free(data_); }
 
 Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

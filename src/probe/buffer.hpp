@@ -1,5 +1,5 @@
-// Memory for messages as an application has it: private, page-aligned, base pages, really written (never the
-// kernel's shared zero page), first touched by the bound rank.
+// Memory for messages as an application has it: from the heap, page-aligned, really written (never the kernel's shared
+// zero page), first touched by the bound rank.
 #pragma once
 
 #include <cstddef>

@@ -40,7 +40,7 @@ class Report:
 
     @property
     def in_user_space(self) -> int:
-        return self.messages("user_plain") + self.messages("user_streaming")
+        return self.messages("user_plain") + self.messages("user_streaming") + self.messages("user_both")
 
     @property
     def by_kernel(self) -> int:

@@ -12,12 +12,14 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
-from nearfield.tune.arena import PATTERNS, Arena
+from nearfield.tune.arena import Arena
+from nearfield.tune.criterion import COLLECTIVES, MESSAGES, searched_cases
 from nearfield.tune.duel import Unfit, Visit
 from nearfield.tune.gains import Case
-from nearfield.tune.knobs import Knob, KnobFile, Settings, Value
+from nearfield.tune.knobs import Knob, KnobFile, Settings, Value, knob_files
 from nearfield.tune.model import candidates
 from nearfield.tune.search import Deadline, Search, Trial
+from nearfield.tune.shared_heap import VARIABLE
 
 KNOBS = KnobFile(
     family="made-up",
@@ -43,6 +45,9 @@ KNOBS = KnobFile(
         "fragment >= eager": "a short message is one piece",
     },
 )  # fmt: skip
+OF_HEAP = next(tuple(knob for knob in file.knob if knob.carrier == "heap") for file in knob_files() if file.shared_heap)
+HEAP_KNOBS = KNOBS.model_copy(update={"shared_heap": True, "knob": KNOBS.knob + OF_HEAP})
+PATTERNS = (*MESSAGES, *COLLECTIVES)
 
 Speed = Callable[[Settings, Case], float]  # of all knobs, in a case: stock's time over the setting's
 Faults = Callable[[Settings, str], str]  # what goes wrong at "start", "check" or "visit"; empty: nothing
@@ -52,17 +57,23 @@ class MadeUpArena(Arena):
     """`speed` and `faults` may be replaced between two phases, as a machine may change its mind."""
 
     def __init__(
-        self, speed: Speed, faults: Faults = lambda settings, moment: "", noise: float = 0.003, seed: int = 1
+        self,
+        speed: Speed,
+        faults: Faults = lambda settings, moment: "",
+        noise: float = 0.003,
+        seed: int = 1,
+        knobs: KnobFile = KNOBS,
     ) -> None:
         nothing: Any = None
-        super().__init__(nothing, nothing, nothing, (0, 1), KNOBS)
+        super().__init__(nothing, nothing, nothing, (0, 1), knobs)
         self.speed, self.faults, self.noise = speed, faults, noise
         self.random = Random(seed)
         self.started: list[Settings] = []
         self.flags: Iterator[float] = repeat(50.0)  # between the cores, before and after each visit
 
     def flag_ns(self) -> float:
-        return self.all_pairs[-1].flag if self.all_pairs else 0.0
+        """The first of what would have been a pair's."""
+        return [next(self.flags) for _ in range(4)][0]
 
     def _contestant(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
         return MadeUpJob(self, sizes, environment)
@@ -70,7 +81,9 @@ class MadeUpArena(Arena):
 
 def _value(knob: Knob, text: str) -> Value:
     """What an MPI makes of the variable."""
-    return next(name for name, told in knob.values.items() if told == text) if knob.values else int(text)
+    if knob.values:
+        return next(name for name, told in knob.values.items() if told == text)
+    return text if knob.type == "sizes" else int(text)
 
 
 class MadeUpJob:
@@ -78,9 +91,9 @@ class MadeUpJob:
 
     def __init__(self, arena: MadeUpArena, sizes: Sequence[int], environment: Mapping[str, str]) -> None:
         self.arena = arena
-        self.settings = {
-            knob.name: _value(knob, environment[knob.variable]) for knob in KNOBS.knob if knob.variable in environment
-        }
+        heap = dict(told.split("=") for told in environment.get(VARIABLE, "").split(",") if told)
+        told = {**environment, **heap}
+        self.settings = {k.name: _value(k, told[k.variable]) for k in arena.knobs.knob if k.variable in told}
         self.cases = {(pattern, size): 0 for size in sizes for pattern in PATTERNS}
 
     def __enter__(self) -> MadeUpJob:
@@ -98,7 +111,7 @@ class MadeUpJob:
     def visit(self, case: Case, repetitions: int) -> Visit:
         self._fail("visit")
         luck = math.exp(self.arena.random.gauss(0, self.arena.noise))
-        time = 1000 * luck / self.arena.speed(KNOBS.complete(self.settings), case)
+        time = 1000 * luck / self.arena.speed(self.arena.knobs.complete(self.settings), case)
         return Visit([time] * repetitions, [next(self.arena.flags), next(self.arena.flags)])
 
     def _fail(self, moment: str) -> None:
@@ -121,7 +134,7 @@ class Turns(Deadline):
 # ---- what searches are tried on
 
 SIZES = (8, 16 << 10, 1 << 20)
-UNSEEN = 2 << 10  # a size that is confirmed but not searched
+UNSEEN = 4 << 10  # a size that is confirmed but not searched
 MODEL = candidates(KNOBS, [32 << 10, 1 << 20, 32 << 20], "same-node")
 BEST: Settings = {"eager": 65536, "fragment": 131072, "cells": 128}  # on the grid; the model knows nothing of cells
 BIG, MANY = {"fragment": 131072}, {"cells": 128}
@@ -156,7 +169,7 @@ def exactly(*ranking: Settings) -> Speed:
 
 
 def searched(arena: MadeUpArena, first: list[Settings], turns: float | None = None, **more: object) -> Search:
-    search = Search(arena, lambda trial: None, sizes=SIZES, **more)
+    search = Search(arena, lambda trial: None, cases=searched_cases(SIZES), **more)
     search.run(first, Turns(len(first) if turns is None else turns))
     return search
 

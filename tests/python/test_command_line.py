@@ -6,18 +6,22 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tuning import nearfield
 
-from nearfield.cli import VERBS
+from nearfield.cli import VERBS, app, at_once, run
 
 RULES = Path(__file__).parents[1] / "data" / "rules" / "openmpi-5.0.11.toml"
-HEAVY = ("polars", "plotly", "optuna", "nearfield.probe", "nearfield.report")
+HEAVY = ("polars", "plotly", "optuna", "nearfield.probe", "nearfield.report", "typer")
+# What only the first of several runs needs.
+FOUND_OUT = ("pydantic", "nearfield.mpi", "nearfield._native", "subprocess", "dataclasses")
+NAMES = ("argv", "rules", "verbose", "force", "mpi_name", "explain")  # of at_once.start
 # Instead of becoming the program, what has been imported by then.
 IMPORTED = f"""
 import os, sys
-os.execvpe = lambda *arguments: print(*(name for name in {HEAVY} if name in sys.modules), "started")
+os.execvpe = lambda *arguments: print(*(name for name in {HEAVY + FOUND_OUT} if name in sys.modules), "started")
 from nearfield.cli import main
 main()
 """
@@ -31,11 +35,42 @@ def completed(words: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_run_imports_no_more_than_it_needs() -> None:
-    """A user puts it before every mpirun: does it start without data frames, plots and the search?"""
+def test_run_imports_no_more_than_it_needs(tmp_path: Path) -> None:
+    """A user puts it before every mpirun: does it start without data frames, plots, the search and typer, and the
+    second time without anything that finds out what there is?"""
     command = [sys.executable, "-c", IMPORTED, "run", "--rules", str(RULES), "--force", "--", "true"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.stdout.split() == ["started"], done.stdout + done.stderr
+    env = {**os.environ, "NEARFIELD_CACHE": str(tmp_path)}
+    first, second = (subprocess.run(command, capture_output=True, text=True, env=env) for _ in range(2))
+    assert not set(HEAVY) & set(first.stdout.split()), first.stderr
+    assert "nearfield.mpi" in first.stdout.split(), "this test shows nothing"
+    assert second.stdout.split() == ["started"], second.stdout + second.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-v --rules R -- mpirun -n 2 a",
+        "--rules=R --force mpirun -n 2 -v a",
+        "--mpi M --explain --verbose -- a -- b",
+        "a",
+    ],
+)
+def test_run_reads_its_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    """Do both ways to read a command line come to the same?"""
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr(run, "start", lambda *values: seen.append(dict(zip(NAMES, values, strict=True))))
+    app(["run", *words.split()], standalone_mode=False)
+    at_once_has = at_once.understood(["run", *words.split()])
+    assert at_once_has
+    assert [{**at_once_has, "rules": at_once_has["rules"] and Path(at_once_has["rules"])}] == seen
+
+
+@pytest.mark.parametrize(
+    "words", ["", "run", "run --help", "run --rules", "run --ruls R a", "run -v", "tune a", "run -x a"]
+)
+def test_what_is_not_read_at_once_is_typers(words: str) -> None:
+    """Are help, mistakes and other verbs left alone?"""
+    assert at_once.understood(words.split()) is None
 
 
 def test_the_help_imports_no_verb() -> None:

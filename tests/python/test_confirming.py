@@ -4,6 +4,7 @@ On an arena that is made up (made_up.py): nothing here starts an MPI or depends 
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from made_up import (
     ENDLESS,
     KNOBS,
     MANY,
+    PATTERNS,
     SIZES,
     UNSEEN,
     MadeUpArena,
@@ -25,28 +27,50 @@ from made_up import (
 )
 
 from nearfield.topology import Topology
-from nearfield.tune.arena import PATTERNS
+from nearfield.tune.confirm import FINALISTS, LAUNCHES, MOST_LAUNCHES, PAIRS, SURELY_TRIED, Confirming
 from nearfield.tune.confirmed import Confirmed, rule_table, tried_table
-from nearfield.tune.gains import Case, Gain
+from nearfield.tune.criterion import MESSAGES, confirmed_cases
+from nearfield.tune.gains import FEWEST_LAUNCHES, Case, Gain, Pair
 from nearfield.tune.knobs import Settings
+from nearfield.tune.repair import nearer
 from nearfield.tune.rules import RuleTable
-from nearfield.tune.search import Trial
-from nearfield.tune.tuning import FEWEST_PAIRS, MOST_PAIRS, Listener, Request, Tuning, nearer
+from nearfield.tune.search import Deadline, Search, Trial
+from nearfield.tune.tuning import Listener, Request, Tuning
 
 # ---- confirming
 
 
-def tuning(**request: object) -> Tuning:
-    made = Tuning(Request(**request), Listener())
-    made._phase("same-node", "confirming", ENDLESS)
-    return made
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearfield.tune.confirm.time.sleep", lambda seconds: None)
 
 
-def confirmed(arena: MadeUpArena, first: list[Settings], made: Tuning | None = None) -> tuple[Confirmed | None, str]:
+CASES = confirmed_cases([*SIZES, UNSEEN])
+
+
+def confirming(arena: MadeUpArena, search: Search, deadline: Deadline | None = None) -> Confirming:
+    return Confirming(arena, search, CASES, [], deadline or Turns(ENDLESS))
+
+
+def confirmed(
+    arena: MadeUpArena, first: list[Settings], deadline: Deadline | None = None
+) -> tuple[Confirmed | None, str]:
     """After a search of these alone, and no play-off to speak of: the order is that of the scores."""
     search = searched(arena, first)
     search.play_off(Turns(0))
-    return (made or tuning())._confirm(arena, search, [*SIZES, UNSEEN])
+    arena.started.clear()
+    return confirming(arena, search, deadline).run()
+
+
+def stopped() -> Deadline:
+    """Of somebody who has asked to stop."""
+    deadline = Turns(ENDLESS)
+    deadline.stopped = True
+    return deadline
+
+
+def launches(pairs: list[Pair]) -> int:
+    return len({pair.launch for pair in pairs})
 
 
 def slow_unseen(gains: dict[str, float], parameter: str, there: float) -> Speed:
@@ -64,25 +88,159 @@ def test_a_harmless_winner_is_confirmed_at_every_size() -> None:
     arena = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.98))
     chosen, reason = confirmed(arena, [BIG])
     assert chosen and chosen.settings == BIG and reason == ""
-    assert set(chosen.gains) == {(pattern, size) for pattern in PATTERNS for size in [*SIZES, UNSEEN]}
+    assert set(chosen.gains) == set(CASES) and {pattern for pattern, _ in CASES} == set(PATTERNS)
     for case, gain in chosen.gains.items():
         assert gain.value == pytest.approx(0.98 if case == ("stream", UNSEEN) else 1.2, rel=0.01)
-        assert gain.n == len(chosen.pairs[case]) >= FEWEST_PAIRS
+        assert gain.n == launches(chosen.pairs[case]) == LAUNCHES
+        assert len(chosen.pairs[case]) == PAIRS * LAUNCHES
+    assert arena.started == [{}, BIG] * LAUNCHES, "both jobs are launched anew"
 
 
-def test_what_is_doubtful_is_measured_more() -> None:
-    """Does a case that might be slower get as many pairs as there may be, and not those that surely are not?"""
-    flicker = itertools.cycle((0.94, 1.06))
+def in_launches(arena: MadeUpArena, case: Case, *there: float) -> Speed:
+    """BIG is 1.2 times as fast as stock, but in one case these, launch by launch; the last from then on."""
 
-    def speed(whole: Settings, case: Case) -> float:
-        doubtful = case == ("stream", UNSEEN) and whole["fragment"] == 131072
-        return next(flicker) if doubtful else only({"fragment": 1.2})(whole, case)
+    def speed(whole: Settings, one: Case) -> float:
+        if whole["fragment"] != 131072:
+            return 1.0
+        return there[min(len(there), arena.started.count(BIG)) - 1] if one == case else 1.2
 
-    chosen, _ = confirmed(MadeUpArena(speed), [BIG])
-    assert chosen
-    measured = {case: gain.n for case, gain in chosen.gains.items()}
-    assert measured.pop(("stream", UNSEEN)) == MOST_PAIRS
-    assert set(measured.values()) == {FEWEST_PAIRS}
+    return speed
+
+
+def confirmed_in_launches(
+    case: Case, *there: float, deadline: Deadline | None = None
+) -> tuple[Confirmed | None, str, int]:
+    """BIG, alone, and how often it was launched in all."""
+    arena = MadeUpArena(only({"fragment": 1.2}))
+    search = searched(arena, [BIG])
+    search.play_off(Turns(0))
+    arena.started.clear()
+    arena.speed = in_launches(arena, case, *there)
+    return *confirming(arena, search, deadline).run(), arena.started.count(BIG)
+
+
+@pytest.mark.parametrize("case", [("pingpong", UNSEEN), ("stream", UNSEEN), ("bcast", UNSEEN)], ids=lambda c: c[0])
+def test_what_is_slower_in_one_launch_of_six_is_not_slower(case: Case) -> None:
+    """Wherever that launch is, and in whichever pattern: is the winner kept, as two launches of the same settings may
+    differ by a tenth?"""
+    for slow in (0, 2, 5):
+        there = [0.85 if launch == slow else 1.0 for launch in range(LAUNCHES)]
+        chosen, reason, count = confirmed_in_launches(case, *there)
+        assert chosen and chosen.settings == BIG and (reason, count) == ("", LAUNCHES)
+        assert chosen.gains[case].value == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("case", [("pingpong", UNSEEN), ("stream", UNSEEN), ("bcast", UNSEEN)], ids=lambda c: c[0])
+def test_what_is_slower_in_all_launches_is_refused(case: Case) -> None:
+    """Is it measured in as many launches as there may be, and then refused with the case and its speed?"""
+    chosen, reason, count = confirmed_in_launches(case, 0.85)
+    assert chosen is None and reason == f"{case[0]} of 4 KiB at 0.85 of stock's speed"
+    assert count >= MOST_LAUNCHES
+
+
+def test_only_what_is_in_doubt_is_measured_on() -> None:
+    """A case that is slower in the first six launches and not in the seventh: is it the only one that is measured
+    then, and is that enough?"""
+    chosen, _, count = confirmed_in_launches(("pingpong", UNSEEN), *[0.9] * LAUNCHES, 1.05)
+    assert chosen and count == LAUNCHES + 1
+    measured = {case: launches(pairs) for case, pairs in chosen.pairs.items()}
+    assert measured.pop(("pingpong", UNSEEN)) == LAUNCHES + 1
+    assert set(measured.values()) == {LAUNCHES}
+
+
+def test_what_is_hopeless_is_not_launched_again() -> None:
+    """Is a setting that is far slower in many cases refused after one launch?"""
+    arena = MadeUpArena(only({"fragment": 1.2}))
+    search = searched(arena, [BIG])
+    search.play_off(Turns(0))
+    arena.started.clear()
+    arena.speed = only({"fragment": 0.7})
+    chosen, reason = confirming(arena, search).run()
+    assert chosen is None and "of stock's speed" in reason
+    assert arena.started.count(BIG) == 1
+
+
+def test_a_gain_that_only_collectives_have_is_no_rule() -> None:
+    """They are guarded, not tuned for."""
+    arena = MadeUpArena(only({"fragment": 1.2}))
+    search = searched(arena, [BIG])
+    search.play_off(Turns(0))
+    arena.speed = lambda whole, case: 1.2 if case[0] == "bcast" and whole["fragment"] == 131072 else 1.0
+    assert confirming(arena, search).run() == (None, "nothing was faster than stock")
+
+
+@pytest.mark.parametrize("elsewhere", [20.0, 230.0], ids=["nearer", "farther"])
+def test_it_waits_until_the_cores_are_where_they_were_searched(elsewhere: float) -> None:
+    """Wherever they are meanwhile: is a rule for where most was searched; and is not waited beyond the end?"""
+    for deadline, expected in ((Turns(ENDLESS), 50.0), (Turns(3), elsewhere)):
+        arena = MadeUpArena(only({"fragment": 1.2}))
+        search = searched(arena, [BIG])
+        search.play_off(Turns(0))
+        arena.flags = itertools.chain([elsewhere] * 40, itertools.repeat(50.0 if deadline.count > 3 else elsewhere))
+        chosen, _ = confirming(arena, search, deadline).run()
+        assert chosen and chosen.flag_ns == expected
+
+
+# ---- the end of the time
+
+
+def test_the_deadline_is_heeded() -> None:
+    """When it is late, is each finalist launched thrice, nothing mended, and the best still confirmed?"""
+    chosen, _, count = confirmed_in_launches(("pingpong", UNSEEN), 1.2, deadline=Deadline(-1))
+    assert chosen and chosen.settings == BIG and count == FEWEST_LAUNCHES
+    assert {len(pairs) for pairs in chosen.pairs.values()} == {FEWEST_LAUNCHES * PAIRS}
+    chosen, reason, count = confirmed_in_launches(("pingpong", UNSEEN), 0.85, deadline=Deadline(-1))
+    assert chosen is None and reason and count == FEWEST_LAUNCHES
+
+
+@pytest.mark.parametrize("there", [1.0, 0.8], ids=["gain-nothing", "are-slower"])
+@pytest.mark.parametrize(
+    ("deadline", "looked"), [(Deadline(-1), SURELY_TRIED), (stopped(), 1), (Turns(ENDLESS), FINALISTS)],
+    ids=["late", "stopped", "in-time"],
+)  # fmt: skip
+def test_not_all_finalists_are_tried_when_it_is_late(deadline: Deadline, looked: int, there: float) -> None:
+    """Where none of many finalists holds, be it that they are slower or no faster, are as many looked at as there is
+    time for?"""
+    many: list[Settings] = [{"cells": cells} for cells in (16, 32, 128, 256)]
+    many += [{"fragment": size} for size in (16384, 65536, 131072)]
+    arena = MadeUpArena(exactly(*many))
+    search = searched(arena, many)
+    search.play_off(Turns(0))
+    arena.started.clear()
+    arena.speed = lambda whole, case: 1.0 if whole == KNOBS.complete({}) else there
+    assert confirming(arena, search, deadline).run()[0] is None
+    assert len({tuple(settings.items()) for settings in arena.started if settings in many}) == looked
+
+
+def test_a_stop_confirms_the_best() -> None:
+    """After Ctrl-C: is the best confirmed, in one launch, and kept; and one that looks slower still not kept?"""
+    arena = MadeUpArena(only({"fragment": 1.2, "cells": 1.1}))
+    chosen, _ = confirmed(arena, [MANY, BIG], stopped())
+    assert chosen and chosen.settings == BIG and arena.started == [{}, BIG]
+    assert {gain.n for gain in chosen.gains.values()} == {PAIRS}
+    slow = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.8))
+    assert confirmed(slow, [BIG], stopped())[0] is None and slow.started == [{}, BIG]
+
+
+def test_a_stop_ends_mending() -> None:
+    """Is nothing more launched than what was under way?"""
+    deadline = Turns(ENDLESS)
+
+    def faults(settings: Settings, moment: str) -> str:  # somebody presses Ctrl-C while the first mend is looked at
+        deadline.stopped |= settings not in ({}, BIG | MANY)
+        return ""
+
+    arena = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "cells", 0.8))
+    search = searched(arena, [BIG | MANY])
+    search.play_off(Turns(0))
+    arena.started.clear()
+    arena.faults = faults
+    chosen, reason = confirming(arena, search, deadline).run()
+    assert chosen is None and reason == "stream of 4 KiB at 0.80 of stock's speed"
+    assert len([settings for settings in arena.started if settings not in ({}, BIG | MANY)]) == 1
+
+
+# ---- mending
 
 
 def test_a_winner_that_is_slower_somewhere_is_mended() -> None:
@@ -131,26 +289,10 @@ def test_a_winner_that_cannot_be_mended_is_refused() -> None:
     arena = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "fragment", 0.8))
     chosen, _ = confirmed(arena, [BIG, MANY])
     assert chosen and chosen.settings == MANY
-    assert confirmed(arena, [BIG]) == (None, "stream of 2 KiB at 0.80 of stock's speed")
+    assert confirmed(arena, [BIG]) == (None, "stream of 4 KiB at 0.80 of stock's speed")
 
 
-@pytest.mark.parametrize(("launches", "kept"), [((0.94, 1.0), True), ((0.8, 1.0), True), ((0.94, 0.94), False)])
-def test_what_is_slower_in_one_launch_only_is_not_slower(launches: tuple[float, float], kept: bool) -> None:
-    """Is a loss in few cases looked at in another launch, and a rule made if it is gone? And else mended?"""
-    both: Settings = BIG | MANY
-    gains = only({"fragment": 1.2, "cells": 1.1})
-    arena = MadeUpArena(gains)
-    search = searched(arena, [both])
-    search.play_off(Turns(0))
-    arena.started.clear()
-
-    def speed(whole: Settings, case: Case) -> float:
-        spoils = case == ("pingpong", UNSEEN) and whole["cells"] == 128
-        return launches[min(1, arena.started.count(both) - 1)] if spoils else gains(whole, case)
-
-    arena.speed = speed
-    chosen, _ = tuning()._confirm(arena, search, [*SIZES, UNSEEN])
-    assert chosen and (chosen.settings == both) is kept
+# ---- what a rule says
 
 
 def test_what_is_faster_in_one_launch_only_is_no_rule() -> None:
@@ -160,7 +302,7 @@ def test_what_is_faster_in_one_launch_only_is_no_rule() -> None:
     search.play_off(Turns(0))
     arena.started.clear()
     arena.speed = lambda whole, case: only({"fragment": 1.2 if arena.started.count(BIG) < 2 else 1.0})(whole, case)
-    assert tuning()._confirm(arena, search, [*SIZES, UNSEEN])[0] is None
+    assert confirming(arena, search).run()[0] is None
 
 
 def test_a_rule_tells_that_the_cores_moved() -> None:
@@ -177,7 +319,7 @@ def test_a_rule_tells_that_the_cores_moved() -> None:
 
 def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
     """If they are near most of the time, is a setting that loses only where they are far a rule, for near; and does it
-    say so? Is it measured on until every case has enough pairs from there?"""
+    say so? Is it measured on until every case has enough launches there?"""
     arena = MadeUpArena(only({}))
     now = 50.0
 
@@ -192,7 +334,7 @@ def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
     assert chosen and chosen.settings == BIG
     assert rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", []).flag_ns == 50.0
     for pairs in chosen.pairs.values():
-        assert len(pairs) >= FEWEST_PAIRS / 2 and {pair.flag for pair in pairs} == {50.0}
+        assert launches(pairs) >= FEWEST_LAUNCHES and {pair.flag for pair in pairs} == {50.0}
 
 
 def test_no_mending_by_what_must_not_be_tried() -> None:
@@ -205,17 +347,17 @@ def test_no_mending_by_what_must_not_be_tried() -> None:
     arena = MadeUpArena(speed)
     search = searched(arena, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
     search.play_off(Turns(0))
-    assert tuning()._confirm(arena, search, [*SIZES, UNSEEN]) == (None, "stream of 2 KiB at 0.80 of stock's speed")
+    assert confirming(arena, search).run() == (None, "stream of 4 KiB at 0.80 of stock's speed")
 
 
 def test_no_mending_by_what_is_as_slow() -> None:
     """If a size is slower whichever parameter is put back, is nothing proposed?"""
     arena = MadeUpArena(lambda whole, case: 0.8 if whole["fragment"] != 32768 or whole["cells"] != 64 else 1.0)
-    with arena.against(BIG | MANY, [UNSEEN]) as comparison:
-        comparison.measure(FEWEST_PAIRS)
+    with arena.against(BIG | MANY, [(pattern, UNSEEN) for pattern in PATTERNS]) as comparison:
+        comparison.measure(6)
     slower = Confirmed(BIG | MANY, comparison.gains(), dict(comparison.found))
     assert len(slower.slower) == len(PATTERNS)
-    assert tuning()._mended(arena, slower) is None
+    assert confirming(arena, searched(arena, []))._mended(slower) is None
 
 
 def test_what_fails_while_it_is_confirmed_is_refused() -> None:
@@ -225,19 +367,9 @@ def test_what_fails_while_it_is_confirmed_is_refused() -> None:
         search = searched(arena, first)
         search.play_off(Turns(0))
         arena.faults = lambda settings, moment: "hangs: no answer" if settings == BIG else ""
-        chosen, reason = tuning()._confirm(arena, search, SIZES)
+        chosen, reason = confirming(arena, search).run()
         assert (chosen.settings if chosen else None) == expected
         assert reason == ("" if expected else "hangs: no answer")
-
-
-def test_after_ctrl_c_it_is_confirmed_in_short() -> None:
-    """Is each case measured once only, and a winner that looks slower still not kept?"""
-    stopped = tuning()
-    stopped.stop()
-    chosen, _ = confirmed(MadeUpArena(only({"fragment": 1.2})), [BIG], stopped)
-    assert chosen and {gain.n for gain in chosen.gains.values()} == {1}
-    slow = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.8))
-    assert confirmed(slow, [BIG], stopped)[0] is None
 
 
 @pytest.mark.parametrize(
@@ -269,9 +401,7 @@ def test_a_rule_is_what_is_known_to_be_best() -> None:
     expected = hill(KNOBS.complete(BEST), ("stream", 8)) / hill(KNOBS.complete({}), ("stream", 8))
     assert rule.gain and rule.gain.low < expected < rule.gain.high
     assert rule.gain.value == pytest.approx(expected, rel=0.01)
-    assert {(point.pattern, point.size_bytes) for point in rule.point} == {
-        (p, size) for p in PATTERNS for size in SIZES
-    }
+    assert {(point.pattern, point.size_bytes) for point in rule.point} == set(confirmed_cases(SIZES))
     assert rule.memory_per_rank_bytes == 128 * 131072 + (1 << 20)
     assert len(trials) == 20
 
@@ -298,7 +428,8 @@ def test_a_small_gain_is_a_rule(gains: dict[int, float], seed: int) -> None:
     )
     rule, _ = tuned(arena)
     assert rule.parameters == BIG
-    assert rule.gain and rule.gain.value == pytest.approx(1.01, abs=0.003)
+    logs = [math.log(gains.get(size, 1.0)) for pattern, size in confirmed_cases(SIZES) if pattern in MESSAGES]
+    assert rule.gain and math.log(rule.gain.value) == pytest.approx(math.fsum(logs) / len(logs), abs=0.002)
 
 
 def test_what_may_not_be_but_gains_more_is_told() -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from nearfield.cli.doctor import command, draw, summary
-from nearfield.doctor import CHECKS, Check, copying, counters, examine, host, kernel, memory, processor
+from nearfield.doctor import CHECKS, Check, copying, counters, examine, host, kernel, memory, processor, shared_heap
 from nearfield.errors import UsageError
 
 
@@ -105,7 +105,7 @@ def test_shared_huge_pages_name_the_kernel(checks):
 
 def test_a_failing_read_of_another_process_has_a_reason():
     """Does process_vm_readv from an address that is not mapped say so?"""
-    with copying._holder(permit=True) as (pid, _):
+    with copying.sibling(copying._HOLDER, permit=True) as (pid, _):
         assert copying.read_refused(pid, 0) in (
             "Bad address",
             "Operation not permitted",
@@ -117,6 +117,29 @@ def test_single_copy_agrees_with_trying_it(checks):
     """Is ok said only when a sibling could really be read?"""
     refused = copying.sibling_refused(permit=False)
     assert (checks["single_copy"].status == "ok") == (refused == "")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "instead", "words"),
+    [
+        (shared_heap, "read", lambda path: "2" if "overcommit" in str(path) else None, "vm.overcommit_memory = 2"),
+        (shared_heap, "_not_here", lambda: "the library is not there", "the library is not there"),
+        (os, "memfd_create", lambda name: os.open("/nothing/there", os.O_RDONLY), "no memfd: No such file"),
+        (shared_heap, "_ways", lambda permit: [], "may not map another's memory"),
+        (shared_heap, "_ways", lambda permit: ["a way"] if permit else [], "a way"),
+    ],
+)
+def test_a_shared_heap_that_cannot_be_has_a_reason(monkeypatch, module, name, instead, words):
+    """Is whatever the heap misses named, with what to do about it?"""
+    monkeypatch.setattr(module, name, instead)
+    check = shared_heap.shared_heap()
+    assert check.status != "ok" and words in check.found and check.remedy and not check.blocks
+
+
+def test_another_heap_is_really_fetched(checks):
+    """Does a heap count as possible only if process_vm_readv works between siblings, as the heap asks for it?"""
+    refused = copying.sibling_refused(permit=False)
+    assert (checks["shared_heap"].status == "ok") == (refused == "")
 
 
 @pytest.mark.parametrize(

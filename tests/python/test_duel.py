@@ -15,13 +15,14 @@ from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune import duel
-from nearfield.tune.arena import PATTERNS
+from nearfield.tune.criterion import COLLECTIVES, MESSAGES
 from nearfield.tune.duel import Contestant, Unfit, Visit, messages, pairs, repetitions_of
 from nearfield.tune.gains import Case
 from nearfield.tune.knobs import find_knobs
 
 pytestmark = [pytest.mark.mpi, pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SIZES = [8, 4096, 1 << 20]
+PATTERNS = (*MESSAGES, *COLLECTIVES)
 
 
 def contestant(inst: Installation, environment: dict[str, str] | None = None, corrupt: bool = False) -> Contestant:
@@ -55,7 +56,7 @@ def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.Mon
             asked = repetitions_of(case)
             taken = [(job, asked, asked) for job in (one, other, other, one, one, other)]
             assert turns == taken or len(turns) > len(taken)  # again where the cores moved
-            assert len(found) == 3 and all(time > 0 for pair in found for time in pair)
+            assert len(found) == 3 and all(time > 0 for pair in found for time in (pair.stock, pair.other, pair.flag))
         assert len(ranks()) == 4
     assert ranks() == []
     assert mpi.remove_stale_shm(before) == []
@@ -138,10 +139,11 @@ def test_a_launcher_that_starts_too_late_is_ended(installation: Installation, mo
 
 
 def test_messages_are_counted_as_the_engine_sends_them() -> None:
-    """One ping-pong is two messages; windows hold 256 KiB, one message at least and 32 at most."""
-    assert [messages((p, 8)) for p in PATTERNS] == [64, 32, 32]
-    assert [messages((p, 64 << 10)) for p in PATTERNS] == [8, 4, 4]
-    assert [messages((p, 16 << 20)) for p in PATTERNS] == [2, 1, 1]
+    """One ping-pong is two messages; windows hold 256 KiB, one message at least and 32 at most; a collective is one."""
+    assert [messages((p, 8)) for p in MESSAGES] == [64, 32, 32, 64]
+    assert [messages((p, 64 << 10)) for p in MESSAGES] == [8, 4, 4, 8]
+    assert [messages((p, 16 << 20)) for p in MESSAGES] == [2, 1, 1, 2]
+    assert {messages((p, size)) for p in COLLECTIVES for size in (8, 64 << 10, 16 << 20)} == {1}
 
 
 @pytest.mark.parametrize("more", [{"cell_size": 65536, "pack_buffer": 65536}, {"segment_size": 33554432}], ids=str)

@@ -5,12 +5,20 @@ from random import Random
 import pytest
 
 from nearfield.errors import MpiError
-from nearfield.tune.knobs import KnobFile, find_knobs, knob_files, numbers
-from nearfield.tune.model import candidates
-from nearfield.tune.repair import grid, repaired
+from nearfield.tune.knobs import ALWAYS, NEVER, Knob, KnobFile, Settings, find_knobs, knob_files, numbers, streams
+from nearfield.tune.loading import loaded
+from nearfield.tune.model import candidates, heap_alone
+from nearfield.tune.repair import grid, left_out, repaired
+from nearfield.tune.search import _as_parameters
+from nearfield.tune.shared_heap import library
 
 FILES = pytest.mark.parametrize("file", knob_files(), ids=lambda f: f"{f.family}-{f.since}")
-MACHINES = ([32 << 10, 512 << 10, 32 << 20], [32 << 10, 4 << 20], [48 << 10, 2 << 20, 105 << 20], [16 << 10])
+MACHINES = (
+    [32 << 10, 512 << 10, 32 << 20], [32 << 10, 4 << 20], [48 << 10, 2 << 20, 105 << 20], [16 << 10],
+    [48 << 10, 1280 << 10, 24 << 20],
+)  # fmt: skip
+OPENMPI = find_knobs("openmpi", "5.0.11", "ob1 / sm")
+HEAP: Settings = {"shared_heap": "on"}
 
 
 @FILES
@@ -33,11 +41,23 @@ def test_every_step_is_in_range(file: KnobFile) -> None:
 @pytest.mark.parametrize("distance", ["same-core", "shared-l2", "same-node"])
 @pytest.mark.parametrize("caches", MACHINES, ids=str)
 def test_the_model_proposes_what_can_be(file: KnobFile, caches: list[int], distance: str) -> None:
-    """Are the first candidates valid on any machine, different from each other and from stock?"""
+    """Are the first candidates valid on any machine, different from each other and from stock, and such that a search
+    can propose them itself?"""
     found = candidates(file, caches, distance)
     assert found
+    assert [_as_parameters(file, settings) for settings in found]
     assert all(settings and not file.problems(settings) for settings in found)
     assert len({tuple(sorted(s.items())) for s in found}) == len(found)
+
+
+@FILES
+def test_the_model_uses_the_heap_where_it_can_be(file: KnobFile) -> None:
+    """Are there candidates with the heap where an MPI has it, with the sizes that are best; and none where it has not,
+    or where it was found not to work?"""
+    found = candidates(file, MACHINES[0], "same-node", heap_alone(file, NEVER))
+    with_heap = [settings for settings in found if "shared_heap" in settings]
+    assert bool(with_heap) is file.shared_heap and all(settings["stream"] == NEVER for settings in with_heap)
+    assert not any("shared_heap" in settings for settings in candidates(file, MACHINES[0], "same-node", {}))
 
 
 def test_the_model_halves_the_pieces_without_a_shared_cache() -> None:
@@ -107,6 +127,94 @@ def test_settings_become_variables() -> None:
     assert "must be between" in knobs.problems({"eager_limit": 1 << 40})[0]
     assert "must be 'kernel' or 'none'" in knobs.problems({"single_copy": "xpmem"})[0]
     assert "must be a number" in knobs.problems({"eager_limit": "many"})[0]
+
+
+# ---- the shared heap
+
+
+@pytest.mark.parametrize(
+    ("value", "can_be"),
+    [
+        ("never", True), ("0-", True), ("65536-2097152", True), ("65536-2097152+8388608-", True), ("4096-8191", True),
+        ("+".join(f"{n}0-{n}1" for n in range(1, 9)), True), ("+".join(f"{n}0-{n}1" for n in range(1, 10)), False),
+        ("", False), ("always", False), ("65536", False), ("-65536", False), ("65536-+1-2", False), ("64KiB-", False),
+        ("1-2+", False), ("+1-2", False), (" 1-2", False), ("1-2\n", False), ("1-2,on=0", False), (65536, False),
+    ],
+)  # fmt: skip
+def test_sizes_are_ranges_or_never(value: str | int, can_be: bool) -> None:
+    """Is what src/heap/settings.hpp reads a value, up to eight ranges of which the last may have no end, and all else a
+    problem that shows how to write it?"""
+    assert streams(value) is can_be
+    problems = OPENMPI.problems({"stream": value})
+    assert problems == ([] if can_be else [f"stream = '{value}': must be 'never' or like '65536-2097152+8388608-'"])
+
+
+def test_a_search_has_three_ways_to_stream() -> None:
+    """The default, never and always, each once; and is text what a rules file has?"""
+    knob = Knob(name="s", summary="made up", variable="s", type="sizes", default="1-2", carrier="heap")
+    assert knob.choices() == ["1-2", NEVER, ALWAYS] and knob.text("1-2+3-") == "1-2+3-"
+    assert knob.model_copy(update={"default": NEVER}).choices() == [NEVER, ALWAYS]
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable"),
+    [
+        (HEAP, "on=1"),
+        (HEAP | {"stream": "never"}, "on=1,stream=never"),
+        (HEAP | {"stream": "65536-2097152"}, "on=1"),
+        (HEAP | {"stream": "65536-131071+1048576-", "eager_limit": 16384}, "on=1,stream=65536-131071+1048576-"),
+        ({"stream": "never"}, None),
+        ({"shared_heap": "off", "stream": "never"}, None),
+    ],
+)
+def test_the_heap_is_told_in_one_variable(settings: Settings, variable: str | None) -> None:
+    """Is it all that is not the default, beside the MPI's own variables; and nothing of it, nor anything loaded, where
+    the heap is off?"""
+    made = OPENMPI.environment(settings)
+    assert made.pop("NEARFIELD_HEAP", None) == variable
+    assert made == ({"OMPI_MCA_btl_sm_eager_limit": "16384"} if "eager_limit" in settings else {})
+    assert OPENMPI.needs("heap", settings) is (variable is not None)
+    assert ("LD_PRELOAD" in loaded(OPENMPI, settings, None, {})) is (variable is not None)
+
+
+def test_what_the_user_preloads_stays() -> None:
+    """Is the heap loaded before it, and only once?"""
+    ours = str(library())
+    assert loaded(OPENMPI, HEAP, None, {})["LD_PRELOAD"] == ours
+    for already in ("a.so b.so", "a.so:b.so", f"{ours} a.so b.so"):
+        assert loaded(OPENMPI, HEAP, None, {"LD_PRELOAD": already})["LD_PRELOAD"] == f"{ours} a.so b.so"
+    made = loaded(OPENMPI, HEAP, None, {"ASAN_OPTIONS": "halt_on_error=0"})
+    assert made["ASAN_OPTIONS"] == "halt_on_error=0:verify_asan_link_order=0"
+
+
+def test_the_component_needs_to_know_the_mpi() -> None:
+    """Is it an error to want it for an MPI that is not here, and the heap, which is of no MPI, none?"""
+    vader = find_knobs("openmpi", "4.1.4", "ob1 / vader")
+    assert vader.needs("component", {"fragment_ring": 1 << 20}) and not vader.needs("component", HEAP)
+    assert not vader.needs("component", {"fragment_ring": 0})
+    with pytest.raises(MpiError, match="not here to build"):
+        loaded(vader, {"fragment_ring": 1 << 20}, None, {})
+    assert set(loaded(vader, HEAP, None, {})) == {"LD_PRELOAD", "ASAN_OPTIONS"}
+
+
+@FILES
+def test_knobs_go_with_their_carrier(file: KnobFile) -> None:
+    """Has a file the heap's knobs if it says so, all of them; and without a carrier, are just its knobs gone?"""
+    of_heap = [knob.name for knob in file.knob if knob.carrier == "heap"]
+    assert of_heap == (["shared_heap", "stream", "far_stream"] if file.shared_heap else [])
+    for carrier in ("component", "heap"):
+        assert [k for k in file.knob if k.carrier != carrier] == list(file.without(carrier).knob)
+        assert file.without(carrier).problems({}) == []
+
+
+def test_sizes_go_with_the_heap() -> None:
+    """Is a size list without the heap, which nothing would read, left out by a repair, and by leaving out the heap?"""
+    assert repaired(OPENMPI, {"stream": NEVER, "eager_limit": 16384}) == {"eager_limit": 16384}
+    whole: Settings = HEAP | {"stream": NEVER, "eager_limit": 16384}
+    assert repaired(OPENMPI, whole) == whole
+    assert left_out(OPENMPI, whole, "shared_heap") == {"eager_limit": 16384}
+    assert left_out(OPENMPI, HEAP | {"stream": NEVER}, "shared_heap") is None
+    assert left_out(OPENMPI, HEAP | {"stream": NEVER}, "stream") == HEAP
 
 
 def test_the_right_file_for_each_mpi() -> None:

@@ -10,10 +10,14 @@ import pytest
 from tuning import NEARFIELD, nearfield, rules_for, write
 
 from nearfield import mpi
+from nearfield.cli.export import exported
+from nearfield.errors import UsageError
 from nearfield.mpi import Installation, launch_command
+from nearfield.tune import shared_heap
 from nearfield.tune.knobs import find_knobs
+from nearfield.tune.prepared import prepared
 from nearfield.tune.recognise import of_launcher, of_program, recognise
-from nearfield.tune.rules import Rules
+from nearfield.tune.rules import Rules, load_rules
 
 pytestmark = pytest.mark.mpi
 
@@ -102,6 +106,29 @@ def test_run_is_transparent(rules: Path) -> None:
     assert killed.returncode == -15
 
 
+def test_what_is_piped_ends_as_without(rules: Path) -> None:
+    """Does a command whose reader has gone end by SIGPIPE, without a word?"""
+    done = nearfield("run", "--rules", rules, *sh("yes | head -n 1"))
+    assert (done.code, done.out, done.err) == (0, "y\n", "")
+
+
+def test_what_changed_is_found_out_anew(rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After rules were changed, and after the program became another MPI's, does a command that has run before get what
+    is right now?"""
+    monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path / "cache"))
+    program = tmp_path / "mpirun"
+    program.write_text('#!/bin/sh\necho "mpirun (Open MPI) 5.0.11"\n')
+    program.chmod(0o755)
+    for limit in (32768, 65536):
+        rules.write_text(rules.read_text().replace("eager_limit = 32768", f"eager_limit = {limit}"))
+        for _ in range(2):
+            made = prepared([str(program), "-n", "1"], rules, False, None)
+            assert made.environment == {"OMPI_MCA_btl_sm_eager_limit": str(limit)}
+    program.write_text(program.read_text().replace("5.0.11", "4.1.4"))
+    with pytest.raises(UsageError, match="the program runs under 4.1.4"):
+        prepared([str(program), "-n", "1"], rules, False, None)
+
+
 def test_options_of_the_launcher_are_its_own(rules: Path) -> None:
     """Does `-n` or `-v` after the command belong to the command, with or without `--`?"""
     for dashes in ([], ["--"]):
@@ -153,6 +180,50 @@ def test_export_is_what_run_sets(rules: Path) -> None:
     slurm = nearfield("export", "--rules", rules, "--format", "slurm").out
     printed = subprocess.run(["sh", "-c", slurm], capture_output=True, text=True).stdout
     assert printed == "export OMPI_MCA_btl_sm_eager_limit=32768\n"
+
+
+@pytest.fixture
+def heap_rules(rules: Path) -> Path:
+    text = rules.read_text().replace("eager_limit = 32768", 'shared_heap = "on"')
+    rules.write_text(text)
+    return rules
+
+
+@pytest.mark.parametrize("before", ["", "/usr/a.so", "/usr/a.so:/usr/b.so"])
+def test_what_users_preload_stays(heap_rules: Path, before: str) -> None:
+    """Under exported files, is ours put before what a user preloads, once however often the file is read?"""
+    ours = str(shared_heap.library())
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    setting = f"LD_PRELOAD={before}" if before else ":"
+    wanted = f"{ours}:{before}" if before else ours
+    made = load_rules(heap_rules)
+    text, slurm, module = (exported(made, "", form, heap_rules) for form in ("env", "slurm", "module"))
+    assert "ASAN_OPTIONS" not in text
+    script = f'{setting}\n{text}\n{text}\necho "$LD_PRELOAD"'
+    shown = subprocess.run(["sh", "-euc", script], capture_output=True, text=True, env=env)
+    assert shown.stdout == f"{wanted}\n"
+    shown = subprocess.run(["sh", "-c", f"{setting}\n{slurm}"], capture_output=True, text=True, env=env)
+    assert f"export LD_PRELOAD={wanted}" in shown.stdout.splitlines()
+    assert f"prepend-path LD_PRELOAD {{{ours}}}" in module.splitlines() and "setenv LD_PRELOAD" not in module
+
+
+@pytest.mark.mpi
+def test_ranks_get_the_heap_from_the_exported_file(
+    installations: list[Installation], heap_rules: Path, tmp_path: Path
+) -> None:
+    """Does Open MPI 5 hand the heap to its ranks, beside `-x`; and is there no such file for Open MPI 4, whose `-x` it
+    would break?"""
+    inst = next(i for i in installations if i.family == "openmpi" and i.version.startswith("5"))
+    file = tmp_path / "params.conf"
+    assert nearfield("export", "--rules", heap_rules, "--format", "conf", "-o", file).code == 0
+    argv, env = launch_command(inst, ["sh", "-c", "echo $NEARFIELD_HEAP $LD_PRELOAD $MINE"], 1)
+    argv[1:1] = ["-x", "MINE=1"]
+    env["OMPI_MCA_mca_base_param_files"] = str(file)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"on=1 {shared_heap.library()} 1\n", done.stderr
+    heap_rules.write_text(heap_rules.read_text().replace('"5.0.11"', '"4.1.4"').replace("ob1 / sm", "ob1 / vader"))
+    with pytest.raises(UsageError, match="mpirun -x fails.*--format env"):
+        exported(load_rules(heap_rules), "", "conf", heap_rules)
 
 
 @pytest.mark.skipif(not shutil.which("ompi_info"), reason="no Open MPI on PATH")

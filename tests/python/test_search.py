@@ -23,6 +23,7 @@ from made_up import (
     trial_of,
 )
 
+from nearfield.tune.criterion import searched_cases
 from nearfield.tune.gains import Case
 from nearfield.tune.knobs import Settings
 from nearfield.tune.repair import grid, repaired
@@ -54,7 +55,7 @@ def test_the_search_goes_beyond_the_model() -> None:
 def test_the_grid_finds_the_best() -> None:
     """Does trying every combination try each once, and find the one that is known to be best?"""
     arena = MadeUpArena(hill)
-    search = Search(arena, lambda trial: None, sizes=SIZES)
+    search = Search(arena, lambda trial: None, cases=searched_cases(SIZES))
     assert search.run_grid(Turns(ENDLESS))
     started = [settings for at, settings in enumerate(arena.started) if settings not in arena.started[:at]]
     assert [trial.settings for trial in search.trials] == list(grid(KNOBS)) == started
@@ -84,7 +85,7 @@ def test_stock_does_not_win_by_luck() -> None:
 def test_what_is_known_is_not_measured_again() -> None:
     """Is a setting that is asked for twice started and told once?"""
     arena, told = MadeUpArena(hill), []
-    search = Search(arena, told.append, sizes=SIZES)
+    search = Search(arena, told.append, cases=searched_cases(SIZES))
     search.run([BIG, MANY, BIG], Turns(3))
     assert arena.started == [{}, BIG, MANY]
     assert [trial.settings for trial in told] == [BIG, MANY]
@@ -268,16 +269,15 @@ def test_stock_that_dies_is_started_anew() -> None:
 def test_what_is_refused_is_never_started(how: str) -> None:
     """Is a setting that must not be tried noted with the reason, told, and no job of it started in any phase?"""
     arena, told = MadeUpArena(only({"fragment": 1.3, "cells": 1.1})), []
-    search = Search(
-        arena, told.append, sizes=SIZES, refused=lambda settings: "too big" if "fragment" in settings else None
-    )
+    refused = lambda settings: "too big" if "fragment" in settings else None  # noqa: E731
+    search = Search(arena, told.append, cases=searched_cases(SIZES), refused=refused)
     if how == "run":
         search.run([BIG, MANY, BIG | MANY], Turns(20))
     else:
         search.run_grid(Turns(ENDLESS))
     search.play_off(Turns(ENDLESS))
-    refused = [trial for trial in search.trials if trial.state == "refused"]
-    assert refused and {trial.reason for trial in refused} == {"too big"}
+    left_out = [trial for trial in search.trials if trial.state == "refused"]
+    assert left_out and {trial.reason for trial in left_out} == {"too big"}
     assert [settings for settings in arena.started if "fragment" in settings] == []
     assert search.winner == MANY
     assert told == search.trials, "each once"
@@ -324,16 +324,17 @@ def test_it_ends_when_the_time_is_over() -> None:
     stopped.stopped = True
     assert stopped.over()
     for begin in (lambda s: s.run(MODEL, stopped), lambda s: s.run_grid(stopped)):
-        search = Search(MadeUpArena(hill), lambda trial: None, sizes=SIZES)
+        search = Search(MadeUpArena(hill), lambda trial: None, cases=searched_cases(SIZES))
         assert not begin(search) and search.trials == []
-    search = Search(MadeUpArena(hill), lambda trial: None, sizes=SIZES)
+    search = Search(MadeUpArena(hill), lambda trial: None, cases=searched_cases(SIZES))
     assert not search.run_grid(Turns(5)) and len(search.trials) == 5
 
 
 def test_it_ends_after_the_trial_that_was_under_way() -> None:
     """Is what was found kept if somebody asks to stop while a setting is measured?"""
     deadline = Turns(ENDLESS)
-    search = Search(MadeUpArena(hill), lambda trial: setattr(deadline, "stopped", len(search.trials) == 3), sizes=SIZES)
+    third = lambda trial: setattr(deadline, "stopped", len(search.trials) == 3)  # noqa: E731
+    search = Search(MadeUpArena(hill), third, cases=searched_cases(SIZES))
     search.run(MODEL, deadline)
     assert [trial.settings for trial in search.trials] == MODEL[:3]
 

@@ -15,9 +15,9 @@ from rich.markup import escape
 
 from nearfield import _native
 from nearfield.cli.run import CONTEXT as CONTEXT
-from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, RulesOption, prepared
+from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, RulesOption
 from nearfield.errors import MeasurementError, UsageError
-from nearfield.tune.apply import environment_of
+from nearfield.tune.prepared import environment_of, prepared
 
 FEWEST = 6  # runs of each: fewer have no interval
 SAME = 0.01  # smaller differences are none

@@ -58,11 +58,12 @@ def exported(rules: Rules, family: str, form: str, path: Path) -> str:
             f"the rules in {path} are for {theirs}, not {family}", f"leave out --for, or: nearfield tune --mpi {family}"
         )
     environment = application(rules, here={}).environment
+    environment.pop("ASAN_OPTIONS", None)  # of use to whoever looks for mistakes in programs, who are few
     comments = [
         f"Tuned for {rules.mpi.family} {rules.mpi.version} on {rules.machine.cpu_model}",
         f"by nearfield {rules.nearfield} on {rules.host}, {rules.created}: {rules.command}",
     ]
-    text = FORMATS[form].write(theirs, comments, environment)
+    text = FORMATS[form].write(theirs, rules.mpi.version, comments, environment)
     if text is None:
         raise UsageError(f"{theirs} has no file of defaults of its own", "use --format env, module or slurm")
     return text

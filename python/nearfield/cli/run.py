@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nearfield.errors import MpiError
-from nearfield.tune.apply import Application, application, environment_of, farther_apart, require_fit
-from nearfield.tune.recognise import recognise
-from nearfield.tune.rules import find_rules, load_rules
+from nearfield.cli.at_once import start
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # -n 4 belongs to the launcher
 
@@ -31,43 +26,24 @@ def command(
     argv: CommandArgument,
     rules: RulesOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say what is set.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say at the end how the messages inside this node were copied, and why.")
+    ] = False,
     force: ForceOption = False,
     mpi_name: MpiOption = None,
 ) -> None:
     """Run an unmodified program with what `nearfield tune` found.
 
-    The command becomes this process: its output, its exit code and signals to it are its own.
+    The command becomes this process: its output, its exit code and signals to it are its own. With --explain it is run
+    as a child, to which signals are passed on, and a table on standard error says at its end how many messages each
+    rank copied in user space, how many the kernel copied for it, and why.
 
     Examples:
 
       nearfield run -- mpirun -n 4 ./app
 
       nearfield run -v --rules site/rules.toml -- srun -n 64 ./app input
+
+      nearfield run --explain -- mpirun -n 4 ./app
     """
-    made = prepared(argv, rules, force, mpi_name)
-    for warning in made.warnings:
-        print(f"nearfield: {warning}", file=sys.stderr)
-    if verbose:
-        for note in made.notes:
-            print(f"nearfield: {note}", file=sys.stderr)
-    try:
-        os.execvpe(argv[0], argv, environment_of(made))
-    except OSError as error:
-        raise MpiError(f"cannot start {argv[0]}: {error.strerror}") from error
-
-
-def prepared(argv: list[str], file: Path | None, force: bool, mpi_name: str | None) -> Application:
-    """What to set for this command; nothing while the rules do not hold, errors if they are not for it."""
-    path = find_rules(file)
-    rules = load_rules(path)
-    try:
-        found = recognise(argv, mpi_name)
-    except MpiError:
-        if not force:
-            raise
-        return application(rules)
-    if not force:
-        require_fit(rules, found, str(path))
-        if why := farther_apart(rules):
-            return Application(warnings=[why])
-    return application(rules, found)
+    start(argv, rules, verbose, force, mpi_name, explain)  # cli/at_once.py reads the same options without typer

@@ -17,7 +17,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from nearfield.tune.gains import NEVER_BELOW, geometric_mean
+from nearfield.tune.criterion import NEVER_BELOW
+from nearfield.tune.gains import geometric_mean
 from nearfield.tune.rules import Rules, RuleTable, require_writable, save_rules
 from nearfield.tune.search import Trial
 from nearfield.tune.tuning import Listener, Request, Tuning

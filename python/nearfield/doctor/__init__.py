@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nearfield.doctor import copying, counters, host, memory, processor
+from nearfield.doctor import copying, counters, host, memory, processor, shared_heap
 from nearfield.doctor.check import Check
 from nearfield.errors import NearfieldError
 
@@ -25,6 +25,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     counters.software_events,
     copying.single_copy,
     copying.copy_devices,
+    shared_heap.shared_heap,
     memory.private_huge_pages,
     memory.shared_huge_pages,
     memory.hugetlb_pages,

@@ -55,7 +55,7 @@ def single_copy() -> Check:
 
 def sibling_refused(*, permit: bool) -> str:
     """Why one child of ours cannot read another's memory; empty when it can."""
-    with _holder(permit=permit) as (pid, address):
+    with sibling(_HOLDER, permit=permit) as (pid, address):
         return read_refused(pid, address)
 
 
@@ -69,9 +69,10 @@ def read_refused(pid: int, address: int) -> str:
 
 
 @contextmanager
-def _holder(*, permit: bool) -> Iterator[tuple[int, int]]:
-    """Yields its process id and the address of its buffer; it ends when its input is closed."""
-    command = [sys.executable, "-c", _HOLDER, "permit" if permit else "plain"]
+def sibling(script: str, *, permit: bool) -> Iterator[tuple[int, int]]:
+    """A child of ours that prints two numbers, which are yielded, its process id first, and ends when its input is
+    closed."""
+    command = [sys.executable, "-c", script, "permit" if permit else "plain"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         words = process.stdout.readline().split()
         if len(words) != 2:

@@ -42,7 +42,7 @@ def private_huge_pages() -> Check:
 def shared_huge_pages() -> Check:
     """Can memory shared between ranks lie in huge pages: asked for beforehand, or collapsed afterwards?"""
     name, setting = "huge pages, shared", chosen(THP / "shmem_enabled") or "absent"
-    asked, collapsed = _shared_gets_huge(kernel.MADV_HUGEPAGE), _shared_gets_huge(kernel.MADV_COLLAPSE)
+    asked, collapsed = shared_gets_huge(kernel.MADV_HUGEPAGE), shared_gets_huge(kernel.MADV_COLLAPSE)
     found = f"shmem_enabled {setting}: on request {asked}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
     if "yes" in (asked, collapsed):
         return Check(name, "ok", found, "pages: window-huge is measured")
@@ -53,7 +53,7 @@ def shared_huge_pages() -> Check:
     return Check(name, "missing", found, "pages: window-huge is null; shared windows use small pages", remedy)
 
 
-def _shared_gets_huge(advice: int) -> str:
+def shared_gets_huge(advice: int) -> str:
     """ "yes", or "no" with the reason; a request comes before the first touch, a collapse after it."""
     size = huge_page_bytes()
     with kernel.mapping(size, shared=True) as address:

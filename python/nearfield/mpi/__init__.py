@@ -1,7 +1,7 @@
 """MPIs on this machine: found, chosen, built for, launched, cleaned up after."""
 
 from nearfield.mpi.build import COMPONENT, HALO, SHIM, cache_root, contents, is_built, native_source, program
-from nearfield.mpi.discover import Survey, discover, survey
+from nearfield.mpi.discover import LOOKED_AT, Survey, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command
 from nearfield.mpi.process import Finished, run
@@ -12,6 +12,7 @@ from nearfield.mpi.transports import transport, transport_or_reason
 __all__ = [
     "COMPONENT",
     "HALO",
+    "LOOKED_AT",
     "SHIM",
     "Finished",
     "Installation",

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nearfield.errors import MpiError
+from nearfield.memory import cache_root
 from nearfield.mpi.compiler import compiler_environment, compiler_version, explain_failure
 from nearfield.mpi.installation import Installation
 
@@ -63,14 +64,6 @@ def is_built(inst: Installation, target: str = ENGINE, source: Path | None = Non
         return _is_whole(_folder(inst, target, source or native_source()), target)
     except MpiError:
         return False
-
-
-def cache_root() -> Path:
-    """NEARFIELD_CACHE, else nearfield's folder in the user's cache. Shared by all environments of a user."""
-    if chosen := os.environ.get("NEARFIELD_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "nearfield"
 
 
 def native_source() -> Path:

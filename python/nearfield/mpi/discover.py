@@ -20,7 +20,7 @@ from nearfield.mpi.toolchain import Toolchain, ask, inspect
 from nearfield.mpi.unusable import unusable
 from nearfield.mpi.wheels import Wheel, wheels_here
 
-_LOOKED_AT = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
+LOOKED_AT = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def discover() -> list[Installation]:
 
 def survey() -> Survey:
     """Every MPI found, usable or not. Asked once per process and environment."""
-    return _survey(tuple(os.environ.get(name, "") for name in _LOOKED_AT))
+    return _survey(tuple(os.environ.get(name, "") for name in LOOKED_AT))
 
 
 @lru_cache(maxsize=8)

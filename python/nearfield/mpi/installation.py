@@ -1,8 +1,11 @@
 """What nearfield knows about one MPI on this machine. Plain data: no processes are started here."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 Hosts = Sequence[tuple[str, int]]
 
@@ -21,6 +24,16 @@ class Installation:
     env: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
     library: Path | None = None  # libmpi itself, links resolved
     show: str = field(default="", repr=False)  # the compiler command behind the wrapper
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        values = {**vars(self), "env": dict(self.env)}
+        return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Installation:
+        paths = {name: Path(values[name]) for name in ("root", "launcher", "compiler", "library") if values[name]}
+        return cls(**{**values, **paths})
 
 
 @dataclass(frozen=True)

@@ -3,73 +3,93 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from nearfield import _native, mpi
+from nearfield import memory, mpi
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune import per_pair
-from nearfield.tune.gains import FARTHER
-from nearfield.tune.recognise import Recognised
-from nearfield.tune.rules import Rules, machine_table, mismatches
+from nearfield.tune.apart import Flag
+from nearfield.tune.loading import loaded
+from nearfield.tune.prepared import Application, Plan, merged
+from nearfield.tune.recognise import Recognised, recognise
+from nearfield.tune.rules import Rules, RuleTable, find_rules, load_rules, machine_table, mismatches
 
 
-@dataclass
-class Application:
-    """What to set for a launch, and what to tell the person who asked how; warnings even one who did not."""
-
-    environment: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+def planned(
+    argv: Sequence[str], file: Path | None, force: bool, mpi_name: str | None
+) -> tuple[Plan, list[Path] | None]:
+    """What the rules want for a command, and the files that told which MPI it is; None for them where the same question
+    may have another answer soon. Errors if the rules are not for this command or this machine."""
+    path = find_rules(file)
+    rules = load_rules(path)
+    found = None
+    try:
+        found = recognise(argv, mpi_name)
+    except MpiError:
+        if not force:
+            raise
+    if found and not force:
+        require_fit(rules, found, str(path))
+    plan, lasts = _plan(rules, found, os.environ)
+    return plan, list(found.files if found else ()) if lasts else None
 
 
 def application(rules: Rules, found: Recognised | None = None, here: Mapping[str, str] = os.environ) -> Application:
     """What these rules set beside an environment. Several distances: per pair where the MPI that was found can be given
-    that, else one set for all. A variable that is set there already stays: the user knows better."""
-    made = Application()
-    for name, value in _wanted(rules, found, here, made).items():
-        if name in here and name not in ("LD_PRELOAD", "OMPI_MCA_mca_base_component_path"):
-            made.notes.append(f"{name} = {here[name]} stays, as it was set before (the rules have {value})")
-        else:
-            made.environment[name] = value
-            made.notes.append(f"{name} = {value}")
-    if not made.environment:
-        reason = next((rule.reason for rule in rules.rule if rule.reason), "stock is best")
-        made.notes.append(f"nothing is set: {reason}")
-    return made
+    that, else one set for all."""
+    return merged(_plan(rules, found, here)[0], here)
 
 
-def _wanted(rules: Rules, found: Recognised | None, here: Mapping[str, str], made: Application) -> dict[str, str]:
+def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tuple[Plan, bool]:
+    """And whether it lasts: what went wrong may be put right, and an MPI that is not here may come."""
+    plan, lasts = Plan({}), True
+    plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "stock is best")
+    plan.flags = [vars(Flag.of(rule.pair, rule.flag_ns)) for rule in rules.rule if _depends_on_distance(rules, rule)]
+    settings, knobs = rules.best_for_all().parameters, rules.knobs()
+    inst = None
     if per_pair.differ(rules):
-        inst = installation_of(found) if found else None  # asks every MPI here, which takes a while
+        inst = installation_of(found) if found else None
         try:
             if inst is None:
+                lasts = False
                 raise MpiError("it is not known which MPI will run")
-            return per_pair.environment(rules, inst, here)
+            plan.values = per_pair.environment(rules, inst, here)
+            return plan, lasts
         except MpiError as error:
             why = f"{error.message}; one set for all pairs, that of {rules.best_for_all().distance}"
             # Only where it could be otherwise is it worth a word to everybody.
-            (made.warnings if rules.knobs().per_pair and inst else made.notes).append(why)
-    settings = rules.best_for_all().parameters
-    if not rules.knobs().need_component(settings):
-        return rules.knobs().environment(settings)
+            (plan.warnings if knobs.per_pair and inst else plan.notes).append(why)
     try:
-        theirs = found or Recognised(rules.mpi.family, rules.mpi.version, "the rules")
-        inst = installation_of(theirs)
-        if inst is None:
-            raise MpiError(f"{theirs.family} {theirs.version} is not here to build nearfield's component for")
-        return rules.knobs().environment(settings) | per_pair.loading(inst, here)
+        if knobs.needs("component", settings):
+            inst = installation_of(found or Recognised(rules.mpi.family, rules.mpi.version, "the rules"))
+        plan.values = knobs.environment(settings) | loaded(knobs, settings, inst, here)
     except MpiError as error:
-        made.warnings.append(f"{error.message}; nothing is set, the program runs stock")
-        return {}
+        plan.warnings.append(f"{error.message}; nothing is set, the program runs stock")
+    return plan, lasts and not plan.warnings
+
+
+def _depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
+    """Whether it holds only while the cores are where they were. The shared heap measures that itself, message by
+    message, and copies as is best."""
+    return bool(rule.parameters) and not rules.knobs().needs("heap", rule.parameters)
 
 
 def installation_of(found: Recognised) -> Installation | None:
-    """The MPI of this machine that was recognised."""
+    """The MPI of this machine that was recognised; as it was found the last time, since to look means to ask every MPI
+    there is."""
+    question = [found.family, found.version, *(os.environ.get(name) for name in mpi.LOOKED_AT)]
+    if kept := memory.recall("mpi", question):
+        return Installation.from_plain(kept)
     same = [i for i in mpi.discover() if (i.family, i.version) == (found.family, found.version)]
-    return same[0] if same else None
+    if not same:
+        return None
+    memory.remember(
+        "mpi", question, same[0].plain(), filter(None, (same[0].launcher, same[0].compiler, same[0].library))
+    )
+    return same[0]
 
 
 def require_fit(rules: Rules, found: Recognised, where: str) -> None:
@@ -81,21 +101,3 @@ def require_fit(rules: Rules, found: Recognised, where: str) -> None:
             f"the rules in {where} do not fit: {'; '.join(reasons)}",
             "tune here (nearfield tune), or use them all the same with --force",
         )
-
-
-def farther_apart(rules: Rules) -> str:
-    """Why the rules do not hold now, in words; empty if they do. A virtual machine's cores move: they may be farther
-    apart than when it was tuned. Takes some milliseconds."""
-    for rule in rules.rule:
-        if rule.parameters and rule.flag_ns:
-            now = _native.flag_ns(*map(int, rule.pair.split("-")))
-            if now > FARTHER * rule.flag_ns:
-                return (
-                    f"cores {rule.pair} are farther apart now, {now:.0f} ns for a flag, than when this was tuned, "
-                    f"{rule.flag_ns:.0f} ns: this run is stock (tune again, or use the rules all the same with --force)"
-                )
-    return ""
-
-
-def environment_of(made: Application) -> dict[str, str]:
-    return {**os.environ, **made.environment}

@@ -13,12 +13,11 @@ from types import TracebackType
 from nearfield import _native
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
-from nearfield.tune import per_pair
+from nearfield.tune.criterion import score
 from nearfield.tune.duel import Contestant, Unfit, pairs
-from nearfield.tune.gains import Case, Gain, Pair, gain, score, usual
+from nearfield.tune.gains import Case, Gain, Pair, gain, usual
 from nearfield.tune.knobs import KnobFile, Settings
-
-PATTERNS = ("pingpong", "stream", "exchange")
+from nearfield.tune.loading import loaded
 
 
 class ChampionUnfit(Unfit):
@@ -39,6 +38,7 @@ class Arena:
         self._inst, self._engine, self._topology, self._pair = inst, engine, topology, pair
         self.knobs = knobs
         self._stock: Contestant | None = None
+        self._launches = 0
         self.all_pairs: list[Pair] = []  # whatever was measured
 
     def __enter__(self) -> Arena:
@@ -50,13 +50,13 @@ class Arena:
         self._leave_stock()
 
     @contextmanager
-    def against(self, settings: Settings, sizes: Sequence[int]) -> Iterator[Comparison]:
+    def against(self, settings: Settings, cases: Sequence[Case]) -> Iterator[Comparison]:
         """These settings, running and checked, beside stock. Unfit if they cannot be used."""
+        sizes = sorted({size for _, size in cases})
         stock = self._stock_at(sizes)
+        self._launches += 1
         with self._contestant(sizes, self._environment(settings)) as other:
-            comparison = Comparison(
-                stock, other, [(pattern, size) for size in sizes for pattern in PATTERNS], self.all_pairs
-            )
+            comparison = Comparison(stock, other, cases, self.all_pairs, self._launches)
             for case in comparison.cases:
                 other.check(case)
             try:
@@ -68,23 +68,25 @@ class Arena:
                 raise Unfit(f"stock, beside it, {error.message}") from error
 
     @contextmanager
-    def champion(self, settings: Settings, sizes: Sequence[int]) -> Iterator[Champion]:
+    def champion(self, settings: Settings, cases: Sequence[Case]) -> Iterator[Champion]:
         """These settings, resident, for others to duel with directly. ChampionUnfit if they cannot be used."""
         with ExitStack() as stack:
             try:
+                sizes = sorted({size for _, size in cases})
                 job = stack.enter_context(self._contestant(sizes, self._environment(settings)))
             except Unfit as error:
                 raise ChampionUnfit(error.message) from error
-            yield Champion(job, settings)
+            yield Champion(job, settings, cases)
 
     def duel(self, champion: Champion, settings: Settings, passes: int) -> float:
         """How much better these settings are than the champion, as a score. Unfit if they cannot be used, ChampionUnfit
         if it is the champion who fails."""
-        cases = list(champion.job.cases)
+        cases = champion.cases
         with self._contestant(sorted({size for _, size in cases}), self._environment(settings)) as challenger:
             for case in cases:
                 challenger.check(case)
-            comparison = Comparison(champion.job, challenger, cases, self.all_pairs)
+            self._launches += 1
+            comparison = Comparison(champion.job, challenger, cases, self.all_pairs, self._launches)
             try:
                 comparison.measure(passes)
             except Unfit as error:
@@ -94,8 +96,7 @@ class Arena:
             return score(comparison.gains())
 
     def _environment(self, settings: Settings) -> dict[str, str]:
-        loading = per_pair.loading(self._inst, os.environ) if self.knobs.need_component(settings) else {}
-        return {**self.knobs.environment(settings), **loading}
+        return {**self.knobs.environment(settings), **loaded(self.knobs, settings, self._inst, os.environ)}
 
     def _contestant(self, sizes: Sequence[int], environment: dict[str, str]) -> Contestant:
         common = {name: value for name, value in self.knobs.while_tuning.items() if name not in os.environ}
@@ -107,8 +108,6 @@ class Arena:
             return self._stock
         self._leave_stock()
         self._stock = self._contestant(sizes, {}).__enter__()
-        for case in self._stock.cases:
-            self._stock.check(case)
         return self._stock
 
     def flag_ns(self) -> float:
@@ -131,21 +130,24 @@ class Champion:
 
     job: Contestant
     settings: Settings
+    cases: Sequence[Case]
 
 
 class Comparison:
     """Pairs of times of stock and one setting, case by case, as they come."""
 
-    def __init__(self, stock: Contestant, other: Contestant, cases: list[Case], everything: list[Pair]) -> None:
-        """`everything`: where all pairs are noted, too."""
-        self._stock, self._other, self._everything = stock, other, everything
+    def __init__(
+        self, stock: Contestant, other: Contestant, cases: Sequence[Case], everything: list[Pair], launch: int
+    ) -> None:
+        """`everything`: where all pairs are noted, too. `launch`: the number that they get."""
+        self._stock, self._other, self._everything, self._launch = stock, other, everything, launch
         self.cases = cases
         self.found: dict[Case, list[Pair]] = defaultdict(list)
 
     def measure(self, count: int, cases: Iterable[Case] | None = None) -> None:
         """So many more pairs of each case (default: all of them)."""
         for case in self.cases if cases is None else cases:
-            taken = pairs(self._stock, self._other, case, count)
+            taken = [p._replace(launch=self._launch) for p in pairs(self._stock, self._other, case, count)]
             self.found[case] += taken
             self._everything += taken
 

@@ -7,20 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from nearfield.tune.arena import PATTERNS
-from nearfield.tune.gains import (
-    NEVER_BELOW,
-    Case,
-    Gain,
-    Pair,
-    alike,
-    broken,
-    by_flag,
-    flag_of,
-    geometric_mean,
-    ranges,
-    tamer,
-)
+from nearfield.tune.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, broken
+from nearfield.tune.gains import Case, Gain, Pair, by_place, flag_of, gain, geometric_mean, ranges
 from nearfield.tune.knobs import KnobFile, Settings
 from nearfield.tune.rules import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
@@ -39,6 +27,16 @@ class Confirmed:
     pairs: dict[Case, list[Pair]]
     never_below: float = NEVER_BELOW  # of stock's speed
 
+    @classmethod
+    def of(cls, settings: Settings, pairs: dict[Case, list[Pair]], never_below: float) -> Confirmed:
+        """What these pairs say."""
+        return cls(settings, {case: gain(found) for case, found in pairs.items()}, pairs, never_below)
+
+    @property
+    def messages(self) -> dict[Case, Gain]:
+        """Without collectives, which are only guarded."""
+        return {case: one for case, one in self.gains.items() if case[0] not in COLLECTIVES}
+
     @property
     def slower(self) -> list[Case]:
         """The cases that break the promise."""
@@ -51,22 +49,13 @@ class Confirmed:
 
     @property
     def mean(self) -> Gain:
-        """Over all sizes and patterns."""
-        return geometric_mean(self.gains.values())
+        """Over all sizes and message patterns."""
+        return geometric_mean(self.messages.values())
 
     def gains_between(self, limits: Sequence[int]) -> bool:
         """Whether it is surely faster: over all sizes, or in a range of them and not slower over all."""
         mean = self.mean
-        return mean.faster or (mean.high > 1 and any(part.gain.faster for part in ranges(self.gains, limits)))
-
-    def held_against(self, other: Confirmed) -> Confirmed:
-        """Of two launches, in each case the tamer. Launches with the cores elsewhere say nothing of each other."""
-        if not alike(self.flag_ns, other.flag_ns):
-            return self
-        both = {case: (gain, other.gains[case]) for case, gain in self.gains.items() if case in other.gains}
-        gains = {case: tamer(*two) for case, two in both.items()}
-        pairs = {case: (self if gains[case] is two[0] else other).pairs[case] for case, two in both.items()}
-        return Confirmed(self.settings, gains, pairs, self.never_below)
+        return mean.faster or (mean.high > 1 and any(part.gain.faster for part in ranges(self.messages, limits)))
 
     @property
     def loss(self) -> str:
@@ -99,20 +88,21 @@ def rule_table(
         never_below=chosen.never_below if chosen else NEVER_BELOW,
     )
     if chosen:
-        table.gain = _gain_table(geometric_mean(chosen.gains.values()))
-        for part in ranges(chosen.gains, limits):
+        table.gain = _gain_table(chosen.mean)
+        for part in ranges(chosen.messages, limits):
             table.range.append(
                 RangeTable(from_bytes=part.from_bytes, to_bytes=part.to_bytes, gain=_gain_table(part.gain))
             )
+        patterns = [*MESSAGES, *COLLECTIVES]
         table.point = [
-            _point(case, chosen) for case in sorted(chosen.gains, key=lambda c: (PATTERNS.index(c[0]), c[1]))
+            _point(case, chosen) for case in sorted(chosen.gains, key=lambda c: (patterns.index(c[0]), c[1]))
         ]
     return table
 
 
 def apart_tables(pairs: Sequence[Pair]) -> list[ApartTable]:
     """How far apart the cores were, and how often; nothing of cores that stayed where they were."""
-    groups = [group for group in by_flag(pairs) if len(group) >= SELDOM * len(pairs)]
+    groups = [group for group in by_place(pairs) if len(group) >= SELDOM * len(pairs)]
     if len(groups) < 2:
         return []
     return [

@@ -24,7 +24,8 @@ from nearfield import _native, mpi
 from nearfield.errors import MeasurementError
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
-from nearfield.tune.gains import FARTHER, Case, Pair
+from nearfield.tune.criterion import COLLECTIVES
+from nearfield.tune.gains import Case, Pair, alike
 
 START_LIMIT_S = 20.0
 TURN_LIMIT_S = 10.0
@@ -191,7 +192,7 @@ def _pair(stock: Contestant, other: Contestant, case: Case, *, other_first: bool
                 error.contestant = contestant
                 raise
         flags = [flag for visit in visits.values() for flag in visit.flags]
-        if max(flags) <= FARTHER * min(flags):
+        if alike(max(flags), min(flags)):
             break
     times = (_native.quantile(visits[one].samples, 0.5) for one in (stock, other))
     return Pair(*times, max(flags))
@@ -206,7 +207,9 @@ def repetitions_of(case: Case) -> int:
 
 
 def messages(case: Case) -> int:
-    """Of a repetition, as src/probe/scenarios/traffic.cpp has it (a ping-pong: there and back)."""
+    """Of a repetition, as src/probe/scenarios/traffic.cpp has it (ping-pongs: there and back; collectives: a call)."""
     pattern, size = case
+    if pattern in COLLECTIVES:
+        return 1
     count = max(1, min(32, (256 << 10) // size))
-    return 2 * count if pattern == "pingpong" else count
+    return 2 * count if pattern in ("pingpong", "use") else count

@@ -11,41 +11,36 @@ from typing import NamedTuple
 
 from nearfield import _native
 
-NEVER_BELOW = 0.97  # of stock, at any size: the promise of tune
-PATTERN_NEVER_BELOW = 0.9  # of stock, in one pattern at a size where all together lose nothing
-WORTH_TELLING = 1.05
-NOISE = 0.07  # what a pair or two may show of a setting that loses nothing
-MOST_CREDIBLE = 8.0
-FARTHER = 1.8  # a flag that takes so many times as long: the cores are not where they were
-MAIN = "pingpong"  # the pattern that everybody measures
+# How far apart two cores are, by the time of a flag between them in ns: hardware threads of one core, or caches that
+# they share closely; cores of one package; cores far apart, or what a virtual machine's host makes of them.
+PLACES_NS = (35.0, 140.0)
+FEWEST_LAUNCHES = 3  # from so many on, launches are what varies, not the pairs within them
 Case = tuple[str, int]  # pattern, size in bytes
 
 
 class Pair(NamedTuple):
-    """Times of stock and of the setting, milliseconds apart, and of a flag between the two cores meanwhile, in ns."""
+    """Times of stock and of the setting, milliseconds apart, and of a flag between the two cores meanwhile, in ns; and
+    which launch of the two jobs they are from."""
 
     stock: float
     other: float
     flag: float = 0.0
+    launch: int = 0
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Stock's time over the setting's: above 1 is faster. A median with its 95 % interval over `n` pairs."""
+    """Stock's time over the setting's: above 1 is faster. A median with its 95 % interval over `n` launches, or pairs
+    of times where there were only one or two launches."""
 
     value: float
     low: float
     high: float
     n: int
 
-    @property
-    def slower(self) -> bool:
-        """Beyond what the measurement may be wrong by, and beyond what counts."""
-        return self.below(NEVER_BELOW)
-
     def below(self, limit: float) -> bool:
-        """Beyond what the measurement may be wrong by."""
-        return self.value < limit and self.high < limit / NEVER_BELOW
+        """Whether it lies below a limit, and its whole interval at most 3 % above."""
+        return self.value < limit and self.high < 1.03 * limit
 
     @property
     def faster(self) -> bool:
@@ -55,60 +50,46 @@ class Gain:
 
 
 def gain(pairs: Sequence[Pair]) -> Gain:
-    ratio = _native.paired_ratio([pair.other for pair in pairs], [pair.stock for pair in pairs])
+    """Of all pairs of a case: the median of its launches' medians, or of the pairs where launches are few."""
+    launches = [[pair for pair in pairs if pair.launch == launch] for launch in {pair.launch for pair in pairs}]
+    if len(launches) >= FEWEST_LAUNCHES:
+        ratios = [median(pair.stock / pair.other for pair in launch) for launch in launches]
+        ratio = _native.paired_ratio([1.0] * len(ratios), ratios)
+    else:
+        ratio = _native.paired_ratio([pair.other for pair in pairs], [pair.stock for pair in pairs])
     return Gain(ratio.value, ratio.low, ratio.high, ratio.n)
 
 
+def place_of(flag_ns: float) -> int:
+    """Which of the places (PLACES_NS) two cores are in, the nearest first."""
+    return sum(flag_ns >= border for border in PLACES_NS)
+
+
+def alike(one_ns: float, other_ns: float) -> bool:
+    """Whether two times of a flag are of one place, or differ so little that a border between them means nothing."""
+    return place_of(one_ns) == place_of(other_ns) or max(one_ns, other_ns) <= 1.25 * min(one_ns, other_ns)
+
+
+def by_place(pairs: Iterable[Pair]) -> list[list[Pair]]:
+    """Groups of pairs with the cores in the same place, the nearest first; places without a pair are left out."""
+    groups: list[list[Pair]] = [[] for _ in range(len(PLACES_NS) + 1)]
+    for pair in pairs:
+        groups[place_of(pair.flag)].append(pair)
+    return [group for group in groups if group]
+
+
 def usual(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
-    """Those taken with the cores as far apart as they mostly were, since a virtual machine's move; of each case that
-    has any."""
-    groups = by_flag(pair for taken in pairs.values() for pair in taken)
-    there = max(groups, key=len, default=[])
-    return {
-        case: kept
-        for case, taken in pairs.items()
-        if (kept := [pair for pair in taken if there[0].flag <= pair.flag <= there[-1].flag])
-    }
+    """The pairs that were taken in the place where the cores mostly were, since a virtual machine's move; without the
+    cases that have none."""
+    groups = by_place(pair for taken in pairs.values() for pair in taken)
+    place = place_of(max(groups, key=len)[0].flag) if groups else 0
+    there = {case: [pair for pair in taken if place_of(pair.flag) == place] for case, taken in pairs.items()}
+    return {case: kept for case, kept in there.items() if kept}
 
 
 def flag_of(pairs: Mapping[Case, Sequence[Pair]]) -> float:
     """What a flag mostly took between the cores, in ns."""
     return median(pair.flag for taken in usual(pairs).values() for pair in taken)
-
-
-def alike(one_ns: float, other_ns: float) -> bool:
-    """Whether the cores are as far apart: a flag takes about as long."""
-    return max(one_ns, other_ns) <= FARTHER * min(one_ns, other_ns)
-
-
-def by_flag(pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """Groups of pairs with the cores equally far apart, the nearest first."""
-    groups: list[list[Pair]] = []
-    for pair in sorted(pairs, key=lambda pair: pair.flag):
-        if groups and pair.flag <= FARTHER * groups[-1][-1].flag:
-            groups[-1].append(pair)
-        else:
-            groups.append([pair])
-    return groups
-
-
-def tamer(one: Gain, other: Gain) -> Gain:
-    """Of two launches, the one that differs less from stock: what is slower or faster in one launch only is neither."""
-    return min(one, other, key=lambda gain: abs(math.log(gain.value)))
-
-
-def broken(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> list[Case]:
-    """The cases that break the promise: where a size is slower in ping-pong, or in all patterns together, those of its
-    patterns that are; and any pattern that is slower by more than may be made up for by others."""
-    lost = []
-    for size in sorted({size for _, size in gains}):
-        there = {case: g for case, g in gains.items() if case[1] == size}
-        main = [g for (pattern, _), g in there.items() if pattern == MAIN]
-        if any(g.below(never_below) for g in (*main, geometric_mean(there.values()))):
-            lost += [case for case, g in there.items() if g.value < never_below]
-        else:
-            lost += [case for case, g in there.items() if g.below(min(never_below, PATTERN_NEVER_BELOW))]
-    return lost
 
 
 def geometric_mean(gains: Iterable[Gain]) -> Gain:
@@ -122,20 +103,6 @@ def geometric_mean(gains: Iterable[Gain]) -> Gain:
     if len(logs) > 1 and any(n == 1 for _, _, n in logs):
         half = max(half, 2 * stdev(value for value, _, _ in logs) / math.sqrt(len(logs)))
     return Gain(math.exp(middle), math.exp(middle - half), math.exp(middle + half), sum(n for _, _, n in logs))
-
-
-def score(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> float:
-    """What a search maximises: the mean log gain over patterns and sizes, less what it loses anywhere beyond what is
-    allowed. A loss weighs as if it were at three sizes: a few pairs cannot tell it from noise, the finals can. Beyond
-    what noise may be, as if at nine: the finals will refuse it. Nothing counts for more than MOST_CREDIBLE: a job that
-    was not running for a while looks a hundred times slower."""
-    logs = [math.log(min(max(g.value, 1 / MOST_CREDIBLE), MOST_CREDIBLE)) for g in gains.values()]
-    losses = 2 * _below(logs, never_below) + 6 * _below(logs, never_below - NOISE)
-    return (math.fsum(logs) - losses) / len(logs)
-
-
-def _below(logs: Iterable[float], limit: float) -> float:
-    return math.fsum(max(0.0, math.log(limit) - value) for value in logs)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nearfield.errors import MpiError, UsageError
 from nearfield.profile.toml import read_toml
+from nearfield.tune import shared_heap
 
 Value = int | str
 Settings = dict[str, Value]  # knob -> value; knobs left out keep the MPI's default
@@ -35,9 +36,18 @@ Role = Literal[
     "through_ring",
     "fragment_ring",
     "single_copy_upto",
+    "shared_heap",
+    "stream",
+    "far_stream",
 ]
 
+# Who obeys a knob: the MPI itself, or what must be loaded into it then: our component (per_pair.py) or the shared heap.
+Carrier = Literal["mpi", "component", "heap"]
+
+NEVER, ALWAYS = "never", "0-"  # of sizes
+
 FOLDER = Path(__file__).parent / "knobs"
+_HEAP = FOLDER / "shared_heap.toml"
 
 
 class Knob(BaseModel):
@@ -48,10 +58,10 @@ class Knob(BaseModel):
     name: str
     summary: str
     variable: str
-    type: Literal["bytes", "count", "choice"]
+    type: Literal["bytes", "count", "choice", "sizes"]
     default: Value
     role: Role | None = None  # what the model knows it as (model.py)
-    component: bool = False  # whether it is our component's (per_pair.py), which must be loaded then
+    carrier: Carrier = "mpi"
     low: int = 0
     high: int = 0
     plus: int = 0  # what a message of a power of two needs beside itself, so that it fits
@@ -73,6 +83,12 @@ class Knob(BaseModel):
             return None
         if self.type == "choice":
             return None if value in self.values else f"{self.name} = '{value}': must be {_either(self.values)}"
+        if self.type == "sizes":
+            return (
+                None
+                if streams(value)
+                else f"{self.name} = '{value}': must be '{NEVER}' or like '65536-2097152+8388608-'"
+            )
         if isinstance(value, bool) or not isinstance(value, int):
             return f"{self.name} = '{value}': must be a number"
         if not self.low <= value <= self.high + self.plus:
@@ -87,6 +103,8 @@ class Knob(BaseModel):
         """The values a search tries, in order; the default among them."""
         if self.type == "choice":
             return list(self.values)
+        if self.type == "sizes":
+            return list(dict.fromkeys([self.default, NEVER, ALWAYS]))
         if isinstance(self.default, int):
             return sorted({*self.steps(), self.default})
         return [self.default, *self.steps()]
@@ -108,6 +126,7 @@ class KnobFile(BaseModel):
     transport: str  # how the text of `nearfield mpi` for the transport begins; "ucx": that it has this word
     memory_bytes: str  # of shared memory, per rank: an expression of knobs and `ranks` (per node)
     per_pair: Literal["component", "shim"] | None = None
+    shared_heap: bool = False  # whether the shared heap can copy for it; then it has the knobs of shared_heap.toml, too
     while_tuning: dict[str, str] = Field(default_factory=dict)  # environment of stock and candidates alike
     knob: tuple[Knob, ...]
     constraints: dict[str, str] = Field(default_factory=dict)  # "a >= 2 * b" -> why
@@ -146,24 +165,42 @@ class KnobFile(BaseModel):
     def environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
         """What to set; knobs at their default are left alone."""
         chosen = [(self[name], value) for name, value in settings.items()]
-        return {knob.variable: knob.text(value) for knob, value in chosen if value != knob.default}
+        changed = [(knob, knob.text(value)) for knob, value in chosen if value != knob.default]
+        found = {knob.variable: text for knob, text in changed if knob.carrier != "heap"}
+        if self.needs("heap", settings):
+            found[shared_heap.VARIABLE] = ",".join(f"{k.variable}={text}" for k, text in changed if k.carrier == "heap")
+        return found
 
-    def need_component(self, settings: Mapping[str, Value]) -> bool:
-        """Whether these settings are nothing without our component."""
-        return any(knob.component and settings.get(knob.name, knob.default) != knob.default for knob in self.knob)
+    def needs(self, carrier: Carrier, settings: Mapping[str, Value]) -> bool:
+        """Whether these settings are nothing unless that is loaded."""
+        if carrier == "heap":
+            return self.shared_heap and settings.get("shared_heap") == "on"
+        return any(k.carrier == carrier and settings.get(k.name, k.default) != k.default for k in self.knob)
 
-    def without_component(self) -> KnobFile:
-        """What the MPI itself has."""
-        return self.model_copy(update={"knob": tuple(knob for knob in self.knob if not knob.component)})
+    def without(self, carrier: Carrier) -> KnobFile:
+        """These knobs less those of one carrier."""
+        return self.model_copy(update={"knob": tuple(knob for knob in self.knob if knob.carrier != carrier)})
 
     def memory(self, settings: Mapping[str, Value], ranks: int) -> int:
         """Bytes of shared memory that a rank costs at most, with so many ranks on its node."""
         return int(_evaluate(self.memory_bytes, {**self.complete(settings), "ranks": ranks}))
 
 
+def streams(value: Value) -> bool:
+    """Whether this is a list of sizes as src/heap/settings.hpp reads it."""
+    return value == NEVER or bool(re.fullmatch(r"(\d+-\d+\+){0,7}\d+-\d*", str(value)))
+
+
 @lru_cache
 def knob_files() -> tuple[KnobFile, ...]:
-    return tuple(KnobFile(**read_toml(path.read_text())) for path in sorted(FOLDER.glob("*.toml")))
+    return tuple(_read(path) for path in sorted(FOLDER.glob("*.toml")) if path != _HEAP)
+
+
+def _read(path: Path) -> KnobFile:
+    content = read_toml(path.read_text())
+    if content.get("shared_heap"):
+        content["knob"] = [*content["knob"], *read_toml(_HEAP.read_text())["knob"]]
+    return KnobFile(**content)
 
 
 def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:

@@ -23,28 +23,51 @@ _KIB = 1024
 
 class _Roles(NamedTuple):
     """What a candidate is, in bytes. `ring`: the memory that messages go through in turn; 0: as it is. `again`: from
-    there on the kernel copies no more (it has one core copy, ranks that copy have two); 0: it goes on."""
+    there on the kernel copies no more (it has one core copy, ranks that copy have two); 0: it goes on. `heap`: in place
+    of the kernel, the receiver copies from the sender's memory; `eager` is then 0 if it stays."""
 
     fragment: int
     eager: int
     single_copy: bool
     ring: int = 0
     again: int = 0
+    heap: bool = False
 
 
-def candidates(knobs: KnobFile, cache_bytes: Sequence[int], distance: str) -> list[Settings]:
-    """Settings to try first, the most promising first. `cache_bytes`: of a core's caches, nearest first."""
+def candidates(
+    knobs: KnobFile, cache_bytes: Sequence[int], distance: str, heap: Settings | None = None
+) -> list[Settings]:
+    """Settings to try first, the most promising first. `cache_bytes`: of a core's caches, nearest first.
+    `heap`: how the shared heap is best used, for those that use it; empty: it cannot be used."""
     found: list[Settings] = []
+    has_heap = heap != {} and any(knob.role == "shared_heap" for knob in knobs.knob)
     for roles in _roles(cache_bytes, distance):
+        if roles.heap and not has_heap:
+            continue
         settings = _as_settings(knobs, roles)
+        if roles.heap and settings:
+            settings |= heap or {}
         if settings and settings not in found and not knobs.problems(settings):
             found.append(settings)
     return found
 
 
+def heap_alone(knobs: KnobFile, stream: str, *, far: bool = False) -> Settings:
+    """The shared heap, and nothing else; these sizes are copied past the caches, while the cores are far apart if `far`
+    is true, otherwise while they are not. Nothing where there is no heap."""
+    roles = {knob.role: knob for knob in knobs.knob}
+    if "shared_heap" not in roles:
+        return {}
+    settings: Settings = {roles["shared_heap"].name: "on", roles["far_stream" if far else "stream"].name: stream}
+    return {name: value for name, value in settings.items() if value != knobs[name].default}
+
+
 def _roles(cache_bytes: Sequence[int], distance: str) -> Iterator[_Roles]:
     first, outer = cache_bytes[0], cache_bytes[min(1, len(cache_bytes) - 1)]
     papers = first if distance in ("same-core", "shared-l2") else first // 2
+    yield _Roles(0, 4 * _KIB, True, heap=True)
+    yield _Roles(0, 8 * _KIB, True, heap=True)
+    yield _Roles(0, first // 2, True, heap=True)
     yield _Roles(outer // 4, outer // 8, True, ring=outer, again=outer)
     yield _Roles(outer // 4, outer // 4, False, ring=outer)
     yield _Roles(outer // 4, outer // 16, True, ring=outer)
@@ -61,11 +84,20 @@ def _roles(cache_bytes: Sequence[int], distance: str) -> Iterator[_Roles]:
 def _as_settings(knobs: KnobFile, roles: _Roles) -> Settings:
     """What these roles mean for the knobs of one MPI; what it has no knob for is left out."""
     fragment, ring = roles.fragment, roles.ring
-    eager = min(roles.eager, fragment)
+    eager = roles.eager if roles.heap else min(roles.eager, fragment)
     of_fragments = any(knob.role == "fragment_ring" for knob in knobs.knob)  # leaves short messages as they are
     settings: Settings = {}
     for knob in knobs.knob:
         match knob.role:
+            case "shared_heap" if roles.heap:
+                settings[knob.name] = _other(knob)
+            case "single_copy_threshold" if roles.heap and eager:
+                settings[knob.name] = _nearest(knob, eager)
+            case "eager_limit" if roles.heap:
+                if eager:
+                    settings[knob.name] = _nearest(knob, eager)
+            case "fragment" | "at_least_fragment" | "segment" | "rendezvous_eager" if roles.heap:
+                continue
             case "fragment":
                 settings[knob.name] = _nearest(knob, fragment)
             case "at_least_fragment":
@@ -81,7 +113,7 @@ def _as_settings(knobs: KnobFile, roles: _Roles) -> Settings:
             case "fragment_ring" if ring:
                 settings[knob.name] = _nearest(knob, ring)
             case "single_copy_upto" if roles.again:
-                settings[knob.name] = roles.again // 2
+                settings[knob.name] = _nearest(knob, roles.again // 2)
             case "ring" if ring and not of_fragments:
                 settings[knob.name] = _nearest(knob, ring)
             case "ring_pieces" if ring:

@@ -14,6 +14,7 @@ from nearfield import mpi
 from nearfield.errors import MpiError
 from nearfield.mpi import Installation
 from nearfield.topology import DISTANCES
+from nearfield.tune import shared_heap
 from nearfield.tune.knobs import Settings
 from nearfield.tune.rules import Rules
 
@@ -61,7 +62,8 @@ def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dic
         limits = [f"{name}={one[name]}" for name in _LIMITS]
         limits += [f"single_copy_from={NEVER}"] if one["single_copy"] == "none" else []
         texts.append(f"{distance}:{','.join(limits)}")
-    return knobs.environment(common) | loading(inst, here) | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
+    heap = shared_heap.loading(here) if knobs.needs("heap", common) else {}
+    return knobs.environment(common) | loading(inst, here) | heap | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
 
 
 def _shim(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
@@ -75,5 +77,7 @@ def _shim(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str
         for distance, limit in limits.items()
         if limit is not None
     ]
-    preloaded = [str(library), *filter(None, [here.get("LD_PRELOAD")])]
-    return knobs.environment(common) | {"NEARFIELD_PAIR_RULES": ";".join(texts), "LD_PRELOAD": " ".join(preloaded)}
+    preloaded = " ".join([str(library), *filter(None, [here.get("LD_PRELOAD")])])
+    heap = shared_heap.loading({**here, "LD_PRELOAD": preloaded}) if knobs.needs("heap", common) else {}
+    shim = {"NEARFIELD_PAIR_RULES": ";".join(texts), "LD_PRELOAD": preloaded}
+    return knobs.environment(common) | shim | heap

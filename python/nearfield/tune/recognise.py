@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nearfield import mpi
+from nearfield import memory, mpi
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.toolchain import ask, library_text
+from nearfield.tune.command_words import executables, which
 
 _ELF = b"\x7fELF"
 _LAUNCHERS = {name for family in FAMILIES.values() for name in family.launchers}
-_TAKES_A_FILE = ("-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile", "--app", "-rankfile")
+_LINKER_CACHE = Path("/etc/ld.so.cache")
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,16 @@ class Recognised:
     family: str
     version: str
     by: str
+    files: tuple[Path, ...] = ()  # that told it: while they stay as they are, so does this
 
 
 def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
     """UsageError for a command that does not exist, MpiError if nothing tells the MPI, or two things tell two."""
     if mpi_name:
         inst = mpi.choose(mpi_name)
-        return Recognised(inst.family, inst.version, "--mpi")
-    if not shutil.which(argv[0]):
+        files = filter(None, (inst.launcher, inst.compiler, inst.library))
+        return Recognised(inst.family, inst.version, "--mpi", tuple(files))
+    if not which(argv[0]):
         raise UsageError(f"there is no command '{argv[0]}'")
     launcher, program = of_launcher(argv), of_program(argv)
     if launcher and program and launcher.family != program.family:
@@ -48,36 +50,38 @@ def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
         raise MpiError(
             f"neither the launcher nor a program in '{' '.join(argv)}' tells which MPI it is", "name it with --mpi"
         )
-    return found
+    files = (*(launcher.files if launcher else ()), *(program.files if program else ()))
+    return replace(found, files=files)
 
 
 def of_launcher(argv: Sequence[str]) -> Recognised | None:
     """What the first launcher in the command says of itself (`env A=1 mpirun` has one, srun tells nothing)."""
-    for word in argv:
+    for word, path, _ in executables(argv):
         name = Path(word).name
-        path = shutil.which(word)
-        if path and (name in _LAUNCHERS or name.partition(".")[0] in _LAUNCHERS):
+        if name in _LAUNCHERS or name.partition(".")[0] in _LAUNCHERS:
             return _ask_launcher(Path(path))
     return None
 
 
 def _ask_launcher(path: Path) -> Recognised | None:
+    if kept := memory.recall("launcher", [str(path.absolute())]):
+        return Recognised(*kept, f"launcher {path}", (path,))
     for family in FAMILIES.values():
         try:
             version = family.launcher_version(ask([str(path), "--version"], family.needs(path.parent.parent)))
         except MpiError:
             continue
         if version:
-            return Recognised(family.name, version, f"launcher {path}")
+            memory.remember("launcher", [str(path.absolute())], [family.name, version], [path])
+            return Recognised(family.name, version, f"launcher {path}", (path,))
     return None
 
 
 def of_program(argv: Sequence[str]) -> Recognised | None:
     """The MPI that the first program after the launcher is linked to; None for scripts, interpreters and programs that
     bring their MPI along."""
-    for before, word in zip(argv, argv[1:], strict=False):
-        path = shutil.which(word)
-        if path and before not in _TAKES_A_FILE and Path(path).is_file():
+    for _, path, may_be_a_program in executables(argv[1:]):
+        if may_be_a_program:
             library = linked_library(Path(path))
             return _ask_library(library, path) if library else None
     return None
@@ -99,8 +103,12 @@ def linked_library(program: Path) -> Path | None:
 
 
 def _ask_library(library: Path, program: str) -> Recognised | None:
-    text = library_text(library)
-    for family in FAMILIES.values():
-        if version := family.library_version(text):
-            return Recognised(family.name, version, f"{program} with {library}")
-    return None
+    files = (library, _LINKER_CACHE)
+    kept = memory.recall("library", [str(library)])
+    if not kept:
+        text = library_text(library)
+        told = ((family.name, family.library_version(text)) for family in FAMILIES.values())
+        kept = next(([name, version] for name, version in told if version), None)
+        if kept:
+            memory.remember("library", [str(library)], kept, files)
+    return Recognised(*kept, f"{program} with {library}", files) if kept else None

@@ -10,14 +10,16 @@ from nearfield.tune.knobs import KnobFile, Settings
 
 
 def repaired(knobs: KnobFile, settings: Settings) -> Settings:
-    """Without defaults. The left side of each constraint is raised until it holds; where its range ends before, what is
-    on the right is lowered. What still breaks one then, `KnobFile.problems` tells."""
+    """Without defaults, and where the shared heap is off, without what it would obey. The left side of each constraint
+    is raised until it holds; where its range ends before, what is on the right is lowered. What still breaks one then,
+    `KnobFile.problems` tells."""
     whole = knobs.complete(settings)
     for _ in range(1 + len(knobs.constraints)):  # one may raise what another needs
         for rule in knobs.constraints:
             if knobs.breaks(rule, whole):
                 _repair(knobs, rule, whole)
-    return {name: value for name, value in whole.items() if value != knobs[name].default}
+    idle = [knob.name for knob in knobs.knob if knob.carrier == "heap" and not knobs.needs("heap", whole)]
+    return {name: value for name, value in whole.items() if value != knobs[name].default and name not in idle}
 
 
 def _repair(knobs: KnobFile, rule: str, whole: Settings) -> None:
@@ -39,3 +41,30 @@ def grid(knobs: KnobFile) -> Iterator[Settings]:
         if settings not in seen:
             seen.append(settings)
             yield settings
+
+
+MOST_STEPS = 8  # towards defaults
+
+
+def left_out(knobs: KnobFile, settings: Settings, name: str) -> Settings | None:
+    """Without the parameter; None if another needs it, or nothing is left."""
+    rest = {n: value for n, value in settings.items() if n != name}
+    without = repaired(knobs, rest)
+    return without if without and len(without) <= len(rest) else None
+
+
+def nearer(knobs: KnobFile, settings: Settings, slow: int) -> list[Settings]:
+    """With one number nearer to its default; only what needs no other change. First limits lowered to `slow`, the least
+    of the sizes that are slower, so that those go the default's way again; then the smallest changes."""
+    found: list[tuple[int, Settings]] = []
+    for name, value in settings.items():
+        default = knobs[name].default
+        if isinstance(default, str) or isinstance(value, str):
+            continue
+        between = [step for step in knobs[name].steps() if min(default, value) < step < max(default, value)]
+        to_slow = max((step for step in between if step <= slow), default=None) if default < slow < value else None
+        for distance, step in enumerate(sorted(between, reverse=value > default)):
+            changed = {**settings, name: step}
+            if repaired(knobs, changed) == changed:
+                found.append((-1 if step == to_slow else distance, changed))
+    return [changed for _, changed in sorted(found, key=lambda one: one[0])][:MOST_STEPS]

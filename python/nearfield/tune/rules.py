@@ -14,7 +14,8 @@ from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.table import Table
 from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import Topology
-from nearfield.tune.gains import NEVER_BELOW, WORTH_TELLING, Gain, Range, gaining, geometric_mean
+from nearfield.tune.criterion import NEVER_BELOW, WORTH_TELLING
+from nearfield.tune.gains import Gain, Range, gaining, geometric_mean
 from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
 
 
@@ -101,7 +102,7 @@ class RuleTable(Table):
 
     def slower(self) -> list[PointTable]:
         """What is slower all the same: a pattern for which others make up, or as much as was allowed."""
-        return [one for one in self.point if one.gain.as_gain().slower]
+        return [one for one in self.point if one.gain.as_gain().below(NEVER_BELOW)]
 
     def patterns(self) -> list[str]:
         return list(dict.fromkeys(point.pattern for point in self.point))

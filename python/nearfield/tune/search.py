@@ -7,29 +7,39 @@ its default, so that a rule holds only what matters.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from nearfield.tune.arena import Arena, ChampionUnfit
+from nearfield.tune.criterion import (
+    BORDERLINE,
+    FEW,
+    NEVER_BELOW,
+    REFUSAL,
+    SIZES,
+    WORTH,
+    WORTH_SHARE,
+    broken,
+    score,
+    searched_cases,
+)
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import NEVER_BELOW, Case, Gain, alike, broken, flag_of, score, tamer
-from nearfield.tune.knobs import KnobFile, Settings, Value
+from nearfield.tune.gains import PLACES_NS, Case, Gain, alike, flag_of, place_of
+from nearfield.tune.knobs import ALWAYS, NEVER, KnobFile, Settings, Value
+from nearfield.tune.model import heap_alone
 from nearfield.tune.repair import grid, repaired
+from nearfield.tune.streaming import best_sizes
 
 if TYPE_CHECKING:
     import optuna
 
-SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 FIRST_LOOK = 2  # of so many sizes one is measured before a setting may be left
 AGAIN = 6  # pairs of what looks slower than it may be, since a few of many cases do by chance
-FEW = 6  # cases that are slower, of thirty to eighty, may be so by chance
-BORDERLINE = 0.02  # below what is allowed: a few pairs cannot tell, the finals can
-REFUSAL = 1.0  # off the score of what is slower then: it would be refused, however much it gains elsewhere
-PLAY_OFF = 4  # the best by score
+PLAY_OFF = 3  # the best by score
 PASSES = 3  # of a duel in the play-off
-WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, and of all that is gained: a parameter that gains less is not kept
 Origin = Literal["model", "search", "grid"]
 
 
@@ -69,14 +79,15 @@ class Search:
         arena: Arena,
         on_trial: OnTrial,
         *,
-        sizes: Sequence[int] = SIZES,
+        cases: Sequence[Case] = tuple(searched_cases(SIZES)),
         refused: Callable[[Settings], str | None] = lambda settings: None,
         never_below: float = NEVER_BELOW,
     ) -> None:
         """`refused`: why settings must not even be tried; None if they may. `never_below`: of stock's speed."""
-        self._arena, self._on_trial, self._sizes, self._refused = arena, on_trial, sizes, refused
+        self._arena, self._on_trial, self._cases, self._refused = arena, on_trial, cases, refused
         self._never_below = never_below
         self.winner: Settings | None = None
+        self._sizes_of_heap: Settings = {}
         self._known: dict[tuple[tuple[str, Value], ...], Trial] = {}
 
     @property
@@ -91,14 +102,37 @@ class Search:
         return sorted(here or measured, key=lambda trial: trial.score, reverse=True)
 
     def gaining(self) -> list[Trial]:
-        """Of these, and only if there are none, of what was measured with the cores elsewhere, what gained."""
-        here = [trial for trial in self.best_first() if trial.settings and trial.score > 0]
-        anywhere = [trial for trial in self.trials if trial.settings and trial.score > 0 and trial.state == "measured"]
-        return here or sorted(anywhere, key=lambda trial: trial.score, reverse=True)
+        """The trials that gained, best first: those with the cores where they are now; but the best of all is second,
+        since what gains most elsewhere may do so here, too."""
+        gained = [trial for trial in self.trials if trial.settings and trial.score > 0 and trial.state == "measured"]
+        anywhere = sorted(gained, key=lambda trial: trial.score, reverse=True)
+        here = [trial for trial in self.best_first() if trial in gained]
+        order = [*here[:1], *anywhere[:1], *here[1:], *anywhere[1:]]
+        return [trial for at, trial in enumerate(order) if trial not in order[:at]]
 
     def refuses(self, settings: Settings) -> str | None:
         """Why these must not be tried; None if they may. What breaks a constraint, `nearfield run` would refuse."""
         return next(iter(self._arena.knobs.problems(settings)), None) or self._refused(settings)
+
+    def best_use_of_heap(self, deadline: Deadline) -> Settings:
+        """How the shared heap is best used where the cores are now, found by measuring it with and without streaming
+        copies; nothing where it cannot be used, or the time is over before that is known."""
+        knobs, tried = self._arena.knobs, []
+        far = place_of(self._arena.flag_ns()) == len(PLACES_NS)
+        for stream in (NEVER, ALWAYS):
+            settings = heap_alone(knobs, stream, far=far)
+            if not settings or deadline.over():
+                return {}
+            tried.append(self._try(settings, "model"))
+        never, always = tried
+        if never.state != "measured":
+            return {}
+        best = never.settings
+        if always.state == "measured" and alike(never.flag_ns, always.flag_ns) and not deadline.over():
+            composed = heap_alone(knobs, best_sizes(never.gains, always.gains), far=far)
+            best = composed if self._try(composed, "model").state == "measured" else best
+        self._sizes_of_heap = {name: value for name, value in best.items() if knobs[name].type == "sizes"}
+        return best
 
     def run(self, first: Sequence[Settings], deadline: Deadline) -> None:
         """The model's candidates, then Optuna's until the time is over."""
@@ -115,7 +149,7 @@ class Search:
             if deadline.over():
                 return
             asked = study.ask()
-            settings = repaired(self._arena.knobs, _suggested(self._arena.knobs, asked))
+            settings = repaired(self._arena.knobs, _suggested(self._arena.knobs, asked, self._sizes_of_heap))
             trial = self._try(settings, "model" if number < len(first) else "search", asked)
             failed = trial.state in ("unfit", "refused")
             study.tell(asked, None if failed else trial.score, state=optuna.trial.TrialState.FAIL if failed else None)
@@ -170,7 +204,7 @@ class Search:
         if self.refuses(settings) or self._is_unfit(settings):
             return False
         try:
-            with self._arena.champion(self.winner, self._sizes) as champion:
+            with self._arena.champion(self.winner, self._cases) as champion:
                 return self._arena.duel(champion, settings, PASSES) > least
         except ChampionUnfit:
             raise
@@ -199,8 +233,8 @@ class Search:
             trial.state, trial.reason = "refused", reason
             return trial
         try:
-            with self._arena.against(trial.settings, self._sizes) as comparison:
-                looked = set(self._sizes[::FIRST_LOOK])
+            with self._arena.against(trial.settings, self._cases) as comparison:
+                looked = set(sorted({size for _, size in self._cases})[::FIRST_LOOK])
                 comparison.measure(1, [case for case in comparison.cases if case[1] in looked])
                 trial.score = score(comparison.gains(), self._never_below)
                 if asked:
@@ -227,21 +261,29 @@ class Search:
         if not 0 < len(cases) <= FEW:
             return
         self._arena.launch_stock_again()
-        with self._arena.against(trial.settings, sorted({size for _, size in cases})) as comparison:
-            comparison.measure(AGAIN, cases)
+        with self._arena.against(trial.settings, cases) as comparison:
+            comparison.measure(AGAIN)
             if alike(flag_of(comparison.found), trial.flag_ns):
-                trial.gains |= {case: tamer(trial.gains[case], gain) for case, gain in comparison.gains().items()}
+                trial.gains |= {case: _tamer(trial.gains[case], gain) for case, gain in comparison.gains().items()}
+
+
+def _tamer(one: Gain, other: Gain) -> Gain:
+    """Of two launches, the one that differs less from stock: what is slower or faster in one launch only is neither."""
+    return min(one, other, key=lambda gain: abs(math.log(gain.value)))
 
 
 def _key(settings: Settings) -> tuple[tuple[str, Value], ...]:
     return tuple(sorted(settings.items()))
 
 
-def _suggested(knobs: KnobFile, asked: optuna.Trial) -> Settings:
+def _suggested(knobs: KnobFile, asked: optuna.Trial, sizes: Settings) -> Settings:
+    """`sizes`: the knobs of that type, which are not searched."""
     settings: Settings = {}
     for knob in knobs.knob:
         choices = knob.choices()
-        if knob.type == "choice":
+        if knob.type == "sizes":
+            settings[knob.name] = sizes.get(knob.name, knob.default)
+        elif knob.type == "choice":
             settings[knob.name] = asked.suggest_categorical(knob.name, choices)
         else:  # a place among the powers of two, so that near ones are known to be alike
             settings[knob.name] = choices[asked.suggest_int(knob.name, 0, len(choices) - 1)]
@@ -250,5 +292,6 @@ def _suggested(knobs: KnobFile, asked: optuna.Trial) -> Settings:
 
 def _as_parameters(knobs: KnobFile, settings: Settings) -> dict[str, Value]:
     """As `_suggested` would have been told."""
-    whole = knobs.complete(settings)
-    return {k.name: whole[k.name] if k.type == "choice" else k.choices().index(whole[k.name]) for k in knobs.knob}
+    searched = [knob for knob in knobs.knob if knob.type != "sizes"]
+    values = [(knob, settings.get(knob.name, knob.default)) for knob in searched]
+    return {k.name: value if k.type == "choice" else k.choices().index(value) for k, value in values}

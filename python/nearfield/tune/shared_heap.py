@@ -7,12 +7,13 @@ from pathlib import Path
 
 from nearfield import _native
 
+NAME = "libnearfield_heap.so"
 VARIABLE = "NEARFIELD_HEAP"  # its settings, "key=value,key=value" (src/heap/settings.hpp)
 
 
 def library() -> Path:
     """The library to preload. It is built with the package and linked to no MPI."""
-    return Path(_native.__file__).with_name("libnearfield_heap.so")
+    return Path(_native.__file__).with_name(NAME)
 
 
 def loading(here: Mapping[str, str]) -> dict[str, str]:

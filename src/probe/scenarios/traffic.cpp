@@ -1,8 +1,10 @@
 // Messages as an application sends them: every send buffer has just been written by its rank, every receive buffer is
-// as the last message left it. A request and its answer, many messages one way, many both ways at once: what `tune`
-// makes faster. Leaves out: what the sender pays apart (pingpong has it), and messages among more than two ranks.
+// as the last message left it. A request and its answer, many messages one way, many both ways at once, and a request
+// and its answer with the time to write and to read them: what `tune` makes faster. Collectives between the two ranks:
+// what it must not make slower. Leaves out: what the sender pays apart (pingpong has it), and more than two ranks.
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "probe/buffer.hpp"
 #include "probe/cache_state.hpp"
@@ -16,16 +18,23 @@ namespace {
 constexpr int traffic_tag = 1, ack_tag = 2;
 constexpr int most_messages = 32;
 constexpr std::int64_t window_bytes = 256 << 10;  // messages of one repetition share about so much memory
+constexpr std::int64_t longest_collective = 16 << 20;
 
 class Traffic final : public Scenario {
  public:
   explicit Traffic(Context& ctx) : ctx_(ctx) {
     std::int64_t most = 0;
-    for (const auto size : size_ladder(ctx, 1, 4 * ctx.plan.llc_bytes()))
-      for (const char* pattern : {"pingpong", "stream", "exchange"}) {
+    for (const auto size : size_ladder(ctx, 1, 4 * ctx.plan.llc_bytes())) {
+      for (const char* pattern : {"pingpong", "stream", "exchange", "use"}) {
         cases_.push_back({size, pattern});
         most = std::max(most, size * messages_of(cases_.back()));
       }
+      for (const auto& collective : collectives)
+        if (size >= 8 && size <= longest_collective) {
+          cases_.push_back({size, collective.name});
+          most = std::max(most, collective.blocks * size);
+        }
+    }
     send_ = Buffer(static_cast<std::size_t>(most));
     receive_ = Buffer(static_cast<std::size_t>(most));
   }
@@ -40,20 +49,27 @@ class Traffic final : public Scenario {
     size_ = cases_[index].size;
     pattern_ = cases_[index].pattern;
     messages_ = messages_of(cases_[index]);
+    collective_ = nullptr;
+    for (const auto& collective : collectives)
+      if (pattern_ == collective.name) collective_ = &collective;
   }
 
   void prepare() override { put_into("modified", sent(), ctx_.line_bytes()); }
 
   void body(std::span<double> values) override {
     const Ticks start = now();
-    if (pattern_ == "pingpong")
+    if (collective_)
+      collective_->call(*this);
+    else if (pattern_ == "pingpong")
       pingpong();
+    else if (pattern_ == "use")
+      use();
     else if (pattern_ == "stream")
       stream();
     else
       exchange();
     values[0] = ctx_.sender() ? static_cast<double>(now() - start) / messages_ : not_here();
-    if (ctx_.sender() && pattern_ == "pingpong") values[0] /= 2;
+    if (ctx_.sender() && is_answered()) values[0] /= 2;
   }
 
   void fill(unsigned seed) override {
@@ -63,6 +79,7 @@ class Traffic final : public Scenario {
 
   std::string problem(unsigned seed) override {
     if (pattern_ == "stream" && ctx_.sender()) return "";
+    if (collective_) return collective_->problem(*this, seed);
     return pattern_problem(arrived(), seed + static_cast<unsigned>(ctx_.peer()));
   }
 
@@ -74,12 +91,27 @@ class Traffic final : public Scenario {
     std::string pattern;
   };
 
+  // One call with `size` bytes for each rank; what arrives is `blocks` times as long.
+  struct Collective {
+    const char* name;
+    std::int64_t blocks;
+    void (*call)(Traffic&);
+    std::string (*problem)(Traffic&, unsigned seed);
+  };
+  static const Collective collectives[4];
+
   static int messages_of(const Case& c) {
+    for (const auto& collective : collectives)
+      if (c.pattern == collective.name) return 1;
     return static_cast<int>(std::clamp<std::int64_t>(window_bytes / c.size, 1, most_messages));
   }
 
-  std::size_t used() const { return static_cast<std::size_t>(size_ * messages_); }
+  bool is_answered() const { return pattern_ == "pingpong" || pattern_ == "use"; }
+  std::size_t used() const {
+    return static_cast<std::size_t>(size_ * messages_ * (collective_ ? collective_->blocks : 1));
+  }
   std::span<std::byte> sent() const { return send_.first(used()); }
+  int root() const { return ctx_.sender() ? ctx_.rank : ctx_.peer(); }
   std::byte* at(const Buffer& buffer, int message) const { return buffer.data() + message * size_; }
   int count() const { return static_cast<int>(size_); }
 
@@ -89,6 +121,23 @@ class Traffic final : public Scenario {
       MPI_Recv(at(receive_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed, MPI_STATUS_IGNORE);
       if (!ctx_.sender()) MPI_Send(at(send_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed);
     }
+  }
+
+  // What a program pays in all: a copy may be fast because it leaves lines where they cost more later.
+  void use() {
+    for (int i = 0; i < messages_; ++i) {
+      if (ctx_.sender()) write_and_send(i);
+      MPI_Recv(at(receive_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed, MPI_STATUS_IGNORE);
+      sum_ += traverse({at(receive_, i), static_cast<std::size_t>(size_)});
+      if (!ctx_.sender()) write_and_send(i);
+    }
+  }
+
+  // Writes what is there already, so that data can be checked.
+  void write_and_send(int message) {
+    auto* bytes = reinterpret_cast<volatile std::uint64_t*>(at(send_, message));
+    for (std::int64_t i = 0; i < size_ / 8; ++i) bytes[i] = bytes[i];
+    MPI_Send(at(send_, message), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed);
   }
 
   void post_sends(MPI_Request* requests) {
@@ -124,8 +173,56 @@ class Traffic final : public Scenario {
   Buffer send_, receive_;
   std::array<MPI_Request, 2 * most_messages> requests_{};
   std::int64_t size_ = 0;
+  std::uint64_t sum_ = 0;
   std::string pattern_;
+  const Collective* collective_ = nullptr;
   int messages_ = 1;
+};
+
+// A broadcast's root is done early where the message is sent at once; an empty answer makes it wait for the other.
+const Traffic::Collective Traffic::collectives[4] = {
+    {"bcast", 1,
+     [](Traffic& t) {
+       MPI_Bcast(t.at(t.ctx_.sender() ? t.send_ : t.receive_, 0), t.count(), MPI_BYTE, t.root(), t.ctx_.timed);
+       if (t.ctx_.sender())
+         MPI_Recv(nullptr, 0, MPI_BYTE, t.ctx_.peer(), ack_tag, t.ctx_.timed, MPI_STATUS_IGNORE);
+       else
+         MPI_Send(nullptr, 0, MPI_BYTE, t.ctx_.peer(), ack_tag, t.ctx_.timed);
+     },
+     [](Traffic& t, unsigned seed) {
+       if (t.ctx_.sender()) return std::string();
+       return pattern_problem(t.arrived(), seed + static_cast<unsigned>(t.root()));
+     }},
+    {"allreduce", 1,
+     [](Traffic& t) {
+       MPI_Allreduce(t.at(t.send_, 0), t.at(t.receive_, 0), t.count() / 8, MPI_UINT64_T, MPI_BXOR, t.ctx_.timed);
+     },
+     [](Traffic& t, unsigned seed) {  // undone with what this rank gave, it is what the other gave
+       auto* result = reinterpret_cast<std::uint64_t*>(t.arrived().data());
+       const auto* own = reinterpret_cast<const std::uint64_t*>(t.sent().data());
+       for (std::size_t i = 0; i < t.used() / 8; ++i) result[i] ^= own[i];
+       return pattern_problem(t.arrived(), seed + static_cast<unsigned>(t.ctx_.peer()));
+     }},
+    {"allgather", 2,
+     [](Traffic& t) {
+       MPI_Allgather(t.at(t.send_, 0), t.count(), MPI_BYTE, t.at(t.receive_, 0), t.count(), MPI_BYTE, t.ctx_.timed);
+     },
+     [](Traffic& t, unsigned seed) {
+       const auto theirs = t.arrived().subspan(static_cast<std::size_t>(t.ctx_.peer() * t.size_));
+       return pattern_problem(theirs.first(static_cast<std::size_t>(t.size_)),
+                              seed + static_cast<unsigned>(t.ctx_.peer()));
+     }},
+    {"alltoall", 2,
+     [](Traffic& t) {
+       MPI_Alltoall(t.at(t.send_, 0), t.count(), MPI_BYTE, t.at(t.receive_, 0), t.count(), MPI_BYTE, t.ctx_.timed);
+     },
+     [](Traffic& t, unsigned seed) {  // this rank's block of what the other sent
+       fill_pattern(t.sent(), seed + static_cast<unsigned>(t.ctx_.peer()));
+       const auto wanted = t.sent().subspan(static_cast<std::size_t>(t.ctx_.rank * t.size_));
+       const auto theirs = t.arrived().subspan(static_cast<std::size_t>(t.ctx_.peer() * t.size_));
+       const bool same = std::memcmp(wanted.data(), theirs.data(), static_cast<std::size_t>(t.size_)) == 0;
+       return std::string(same ? "" : "the block that arrived is wrong");
+     }},
 };
 
 }  // namespace
@@ -137,7 +234,9 @@ const Spec traffic_spec{
     Ranks::pair,
     0.0,
     {{"size_bytes", "message size"},
-     {"pattern", "pingpong (a message and its answer), stream (a window of messages one way), exchange (both ways)"}},
+     {"pattern",
+      "pingpong (a message and its answer), stream (a window of messages one way), exchange (both ways), use (a "
+      "ping-pong, with the time to write and to read the messages)"}},
     {{"per_message", "ns", Combine::root,
       "time of a message: half a round trip, or the window's time by its messages"}},
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Traffic>(ctx); },

@@ -1,22 +1,53 @@
-"""The MPI's own file of defaults: Open MPI's openmpi-mca-params.conf, UCX's ucx.conf. The others have none."""
+"""The MPI's own file of defaults: Open MPI's openmpi-mca-params.conf, UCX's ucx.conf. The others have none.
+
+Such a file sets parameters, not environment variables, of which the shared heap needs two. Open MPI 5 can hand them to
+the ranks (mca_base_env_list). Open MPI 4 has the same parameter, but `mpirun -x` fails where it is set; UCX has none.
+Without the heap, what was found together with it may be worse than stock, so there is no file then."""
 
 from collections.abc import Mapping
 
-from nearfield.tune.formats.format import Format
+from nearfield.errors import UsageError
+from nearfield.tune.formats.format import PRELOAD, Format, preloaded
 
 _PLACES = {
     "openmpi": ("OMPI_MCA_", "<prefix>/etc/openmpi-mca-params.conf, or ~/.openmpi/mca-params.conf"),
     "ucx": ("", "<prefix>/etc/ucx/ucx.conf"),
 }
+_HEAP = (
+    "The shared heap needs LD_PRELOAD, which mca_base_env_list gives to the ranks in place of one that is set in the",
+    "environment; mpirun -x LD_PRELOAD=... comes before both. --format env, module and slurm keep the user's.",
+)
 
 
-def _write(family: str, comments: list[str], environment: Mapping[str, str]) -> str | None:
+def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str | None:
     if family not in _PLACES:
         return None
     prefix, place = _PLACES[family]
     lines = [f"# {line}" for line in [*comments, f"For {place}."]]
     equals = " = " if family == "openmpi" else "="
-    return "\n".join([*lines, *(f"{n.removeprefix(prefix)}{equals}{v}" for n, v in environment.items()), ""])
+    variables = {
+        name: value for name, value in environment.items() if family == "openmpi" and not name.startswith(prefix)
+    }
+    if PRELOAD in environment:
+        _require_env_list(family, version)
+        variables[PRELOAD] = preloaded(environment)
+        lines += [f"# {line}" for line in _HEAP]
+    if variables:
+        lines.append("mca_base_env_list = " + ";".join(f"{name}={value}" for name, value in variables.items()))
+    own = {name: value for name, value in environment.items() if name not in variables}
+    return "\n".join([*lines, *(f"{name.removeprefix(prefix)}{equals}{value}" for name, value in own.items()), ""])
+
+
+def _require_env_list(family: str, version: str) -> None:
+    if family == "openmpi" and int(version.partition(".")[0]) >= 5:
+        return
+    why = "nothing in it sets LD_PRELOAD"
+    if family == "openmpi":
+        why = "before Open MPI 5, mpirun -x fails where it sets mca_base_env_list"
+    raise UsageError(
+        f"{family}'s file of defaults cannot load the shared heap, which these rules need: {why}",
+        "use --format env, module or slurm",
+    )
 
 
 SPEC = Format("conf", "the MPI's own file of defaults (Open MPI, UCX)", _write)

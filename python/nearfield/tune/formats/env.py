@@ -3,12 +3,25 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.tune.formats.format import Format
+from nearfield.tune.formats.format import PRELOAD, Format, preloaded
 
 
-def _write(family: str, comments: list[str], environment: Mapping[str, str]) -> str:
+def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
     lines = [f"# {line}" for line in comments]
-    return "\n".join([*lines, *(f"export {name}={shlex.quote(value)}" for name, value in environment.items()), ""])
+    for name, value in environment.items():
+        lines += _preloading(preloaded(environment)) if name == PRELOAD else [f"export {name}={shlex.quote(value)}"]
+    return "\n".join([*lines, ""])
+
+
+def _preloading(ours: str) -> list[str]:
+    """Puts ours before what is preloaded already, once however often the file is read."""
+    quoted = shlex.quote(ours)
+    return [
+        f'case ":${{{PRELOAD}:-}}:" in',
+        f"  *:{quoted}:*) ;;",
+        f"  *) export {PRELOAD}={quoted}${{{PRELOAD}:+:${PRELOAD}}} ;;",
+        "esac",
+    ]
 
 
 SPEC = Format("env", "shell: source it, or put it into /etc/profile.d", _write)

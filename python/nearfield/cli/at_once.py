@@ -1,0 +1,83 @@
+"""`nearfield run` without typer, whose import takes longer than all else that it does.
+
+It stands before every mpirun, so its options are read here. Whatever else is asked, help and mistakes among it, is left
+to typer (cli/run.py has the same options)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_FLAGS = {"--verbose": "verbose", "-v": "verbose", "--force": "force", "--explain": "explain"}
+_VALUES = {"--rules": "rules", "--mpi": "mpi_name"}
+
+
+def run(words: Sequence[str]) -> bool:
+    """Whether this was a `nearfield run` that could be understood here; then the command has run, unless this process
+    has become it."""
+    options = understood(words)
+    if options is None:
+        return False
+    if options["rules"] is not None:
+        options["rules"] = Path(options["rules"])
+    start(**options)
+    return True
+
+
+def understood(words: Sequence[str]) -> dict[str, Any] | None:
+    """The options of `nearfield run`, and the command; None for anything else."""
+    if not words or words[0] != "run":
+        return None
+    options: dict[str, Any] = {"rules": None, "mpi_name": None, "verbose": False, "force": False, "explain": False}
+    rest = list(words[1:])
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--":
+            break
+        if word in _FLAGS:
+            options[_FLAGS[word]] = True
+        elif name in _VALUES and (equals or rest):
+            options[_VALUES[name]] = value if equals else rest.pop(0)
+        else:
+            return None
+    return {**options, "argv": rest} if rest else None
+
+
+def start(argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool) -> None:
+    """Becomes the command, with what the rules set; with `explain`, runs it, says how its messages were copied, and
+    ends with its exit code."""
+    from nearfield.tune.prepared import environment_of, prepared
+
+    made = prepared(argv, rules, force, mpi_name)
+    environment = environment_of(made)
+    for note in [*made.warnings, *(made.notes if verbose else [])]:
+        print(f"nearfield: {note}", file=sys.stderr)
+    if verbose or explain:
+        from nearfield.tune import explain as explaining
+
+        if verbose and (sentence := explaining.settings_sentence(environment)):
+            print(f"nearfield: {sentence}", file=sys.stderr)
+        if explain:
+            sys.exit(explaining.run(argv, environment))
+    become(argv, environment)
+
+
+def become(argv: Sequence[str], environment: dict[str, str]) -> None:
+    """As if it had been started instead of this process."""
+    import signal
+
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and what it becomes would go on to
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(argv[0], list(argv), environment)
+    except OSError as error:
+        from nearfield.errors import MpiError
+
+        raise MpiError(f"cannot start {argv[0]}: {error.strerror}") from error

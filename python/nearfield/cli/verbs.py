@@ -1,0 +1,72 @@
+"""The command line as typer has it: one module per verb, each exporting `command`, or `app` if it has several."""
+
+import ast
+import importlib
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+import nearfield
+from nearfield.cli import VERBS
+
+
+class Verbs(TyperGroup):
+    """Imports a verb when it is run or completed, so that none waits for what others need. In lists of verbs, each says
+    what its docstring does, read from the source."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.commands: dict[str, Any] = dict.fromkeys(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in VERBS and not self.commands[cmd_name]:
+            self.commands[cmd_name] = TyperCommand(cmd_name, help=_summary(cmd_name))
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, found, rest = super().resolve_command(ctx, args)
+        if not found:  # the shell asks how to go on after what is no verb
+            return name, found, rest
+        return name, typer.main.get_command(self._verb(name, importlib.import_module(f"nearfield.cli.{name}"))), rest
+
+    def _verb(self, name: str, module: Any) -> typer.Typer:
+        """The module's `app`, if the verb has commands of its own, else one of its `command`."""
+        if hasattr(module, "app"):
+            module.app.rich_markup_mode, module.app.info.name = self.rich_markup_mode, name
+            return module.app
+        verb = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
+        verb.command(name=name, context_settings=getattr(module, "CONTEXT", None))(module.command)
+        return verb
+
+
+def _summary(verb: str) -> str:
+    """What its module's `command`, or the module, says of itself."""
+    source = ast.parse(Path(__file__).with_name(f"{verb}.py").read_text())
+    command = next((n for n in source.body if isinstance(n, ast.FunctionDef) and n.name == "command"), source)
+    return ast.get_docstring(command) or ""
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        print(f"nearfield {nearfield.__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_tell_version, is_eager=True, help="Say which this is."),
+) -> None:
+    """What stands before a verb."""
+
+
+app = typer.Typer(
+    name="nearfield",
+    cls=Verbs,
+    callback=_options,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Measure what caches, core distance, memory layout, pages and load do to MPI here, and make it faster.",
+    epilog="Start with [bold]nearfield probe --quick[/bold], then [bold]nearfield report[/bold].",
+)

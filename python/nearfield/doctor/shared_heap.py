@@ -1,0 +1,95 @@
+"""The shared heap: what this kernel gives it, tried for real."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from nearfield.doctor import copying, kernel, memory
+from nearfield.doctor.check import Check, chosen, read
+from nearfield.errors import NearfieldError
+
+# A rank with a heap: a file without a name, which others may fetch; and where it lies in memory.
+_HOLDER = """
+import ctypes, os, sys
+if sys.argv[1] == "permit":
+    ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0)  # PR_SET_PTRACER, PR_SET_PTRACER_ANY
+print(os.getpid(), os.memfd_create("nearfield-doctor"), flush=True)
+sys.stdin.read()
+"""
+
+# A rank that fetches it: prints which ways there are.
+_FETCHER = """
+import ctypes, os, sys
+pid, file = map(int, sys.argv[1:])
+call = ctypes.CDLL(None, use_errno=True).syscall
+process = call(434, pid, 0)  # pidfd_open; both have one number on all machines
+if process >= 0 and call(438, process, file, 0) >= 0:
+    print("pidfd_getfd")
+try:
+    os.open(f"/proc/{pid}/fd/{file}", os.O_RDWR)
+    print("/proc/PID/fd")
+except OSError:
+    pass
+"""
+
+_UNHARMED = "the heap then does nothing: programs run as in stock"
+_YAMA = "As root: sysctl kernel.yama.ptrace_scope=0. In a container: --cap-add SYS_PTRACE."
+
+
+def shared_heap() -> Check:
+    """Can messages between two processes of one parent be copied in user space, and in huge pages?"""
+    name = "shared heap"
+    if problem := _not_here():
+        return Check(name, "missing", problem, f"tuning cannot use it; {_UNHARMED}", "Reinstall nearfield.")
+    if read("/proc/sys/vm/overcommit_memory") == "2":
+        found = "memory is accounted for strictly (vm.overcommit_memory = 2)"
+        return Check(name, "missing", found, _UNHARMED, "As root: sysctl vm.overcommit_memory=0.")
+    try:
+        os.close(os.memfd_create("nearfield-doctor"))
+    except OSError as error:
+        remedy = "Linux 3.17 or newer has it, unless a sandbox forbids it."
+        return Check(name, "missing", f"no memfd: {error.strerror}", _UNHARMED, remedy)
+    permitted = _ways(permit=False)
+    ways = permitted or _ways(permit=True)
+    yama = f"yama/ptrace_scope {read('/proc/sys/kernel/yama/ptrace_scope') or 'absent'}"
+    if not ways:
+        found = f"one process may not map another's memory; {yama}"
+        return Check(name, "missing", found, "the kernel copies long messages, as in stock", _YAMA)
+    pages, huge = _pages()
+    found = f"memfd, {', '.join(ways)}; {yama}; {pages}"
+    if not permitted:
+        means = "only processes that permit it share their heap, which MPIs that copy by the kernel do as a rule"
+        return Check(name, "warn", found, means, _YAMA)
+    means = f"long messages can be copied once, in user space, from {'huge' if huge else 'small'} pages"
+    return Check(name, "ok", found, means)
+
+
+def _not_here() -> str:
+    """Why the library cannot be loaded; empty if it can."""
+    try:
+        from nearfield.tune.shared_heap import library
+
+        file = library()
+    except (ImportError, NearfieldError) as error:
+        return str(error)
+    return "" if os.access(file, os.R_OK) else f"{file} is not there"
+
+
+def _ways(*, permit: bool) -> list[str]:
+    """How one child of ours may read another's heap; none if it may not."""
+    with copying.sibling(_HOLDER, permit=permit) as (pid, file):
+        fetcher = [sys.executable, "-c", _FETCHER, str(pid), str(file)]
+        done = subprocess.run(fetcher, capture_output=True, text=True, timeout=30, check=False)
+    if not done.stdout or copying.sibling_refused(permit=permit):
+        return []
+    return [*done.stdout.splitlines(), "process_vm_readv"]
+
+
+def _pages() -> tuple[str, bool]:
+    """What the heap's memory may lie in, and whether that may be huge pages."""
+    collapsed, asked = (memory.shared_gets_huge(advice) for advice in (kernel.MADV_COLLAPSE, kernel.MADV_HUGEPAGE))
+    setting = chosen(memory.THP / "shmem_enabled") or "absent"
+    found = f"huge pages: MADV_COLLAPSE {collapsed}, on request {asked} (shmem_enabled {setting})"
+    return found, "yes" in (collapsed, asked)

@@ -1,0 +1,76 @@
+"""Answers that take long to find out, kept in the cache folder until a file that they depend on changes.
+
+Imports next to nothing: `nearfield run` stands before every mpirun, and what it knows from the last time comes from
+here. Whoever cannot write there does without."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+MOST_ANSWERS = 256  # of one kind; then the oldest ones go
+
+
+def cache_root() -> Path:
+    """NEARFIELD_CACHE, else nearfield's folder in the user's cache. Shared by all environments of a user."""
+    if chosen := os.environ.get("NEARFIELD_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "nearfield"
+
+
+def recall(kind: str, question: Any) -> Any:
+    """The answer to a question, which is anything that JSON can hold; None if there is none, or if one of its files
+    changed since."""
+    text = json.dumps(question)
+    try:
+        kept = json.loads(_file(kind, text).read_text())
+        if kept["question"] == text and all(stamp(path) == then for path, then in kept["files"].items()):
+            return kept["answer"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return None
+
+
+def remember(kind: str, question: Any, answer: Any, files: Iterable[str | Path] = ()) -> None:
+    """Keeps an answer until one of the files changes."""
+    text = json.dumps(question)
+    kept = {"question": text, "files": {str(path): stamp(path) for path in files}, "answer": answer}
+    file = _file(kind, text)
+    fresh = file.with_suffix(f".new-{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_text(json.dumps(kept))
+        fresh.replace(file)
+        _forget_oldest(file.parent)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink()
+
+
+def stamp(path: str | Path) -> list[int] | None:
+    """Changes when the file does; None if there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return None
+    return [status.st_mtime_ns, status.st_size, status.st_ino]
+
+
+def _file(kind: str, question: str) -> Path:
+    return cache_root() / "answers" / f"{kind}-{zlib.crc32(question.encode()):08x}{len(question):x}.json"
+
+
+def _forget_oldest(folder: Path) -> None:
+    files = list(folder.iterdir())
+    if len(files) > 2 * MOST_ANSWERS:
+        for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)[:-MOST_ANSWERS]:
+            file.unlink(missing_ok=True)

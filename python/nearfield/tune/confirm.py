@@ -1,0 +1,161 @@
+"""Confirms what a search has found, at every size and in several launches, before it becomes a rule."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from nearfield.tune.arena import Arena
+from nearfield.tune.confirmed import Confirmed
+from nearfield.tune.criterion import FEW, NEVER_BELOW, NOISE, broken
+from nearfield.tune.duel import Unfit
+from nearfield.tune.gains import FEWEST_LAUNCHES, Case, Pair, alike, usual
+from nearfield.tune.knobs import Settings
+from nearfield.tune.repair import left_out, nearer
+from nearfield.tune.search import Deadline, Search
+
+FINALISTS, SURELY_TRIED, MENDED = 6, 2, 2  # how many; how many however late it is; steps of mending
+MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
+PAIRS = 1  # of times of a case in a launch, since launches differ more than the pairs in one
+LAUNCHES = 6  # of both jobs: the fewest whose least and greatest hold the median with 95 % certainty
+MOST_LAUNCHES = 9  # where it is in doubt whether a case is slower
+LOOKS = 3  # launches in which mending looks at the slower cases
+
+
+class Confirming:
+    """The finalists of one search, on one arena. Use `run` once."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        search: Search,
+        cases: Sequence[Case],
+        limits: Sequence[int],
+        deadline: Deadline,
+        never_below: float = NEVER_BELOW,
+    ) -> None:
+        """`limits`: sizes in bytes, ascending, between which a gain counts (`Confirmed.gains_between`)."""
+        self._arena, self._search, self._cases, self._limits = arena, search, cases, limits
+        self._deadline, self._never_below = deadline, never_below
+
+    def run(self) -> tuple[Confirmed | None, str]:
+        """Returns the search's winner if it is slower than stock nowhere and surely faster somewhere; otherwise the
+        first finalist of which that holds; otherwise None, and why. A finalist that is slower somewhere is followed by
+        what it would be without the parameter that makes it so."""
+        waiting = _finalists(self._search)
+        seen, refused, looked = list(waiting), [], 0
+        while waiting and not self._ended(looked):
+            settings = waiting.pop(0)
+            looked += 1
+            self._await_cores()
+            try:
+                confirmed = self._confirmed(settings)
+            except Unfit as error:
+                refused.append(error.message)
+                continue
+            if not confirmed.slower:
+                if confirmed.gains_between(self._limits):
+                    return confirmed, ""
+                continue
+            refused.append(confirmed.loss)
+            mended = self._mended(confirmed) if len(refused) <= MENDED and not self._late() else None
+            if mended and mended not in seen and not self._search.refuses(mended):
+                waiting.insert(0, mended)
+                seen.append(mended)
+        nothing = "nothing was faster than stock" if self._search.trials else "it was ended before anything was tried"
+        return None, "; ".join(refused) or nothing
+
+    def _ended(self, looked: int) -> bool:
+        """Whether so many finalists are enough: one if somebody asked to stop, a few when it is late."""
+        return looked >= (1 if self._deadline.stopped else SURELY_TRIED) and self._late()
+
+    def _await_cores(self) -> None:
+        """Waits until the cores are in the place where most was searched, at most for the time that there is: what
+        gained there is to be confirmed there."""
+        usual_ns = median([trial.flag_ns for trial in self._search.trials if trial.flag_ns] or [0.0])
+        while usual_ns and not self._deadline.over() and not alike(self._arena.flag_ns(), usual_ns):
+            time.sleep(0.2)
+
+    def _confirmed(self, settings: Settings) -> Confirmed:
+        """Measures everything in six launches, or in three at least where it is late, and what is still in doubt in up
+        to three more. Unfit if a case could not be measured while the cores were where they mostly were."""
+        found: dict[Case, list[Pair]] = defaultdict(list)
+        cases: Sequence[Case] = self._cases
+        for launch in range(MOST_LAUNCHES):
+            for case, pairs in self._launch(settings, cases, PAIRS):
+                found[case] += pairs
+            confirmed = Confirmed.of(settings, usual(found), self._never_below)
+            late = launch + 1 >= FEWEST_LAUNCHES and self._late()
+            if self._deadline.stopped or self._hopeless(confirmed) or late:
+                break
+            if launch + 1 >= LAUNCHES and not (cases := self._doubtful(confirmed)):
+                break
+        if len(confirmed.gains) < len(self._cases):
+            raise Unfit("was not measured at every size while the cores stayed where they were")
+        return confirmed
+
+    def _launch(self, settings: Settings, cases: Sequence[Case], count: int) -> Iterator[tuple[Case, list[Pair]]]:
+        """So many pairs of each case, from new launches of both jobs."""
+        self._arena.launch_stock_again()
+        with self._arena.against(settings, cases) as comparison:
+            comparison.measure(count)
+            yield from comparison.found.items()
+
+    def _doubtful(self, confirmed: Confirmed) -> list[Case]:
+        """The cases that look slower than they may be, and those with too few launches where the cores mostly were."""
+        few = [case for case in self._cases if _launches(confirmed.pairs.get(case, [])) < FEWEST_LAUNCHES]
+        return list(dict.fromkeys([*confirmed.slower, *few]))
+
+    def _hopeless(self, confirmed: Confirmed) -> bool:
+        """Whether more cases are slower, and by more, than luck could make them."""
+        return len(broken(confirmed.gains, self._never_below - NOISE)) > FEW
+
+    def _late(self) -> bool:
+        """Whether confirming has taken half as long again as it may, or somebody asked to stop."""
+        spent = time.monotonic() - self._deadline.start
+        return self._deadline.stopped or spent > 1.5 * self._deadline.seconds
+
+    def _mended(self, confirmed: Confirmed) -> Settings | None:
+        """The settings with one parameter nearer to its default, as little as makes no case slower; otherwise without
+        the parameter without which the slower cases are slower least, if that helps."""
+        knobs, cases = self._arena.knobs, confirmed.slower
+        for settings in nearer(knobs, confirmed.settings, min(size for _, size in cases)):
+            if self._late():
+                return None
+            if self._worst(settings, cases) >= self._never_below:
+                return settings
+        helps = min(self._never_below, min(confirmed.gains[case].value for case in cases) + MENDS)
+        proposals = [left_out(knobs, confirmed.settings, name) for name in confirmed.settings]
+        tried = [(self._worst(settings, cases), settings) for settings in proposals if settings]
+        worst, settings = max(tried, key=lambda one: one[0], default=(0.0, None))
+        return settings if worst >= helps else None
+
+    def _worst(self, settings: Settings, cases: Sequence[Case]) -> float:
+        """The least gain of these cases; 0 if the settings cannot be used, or it is too late to tell."""
+        found: dict[Case, list[Pair]] = defaultdict(list)
+        try:
+            for _ in range(LOOKS):
+                if self._late():
+                    return 0.0
+                for case, pairs in self._launch(settings, cases, PAIRS):
+                    found[case] += pairs
+        except Unfit:
+            return 0.0
+        return min(gain.value for gain in Confirmed.of(settings, usual(found), self._never_below).gains.values())
+
+
+def _launches(pairs: Sequence[Pair]) -> int:
+    return len({pair.launch for pair in pairs})
+
+
+def _finalists(search: Search) -> list[Settings]:
+    """The winner of the play-off, then what loses least anywhere, then the next best by score, which tend to fail at
+    the same sizes."""
+    others = search.gaining()
+    if not search.winner:
+        return []
+    safest = max(others, key=lambda trial: min(gain.value for gain in trial.gains.values()), default=None)
+    order = [search.winner, *([safest.settings] if safest else []), *(trial.settings for trial in others)]
+    return [settings for at, settings in enumerate(order) if settings not in order[:at]][:FINALISTS]

@@ -1,0 +1,94 @@
+"""What `tune` calls better, and what it refuses: every threshold of its judgement, in one place.
+
+A setting is measured against stock in cases (a pattern and a message size):
+
+- `pingpong`: a message and its answer, which everybody measures; at every size from 1 B to four times the last-level
+  cache. It decides alone whether a size is slower.
+- `stream`: many messages one way; `exchange`: many both ways at once; `use`: a ping-pong with the time to write every
+  message before and to read it afterwards, because a copy that leaves lines in the wrong place is paid for later.
+- `bcast`, `allreduce`, `allgather`, `alltoall` between the two ranks: what is set for messages holds for collectives,
+  too, and must not slow them.
+
+The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is refused if a size is slower
+(`broken`). It becomes a rule if it surely gains (`Gain.faster`), confirmed in several launches (confirm.py), since two
+launches of the same settings differ by up to a tenth where their memory happens to lie.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from nearfield.tune.gains import Case, Gain, geometric_mean
+
+MAIN = "pingpong"
+MESSAGES = (MAIN, "stream", "exchange", "use")
+COLLECTIVES = ("bcast", "allreduce", "allgather", "alltoall")
+
+# The promise, as shares of stock's speed.
+NEVER_BELOW = 0.97  # any size: in ping-pong, and in all patterns together
+PATTERN_NEVER_BELOW = 0.9  # one pattern, at a size where the others make up for it
+
+# How measurements are read.
+NOISE = 0.07  # what a pair or two may show of a setting that loses nothing
+BORDERLINE = 0.02  # below what is allowed: a few pairs cannot tell, confirming can
+FEW = 6  # cases that look slower, of thirty to eighty, may do so by chance
+MOST_CREDIBLE = 8.0  # a job that was not running for a while looks a hundred times slower
+WORTH_TELLING = 1.05  # a gain that a range of sizes is named for
+
+# The search. Costs of losses count in sizes: a loss weighs as if it were at three sizes, beyond noise as if at nine.
+SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
+LOSS, SURE_LOSS = 2, 6
+REFUSAL = 1.0  # off the score of what would be refused
+WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, and of all that is gained: a parameter that gains less is not kept
+
+
+def searched_cases(sizes: Iterable[int]) -> list[Case]:
+    """What a search measures of every setting."""
+    return [(pattern, size) for size in sizes for pattern in MESSAGES]
+
+
+def confirmed_cases(sizes: Iterable[int]) -> list[Case]:
+    """What a winner is measured in: ping-pong at every size, the other patterns at every fourth up to 16 MiB, and
+    collectives at those from 1 KiB to 4 MiB that are whole numbers, which allreduce takes."""
+    cases: list[Case] = []
+    for size in sizes:
+        cases.append((MAIN, size))
+        if size.bit_length() % 2 == 1 and size <= 16 << 20:
+            cases += [(pattern, size) for pattern in MESSAGES if pattern != MAIN]
+            cases += [(pattern, size) for pattern in COLLECTIVES if 1 << 10 <= size <= 4 << 20 and size % 8 == 0]
+    return cases
+
+
+def broken(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> list[Case]:
+    """The cases that break the promise. Where a size is slower in ping-pong, or in all its message patterns together,
+    these are the slower ones of its patterns; otherwise any pattern or collective that is slower by more than others
+    may make up for."""
+    lost = []
+    for size in sorted({size for _, size in gains}):
+        there = {case: g for case, g in gains.items() if case[1] == size}
+        messages = {case: g for case, g in there.items() if case[0] not in COLLECTIVES}
+        main = [g for (pattern, _), g in there.items() if pattern == MAIN]
+        together = [geometric_mean(messages.values())] if messages else []
+        if any(g.below(never_below) for g in (*main, *together)):
+            lost += [case for case, g in messages.items() if g.value < never_below]
+        else:
+            lost += [case for case, g in messages.items() if g.below(min(never_below, PATTERN_NEVER_BELOW))]
+        lost += [
+            case
+            for case, g in there.items()
+            if case[0] in COLLECTIVES and g.below(min(never_below, PATTERN_NEVER_BELOW))
+        ]
+    return lost
+
+
+def score(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> float:
+    """What a search maximises: the mean log gain over patterns and sizes, less what it loses anywhere beyond what is
+    allowed."""
+    logs = [math.log(min(max(g.value, 1 / MOST_CREDIBLE), MOST_CREDIBLE)) for g in gains.values()]
+    losses = LOSS * _below(logs, never_below) + SURE_LOSS * _below(logs, never_below - NOISE)
+    return (math.fsum(logs) - losses) / len(logs)
+
+
+def _below(logs: Iterable[float], limit: float) -> float:
+    return math.fsum(max(0.0, math.log(limit) - value) for value in logs)

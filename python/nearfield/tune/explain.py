@@ -1,0 +1,261 @@
+"""How a program's messages were copied: what its processes reported under the shared heap, in words.
+
+Every process writes its counts at its end (src/heap/start.cpp) into a folder that is named in NEARFIELD_HEAP. Processes
+on other nodes, and those that were killed, report nothing here. A message is counted where it is copied, which is at
+its receiver as a rule, and only if it went from memory to memory: eager messages did not.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from nearfield.tune import shared_heap
+from nearfield.tune.child import run_as_child
+from nearfield.units import format_bytes
+
+# What src/heap/counts.hpp calls the ways, and what a person does.
+WAYS = {
+    "user_plain": "in user space, plain",
+    "user_streaming": "in user space, streaming",
+    "user_both": "in user space, by both ends",
+    "kernel_not_in_heap": "by the kernel, not in the heap",
+    "kernel_not_shared": "by the kernel, not shared",
+}
+# What is set where the variable leaves it out (src/heap/settings.hpp).
+DEFAULTS = {"on": "1", "from": "4096", "stream": "65536-2097152", "far_stream": "16384-"}
+_WIDE = 120  # columns of a terminal
+_LONGEST_FOLDER = 200  # what the heap has room for
+_NO_RANK = "-"
+_EAGER = (
+    "Eager messages are not counted: the MPI copies them itself. Of a message that it copies in parts, each counts."
+)
+_OFF = "The rules do not switch the shared heap on: the MPI copies all messages itself, as in stock."
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one process wrote at its end."""
+
+    pid: int
+    rank: str
+    program: str
+    reason: str  # why it had no heap; empty if it had
+    forks: int
+    regions: int  # a region that a fork made private is followed by a new one
+    ways: Mapping[str, tuple[int, int]]  # messages and bytes
+
+    @property
+    def messages(self) -> int:
+        return sum(messages for messages, _ in self.ways.values())
+
+    @property
+    def is_rank(self) -> bool:
+        return self.rank != _NO_RANK
+
+    @property
+    def name(self) -> str:
+        return f"rank {self.rank}" if self.is_rank else f"process {self.pid}"
+
+
+def run(argv: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Runs the command to its end, then says on standard error how its messages were copied; its exit code."""
+    if not is_on(environment):
+        code = run_as_child(argv, environment)
+        _print([_OFF])
+        return code
+    with tempfile.TemporaryDirectory(prefix="nearfield-", dir=_place(), ignore_cleanup_errors=True) as folder:
+        settings = ",".join(filter(None, [environment.get(shared_heap.VARIABLE), f"report={folder}"]))
+        environment = {**environment, shared_heap.VARIABLE: settings}
+        code = run_as_child(argv, environment)
+        reports = read_reports(Path(folder))
+    _print(sentences(reports, environment, code), with_traffic(reports))
+    return code
+
+
+def is_on(environment: Mapping[str, str]) -> bool:
+    """Whether programs that are started with this environment get a shared heap."""
+    preloaded = environment.get("LD_PRELOAD", "").replace(":", " ").split()
+    is_loaded = any(Path(name).name == shared_heap.NAME for name in preloaded)
+    return is_loaded and _settings(environment)["on"] != "0"
+
+
+def settings_sentence(environment: Mapping[str, str]) -> str:
+    """How messages will be copied by the shared heap; empty without one."""
+    if not is_on(environment):
+        return ""
+    chosen = _settings(environment)
+    return (
+        f"the shared heap copies past the caches {_sizes(chosen['stream'])}, between cores that are far apart "
+        f"{_sizes(chosen['far_stream'])}, and all others through them; --explain says how many there were"
+    )
+
+
+# ---- reading
+
+
+def read_reports(folder: Path) -> list[Report]:
+    """In the order of ranks; what is damaged is left out."""
+    found = [report for file in folder.glob("*.heap") if (report := _read(file))]
+    return sorted(found, key=lambda one: (not one.is_rank, one.rank.zfill(9), one.pid))
+
+
+def with_traffic(reports: Iterable[Report]) -> list[Report]:
+    """Without shells, launchers and whoever else copied no message."""
+    return [report for report in reports if report.messages]
+
+
+def _read(file: Path) -> Report | None:
+    try:
+        values = dict(line.split(" = ", 1) for line in file.read_text(errors="replace").splitlines())
+        ways = {way: tuple(map(int, values[way].split())) for way in WAYS}
+        reason = "" if values["reason"] == "-" else values["reason"]
+        counts = int(values["forks"]), int(values["regions"])
+        return Report(int(file.stem), values["rank"], values["program"], reason, *counts, ways)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _settings(environment: Mapping[str, str]) -> dict[str, str]:
+    pairs = (pair.partition("=") for pair in environment.get(shared_heap.VARIABLE, "").split(","))
+    return DEFAULTS | {key: value for key, _, value in pairs if value}
+
+
+def _place() -> str | None:
+    """For reports: where temporary files go, unless the heap could not read or keep that name."""
+    usual = tempfile.gettempdir()
+    return usual if "," not in usual and len(os.fsencode(usual)) < _LONGEST_FOLDER else "/tmp"
+
+
+# ---- saying
+
+
+def table(reports: Sequence[Report], width: int) -> Table:
+    """A line for each process, and one for all; where it is narrow, two. Only the ways that something went."""
+    used = [way for way in WAYS if any(report.ways[way][0] for report in reports)]
+    between = " " if width >= _WIDE else "\n"
+    several_programs = len({report.program for report in reports}) > 1
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    made.add_column("rank", overflow="fold")
+    for heading in (["program"] if several_programs else []) + [WAYS[way] for way in used]:
+        made.add_column(heading, justify="left" if heading == "program" else "right", overflow="fold")
+    for report in reports:
+        who = report.rank if report.is_rank else report.name
+        program = [escape(report.program)] if several_programs else []
+        made.add_row(who, *program, *(_cell(*report.ways[way], between) for way in used))
+    if len(reports) > 1:
+        sums = [[sum(one.ways[way][i] for one in reports) for i in (0, 1)] for way in used]
+        made.add_row(
+            "all", *([""] if several_programs else []), *(_cell(*both, between) for both in sums), style="bold"
+        )
+    return made
+
+
+def _cell(messages: int, size_bytes: int, between: str) -> str:
+    return f"{messages}{between}({format_bytes(size_bytes, digits=3)})" if messages else "-"
+
+
+def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: int) -> list[str]:
+    """What the numbers mean, and why the kernel copied what it did."""
+    seen = with_traffic(reports)
+    return [
+        *(_why_kernel(seen, _settings(environment)["from"]) if seen else [_why_nothing(reports)]),
+        *_why_no_heap(seen or [report for report in reports if report.is_rank]),
+        *(_forked(report) for report in seen if report.forks),
+        *(["A process that was killed, or called _exit, has reported nothing."] if code else []),
+        _EAGER,
+    ]
+
+
+def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
+    total = sum(report.messages for report in seen)
+    apart, unshared = (sum(one.ways[way][0] for one in seen) for way in ("kernel_not_in_heap", "kernel_not_shared"))
+    said = []
+    if not apart + unshared:
+        said.append(f"{_all_of(total)} copied once, in user space.")
+    if apart:
+        said.append(
+            f"{apart} of {_messages(total)} came from memory outside the heap (stack, static data, another allocator, "
+            f"blocks shorter than {_size(shortest)}): the kernel copied them, as in stock."
+        )
+    if unshared:
+        said.append(
+            f"{unshared} of {_messages(total)} came from a heap that could not be mapped (its process has forked since "
+            "or ended, or the kernel forbids it: see nearfield doctor): the kernel copied them, as in stock."
+        )
+    return said
+
+
+def _why_nothing(reports: Sequence[Report]) -> str:
+    if not reports:
+        return "No process on this node has reported: nothing is known of its messages."
+    return (
+        "No process on this node copied a message out of another one's memory: all were eager, went between nodes, or "
+        "this MPI does not copy long messages by process_vm_readv or process_vm_writev."
+    )
+
+
+def _why_no_heap(reports: Sequence[Report]) -> list[str]:
+    names: dict[str, list[str]] = {}
+    for report in reports:
+        if report.reason:
+            names.setdefault(report.reason, []).append(report.name)
+    return [
+        f"{_capital(_list(dict.fromkeys(who)))} had no shared heap, or none from some point on: {why}."
+        for why, who in names.items()
+    ]
+
+
+def _forked(report: Report) -> str:
+    times = "once" if report.forks == 1 else f"{report.forks} times"
+    if report.regions > 1:
+        return f"{_capital(report.name)} forked {times}: blocks from before are copied by the kernel since."
+    return f"{_capital(report.name)} forked {times}: the child copied the heap meanwhile, which is shared as before."
+
+
+def _all_of(total: int) -> str:
+    return "The only message was" if total == 1 else f"All {total} messages were"
+
+
+def _messages(total: int) -> str:
+    return "1 message" if total == 1 else f"{total} messages"
+
+
+def _list(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _sizes(ranges: str) -> str:
+    """Of "65536-2097152+8388608-", or "never", as src/heap/settings.cpp reads it."""
+    if ranges == "never":
+        return "no messages"
+    pairs = [pair.partition("-") for pair in ranges.split("+")]
+    words = [f"{_size(low)} to {_size(high)}" if high else f"{_size(low)} and more" for low, _, high in pairs]
+    return f"messages of {_list(words)}"
+
+
+def _size(text: str) -> str:
+    return format_bytes(int(text)) if text.isdigit() else text
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _print(said: Iterable[str], reports: Sequence[Report] = ()) -> None:
+    """The table as wide as it must be where nobody looks; sentences never broken."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        console = Console(stderr=True, highlight=False, width=200)
+    if reports:
+        console.print(table(reports, console.width))
+    for sentence in said:
+        console.print(f"nearfield: {escape(sentence)}", soft_wrap=True)

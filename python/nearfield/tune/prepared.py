@@ -1,0 +1,130 @@
+"""What to set for one command line: as it was found out the last time, where nothing changed since.
+
+Finding out takes half a second: rules are read and checked, the launcher and the library are asked which MPI they are,
+hwloc looks at the machine. `nearfield run` stands before every mpirun, so the answer is kept (nearfield/memory.py), and
+this file imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from nearfield import memory
+from nearfield.tune.command_words import executables, which
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+# Variables that keep what they had: what is loaded is put beside it.
+ADDED_TO = ("LD_PRELOAD", "ASAN_OPTIONS", "OMPI_MCA_mca_base_component_path")
+# What else the answer depends on: which MPIs there are, and how components are built for them.
+_READ = (
+    "PATH", "LD_LIBRARY_PATH", "MPI_HOME", "NEARFIELD_MPIS", "OPAL_PREFIX", "I_MPI_ROOT", "CXXFLAGS", "LDFLAGS",
+    "OMPI_CXX", "MPICH_CXX", "I_MPI_CXX", "HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_THISSYSTEM",
+)  # fmt: skip
+_SOURCES = (Path(__file__).parent, Path(__file__).parent / "knobs", Path(__file__).parents[1] / "mpi")
+
+
+class Plan:
+    """What rules want to be set for one MPI, whatever the user has set: what is kept from run to run."""
+
+    def __init__(
+        self,
+        values: Mapping[str, str],
+        notes: Iterable[str] = (),
+        warnings: Iterable[str] = (),
+        reason: str = "",
+        flags: Iterable[Mapping[str, Any]] = (),
+    ) -> None:
+        self.values = dict(values)
+        self.notes = list(notes)
+        self.warnings = list(warnings)
+        self.reason = reason  # why nothing is set, if nothing is
+        self.flags = list(flags)  # cores that must be as far apart as they were, each a Flag's values (apart.py)
+
+    def files(self) -> list[str]:
+        """What it names, such as libraries to preload."""
+        words = " ".join(self.values[name] for name in ADDED_TO if name in self.values).replace(":", " ").split()
+        return [word for word in words if word.startswith("/")]
+
+
+class Application:
+    """What to set for a launch, and what to tell the person who asked how; warnings even one who did not."""
+
+    def __init__(self, notes: Iterable[str] = (), warnings: Iterable[str] = ()) -> None:
+        self.environment: dict[str, str] = {}
+        self.notes = list(notes)
+        self.warnings = list(warnings)
+
+
+def prepared(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> Application:
+    """What to set for this command. Nothing, with a warning, while the cores are not where they were when that matters;
+    errors if the rules are not for it."""
+    question = _question(argv, rules, force, mpi_name)
+    kept = memory.recall("run", question) if question else None
+    if kept:
+        plan = Plan(**kept)
+    else:
+        from nearfield.tune.apply import planned
+
+        plan, depends_on = planned(argv, rules, force, mpi_name)
+        if question and depends_on is not None:
+            memory.remember("run", question, vars(plan), [*depends_on, *plan.files()])
+    warnings: list[str] = []
+    if not force and plan.flags:
+        from nearfield.tune.apart import Flag, elsewhere
+
+        why, warnings = elsewhere(Flag(**flag) for flag in plan.flags)
+        if why:
+            return Application(warnings=[why])
+    made = merged(plan, os.environ)
+    made.warnings += warnings
+    return made
+
+
+def merged(plan: Plan, here: Mapping[str, str]) -> Application:
+    """What to set beside an environment. A variable that is set there already stays: the user knows better."""
+    made = Application(plan.notes, plan.warnings)
+    for name, value in plan.values.items():
+        if name in here and name not in ADDED_TO:
+            made.notes.append(f"{name} = {here[name]} stays, as it was set before (the rules have {value})")
+        else:
+            made.environment[name] = value
+            made.notes.append(f"{name} = {value}")
+    if not made.environment:
+        made.notes.append(f"nothing is set: {plan.reason}")
+    return made
+
+
+def environment_of(made: Application) -> dict[str, str]:
+    return {**os.environ, **made.environment}
+
+
+def _question(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
+    """All that the answer depends on; None where there can be no answer."""
+    file = rules or Path(os.environ.get("NEARFIELD_RULES") or "rules.toml")  # as rules.find_rules has it
+    written = memory.stamp(file)
+    if not written or not which(argv[0]):
+        return None
+    words = [[word, str(Path(path).absolute()), memory.stamp(path), may_be] for word, path, may_be in executables(argv)]
+    variables = [os.environ.get(name) for name in (*_READ, *ADDED_TO)]
+    return [str(file.absolute()), written, words, force, mpi_name, variables, _machine(), _code()]
+
+
+def _machine() -> list[Any]:
+    """This machine since it was started, and the PUs that this process may use."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        boot = ""
+    return [os.uname().nodename, boot, sorted(os.sched_getaffinity(0))]
+
+
+def _code() -> list[Any]:
+    """Changes with nearfield."""
+    files = [entry.path for folder in _SOURCES for entry in os.scandir(folder) if entry.name.endswith((".py", ".toml"))]
+    stamps = [memory.stamp(file) or [0, 0] for file in files]
+    return [str(_SOURCES[0]), len(stamps), max(one[0] for one in stamps), sum(one[1] for one in stamps)]

@@ -1,0 +1,37 @@
+"""Which message sizes the shared heap shall copy past the caches: measured once with none and once with all of them.
+
+Streaming stores need no line from the other core's cache, but leave none in the receiver's. What is better depends on
+the size, the caches and how far apart the cores are, and no model foretells it well (S0's subject: who has the lines);
+but as every size is decided for itself, two measurements tell it for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nearfield.tune.criterion import MESSAGES
+from nearfield.tune.gains import Case, Gain, geometric_mean
+from nearfield.tune.knobs import NEVER
+
+SHORTEST = 4 << 10  # bytes: shorter messages are not copied by the heap
+WORTH = 1.03  # streaming must be so many times as fast as copying through the caches
+
+
+def best_sizes(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) -> str:
+    """The ranges of sizes in bytes at which streaming is faster, over all message patterns, as the knob `stream` has
+    them. A size stands for all up to the next that was measured; the longest for all beyond it. Where the cores moved,
+    a case may be missing in either: it does not count."""
+    both = [case for case in never if case in always and case[0] in MESSAGES and case[1] >= SHORTEST]
+    sizes = sorted({size for _, size in both})
+    faster = [size for size in sizes if _mean(always, both, size) > WORTH * _mean(never, both, size)]
+    ranges: list[tuple[int, int | None]] = []
+    for size in faster:
+        following = next((other for other in sizes if other > size), None)
+        if ranges and ranges[-1][1] == size - 1:
+            size, _ = ranges.pop()
+        ranges.append((size, following - 1 if following else None))
+    return "+".join(f"{first}-{last or ''}" for first, last in ranges) or NEVER
+
+
+def _mean(gains: Mapping[Case, Gain], cases: Sequence[Case], size: int) -> float:
+    return geometric_mean(gains[case] for case in cases if case[1] == size).value

@@ -1,0 +1,98 @@
+#include "heap/help.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "heap/heap.hpp"
+#include "heap/peers.hpp"
+#include "heap/region.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+constexpr std::size_t chunk_bytes = std::size_t{8} << 10, most_chunks = 32;
+constexpr int spins_before_yield = 2000;
+
+std::uint32_t chunks_of(std::size_t bytes) {
+  const std::size_t chunks = bytes / chunk_bytes;
+  return static_cast<std::uint32_t>(chunks < 2 ? 2 : chunks > most_chunks ? most_chunks : chunks);
+}
+
+// Where chunk i of a message begins: whole lines, the rest is in the last one.
+std::size_t begin_of(std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
+  return i == chunks ? bytes : bytes / chunks / 64 * 64 * i;
+}
+
+void copy_chunk(Copy copy, char* to, const char* from, std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
+  const std::size_t begin = begin_of(i, chunks, bytes);
+  copy(to + begin, from + begin, begin_of(i + 1, chunks, bytes) - begin);
+}
+
+bool post(Order& order, std::uintptr_t there, char* to, std::size_t bytes, Copy copy) {
+  std::uint32_t none = Order::none;
+  if (!order.state.compare_exchange_strong(none, Order::being_written)) return false;
+  order.streaming = copy != copy_plain;
+  order.reader = getpid();
+  order.chunks = chunks_of(bytes);
+  order.from = there;
+  order.to = reinterpret_cast<std::uintptr_t>(to);
+  order.bytes = bytes;
+  order.claimed.store(0, std::memory_order_relaxed);
+  order.state.store(Order::posted, std::memory_order_release);
+  return true;
+}
+
+// Until the sender has copied what it took. False if it died.
+bool wait_for(const Peer& peer, const Order& order) {
+  for (int spins = 0; order.state.load(std::memory_order_acquire) != Order::finished; ++spins) {
+    if (spins < spins_before_yield) continue;
+    if (peer.is_gone()) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+// Copies chunks from the back of the message as long as the receiver leaves any.
+void help(Order& order, char* to) {
+  const std::uint32_t chunks = order.chunks;
+  const Copy copy = order.streaming ? streaming_copy() : copy_plain;
+  for (std::uint32_t own = 0; order.claimed.fetch_add(1) < chunks; ++own)
+    copy_chunk(copy, to, reinterpret_cast<const char*>(order.from), chunks - 1 - own, chunks, order.bytes);
+}
+
+}  // namespace
+
+Helped copy_with_help(Peer& peer, char* to, const char* from, std::uintptr_t there, std::size_t bytes, Copy copy) {
+  Order& order = peer.header()->order;
+  if (!post(order, there, to, bytes, copy)) return Helped::not_asked;
+  const std::uint32_t chunks = order.chunks;
+  std::uint32_t own = 0;
+  while (order.claimed.fetch_add(1) < chunks) copy_chunk(copy, to, from, own++, chunks, bytes);
+  std::uint32_t posted = Order::posted;
+  if (!order.state.compare_exchange_strong(posted, Order::none)) {
+    if (!wait_for(peer, order))
+      for (std::uint32_t i = own; i < chunks; ++i) copy_chunk(copy, to, from, i, chunks, bytes);
+    order.state.store(Order::none, std::memory_order_release);
+  }
+  peer.was_helped(own < chunks);
+  return own < chunks ? Helped::helped : Helped::not_helped;
+}
+
+int look_for_orders() {
+  Header* header = current_header();
+  if (!header || header->order.state.load(std::memory_order_relaxed) != Order::posted) return 0;
+  Order& order = header->order;
+  std::uint32_t posted = Order::posted;
+  if (!order.state.compare_exchange_strong(posted, Order::taken)) return 0;
+  Visit visit;
+  if (Peer* reader = in_regions(order.to) ? find_peer(order.reader, region_of(order.to)) : nullptr) {
+    const Writing writing(reader);
+    std::size_t contiguous = 0;
+    char* to = reader->is_open() ? reader->at(order.to - address_of(reader->region()), true, contiguous) : nullptr;
+    if (to && contiguous >= order.bytes) help(order, to);
+  }
+  order.state.store(Order::finished, std::memory_order_release);
+  return 1;
+}
+
+}  // namespace nearfield::heap

@@ -1,0 +1,136 @@
+#include "heap/pages.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "heap/heap.hpp"
+#include "heap/region.hpp"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+namespace nearfield::heap {
+namespace {
+
+constexpr std::size_t huge_page = std::size_t{2} << 20, small_page = 4096;
+constexpr std::size_t most_pieces = std::size_t{1} << 19;  // of a region
+constexpr std::int64_t share_of_time = 50;                 // one part of so many
+constexpr std::int64_t between_rounds_ns = 1'000'000'000;
+constexpr int pieces_per_message = 8;  // that are looked at
+
+struct Work {
+  std::atomic<bool> wanted{false}, is_busy{false};
+  std::int64_t spent_ns = 0, start_ns = 0, next_round_ns = 0;
+  int region = -1;
+  std::size_t piece = 0;  // where this round is
+  std::atomic<unsigned> huge{0}, refused{0};
+};
+
+constinit Work work;
+constinit std::atomic<std::uint8_t> is_huge[most_pieces / 8] = {};
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+bool get(std::size_t piece) { return is_huge[piece / 8].load(std::memory_order_relaxed) >> (piece % 8) & 1; }
+
+void set(std::size_t piece, bool value) {
+  const auto bit = static_cast<std::uint8_t>(1u << (piece % 8));
+  if (value)
+    is_huge[piece / 8].fetch_or(bit, std::memory_order_relaxed);
+  else
+    is_huge[piece / 8].fetch_and(static_cast<std::uint8_t>(~bit), std::memory_order_relaxed);
+}
+
+// Whether the program has touched all of it.
+bool all_touched(char* piece) {
+  unsigned char there[huge_page / small_page];
+  if (mincore(piece, huge_page, there) != 0) return false;
+  for (const unsigned char page : there)
+    if (!(page & 1)) return false;
+  return true;
+}
+
+// The next piece of this round that could become huge; nullptr if there is none among the next few, or none at all.
+char* next_piece(std::int64_t now) {
+  lock_heap();
+  const int region = heap_region();
+  const std::size_t pieces = region < 0 ? 0 : (heap_content_bytes() + Region::page_bytes()) / huge_page;
+  unlock_heap();
+  if (region != work.region) {
+    for (auto& bits : is_huge) bits.store(0, std::memory_order_relaxed);
+    work.region = region;
+    work.piece = 0;
+  }
+  for (int looked = 0; looked < pieces_per_message; ++looked, ++work.piece) {
+    if (work.piece >= pieces || work.piece >= most_pieces) {
+      work.piece = 0;
+      work.next_round_ns = now + between_rounds_ns;
+      return nullptr;
+    }
+    auto* piece = reinterpret_cast<char*>(address_of(region) + work.piece * huge_page);
+    if (!get(work.piece) && all_touched(piece)) return piece;
+  }
+  return nullptr;
+}
+
+bool has_setting(const char* path, const char* word) {
+  char text[128];
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const ssize_t length = read(file, text, sizeof text - 1);
+  close(file);
+  text[length > 0 ? length : 0] = '\0';
+  return std::strstr(text, word) != nullptr;
+}
+
+}  // namespace
+
+void start_huge_pages(bool wanted) {
+  // Who has forbidden them for private memory does not want them for shared memory.
+  const char* enabled = "/sys/kernel/mm/transparent_hugepage/enabled";
+  work.wanted = wanted && (has_setting(enabled, "[always]") || has_setting(enabled, "[madvise]"));
+  work.start_ns = now_ns();
+}
+
+void make_huge_pages() {
+  if (!work.wanted.load(std::memory_order_relaxed)) return;
+  const std::int64_t now = now_ns();
+  if (now < work.next_round_ns || work.spent_ns * share_of_time > now - work.start_ns) return;
+  if (work.is_busy.exchange(true, std::memory_order_acquire)) return;
+  if (char* piece = next_piece(now)) {
+    const int error = errno;
+    if (madvise(piece, huge_page, MADV_COLLAPSE) == 0) {
+      set(work.piece, true);
+      ++work.huge;
+    } else if (errno == EINVAL) {
+      work.wanted = false;  // the kernel does not know it
+    } else {
+      ++work.refused;
+      ++work.piece;  // again in the next round
+    }
+    errno = error;
+  }
+  work.spent_ns += now_ns() - now;
+  work.is_busy.store(false, std::memory_order_release);
+}
+
+void forget_huge_pages(const char* from, std::size_t bytes) {
+  const std::size_t first = (reinterpret_cast<std::uintptr_t>(from) - first_region) % region_span / huge_page;
+  for (std::size_t piece = first; piece <= first + bytes / huge_page && piece < most_pieces; ++piece) set(piece, false);
+}
+
+PageFacts page_facts() { return {work.huge.load(), work.refused.load()}; }
+
+}  // namespace nearfield::heap

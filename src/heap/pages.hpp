@@ -1,0 +1,28 @@
+// Huge pages for the shared heap.
+//
+// Linux gives shared memory no huge pages by itself where shmem_enabled is "never", as it is almost everywhere, so a
+// program that had them in its private heap (transparent_hugepage/enabled = "always", or by madvise) would lose them.
+// From Linux 6.1 on madvise(MADV_COLLAPSE) makes them of small ones, whatever these settings say. It is done after the
+// program has touched all pages of a piece, so that first touch decides about their place as before and no memory is
+// used that was not, and little by little on the way through messages: at most 2 % of the time.
+//
+// Threads: one at a time does the work, others pass.
+#pragma once
+
+#include <cstddef>
+
+namespace nearfield::heap {
+
+// Called once, by the library's constructor.
+void start_huge_pages(bool wanted);
+// Called at every message of this process: makes a huge page if it is time for one.
+void make_huge_pages();
+// What happens when pages of [from, from + bytes) return to the system: their pieces are small pages again.
+void forget_huge_pages(const char* from, std::size_t bytes);
+
+struct PageFacts {
+  unsigned huge, refused;
+};
+PageFacts page_facts();
+
+}  // namespace nearfield::heap

@@ -1,0 +1,97 @@
+"""Does the judgement of `tune` refuse what it should, and is enough measured for it?"""
+
+import math
+
+import pytest
+
+from nearfield.tune.confirmed import Confirmed
+from nearfield.tune.criterion import COLLECTIVES, MESSAGES, SIZES, broken, confirmed_cases, score, searched_cases
+from nearfield.tune.gains import Case, Gain
+from nearfield.tune.tuning import all_sizes
+
+
+def sure(value: float) -> Gain:
+    return Gain(value, value * 0.99, value * 1.01, 10)
+
+
+def at(never_below: float = 0.97, **values: float) -> list[Case]:
+    """The cases that break the promise, of these patterns at one size, beside a size that does not."""
+    gains = {(pattern, 4096): sure(value) for pattern, value in values.items()}
+    return broken(gains | {("stream", 8): sure(1.0)}, never_below)
+
+
+def test_a_pattern_may_lose_what_the_others_make_up_for() -> None:
+    """Is the promise broken by a ping-pong that is slower, by all patterns together, and by one that loses much; and
+    not by a stream that loses little?"""
+    assert at(pingpong=1.6, stream=0.92, exchange=1.4) == []
+    assert at(pingpong=0.95, stream=1.5, exchange=1.5) == [("pingpong", 4096)]
+    assert at(pingpong=1.0, stream=0.92, exchange=0.94) == [("stream", 4096), ("exchange", 4096)]
+    assert at(pingpong=1.6, stream=0.8, exchange=1.4) == [("stream", 4096)]
+    assert at(0.8, pingpong=0.85, stream=0.85) == [] and at(0.8, pingpong=0.75) == [("pingpong", 4096)]
+
+
+def test_a_collective_must_not_be_slower() -> None:
+    """Does one that loses much break the promise, one that loses little not, and is neither counted with the messages:
+    not for a loss of theirs, and not to make up for it?"""
+    assert at(pingpong=1.5, stream=1.5, bcast=0.85, allreduce=1.2) == [("bcast", 4096)]
+    assert at(pingpong=1.5, stream=1.5, bcast=0.92) == []
+    assert at(pingpong=1.0, stream=1.0, bcast=0.92, allreduce=0.92, allgather=0.92, alltoall=0.92) == []
+    assert at(pingpong=1.0, stream=0.92, exchange=0.94, bcast=2.0) == [("stream", 4096), ("exchange", 4096)]
+    assert at(pingpong=0.9, bcast=0.95, alltoall=0.8) == [("pingpong", 4096), ("alltoall", 4096)]
+    assert at(0.8, pingpong=1.0, bcast=0.85) == [] and at(0.8, pingpong=1.0, bcast=0.75) == [("bcast", 4096)]
+    assert at(bcast=0.8) == [("bcast", 4096)], "though there is no message of that size"
+
+
+def test_what_may_be_chance_breaks_no_promise() -> None:
+    """Is a case that looks slower, but of which one launch was not, none that is?"""
+    assert broken({("pingpong", 8): Gain(0.9, 0.8, 1.01, 3), ("bcast", 8): Gain(0.8, 0.7, 0.95, 3)}) == []
+
+
+def test_collectives_are_no_gain() -> None:
+    """Is a setting that is faster in collectives only, which are guarded and not tuned for, no rule?"""
+    gains = {("pingpong", 4096): sure(1.0)} | {(pattern, 4096): sure(1.5) for pattern in COLLECTIVES}
+    assert not Confirmed({}, gains, {}).gains_between([8192])
+    assert Confirmed({}, gains, {}).mean.value == 1.0
+
+
+def test_a_search_measures_all_messages_at_every_size() -> None:
+    assert searched_cases([8, 64]) == [(pattern, size) for size in (8, 64) for pattern in MESSAGES]
+    assert len(searched_cases(SIZES)) == 44
+
+
+def test_a_winner_is_measured_at_every_size() -> None:
+    """Ping-pong at all, the other messages up to 16 MiB, collectives from 1 KiB to 4 MiB: each case once, what is
+    searched for among them, and no collective of a size that allreduce's numbers do not fill?"""
+    sizes = all_sizes(32 << 20)
+    cases = confirmed_cases(sizes)
+    assert len(set(cases)) == len(cases)
+    by_pattern = {p: [size for pattern, size in cases if pattern == p] for p in (*MESSAGES, *COLLECTIVES)}
+    assert by_pattern["pingpong"] == sizes == sorted(sizes)
+    fours = [4**power for power in range(13)]
+    assert all(by_pattern[pattern] == fours for pattern in ("stream", "exchange", "use"))
+    assert all(by_pattern[pattern] == fours[5:12] for pattern in COLLECTIVES)
+    odd = confirmed_cases([1100, 1104])
+    assert ("bcast", 1104) in odd and {pattern for pattern, size in odd if size == 1100} == set(MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("last_level", "longest"), [(4 << 20, 16 << 20), (32 << 20, 128 << 20), (105 << 20, 420 << 20)]
+)
+def test_the_longest_size_is_beyond_the_caches(last_level: int, longest: int) -> None:
+    assert all_sizes(last_level)[0] == 1 and all_sizes(last_level)[-1] == longest
+
+
+def test_a_loss_outweighs_the_gain_that_pays_for_it() -> None:
+    """Does a setting that doubles one size and halves another score below one that changes nothing?"""
+    cases = [("pingpong", 8), ("pingpong", 4096)]
+    assert score(dict(zip(cases, [sure(1.0), sure(1.0)], strict=True))) == 0
+    assert score(dict(zip(cases, [sure(2.0), sure(0.5)], strict=True))) < 0
+    assert score(dict(zip(cases, [sure(2.0), sure(0.98)], strict=True))) == pytest.approx(math.log(2 * 0.98) / 2)
+
+
+def test_what_will_be_refused_scores_below_what_will_not() -> None:
+    """Does a setting that doubles most sizes and surely loses a quarter at two score below a modest one?"""
+    cases = [("pingpong", 1 << power) for power in range(10)]
+    bold = dict(zip(cases, map(sure, [2.0] * 3 + [1.0] * 5 + [0.75] * 2), strict=True))
+    modest = dict(zip(cases, map(sure, [1.2] + [1.0] * 9), strict=True))
+    assert score(bold) < 0 < score(modest)

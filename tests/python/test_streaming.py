@@ -1,0 +1,156 @@
+"""Are the sizes that the shared heap copies past the caches those at which that is faster, and does a search find them?
+
+The search is on an arena that is made up (made_up.py): nothing here starts an MPI or depends on a clock.
+"""
+
+import math
+from collections.abc import Mapping
+
+import pytest
+from made_up import BIG, ENDLESS, HEAP_KNOBS, KNOBS, MadeUpArena, Turns
+
+from nearfield.tune.criterion import MESSAGES, searched_cases
+from nearfield.tune.gains import Case, Gain
+from nearfield.tune.knobs import ALWAYS, NEVER, Settings, streams
+from nearfield.tune.model import candidates, heap_alone
+from nearfield.tune.search import Deadline, Search, Trial
+from nearfield.tune.streaming import best_sizes
+
+K = 1 << 10
+SIZES = (8, 4 * K, 64 * K, 256 * K, 1024 * K, 4096 * K)
+
+
+def gains(values: Mapping[int, float], other: float = 1.0) -> dict[Case, Gain]:
+    """Of all message patterns; `other`: at the sizes that are not named."""
+    found = {size: values.get(size, other) for size in SIZES}
+    return {(pattern, size): Gain(value, value, value, 3) for size, value in found.items() for pattern in MESSAGES}
+
+
+@pytest.mark.parametrize(
+    ("faster", "expected"),
+    [
+        ((), "never"),
+        ((64 * K,), f"{64 * K}-{256 * K - 1}"),
+        ((64 * K, 256 * K), f"{64 * K}-{1024 * K - 1}"),
+        ((4 * K, 256 * K, 1024 * K), f"{4 * K}-{64 * K - 1}+{256 * K}-{4096 * K - 1}"),
+        ((1024 * K, 4096 * K), f"{1024 * K}-"),
+        ((64 * K, 4096 * K), f"{64 * K}-{256 * K - 1}+{4096 * K}-"),
+        (SIZES, f"{4 * K}-"),
+        ((8,), "never"),
+    ],
+)
+def test_sizes_become_ranges(faster: tuple[int, ...], expected: str) -> None:
+    """Does each size stand for all up to the next, neighbours for one range, the longest for all beyond; and are sizes
+    that the heap does not copy left out?"""
+    found = best_sizes(gains({}), gains(dict.fromkeys(faster, 1.2)))
+    assert found == expected and streams(found)
+
+
+def test_streaming_must_be_worth_it() -> None:
+    """Is it compared with copying through the caches, not with stock, and is a little faster not enough?"""
+    assert best_sizes(gains({}, 1.5), gains({}, 1.4)) == NEVER
+    assert best_sizes(gains({}, 0.8), gains({}, 0.9)) == f"{4 * K}-"
+    assert best_sizes(gains({}), gains({}, 1.02)) == NEVER
+
+
+def test_all_patterns_decide_together() -> None:
+    """Is a size streamed if it gains more in one pattern than it loses in the others, and collectives do not count?"""
+    always = gains({}) | {("use", 64 * K): Gain(2.0, 2.0, 2.0, 3), ("stream", 64 * K): Gain(0.7, 0.7, 0.7, 3)}
+    assert best_sizes(gains({}), always) == f"{64 * K}-{256 * K - 1}"
+    bcast = ("bcast", 4 * K)
+    assert best_sizes(gains({}) | {bcast: Gain(1, 1, 1, 3)}, gains({}) | {bcast: Gain(9, 9, 9, 3)}) == NEVER
+
+
+def test_only_what_both_measured_counts() -> None:
+    """Where cores moved, cases may be missing in either: is a pattern that one lacks left out in both, and a size that
+    one lacks altogether passed over?"""
+    never, always = gains({}), gains({}, 1.2)
+    del always["pingpong", 64 * K]
+    never["pingpong", 64 * K] = Gain(9.0, 9.0, 9.0, 3)
+    assert best_sizes(never, always) == f"{4 * K}-"
+    always = {case: gain for case, gain in always.items() if case[1] != 1024 * K}
+    assert best_sizes(never, always) == f"{4 * K}-"
+    assert best_sizes({}, always) == best_sizes(never, {}) == NEVER
+
+
+# ---- in a search
+
+
+def heap_speed(whole: Settings, case: Case) -> float:
+    """The heap gains 1.1 at long messages; streaming 1.2 more from 256 KiB on, and costs as much below."""
+    if whole["shared_heap"] == "off" or case[1] < 4 * K:
+        return 1.0
+    first, _, last = str(whole["stream"]).partition("-")
+    streamed = first != NEVER and int(first) <= case[1] <= (float(last) if last else math.inf)
+    return 1.1 * ((1.2 if case[1] >= 256 * K else 1 / 1.2) if streamed else 1.0)
+
+
+def heap_search(arena: MadeUpArena) -> tuple[Search, list[Trial]]:
+    told: list[Trial] = []
+    return Search(arena, told.append, cases=searched_cases(SIZES)), told
+
+
+def test_the_heap_is_used_in_the_best_way() -> None:
+    """Is it measured without and with streaming, are the sizes composed of both, and is that measured, too, best of the
+    three, and what the search takes for all settings with the heap?"""
+    arena = MadeUpArena(heap_speed, knobs=HEAP_KNOBS)
+    search, told = heap_search(arena)
+    best = search.best_use_of_heap(Turns(ENDLESS))
+    assert best == {"shared_heap": "on", "stream": f"{256 * K}-"}
+    assert [trial.settings.get("stream") for trial in told] == [NEVER, ALWAYS, f"{256 * K}-"]
+    assert search.best_first()[0].settings == best
+    search.run(candidates(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best), Turns(12))
+    assert {trial.settings.get("stream") for trial in told[3:] if "shared_heap" in trial.settings} == {f"{256 * K}-"}
+    assert {trial.settings.get("stream") for trial in told[3:] if "shared_heap" not in trial.settings} == {None}
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == best
+
+
+def test_without_a_heap_nothing_is_tried() -> None:
+    """Does an MPI that has no knob for it cost no launch, and no candidate either that is none without it?"""
+    arena = MadeUpArena(heap_speed)
+    search, told = heap_search(arena)
+    assert search.best_use_of_heap(Turns(ENDLESS)) == {} and told == [] and arena.started == []
+
+
+@pytest.mark.parametrize(
+    ("failing", "stream", "tried"), [("0-", NEVER, 2), (f"{256 * K}-", NEVER, 3), (NEVER, None, 2)]
+)
+def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: str, stream: str | None, tried: int) -> None:
+    """Is it used without streaming where that fails, and not at all where it fails altogether; and does the search
+    then keep to that?"""
+    arena = MadeUpArena(heap_speed, lambda s, moment: "dies" if s.get("stream") == failing else "", knobs=HEAP_KNOBS)
+    search, told = heap_search(arena)
+    best = search.best_use_of_heap(Turns(ENDLESS))
+    assert best == ({"shared_heap": "on", "stream": stream} if stream else {})
+    assert len(told) == tried
+    proposed = candidates(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best)
+    assert {settings.get("stream") for settings in proposed if "shared_heap" in settings} == ({stream} - {None})
+    search.run(proposed, Turns(len(proposed)))
+    later = [trial.settings for trial in told[tried:]]
+    assert {settings["stream"] for settings in later if "shared_heap" in settings} == ({stream} - {None})
+
+
+def test_the_heap_is_not_looked_at_after_the_end() -> None:
+    """If the time is over, or somebody asks to stop meanwhile, is no further launch made?"""
+    for turns in (0, 1, 2):
+        search, told = heap_search(MadeUpArena(heap_speed, knobs=HEAP_KNOBS))
+        best = search.best_use_of_heap(Turns(turns))
+        assert len(told) == turns and best == (told[0].settings if turns == 2 else {})
+    deadline = Deadline(math.inf)
+    search = Search(
+        MadeUpArena(heap_speed, knobs=HEAP_KNOBS),
+        lambda trial: setattr(deadline, "stopped", True),
+        cases=searched_cases(SIZES),
+    )
+    assert search.best_use_of_heap(deadline) == {} and len(search.trials) == 1
+
+
+def test_streaming_goes_with_the_heap() -> None:
+    """Where the heap gains nothing beside another parameter, is it put back together with its sizes?"""
+    arena = MadeUpArena(lambda whole, case: 1.2 if whole["fragment"] == 131072 else 1.0, knobs=HEAP_KNOBS)
+    search, _ = heap_search(arena)
+    search.run([BIG | heap_alone(HEAP_KNOBS, NEVER)], Turns(1))
+    search.play_off(Turns(ENDLESS))
+    assert search.winner == BIG
+    assert heap_alone(KNOBS, NEVER) == {} and heap_alone(HEAP_KNOBS, "65536-2097152") == {"shared_heap": "on"}
