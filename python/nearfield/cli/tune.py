@@ -139,7 +139,9 @@ def _tell_beyond(console: Console, rule: RuleTable) -> None:
 
 
 def _ranges(rule: RuleTable) -> Table:
-    table = Table("sizes", "all", *rule.patterns(), box=None, header_style="bold", pad_edge=True)
+    table = Table(box=None, header_style="bold", pad_edge=True)
+    for heading in ("sizes", "all", *rule.patterns()):
+        table.add_column(heading, no_wrap=True, overflow="fold")
     for one in rule.range:
         cells = [rule.gain_text(pattern, one) for pattern in rule.patterns()]
         table.add_row(format_span(one.from_bytes, one.to_bytes), gain_text(one.gain), *cells)

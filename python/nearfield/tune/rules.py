@@ -14,7 +14,7 @@ from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.table import Table
 from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import Topology
-from nearfield.tune.criterion import NEVER_BELOW, WORTH_TELLING
+from nearfield.tune.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
 from nearfield.tune.gains import Gain, Range, gaining, geometric_mean
 from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
 
@@ -91,8 +91,9 @@ class RuleTable(Table):
         return f"{told}; the rule is for {self.flag_ns:.0f} ns" if self.flag_ns else told
 
     def gaining(self) -> Range | None:
-        """The sizes that it is for: those where all patterns together gain."""
-        return gaining({(one.pattern, one.size_bytes): one.gain.as_gain() for one in self.point}, WORTH_TELLING)
+        """The sizes that it is for: those where all message patterns together gain."""
+        points = [one for one in self.point if one.pattern not in COLLECTIVES]
+        return gaining({(one.pattern, one.size_bytes): one.gain.as_gain() for one in points}, WORTH_TELLING)
 
     def promise(self) -> str:
         """What was made sure of, in words."""
@@ -105,7 +106,8 @@ class RuleTable(Table):
         return [one for one in self.point if one.gain.as_gain().below(NEVER_BELOW)]
 
     def patterns(self) -> list[str]:
-        return list(dict.fromkeys(point.pattern for point in self.point))
+        """The message patterns that were measured; collectives are only guarded."""
+        return list(dict.fromkeys(point.pattern for point in self.point if point.pattern not in COLLECTIVES))
 
     def gain_text(self, pattern: str, one: RangeTable) -> str:
         """Of one pattern alone, over the sizes of a range; "-" where somebody has taken out its points."""

@@ -181,7 +181,9 @@ class Search:
         best = finalists[0]
         self.winner = best.settings
         for trial in finalists[1:]:
-            if not deadline.over() and self._beats(trial.settings, 0.0):
+            # Of settings that are as good, those with fewer parameters.
+            least = WORTH if len(trial.settings) > len(best.settings) else -WORTH
+            if not deadline.over() and self._beats(trial.settings, least):
                 best, self.winner = trial, trial.settings
         return best
 
