@@ -228,8 +228,8 @@ void leave_region() {
 void open_heap(const Settings& settings) {
   have_thread_end = pthread_key_create(&thread_end, [](void* ended) { static_cast<ThreadCache*>(ended)->end(); }) == 0;
   watch_forks();
-  open_region();  // by the first thread, which holds Header::alive as long as the program lives
-  shared_from = settings.from < 1024 ? 1024 : settings.from;
+  // By the first thread, which holds Header::alive as long as the program lives.
+  if (open_region()) shared_from = settings.from < 1024 ? 1024 : settings.from;
 }
 
 void* allocate(std::size_t bytes, std::size_t alignment) {

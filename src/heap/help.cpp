@@ -1,7 +1,6 @@
 #include "heap/help.hpp"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include "heap/heap.hpp"
 #include "heap/peers.hpp"
@@ -32,7 +31,7 @@ bool post(Order& order, std::uintptr_t there, char* to, std::size_t bytes, Copy 
   std::uint32_t none = Order::none;
   if (!order.state.compare_exchange_strong(none, Order::being_written)) return false;
   order.streaming = copy != copy_plain;
-  order.reader = getpid();
+  order.reader = own_process();
   order.chunks = chunks_of(bytes);
   order.from = there;
   order.to = reinterpret_cast<std::uintptr_t>(to);

@@ -32,6 +32,7 @@ struct Table {
   std::atomic<int> visitors{0};
   std::atomic<bool> is_evicting{false};
   std::atomic<std::uint32_t> clock{0};  // counts uses of windows
+  std::atomic<pid_t> own{0};            // 0: not asked yet
   struct Mapped {
     Peer* peer;
     std::size_t index;
@@ -252,7 +253,14 @@ Peer* find_peer(pid_t pid, int region) {
   return peer && peer->is_open() ? peer : nullptr;
 }
 
+pid_t own_process() {
+  pid_t pid = table.own.load(std::memory_order_relaxed);
+  if (!pid) table.own.store(pid = getpid(), std::memory_order_relaxed);
+  return pid;
+}
+
 void forget_peers() {
+  table.own.store(0);
   for (auto& peer : table.peer) peer.store(nullptr);
   table.lock = PTHREAD_MUTEX_INITIALIZER;
   table.visitors.store(0);

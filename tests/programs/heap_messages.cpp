@@ -70,10 +70,10 @@ void messages() {
   int tag = 0;
   for (int bytes = 4096; bytes <= longest; bytes *= 2)
     for (const int off : {0, 1, -1, 1000}) exchange(MPI_COMM_WORLD, 1 - own, bytes + off, 8u << ++tag % 14, tag);
-  // The same blocks again and again, one way.
-  for (const int bytes : {8192, 100000, longest}) {
+  // The same blocks again and again, one way, while the sender waits and may help.
+  for (const int bytes : {8192, 300000, longest}) {
     Block block(bytes, 4096);
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < (bytes == 300000 ? 100 : 10); ++round) {
       if (own == 0) block.fill(round);
       if (own == 0) MPI_Send(block.memory, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
       if (own == 1) MPI_Recv(block.memory, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -54,11 +54,13 @@ def command(
     """Find the protocol parameters that make this MPI's messages fastest, for every core distance of this machine.
 
     Two jobs, one with stock settings and one with the candidate, sleep on the same two cores and are measured in turn,
-    milliseconds apart. What is found is confirmed at every size from 1 B to four times the last-level cache. It is a
-    rule only if it is surely faster and no size was found slower: below 0.97 of stock's speed, with an interval that
-    lies below 1, in ping-pong or in ping-pong, stream and exchange together, and in a second launch too if it is few
-    sizes; nor one of these alone below 0.9. Where the cores move meanwhile, as a virtual machine's do, that is for
-    where they mostly were, and `run` looks before it applies the rule. Keep the machine quiet.
+    milliseconds apart. What is found is confirmed in six launches, by ping-pong at every size from 1 B to four times
+    the last-level cache, and by streams, exchanges, written and read messages and collectives at every fourth size. It
+    is a rule only if it is surely faster and no size was found slower: below 0.97 of stock's speed in ping-pong or in
+    all message patterns together, nor one pattern or collective alone below 0.9. Where the cores move meanwhile, as a
+    virtual machine's do, that is for where they mostly were. Keep the machine quiet.
+
+    Where it gains, messages are copied once, in user space, by the shared heap (shared_heap = on; docs/heap.md).
 
     Some settings make long messages twice as fast and short ones a little slower (a large ring for both): with
     `--never-below 0.8` they are allowed to.

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nearfield.answers import cache_root
 from nearfield.errors import MpiError
-from nearfield.memory import cache_root
 from nearfield.mpi.compiler import compiler_environment, compiler_version, explain_failure
 from nearfield.mpi.installation import Installation
 

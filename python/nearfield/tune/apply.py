@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nearfield import memory, mpi
+from nearfield import answers, mpi
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
@@ -81,12 +81,12 @@ def installation_of(found: Recognised) -> Installation | None:
     """The MPI of this machine that was recognised; as it was found the last time, since to look means to ask every MPI
     there is."""
     question = [found.family, found.version, *(os.environ.get(name) for name in mpi.LOOKED_AT)]
-    if kept := memory.recall("mpi", question):
+    if kept := answers.recall("mpi", question):
         return Installation.from_plain(kept)
     same = [i for i in mpi.discover() if (i.family, i.version) == (found.family, found.version)]
     if not same:
         return None
-    memory.remember(
+    answers.remember(
         "mpi", question, same[0].plain(), filter(None, (same[0].launcher, same[0].compiler, same[0].library))
     )
     return same[0]

@@ -1,8 +1,8 @@
 """What to set for one command line: as it was found out the last time, where nothing changed since.
 
 Finding out takes half a second: rules are read and checked, the launcher and the library are asked which MPI they are,
-hwloc looks at the machine. `nearfield run` stands before every mpirun, so the answer is kept (nearfield/memory.py), and
-this file imports next to nothing.
+hwloc looks at the machine. `nearfield run` stands before every mpirun, so the answer is kept (nearfield/answers.py),
+and this file imports next to nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nearfield import memory
+from nearfield import answers
 from nearfield.tune.command_words import executables, which
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def prepared(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str
     """What to set for this command. Nothing, with a warning, while the cores are not where they were when that matters;
     errors if the rules are not for it."""
     question = _question(argv, rules, force, mpi_name)
-    kept = memory.recall("run", question) if question else None
+    kept = answers.recall("run", question) if question else None
     if kept:
         plan = Plan(**kept)
     else:
@@ -72,7 +72,7 @@ def prepared(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str
 
         plan, depends_on = planned(argv, rules, force, mpi_name)
         if question and depends_on is not None:
-            memory.remember("run", question, vars(plan), [*depends_on, *plan.files()])
+            answers.remember("run", question, vars(plan), [*depends_on, *plan.files()])
     warnings: list[str] = []
     if not force and plan.flags:
         from nearfield.tune.apart import Flag, elsewhere
@@ -106,10 +106,12 @@ def environment_of(made: Application) -> dict[str, str]:
 def _question(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
     """All that the answer depends on; None where there can be no answer."""
     file = rules or Path(os.environ.get("NEARFIELD_RULES") or "rules.toml")  # as rules.find_rules has it
-    written = memory.stamp(file)
+    written = answers.stamp(file)
     if not written or not which(argv[0]):
         return None
-    words = [[word, str(Path(path).absolute()), memory.stamp(path), may_be] for word, path, may_be in executables(argv)]
+    words = [
+        [word, str(Path(path).absolute()), answers.stamp(path), may_be] for word, path, may_be in executables(argv)
+    ]
     variables = [os.environ.get(name) for name in (*_READ, *ADDED_TO)]
     return [str(file.absolute()), written, words, force, mpi_name, variables, _machine(), _code()]
 
@@ -126,5 +128,5 @@ def _machine() -> list[Any]:
 def _code() -> list[Any]:
     """Changes with nearfield."""
     files = [entry.path for folder in _SOURCES for entry in os.scandir(folder) if entry.name.endswith((".py", ".toml"))]
-    stamps = [memory.stamp(file) or [0, 0] for file in files]
+    stamps = [answers.stamp(file) or [0, 0] for file in files]
     return [str(_SOURCES[0]), len(stamps), max(one[0] for one in stamps), sum(one[1] for one in stamps)]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nearfield import memory, mpi
+from nearfield import answers, mpi
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.toolchain import ask, library_text
@@ -64,7 +64,7 @@ def of_launcher(argv: Sequence[str]) -> Recognised | None:
 
 
 def _ask_launcher(path: Path) -> Recognised | None:
-    if kept := memory.recall("launcher", [str(path.absolute())]):
+    if kept := answers.recall("launcher", [str(path.absolute())]):
         return Recognised(*kept, f"launcher {path}", (path,))
     for family in FAMILIES.values():
         try:
@@ -72,7 +72,7 @@ def _ask_launcher(path: Path) -> Recognised | None:
         except MpiError:
             continue
         if version:
-            memory.remember("launcher", [str(path.absolute())], [family.name, version], [path])
+            answers.remember("launcher", [str(path.absolute())], [family.name, version], [path])
             return Recognised(family.name, version, f"launcher {path}", (path,))
     return None
 
@@ -104,11 +104,11 @@ def linked_library(program: Path) -> Path | None:
 
 def _ask_library(library: Path, program: str) -> Recognised | None:
     files = (library, _LINKER_CACHE)
-    kept = memory.recall("library", [str(library)])
+    kept = answers.recall("library", [str(library)])
     if not kept:
         text = library_text(library)
         told = ((family.name, family.library_version(text)) for family in FAMILIES.values())
         kept = next(([name, version] for name, version in told if version), None)
         if kept:
-            memory.remember("library", [str(library)], kept, files)
+            answers.remember("library", [str(library)], kept, files)
     return Recognised(*kept, f"{program} with {library}", files) if kept else None

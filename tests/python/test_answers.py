@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield import memory
+from nearfield import answers
 
 
 @pytest.fixture
@@ -17,16 +17,16 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_answer_is_kept(file: Path) -> None:
-    memory.remember("kind", ["question", 1], {"a": [1]}, [file])
-    assert memory.recall("kind", ["question", 1]) == {"a": [1]}
-    assert memory.recall("kind", ["question", 2]) is None
-    assert memory.recall("other", ["question", 1]) is None
+    answers.remember("kind", ["question", 1], {"a": [1]}, [file])
+    assert answers.recall("kind", ["question", 1]) == {"a": [1]}
+    assert answers.recall("kind", ["question", 2]) is None
+    assert answers.recall("other", ["question", 1]) is None
 
 
 @pytest.mark.parametrize("change", ["content", "time", "absence", "another"])
 def test_a_changed_file_makes_it_void(file: Path, change: str) -> None:
     """Whether it is written, touched, removed or replaced?"""
-    memory.remember("kind", "question", "answer", [file])
+    answers.remember("kind", "question", "answer", [file])
     if change == "content":
         file.write_text("22")
     if change == "time":
@@ -38,26 +38,26 @@ def test_a_changed_file_makes_it_void(file: Path, change: str) -> None:
         other.write_text("2")
         os.utime(other, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
         other.replace(file)
-    assert memory.recall("kind", "question") is None
+    assert answers.recall("kind", "question") is None
 
 
 def test_a_damaged_answer_is_none(file: Path, tmp_path: Path) -> None:
-    memory.remember("kind", "question", "answer", [file])
+    answers.remember("kind", "question", "answer", [file])
     (kept,) = (tmp_path / "cache/answers").iterdir()
     for damage in ("", "[]", "{}", kept.read_text()[:20], '{"question": "\\"question\\"", "files": 3}'):
         kept.write_text(damage)
-        assert memory.recall("kind", "question") is None
+        assert answers.recall("kind", "question") is None
 
 
 def test_a_folder_that_cannot_be_written_is_no_harm(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEARFIELD_CACHE", str(file / "below a file"))
-    memory.remember("kind", "question", "answer", [file])
-    assert memory.recall("kind", "question") is None
+    answers.remember("kind", "question", "answer", [file])
+    assert answers.recall("kind", "question") is None
 
 
 def test_the_oldest_answers_go(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MOST_ANSWERS", 3)
+    monkeypatch.setattr(answers, "MOST_ANSWERS", 3)
     for number in range(10):
-        memory.remember("kind", number, f"answer {number}")
+        answers.remember("kind", number, f"answer {number}")
     assert len(list((tmp_path / "cache/answers").iterdir())) <= 6
-    assert memory.recall("kind", 9) == "answer 9"
+    assert answers.recall("kind", 9) == "answer 9"
