@@ -34,7 +34,7 @@ class Turns:
     times: dict[str, list[Times]] = field(default_factory=dict)
 
     def cases(self) -> list[Case]:
-        """Those that every contestant has in every round."""
+        """Returns the cases that every contestant has in every round."""
         first, *others = (times for rounds in self.times.values() for times in rounds)
         return [case for case in first if all(case in times for times in others)]
 

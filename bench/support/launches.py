@@ -28,7 +28,7 @@ LIMIT_S = 300.0
 
 @dataclass(frozen=True)
 class Way:
-    """What is put before a command, and what is set for it."""
+    """A way to run a command: the words that stand before it, and the variables that are set for it."""
 
     before: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -24,10 +24,12 @@ constexpr std::size_t huge_page = std::size_t{2} << 20, small_page = 4096;
 constexpr std::size_t most_pieces = std::size_t{1} << 19;  // of a region
 constexpr std::int64_t share_of_time = 50;                 // one part of so many
 constexpr std::int64_t between_rounds_ns = 1'000'000'000;
-constexpr int pieces_per_message = 8;  // that are looked at
+constexpr int pieces_per_message = 8;                              // that are looked at
+constexpr std::size_t between_looks_bytes = std::size_t{1} << 20;  // short messages do not pay for a look at the clock
 
 struct Work {
   std::atomic<bool> wanted{false}, is_busy{false};
+  std::atomic<std::size_t> passed_bytes{0};  // since the last look
   std::int64_t spent_ns = 0, start_ns = 0, next_round_ns = 0;
   int region = -1;
   std::size_t piece = 0;  // where this round is
@@ -104,8 +106,11 @@ void start_huge_pages(bool wanted) {
   work.start_ns = now_ns();
 }
 
-void make_huge_pages() {
+void make_huge_pages(std::size_t bytes) {
   if (!work.wanted.load(std::memory_order_relaxed)) return;
+  const std::size_t passed = work.passed_bytes.load(std::memory_order_relaxed) + bytes;
+  work.passed_bytes.store(passed < between_looks_bytes ? passed : 0, std::memory_order_relaxed);
+  if (passed < between_looks_bytes) return;
   const std::int64_t now = now_ns();
   if (now < work.next_round_ns || work.spent_ns * share_of_time > now - work.start_ns) return;
   if (work.is_busy.exchange(true, std::memory_order_acquire)) return;

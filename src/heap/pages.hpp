@@ -15,8 +15,8 @@ namespace nearfield::heap {
 
 // Called once, by the library's constructor.
 void start_huge_pages(bool wanted);
-// Called at every message of this process: makes a huge page if it is time for one.
-void make_huge_pages();
+// Called after every message of this process, of so many bytes: makes a huge page if it is time for one.
+void make_huge_pages(std::size_t bytes);
 // What happens when pages of [from, from + bytes) return to the system: their pieces are small pages again.
 void forget_huge_pages(const char* from, std::size_t bytes);
 

@@ -134,7 +134,7 @@ ssize_t move(long number, pid_t pid, const iovec* local, unsigned long local_cou
     done = copy_in_user_space(call);
   }
   if (done >= 0) {
-    make_huge_pages();
+    make_huge_pages(static_cast<std::size_t>(done));
     count_message(call.way, static_cast<std::size_t>(done));
     return done;
   }

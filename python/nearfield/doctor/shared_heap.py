@@ -88,7 +88,7 @@ def _ways(*, permit: bool) -> list[str]:
 
 
 def _pages() -> tuple[str, bool]:
-    """What the heap's memory may lie in, and whether that may be huge pages."""
+    """Tells in which memory the heap can lie, and whether its pages can be huge."""
     collapsed, asked = (memory.shared_gets_huge(advice) for advice in (kernel.MADV_COLLAPSE, kernel.MADV_HUGEPAGE))
     setting = chosen(memory.THP / "shmem_enabled") or "absent"
     found = f"huge pages: MADV_COLLAPSE {collapsed}, on request {asked} (shmem_enabled {setting})"

@@ -16,8 +16,8 @@ _ACCURACY = 1.001
 
 
 class Flag:
-    """What a flag took between two cores ("0-1") when rules were found, 0 where that is not known, and between which
-    times the cores count as equally far apart (gains.alike); all in ns."""
+    """The time in ns that a flag took between two cores ("0-1") when rules were found, 0 where it is not known; `least`
+    and `most` are the times between which the cores count as equally far apart (gains.alike)."""
 
     def __init__(self, pair: str, then: float, least: float = 0.0, most: float = 0.0) -> None:
         self.pair, self.then, self.least, self.most = pair, then, least, most

@@ -21,7 +21,7 @@ from nearfield.tune.rules import Rules, RuleTable, find_rules, load_rules, machi
 def planned(
     argv: Sequence[str], file: Path | None, force: bool, mpi_name: str | None
 ) -> tuple[Plan, list[Path] | None]:
-    """What the rules want for a command, and the files that told which MPI it is; None for them where the same question
+    """Returns what the rules set for a command, and the files that told its MPI; None for these where the same question
     may have another answer soon. Errors if the rules are not for this command or this machine."""
     path = find_rules(file)
     rules = load_rules(path)

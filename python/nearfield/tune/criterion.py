@@ -44,13 +44,13 @@ WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, and of all that is gained: a pa
 
 
 def searched_cases(sizes: Iterable[int]) -> list[Case]:
-    """What a search measures of every setting."""
+    """Returns the cases in which a search measures every setting."""
     return [(pattern, size) for size in sizes for pattern in MESSAGES]
 
 
 def confirmed_cases(sizes: Iterable[int]) -> list[Case]:
-    """What a winner is measured in: ping-pong at every size, the other patterns at every fourth up to 16 MiB, and
-    collectives at those from 1 KiB to 4 MiB that are whole numbers, which allreduce takes."""
+    """Returns the cases in which a winner is confirmed: ping-pong at every size, the other patterns at every fourth up
+    to 16 MiB, and collectives at those from 1 KiB to 4 MiB (allreduce only where 8 divides the size)."""
     cases: list[Case] = []
     for size in sizes:
         cases.append((MAIN, size))
