@@ -50,7 +50,7 @@ def searched_cases(sizes: Iterable[int]) -> list[Case]:
 
 def confirmed_cases(sizes: Iterable[int]) -> list[Case]:
     """Returns the cases in which a winner is confirmed: ping-pong at every size, the other patterns at every fourth up
-    to 16 MiB, and collectives at those from 1 KiB to 4 MiB (allreduce only where 8 divides the size)."""
+    to 16 MiB, and collectives at those from 1 KiB to 4 MiB that 8 divides."""
     cases: list[Case] = []
     for size in sizes:
         cases.append((MAIN, size))
