@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdint>
@@ -21,14 +22,15 @@ std::size_t shared_from = SIZE_MAX;
 
 namespace {
 
-// Free memory is kept for reuse: about as much as the C library keeps (mallopt(3), M_MMAP_THRESHOLD: twice the longest
-// block that was given back so far, of those up to 32 MiB), but at least 16 MiB and a quarter of what is in use, since
-// pages that come anew cost more than all else here.
-constexpr std::size_t least_kept = std::size_t{16} << 20, longest_counted = std::size_t{32} << 20;
-constexpr std::size_t share_kept = 4;
-// What is idle beyond that returns to the system once a second, so that a program which frees and asks for the same
-// memory again and again is not slowed; at once if it is very much.
-constexpr std::int64_t purge_interval_ns = 1'000'000'000;
+// Free memory is kept for reuse, since pages that come anew cost more than all else here. It returns to the system
+// - when the program takes memory elsewhere, so that fragments do not add to what the program had in use at most more
+//   than this (the C library keeps as much: mallopt(3), M_TRIM_THRESHOLD) and a part of it;
+constexpr std::size_t slack_bytes = std::size_t{64} << 20, slack_part = 32;
+// - when nobody has needed it for this long;
+constexpr std::int64_t unneeded_ns = 10'000'000'000;
+constexpr std::size_t always_kept = std::size_t{16} << 20;
+// - at once if it is more than this, and more than a part of what is in use: the system may need it.
+constexpr std::size_t much_idle = std::size_t{256} << 20, much_idle_part = 4;
 // From here on, memory for calloc is returned to the system instead of being set to zero: its pages come anew, zero,
 // where they are first used.
 constexpr std::size_t dropped_from = std::size_t{8} << 20;
@@ -53,8 +55,9 @@ struct Heap {
   std::atomic<Header*> header{nullptr};
   int opened = 0;  // regions; a retired one keeps its addresses, so numbers are not used again
   int forks = 0;
-  std::size_t largest_freed = 0;
-  std::int64_t last_purge_ns = 0;
+  std::size_t most_taken = 0;  // at any time
+  std::size_t least_idle = 0;  // in the period that began then
+  std::int64_t period_start_ns = 0;
   const char* reason = nullptr;
   bool helps = false;
 };
@@ -103,22 +106,33 @@ void release_retired(void* block) {
   if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-void release_locked(void* block) {
-  if (region_number(block) != heap.current) return release_retired(block);
-  const std::size_t bytes = Blocks::usable_bytes(block);
-  if (bytes <= longest_counted && bytes > heap.largest_freed) heap.largest_freed = bytes;
-  heap.blocks.give_back(block);
-  std::size_t kept = 2 * heap.largest_freed;
-  if (kept < least_kept) kept = least_kept;
-  if (kept < heap.blocks.taken_bytes() / share_kept) kept = heap.blocks.taken_bytes() / share_kept;
-  if (heap.blocks.idle_bytes() <= kept) return;
+std::int64_t coarse_now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  const std::int64_t ns = now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
-  const std::size_t very_much = 4 * kept + heap.blocks.taken_bytes();
-  if (ns - heap.last_purge_ns < purge_interval_ns && heap.blocks.idle_bytes() <= very_much) return;
-  heap.last_purge_ns = ns;
-  heap.blocks.purge(kept / 2);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+void release_locked(void* block) {
+  if (region_number(block) != heap.current) return release_retired(block);
+  heap.blocks.give_back(block);
+  const std::size_t idle = heap.blocks.idle_bytes();
+  if (idle <= always_kept) return;
+  if (const std::size_t most = much_idle + heap.blocks.taken_bytes() / much_idle_part; idle > most) {
+    heap.blocks.purge(most / 2);
+  } else if (const std::int64_t now = coarse_now_ns(); now - heap.period_start_ns >= unneeded_ns) {
+    heap.blocks.purge(idle - std::min(idle, heap.least_idle));
+    heap.period_start_ns = now;
+    heap.least_idle = heap.blocks.idle_bytes();
+  }
+}
+
+// After memory was taken.
+void note_taken() {
+  const std::size_t taken = heap.blocks.taken_bytes(), idle = heap.blocks.idle_bytes();
+  heap.least_idle = std::min(heap.least_idle, idle);
+  heap.most_taken = std::max(heap.most_taken, taken);
+  const std::size_t slack = slack_bytes + heap.most_taken / slack_part;
+  if (taken + idle > heap.most_taken + slack) heap.blocks.purge(heap.most_taken + slack / 2 - taken);
 }
 
 bool open_region() {
@@ -146,13 +160,18 @@ std::size_t physical_memory() {
 void* take_locked(std::size_t bytes, std::size_t alignment) {
   if (bytes > physical_memory()) return nullptr;
   if (!heap.region.is_open() && !open_region()) return nullptr;
-  if (void* block = heap.blocks.take(bytes, alignment)) return block;
+  if (void* block = heap.blocks.take(bytes, alignment)) {
+    note_taken();
+    return block;
+  }
   const std::size_t had = heap.region.usable_bytes();
   const std::size_t more = heap.region.grow(bytes + alignment + 2 * Blocks::granule);
   if (!more) return nullptr;
   // The page of the header is no block's, so a region's first piece of memory begins behind it.
   heap.blocks.add(heap.region.begin() + had, more);
-  return heap.blocks.take(bytes, alignment);
+  void* block = heap.blocks.take(bytes, alignment);
+  note_taken();
+  return block;
 }
 
 void* ThreadCache::pop(int at, std::size_t bytes) {
@@ -277,7 +296,9 @@ void release(void* block) {
 
 bool resize_in_place(void* block, std::size_t bytes) {
   Lock lock(heap.lock);
-  return region_number(block) == heap.current && heap.blocks.resize(block, bytes);
+  if (region_number(block) != heap.current || !heap.blocks.resize(block, bytes)) return false;
+  note_taken();
+  return true;
 }
 
 std::size_t usable_bytes(const void* block) { return Blocks::usable_bytes(block); }

@@ -55,8 +55,12 @@ bool wait_for(const Peer& peer, const Order& order) {
 void help(Order& order, char* to) {
   const std::uint32_t chunks = order.chunks;
   const Copy copy = order.streaming ? streaming_copy() : copy_plain;
-  for (std::uint32_t own = 0; order.claimed.fetch_add(1) < chunks; ++own)
-    copy_chunk(copy, to, reinterpret_cast<const char*>(order.from), chunks - 1 - own, chunks, order.bytes);
+  for (std::uint32_t i = chunks; order.claimed.fetch_add(1) < chunks;) {
+    --i;
+    const std::size_t begin = begin_of(i, chunks, order.bytes);
+    touch_to_write(to + begin, begin_of(i + 1, chunks, order.bytes) - begin);
+    copy_chunk(copy, to, reinterpret_cast<const char*>(order.from), i, chunks, order.bytes);
+  }
 }
 
 }  // namespace

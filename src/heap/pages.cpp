@@ -1,10 +1,12 @@
 #include "heap/pages.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -29,30 +31,26 @@ constexpr std::size_t between_looks_bytes = std::size_t{1} << 20;  // short mess
 
 struct Work {
   std::atomic<bool> wanted{false}, is_busy{false};
+  bool only_advised = false;
   std::atomic<std::size_t> passed_bytes{0};  // since the last look
-  std::int64_t spent_ns = 0, start_ns = 0, next_round_ns = 0;
+  std::int64_t not_before_ns = 0;
   int region = -1;
   std::size_t piece = 0;  // where this round is
   std::atomic<unsigned> huge{0}, refused{0};
 };
 
 constinit Work work;
-constinit std::atomic<std::uint8_t> is_huge[most_pieces / 8] = {};
+
+struct Piece {
+  std::atomic<bool> is_huge{false};
+  std::atomic<bool> is_advised{false};  // the program wants it huge
+};
+constinit Piece pieces[most_pieces] = {};  // of the current region
 
 std::int64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
-}
-
-bool get(std::size_t piece) { return is_huge[piece / 8].load(std::memory_order_relaxed) >> (piece % 8) & 1; }
-
-void set(std::size_t piece, bool value) {
-  const auto bit = static_cast<std::uint8_t>(1u << (piece % 8));
-  if (value)
-    is_huge[piece / 8].fetch_or(bit, std::memory_order_relaxed);
-  else
-    is_huge[piece / 8].fetch_and(static_cast<std::uint8_t>(~bit), std::memory_order_relaxed);
 }
 
 // Whether the program has touched all of it.
@@ -68,21 +66,23 @@ bool all_touched(char* piece) {
 char* next_piece(std::int64_t now) {
   lock_heap();
   const int region = heap_region();
-  const std::size_t pieces = region < 0 ? 0 : (heap_content_bytes() + Region::page_bytes()) / huge_page;
+  const std::size_t count = region < 0 ? 0 : (heap_content_bytes() + Region::page_bytes()) / huge_page;
   unlock_heap();
   if (region != work.region) {
-    for (auto& bits : is_huge) bits.store(0, std::memory_order_relaxed);
+    for (auto& old : pieces) old.is_huge.store(false, std::memory_order_relaxed);
     work.region = region;
     work.piece = 0;
   }
   for (int looked = 0; looked < pieces_per_message; ++looked, ++work.piece) {
-    if (work.piece >= pieces || work.piece >= most_pieces) {
+    if (work.piece >= count || work.piece >= most_pieces) {
       work.piece = 0;
-      work.next_round_ns = now + between_rounds_ns;
+      work.not_before_ns = now + between_rounds_ns;
       return nullptr;
     }
-    auto* piece = reinterpret_cast<char*>(address_of(region) + work.piece * huge_page);
-    if (!get(work.piece) && all_touched(piece)) return piece;
+    const Piece& piece = pieces[work.piece];
+    if (piece.is_huge.load(std::memory_order_relaxed) || (work.only_advised && !piece.is_advised.load())) continue;
+    auto* memory = reinterpret_cast<char*>(address_of(region) + work.piece * huge_page);
+    if (all_touched(memory)) return memory;
   }
   return nullptr;
 }
@@ -100,10 +100,9 @@ bool has_setting(const char* path, const char* word) {
 }  // namespace
 
 void start_huge_pages(bool wanted) {
-  // Who has forbidden them for private memory does not want them for shared memory.
   const char* enabled = "/sys/kernel/mm/transparent_hugepage/enabled";
-  work.wanted = wanted && (has_setting(enabled, "[always]") || has_setting(enabled, "[madvise]"));
-  work.start_ns = now_ns();
+  work.only_advised = has_setting(enabled, "[madvise]");
+  work.wanted = wanted && (work.only_advised || has_setting(enabled, "[always]"));
 }
 
 void make_huge_pages(std::size_t bytes) {
@@ -112,12 +111,12 @@ void make_huge_pages(std::size_t bytes) {
   work.passed_bytes.store(passed < between_looks_bytes ? passed : 0, std::memory_order_relaxed);
   if (passed < between_looks_bytes) return;
   const std::int64_t now = now_ns();
-  if (now < work.next_round_ns || work.spent_ns * share_of_time > now - work.start_ns) return;
+  if (now < work.not_before_ns) return;
   if (work.is_busy.exchange(true, std::memory_order_acquire)) return;
   if (char* piece = next_piece(now)) {
     const int error = errno;
     if (madvise(piece, huge_page, MADV_COLLAPSE) == 0) {
-      set(work.piece, true);
+      pieces[work.piece].is_huge.store(true, std::memory_order_relaxed);
       ++work.huge;
     } else if (errno == EINVAL) {
       work.wanted = false;  // the kernel does not know it
@@ -127,15 +126,34 @@ void make_huge_pages(std::size_t bytes) {
     }
     errno = error;
   }
-  work.spent_ns += now_ns() - now;
+  const std::int64_t end = now_ns();
+  work.not_before_ns = std::max(work.not_before_ns, end + (end - now) * share_of_time);
   work.is_busy.store(false, std::memory_order_release);
 }
 
 void forget_huge_pages(const char* from, std::size_t bytes) {
   const std::size_t first = (reinterpret_cast<std::uintptr_t>(from) - first_region) % region_span / huge_page;
-  for (std::size_t piece = first; piece <= first + bytes / huge_page && piece < most_pieces; ++piece) set(piece, false);
+  for (std::size_t piece = first; piece <= first + bytes / huge_page && piece < most_pieces; ++piece) {
+    pieces[piece].is_huge.store(false, std::memory_order_relaxed);
+    pieces[piece].is_advised.store(false, std::memory_order_relaxed);
+  }
+}
+
+void note_advice(const void* from, std::size_t bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(from);
+  if (!in_regions(address) || region_of(address) != heap_region()) return;
+  const std::size_t offset = address - address_of(region_of(address)), end = (offset + bytes) / huge_page;
+  for (std::size_t piece = (offset + huge_page - 1) / huge_page; piece < end && piece < most_pieces; ++piece)
+    pieces[piece].is_advised.store(true, std::memory_order_relaxed);
 }
 
 PageFacts page_facts() { return {work.huge.load(), work.refused.load()}; }
 
 }  // namespace nearfield::heap
+
+// The program's own advice (NumPy gives it for long arrays).
+extern "C" __attribute__((visibility("default"))) int madvise(void* from, std::size_t bytes, int advice) noexcept {
+  static const auto next = reinterpret_cast<int (*)(void*, std::size_t, int)>(dlsym(RTLD_NEXT, "madvise"));
+  if (advice == MADV_HUGEPAGE) nearfield::heap::note_advice(from, bytes);
+  return next(from, bytes, advice);
+}

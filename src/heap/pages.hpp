@@ -1,10 +1,13 @@
 // Huge pages for the shared heap.
 //
 // Linux gives shared memory no huge pages by itself where shmem_enabled is "never", as it is almost everywhere, so a
-// program that had them in its private heap (transparent_hugepage/enabled = "always", or by madvise) would lose them.
-// From Linux 6.1 on madvise(MADV_COLLAPSE) makes them of small ones, whatever these settings say. It is done after the
-// program has touched all pages of a piece, so that first touch decides about their place as before and no memory is
-// used that was not, and little by little on the way through messages: at most 2 % of the time.
+// program that had them in its private heap would lose them. From Linux 6.1 on madvise(MADV_COLLAPSE) makes them of
+// small ones, whatever that setting says. Memory gets them that would have them in a private heap: all of it where
+// transparent_hugepage/enabled is "always", what the program advises where it is "madvise", none where it is "never".
+//
+// A piece is made huge after the program has touched all of its pages, so that first touch decides about their place as
+// before and no memory is used that was not; one at a time on the way through messages, with 2 % of the time at any
+// time. Making one takes about a millisecond, so it never hurries.
 //
 // Threads: one at a time does the work, others pass.
 #pragma once
@@ -19,6 +22,9 @@ void start_huge_pages(bool wanted);
 void make_huge_pages(std::size_t bytes);
 // What happens when pages of [from, from + bytes) return to the system: their pieces are small pages again.
 void forget_huge_pages(const char* from, std::size_t bytes);
+
+// Called when the program advises huge pages for its memory.
+void note_advice(const void* from, std::size_t bytes);
 
 struct PageFacts {
   unsigned huge, refused;

@@ -59,6 +59,11 @@ ssize_t read_memory(pid_t pid, std::uintptr_t from, void* to, std::size_t bytes)
   return kernel_copies(SYS_process_vm_readv, pid, &here, 1, &there, 1, 0);
 }
 
+void keep_to_ourselves(char* window) {
+  madvise(window, window_bytes, MADV_DONTFORK);
+  madvise(window, window_bytes, MADV_DONTDUMP);  // it is in the owner's core dump
+}
+
 // At an address where the peer's huge pages can be mapped as such.
 char* map_aligned(int file, std::size_t offset, int protection) {
   const std::size_t room = window_bytes + huge_page;
@@ -76,8 +81,7 @@ char* map_aligned(int file, std::size_t offset, int protection) {
   if (aligned > begin) munmap(begin, static_cast<std::size_t>(aligned - begin));
   if (aligned + window_bytes < begin + room)
     munmap(aligned + window_bytes, static_cast<std::size_t>(begin + room - aligned - window_bytes));
-  madvise(aligned, window_bytes, MADV_DONTFORK);
-  madvise(aligned, window_bytes, MADV_DONTDUMP);  // it is in the owner's core dump
+  keep_to_ourselves(aligned);
   return aligned;
 }
 
@@ -205,7 +209,14 @@ bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
     window.begin.store(begin, std::memory_order_release);
     Peers::note(this, offset / window_bytes);
   } else if (for_writing && !window.writable.load()) {
-    if (mprotect(begin, window_bytes, PROT_READ | PROT_WRITE) != 0) return false;
+    // Mapped anew: after mprotect() every page that was read would fault again when it is written.
+    const int file = fetch_file();
+    if (file < 0) return false;
+    const void* at = mmap(begin, window_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file,
+                          static_cast<off_t>(offset));
+    close(file);
+    if (at == MAP_FAILED) return false;
+    keep_to_ourselves(begin);
     window.writable.store(true);
   }
   return true;
@@ -222,6 +233,12 @@ char* Peer::at(std::size_t offset, bool for_writing, std::size_t& length) {
   window.last_used.store(time, std::memory_order_relaxed);
   length = window_bytes - inside;
   return window.begin.load(std::memory_order_relaxed) + inside;
+}
+
+void touch_to_write(const char* to, std::size_t bytes) {
+  constexpr std::size_t mapped_at_once = std::size_t{64} << 10;
+  for (std::size_t at = 0; at < bytes; at += mapped_at_once)
+    static_cast<void>(static_cast<const volatile char*>(to)[at]);
 }
 
 bool Peer::may_help() {

@@ -106,6 +106,10 @@ class Writing {
 // The peer whose region an address of that process lies in; nullptr if it does not share it. Only inside a Visit.
 Peer* find_peer(pid_t pid, int region);
 
+// Called before `bytes` of a peer's memory are written: reading a byte of it makes Linux map 16 pages at once (where
+// they exist), writing only one.
+void touch_to_write(const char* to, std::size_t bytes);
+
 // In a child, which has no peers yet.
 void forget_peers();
 

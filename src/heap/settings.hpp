@@ -1,6 +1,6 @@
 // What the launcher tells this library, in one environment variable:
 //
-//   NEARFIELD_HEAP="stream=65536-2097152+8388608-"
+//   NEARFIELD_HEAP="stream=65536-262144+16777216-"
 //
 // Keys are separated by commas, and every one may be left out. Set by `nearfield run` from rules.toml; docs/heap.md
 // describes them.
@@ -27,11 +27,11 @@ struct Sizes {
 };
 
 struct Settings {
-  std::size_t on = 1;                   // 0: the library does nothing
-  std::size_t from = 4096;              // bytes: shorter blocks stay in the C library's heap
-  std::size_t far_ns = 150;             // a line that takes so long to come is of a core far away
-  std::size_t huge = 1;                 // 0: never asks for huge pages
-  Sizes stream{{{65536, 2097152}}, 1};  // messages that are copied past the caches ...
+  std::size_t on = 1;        // 0: the library does nothing
+  std::size_t from = 4096;   // bytes: shorter blocks stay in the C library's heap
+  std::size_t far_ns = 150;  // a line that takes so long to come is of a core far away
+  std::size_t huge = 1;      // 0: never asks for huge pages
+  Sizes stream{{{16777216, static_cast<std::size_t>(-1)}}, 1};   // messages that are copied past the caches ...
   Sizes far_stream{{{16384, static_cast<std::size_t>(-1)}}, 1};  // ... and where the cores are far apart
   Sizes help{{{32768, static_cast<std::size_t>(-1)}}, 1};        // messages that both ends copy, where the sender waits
   char report[256] = "";  // a folder: at its end, every process writes there what it did

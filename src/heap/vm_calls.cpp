@@ -93,10 +93,12 @@ std::size_t copy_stretch(Call& call, Peer& peer, Copy copy) {
   if (length > contiguous) length = contiguous;
   if (!call.write) look_at_distance(peer, mapped, length);
   if (copied_with_help(call, peer, mapped, length, copy)) return length;
-  if (call.write)
+  if (call.write) {
+    touch_to_write(mapped, length);
     copy(mapped, call.here.at(), length);
-  else
+  } else {
     copy(call.here.at(), mapped, length);
+  }
   return length;
 }
 

@@ -464,16 +464,24 @@ std::size_t resident() {
 void freed_memory_returns() {
   const std::size_t before = resident();
   std::vector<Byte*> blocks;
-  for (int i = 0; i < 100; ++i) fill(blocks.emplace_back(bytes(2 * MiB)), 2 * MiB, 0);
-  CHECK(resident() > before + 190 * MiB);
+  for (int i = 0; i < 300; ++i) fill(blocks.emplace_back(bytes(2 * MiB)), 2 * MiB, 0);
+  CHECK(resident() > before + 590 * MiB);
   for (Byte* block : blocks) std::free(block);
-  CHECK(resident() < before + 60 * MiB);  // what is kept for reuse is a part of it
+  CHECK(resident() < before + 270 * MiB);  // what is kept for reuse
   malloc_trim(0);
   CHECK(resident() < before + 4 * MiB);
-  Byte* large = bytes(200 * MiB);
-  fill(large, 200 * MiB, 0);
-  std::free(large);
-  CHECK(resident() < before + 120 * MiB);
+}
+
+// Free blocks that are too short for what is wanted.
+void fragments_cost_little() {
+  const std::size_t before = resident();
+  std::vector<Byte*> blocks, longer;
+  for (int i = 0; i < 100; ++i) fill(blocks.emplace_back(bytes(2 * MiB)), 2 * MiB, 0);
+  for (std::size_t i = 0; i < blocks.size(); i += 2) std::free(blocks[i]);
+  for (int i = 0; i < 33; ++i) fill(longer.emplace_back(bytes(3 * MiB)), 3 * MiB, 0);
+  CHECK(resident() < before + 280 * MiB);  // 200 MiB were in use at most
+  for (std::size_t i = 1; i < blocks.size(); i += 2) std::free(blocks[i]);
+  for (Byte* block : longer) std::free(block);
   malloc_trim(0);
   CHECK(resident() < before + 4 * MiB);
 }
@@ -544,7 +552,7 @@ int main(int argc, char** argv) {
   if (what == "raw_fork") raw_fork();
   if (what == "fork_memory") fork_memory();
   if (what == "fork_pinned") fork_pinned();
-  if (what == "memory") freed_memory_returns(), ending_threads_keep_nothing();
+  if (what == "memory") fragments_cost_little(), freed_memory_returns(), ending_threads_keep_nothing();
   if (what == "limits") limits();
   if (what == "plain") plain();
   std::puts("right");

@@ -161,7 +161,7 @@ def test_a_search_has_three_ways_to_stream() -> None:
     [
         (HEAP, "on=1"),
         (HEAP | {"stream": "never"}, "on=1,stream=never"),
-        (HEAP | {"stream": "65536-2097152"}, "on=1"),
+        (HEAP | {"stream": "16777216-"}, "on=1"),
         (HEAP | {"stream": "65536-131071+1048576-", "eager_limit": 16384}, "on=1,stream=65536-131071+1048576-"),
         ({"stream": "never"}, None),
         ({"shared_heap": "off", "stream": "never"}, None),

@@ -124,7 +124,7 @@ def test_arrays_of_fortran_and_numpy_lie_in_the_heap(tmp_path: Path) -> None:
 def test_ragged_pieces_arrive(ranks: Peers) -> None:
     """For several pieces of any length at any address on both sides, across borders of windows too, is every byte where
     it belongs and no other changed, and did no call need the kernel?"""
-    owner, reader = ranks.start(), ranks.start(stream_from=4096)
+    owner, reader = ranks.start(), ranks.start(stream="65536-2097152")
     size = 6 * MiB
     long = owner.take(200 * MiB)
     border = (long // (64 * MiB) + 2) * 64 * MiB  # 64 MiB is a window; the second one begins inside the block
@@ -533,11 +533,11 @@ def test_programs_take_no_notice() -> None:
 
 def test_a_setting_that_is_not_understood_is_said() -> None:
     """Is each such setting named in one line, and is everything else as it was?"""
-    env = environment(stream_from="many", nothing=3)
+    env = environment(stream="many", nothing=3)
     done = subprocess.run(["true"], env=env, capture_output=True, text=True, timeout=30)
     lines = done.stderr.splitlines()
     assert done.returncode == 0
-    assert ["'stream_from=many'" in lines[0], "'nothing=3'" in lines[1], len(lines)] == [True, True, 2]
+    assert ["'stream=many'" in lines[0], "'nothing=3'" in lines[1], len(lines)] == [True, True, 2]
 
 
 # ---- MPIs

@@ -153,4 +153,4 @@ def test_streaming_goes_with_the_heap() -> None:
     search.run([BIG | heap_alone(HEAP_KNOBS, NEVER)], Turns(1))
     search.play_off(Turns(ENDLESS))
     assert search.winner == BIG
-    assert heap_alone(KNOBS, NEVER) == {} and heap_alone(HEAP_KNOBS, "65536-2097152") == {"shared_heap": "on"}
+    assert heap_alone(KNOBS, NEVER) == {} and heap_alone(HEAP_KNOBS, "16777216-") == {"shared_heap": "on"}

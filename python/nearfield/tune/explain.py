@@ -30,7 +30,7 @@ WAYS = {
     "kernel_not_shared": "by the kernel, not shared",
 }
 # What is set where the variable leaves it out (src/heap/settings.hpp).
-DEFAULTS = {"on": "1", "from": "4096", "stream": "65536-2097152", "far_stream": "16384-"}
+DEFAULTS = {"on": "1", "from": "4096", "stream": "16777216-", "far_stream": "16384-"}
 _WIDE = 120  # columns of a terminal
 _LONGEST_FOLDER = 200  # what the heap has room for
 _NO_RANK = "-"
