@@ -17,7 +17,6 @@ from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
 from nearfield.mpi.process import MARK, end_all
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs, numbers
-from nearfield.tune.loading import loaded
 from nearfield.tune.rules import Rules, load_rules, save_rules
 from nearfield.tune.tuning import Listener, Request, Tuning
 from support import console, parser, two_cpus
@@ -107,7 +106,7 @@ def _by_settings(inst: Installation, settings: Settings) -> Tuned:
     knobs = find_knobs(inst.family, inst.version, mpi.transport(inst))
     if problems := knobs.problems(settings):
         raise UsageError(problems[0])
-    made = {**knobs.environment(settings), **loaded(knobs, settings, inst, os.environ)}
+    made = knobs.for_launch(settings, os.environ)
     return Tuned(f"settings {settings}", knobs, Way(environment=made))
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from nearfield.errors import MpiError
 from nearfield.tune.knobs import ALWAYS, NEVER, Knob, KnobFile, Settings, find_knobs, knob_files, numbers, streams
-from nearfield.tune.loading import loaded
 from nearfield.tune.model import candidates, heap_alone
 from nearfield.tune.repair import grid, left_out, repaired
 from nearfield.tune.search import _as_parameters
@@ -54,7 +53,7 @@ def test_the_model_proposes_what_can_be(file: KnobFile, caches: list[int], dista
 def test_the_model_uses_the_heap_where_it_can_be(file: KnobFile) -> None:
     """Are there candidates with the heap where an MPI has it, with the sizes that are best; and none where it has not,
     or where it was found not to work?"""
-    found = candidates(file, MACHINES[0], "same-node", heap_alone(file, NEVER))
+    found = candidates(file, MACHINES[0], "same-node", heap_alone(file, {"stream": NEVER}))
     with_heap = [settings for settings in found if "shared_heap" in settings]
     assert bool(with_heap) is file.shared_heap and all(settings["stream"] == NEVER for settings in with_heap)
     assert not any("shared_heap" in settings for settings in candidates(file, MACHINES[0], "same-node", {}))
@@ -62,24 +61,20 @@ def test_the_model_uses_the_heap_where_it_can_be(file: KnobFile) -> None:
 
 def test_the_model_halves_the_pieces_without_a_shared_cache() -> None:
     """Is S2's table 1 among the candidates: pieces of a whole L1 with a shared L2, of half of it without?"""
-    knobs = find_knobs("openmpi", "5.0.11", "ob1 / sm")
+    knobs = find_knobs("mpich", "5.0.2", "ch4 / posix")
     for distance, piece in (("shared-l2", 32 << 10), ("same-package", 16 << 10)):
-        pieces = [knobs.complete(s)["max_send_size"] for s in candidates(knobs, [32 << 10, 4 << 20], distance)]
-        assert piece in pieces
+        pieces = [int(knobs.complete(s)["cell_size"]) for s in candidates(knobs, [32 << 10, 4 << 20], distance)]
+        assert piece in [size - 256 for size in pieces]  # the header
 
 
-@pytest.mark.parametrize(
-    ("family", "version", "transport"), [("openmpi", "5.0.11", "ob1 / sm"), ("mpich", "5.0.2", "ch4 / posix")]
-)
-def test_the_model_has_a_ring_that_outgrows_the_second_level(family: str, version: str, transport: str) -> None:
-    """Does a candidate send pieces through one to four times the private cache before one comes round again? And does a
-    message of a power of two fit with its header?"""
-    knobs = find_knobs(family, version, transport)
-    whole = [knobs.complete(settings) for settings in candidates(knobs, [32 << 10, 1 << 20, 32 << 20], "shared-l3")]
-    rings = [s["fbox_size"] if family == "openmpi" else s["num_cells"] * s["cell_size"] for s in whole]
-    assert any(1 << 20 <= ring <= 5 << 20 for ring in rings)
-    sent_at_once = {s["eager_limit"] if family == "openmpi" else s["cell_size"] for s in whole}
-    assert any(size > 1 << 16 and size - (1 << 16) < 1 << 10 for size in sent_at_once)
+@FILES
+def test_a_message_fits_with_its_header(file: KnobFile) -> None:
+    """Where what is sent at once is of a power of two, is there room for the header beside it?"""
+    whole = [file.complete(settings) for settings in candidates(file, [32 << 10, 1 << 20, 32 << 20], "shared-l3", {})]
+    names = {"openmpi": "eager_limit", "mpich": "cell_size"}
+    if name := names.get(file.family):
+        sizes = {int(settings[name]) for settings in whole if settings[name] != file[name].default}
+        assert sizes and all(size & (size - 1) and 1 << (size.bit_length() - 1) <= size - 256 for size in sizes)
 
 
 @FILES
@@ -173,38 +168,25 @@ def test_the_heap_is_told_in_one_variable(settings: Settings, variable: str | No
     made = OPENMPI.environment(settings)
     assert made.pop("NEARFIELD_HEAP", None) == variable
     assert made == ({"OMPI_MCA_btl_sm_eager_limit": "16384"} if "eager_limit" in settings else {})
-    assert OPENMPI.needs("heap", settings) is (variable is not None)
-    assert ("LD_PRELOAD" in loaded(OPENMPI, settings, None, {})) is (variable is not None)
+    assert OPENMPI.uses_heap(settings) is (variable is not None)
+    assert ("LD_PRELOAD" in OPENMPI.for_launch(settings, {})) is (variable is not None)
 
 
 def test_what_the_user_preloads_stays() -> None:
     """Is the heap loaded before it, and only once?"""
     ours = str(library())
-    assert loaded(OPENMPI, HEAP, None, {})["LD_PRELOAD"] == ours
+    assert OPENMPI.for_launch(HEAP, {})["LD_PRELOAD"] == ours
     for already in ("a.so b.so", "a.so:b.so", f"{ours} a.so b.so"):
-        assert loaded(OPENMPI, HEAP, None, {"LD_PRELOAD": already})["LD_PRELOAD"] == f"{ours} a.so b.so"
-    made = loaded(OPENMPI, HEAP, None, {"ASAN_OPTIONS": "halt_on_error=0"})
+        assert OPENMPI.for_launch(HEAP, {"LD_PRELOAD": already})["LD_PRELOAD"] == f"{ours} a.so b.so"
+    made = OPENMPI.for_launch(HEAP, {"ASAN_OPTIONS": "halt_on_error=0"})
     assert made["ASAN_OPTIONS"] == "halt_on_error=0:verify_asan_link_order=0"
 
 
-def test_the_component_needs_to_know_the_mpi() -> None:
-    """Is it an error to want it for an MPI that is not here, and the heap, which is of no MPI, none?"""
-    vader = find_knobs("openmpi", "4.1.4", "ob1 / vader")
-    assert vader.needs("component", {"fragment_ring": 1 << 20}) and not vader.needs("component", HEAP)
-    assert not vader.needs("component", {"fragment_ring": 0})
-    with pytest.raises(MpiError, match="not here to build"):
-        loaded(vader, {"fragment_ring": 1 << 20}, None, {})
-    assert set(loaded(vader, HEAP, None, {})) == {"LD_PRELOAD", "ASAN_OPTIONS"}
-
-
 @FILES
-def test_knobs_go_with_their_carrier(file: KnobFile) -> None:
-    """Has a file the heap's knobs if it says so, all of them; and without a carrier, are just its knobs gone?"""
+def test_the_heap_brings_its_knobs(file: KnobFile) -> None:
+    """Has a file the heap's knobs if it says so, all of them?"""
     of_heap = [knob.name for knob in file.knob if knob.carrier == "heap"]
-    assert of_heap == (["shared_heap", "stream", "far_stream"] if file.shared_heap else [])
-    for carrier in ("component", "heap"):
-        assert [k for k in file.knob if k.carrier != carrier] == list(file.without(carrier).knob)
-        assert file.without(carrier).problems({}) == []
+    assert of_heap == (["shared_heap", "stream", "far_stream", "help"] if file.shared_heap else [])
 
 
 def test_sizes_go_with_the_heap() -> None:

@@ -26,7 +26,6 @@ INFO = shutil.which("ompi_info.openmpi") or shutil.which("ompi_info")
 # What `nearfield run` does: vader itself can do what the largest class asks for.
 WIDE = {
     "btl_vader_eager_limit": "32768",
-    "btl_vader_rndv_eager_limit": "32768",
     "btl_vader_max_send_size": "65536",
     "btl_vader_segment_size": str(64 << 20),
 }
@@ -38,15 +37,7 @@ MIXED = {
     "same-numa:eager_limit=1024,max_send_size=4096,single_copy_from=never;"
     "same-node:eager_limit=32768,single_copy_from=never",
 }
-# What `tune` tries first: no rule per distance.
-RING = {
-    "btl_vader_eager_limit": str((64 << 10) + 256),
-    "btl_vader_max_send_size": "65536",
-    "btl_vader_segment_size": str(64 << 20),
-    "btl_nearfield_ring": str(1 << 20),
-    "btl_nearfield_single_copy_upto": "100000",
-}
-ONE_CLASS = {"btl_nearfield_rules": "same-node:eager_limit=1024,rndv_eager_limit=512,max_send_size=8192"}
+ONE_CLASS = {"btl_nearfield_rules": "same-node:eager_limit=1024,max_send_size=8192"}
 
 
 @functools.cache
@@ -80,7 +71,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = ["-shared", "-fPIC", "-fvisibility=hidden", *header_flags()]
     sources = sorted(COMPONENT.glob("*.c"))
     subprocess.run([*strict, *library, *sources, "-o", folder / "mca_btl_nearfield.so"], check=True, timeout=120)
-    for program in ("come_round", "pair_limits", "one_sided", "spawn", "starve", "threads"):
+    for program in ("pair_limits", "one_sided", "spawn", "starve", "threads"):
         source = PROGRAMS / f"{program}.c"
         subprocess.run([*strict, "-rdynamic", source, "-o", folder / program], check=True, timeout=60)
     messages = [CXX_COMPILER, "-std=c++20", "-O2", PROGRAMS / "messages.cpp", "-o", folder / "messages"]
@@ -185,7 +176,7 @@ def test_shows_its_parameters(run: Runs) -> None:
         capture_output=True,
         text=True,
     ).stdout
-    assert all(f"btl_nearfield_{name}" in shown for name in ("rules", "classes", "ring", "single_copy_upto"))
+    assert all(f"btl_nearfield_{name}" in shown for name in ("rules", "classes"))
 
 
 def test_each_pair_has_its_own_eager_limit(two_classes: str) -> None:
@@ -258,8 +249,8 @@ def test_unbound_ranks_share_only_the_node(run: Runs) -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "seed"),
-    [(MIXED, 1), (ONE_CLASS, 2), (RING, 3), ({**MIXED, **RING, "btl_vader_segment_size": "4194304"}, 4)],
-    ids=["classes", "one-class", "ring", "ring-of-classes-in-little-memory"],
+    [(MIXED, 1), (ONE_CLASS, 2), ({**MIXED, "btl_vader_segment_size": "4194304"}, 4)],
+    ids=["classes", "one-class", "classes-in-little-memory"],
 )
 def test_any_messages_arrive_the_same(run: Runs, seed: int, parameters: dict[str, str]) -> None:
     """Do random messages of every way to send and receive arrive the same with the component and without?"""
@@ -267,32 +258,12 @@ def test_any_messages_arrive_the_same(run: Runs, seed: int, parameters: dict[str
     assert said(ours) == stock_messages(run, 4, seed, 240)
 
 
-def test_fragments_come_round_late(run: Runs) -> None:
-    """Do messages go through as much memory as the ring has, and without it through a fragment or two?"""
-    through = {}
-    for ring in ("0", str(512 << 10), str(1 << 20)):
-        done = run(2, "come_round", **{**RING, "btl_nearfield_ring": ring})
-        through[int(ring) >> 10] = int(re.fullmatch(r"went through (\d+) KiB\n", done.stdout)[1])
-    assert through[0] <= 128
-    assert 256 <= through[512] <= 768 and 768 <= through[1024] <= 1536, through
-
-
-def test_the_kernel_copies_up_to_a_limit(run: Runs, stock: str) -> None:
-    """Does the kernel copy messages up to the limit, and no longer ones?"""
-    if not copied(stock)[1]:
-        pytest.skip("the kernel copies nothing between processes here")
-    ours = run(2, "pair_limits", *SIZES, btl_nearfield_single_copy_upto="50000")
-    assert copied(ours.stdout)[1] == {size for size in copied(stock)[1] if size <= 50000} != set()
-    assert eager(ours.stdout)[1] == eager(stock)[1]
-
-
 def test_a_class_is_not_starved_by_another(run: Runs) -> None:
     """Is an acknowledgement sent when another class has all fragments of the transport?"""
     rules = "shared-l3:eager_limit=2048,single_copy_from=never;same-node:eager_limit=1024,single_copy_from=never"
     segment = {"btl_vader_segment_size": str(64 << 20)}
     classes = {"btl_nearfield_classes": "0-1:shared-l3", "btl_nearfield_rules": rules}
-    for ring in ("0", str(1 << 20)):
-        assert run(6, "starve", **classes, **segment, btl_nearfield_ring=ring).stdout == "served\n"
+    assert run(6, "starve", **classes, **segment).stdout == "served\n"
 
 
 @pytest.mark.parametrize("osc", ["", "rdma,sm", "pt2pt,sm"], ids=["default", "rdma", "pt2pt"])
@@ -357,14 +328,6 @@ def test_threads_run_stock(run: Runs) -> None:
     done = run(3, "threads", **MIXED)
     assert done.stderr == "nearfield: not made for MPI_THREAD_MULTIPLE; no rules are used\n"
     assert done.stdout == "threads right\n"
-
-
-def test_threads_have_the_ring(run: Runs) -> None:
-    """Without rules by distance, do threads that send at once get their messages through the ring, and is nothing said?
-    (Short of memory, too.)"""
-    for segment in ("4194304", str(64 << 20)):
-        done = run(3, "threads", **{**RING, "btl_vader_segment_size": segment})
-        assert (done.stderr, done.stdout) == ("", "threads right\n")
 
 
 @pytest.mark.parametrize("btl", ["^vader", "self,tcp,nearfield", "self,vader"], ids=["excluded", "left-out", "not-us"])

@@ -13,7 +13,6 @@ from test_pair_component import Runs, built, eager, run, why_not  # noqa: F401  
 from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
-from nearfield.errors import MpiError
 from nearfield.mpi import Installation, launch_command
 from nearfield.tune import per_pair
 from nearfield.tune.apply import application
@@ -50,7 +49,7 @@ def test_open_mpi_sends_to_each_peer_by_its_own_rule(
 ) -> None:
     """Three ranks, two distances: does rank 0 send eagerly to rank 1 up to one limit, to rank 2 up to another?"""
     inst = of(installations, "openmpi", "4.")
-    near = {"eager_limit": 1024, "rndv_eager_limit": 1024}
+    near = {"eager_limit": 1024}
     far = {"eager_limit": 32768, "max_send_size": 65536, "single_copy": "none", "segment_size": 67108864}
     file = write(tmp_path, two_distances(inst, "ob1 / vader", near, far))
     sizes = ["800", "3000", "20000", "60000"]
@@ -81,29 +80,6 @@ def test_the_component_cannot_be_built(
     [warning] = made.warnings
     assert warning.startswith(f"the Open MPI component cannot be built for {inst.name}: module.h:5:10: fatal error")
     assert warning.endswith("; one set for all pairs, that of same-node")
-
-
-@pytest.mark.skipif(bool(why_not()), reason=why_not())
-def test_a_ring_of_fragments_needs_the_component(
-    installations: list[Installation], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where all pairs are alike but a parameter is of the component: is it loaded, also where only the rules tell
-    the MPI; and if it cannot be built, does the program run stock with one warning, not with the rest of the rule?"""
-    inst = of(installations, "openmpi", "4.")
-    ring = {"eager_limit": 131328, "max_send_size": 262144, "segment_size": 1 << 25, "fragment_ring": 1 << 20}
-    rules = two_distances(inst, "ob1 / vader", ring, ring)
-    for found in (recognised(inst), None):
-        made = application(rules, found, here={})
-        assert made.environment["OMPI_MCA_btl_nearfield_ring"] == str(1 << 20) and not made.warnings
-        assert made.environment["OMPI_MCA_mca_base_component_path"].endswith(":SYSTEM_DEFAULT:USER_DEFAULT")
-
-    def fails(inst: Installation, target: str) -> Path:
-        raise MpiError("the component cannot be built")
-
-    monkeypatch.setattr(mpi, "program", fails)
-    made = application(rules, recognised(inst), here={})
-    assert made.environment == {}
-    assert made.warnings == ["the component cannot be built; nothing is set, the program runs stock"]
 
 
 def test_an_mpi_without_means_gets_one_set(installations: list[Installation]) -> None:

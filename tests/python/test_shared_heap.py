@@ -527,7 +527,7 @@ def test_programs_take_no_notice() -> None:
     )
     assert {line.split()[-1] for line in shown.stdout.splitlines()} == {
         "malloc", "free", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc",
-        "malloc_usable_size", "malloc_trim", "process_vm_readv", "process_vm_writev", "syscall", "_Fork",
+        "malloc_usable_size", "malloc_trim", "madvise", "process_vm_readv", "process_vm_writev", "syscall", "_Fork",
     }  # fmt: skip
 
 

@@ -1,10 +1,11 @@
-"""Are the sizes that the shared heap copies past the caches those at which that is faster, and does a search find them?
+"""Are the sizes that the shared heap copies in a way of their own those at which that is faster, and does a search find
+them?
 
 The search is on an arena that is made up (made_up.py): nothing here starts an MPI or depends on a clock.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from made_up import BIG, ENDLESS, HEAP_KNOBS, KNOBS, MadeUpArena, Turns
@@ -76,13 +77,21 @@ def test_only_what_both_measured_counts() -> None:
 # ---- in a search
 
 
+def is_among(case: Case, sizes: object) -> bool:
+    first, _, last = str(sizes).partition("-")
+    return first != NEVER and int(first) <= case[1] <= (float(last) if last else math.inf)
+
+
 def heap_speed(whole: Settings, case: Case) -> float:
-    """The heap gains 1.1 at long messages; streaming 1.2 more from 256 KiB on, and costs as much below."""
+    """The heap gains 1.1 at long messages; streaming 1.2 more from 256 KiB on, help as much from 1 MiB on; each costs
+    as much below."""
     if whole["shared_heap"] == "off" or case[1] < 4 * K:
         return 1.0
-    first, _, last = str(whole["stream"]).partition("-")
-    streamed = first != NEVER and int(first) <= case[1] <= (float(last) if last else math.inf)
-    return 1.1 * ((1.2 if case[1] >= 256 * K else 1 / 1.2) if streamed else 1.0)
+    speed = 1.1
+    for way, least in (("stream", 256 * K), ("help", 1024 * K)):
+        if is_among(case, whole[way]):
+            speed *= 1.2 if case[1] >= least else 1 / 1.2
+    return speed
 
 
 def heap_search(arena: MadeUpArena) -> tuple[Search, list[Trial]]:
@@ -90,18 +99,26 @@ def heap_search(arena: MadeUpArena) -> tuple[Search, list[Trial]]:
     return Search(arena, told.append, cases=searched_cases(SIZES)), told
 
 
+BEST = {"shared_heap": "on", "stream": f"{256 * K}-", "help": f"{1024 * K}-"}
+
+
+def ways(trials: Sequence[Trial]) -> list[tuple[object, object]]:
+    return [(trial.settings.get("stream"), trial.settings.get("help")) for trial in trials]
+
+
 def test_the_heap_is_used_in_the_best_way() -> None:
-    """Is it measured without and with streaming, are the sizes composed of both, and is that measured, too, best of the
-    three, and what the search takes for all settings with the heap?"""
+    """Is it measured plain, streaming and with help, are the sizes composed of these, and is that measured, too, best
+    of all, and what the search takes for all settings with the heap?"""
     arena = MadeUpArena(heap_speed, knobs=HEAP_KNOBS)
     search, told = heap_search(arena)
     best = search.best_use_of_heap(Turns(ENDLESS))
-    assert best == {"shared_heap": "on", "stream": f"{256 * K}-"}
-    assert [trial.settings.get("stream") for trial in told] == [NEVER, ALWAYS, f"{256 * K}-"]
+    assert best == BEST
+    assert ways(told) == [(NEVER, NEVER), (ALWAYS, NEVER), (NEVER, ALWAYS), (BEST["stream"], BEST["help"])]
     assert search.best_first()[0].settings == best
     search.run(candidates(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best), Turns(12))
-    assert {trial.settings.get("stream") for trial in told[3:] if "shared_heap" in trial.settings} == {f"{256 * K}-"}
-    assert {trial.settings.get("stream") for trial in told[3:] if "shared_heap" not in trial.settings} == {None}
+    with_heap = [trial for trial in told[4:] if "shared_heap" in trial.settings]
+    assert set(ways(with_heap)) == {(BEST["stream"], BEST["help"])}
+    assert set(ways([trial for trial in told[4:] if trial not in with_heap])) == {(None, None)}
     search.play_off(Turns(ENDLESS))
     assert search.winner == best
 
@@ -114,43 +131,53 @@ def test_without_a_heap_nothing_is_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failing", "stream", "tried"), [("0-", NEVER, 2), (f"{256 * K}-", NEVER, 3), (NEVER, None, 2)]
+    ("failing", "best", "tried"),
+    [
+        ({"stream": ALWAYS}, BEST | {"stream": NEVER}, 4),
+        ({"help": ALWAYS}, BEST | {"help": NEVER}, 4),
+        ({"help": BEST["help"], "stream": BEST["stream"]}, {"shared_heap": "on", "stream": NEVER, "help": NEVER}, 4),
+        ({"stream": NEVER, "help": NEVER}, {}, 1),
+    ],
 )
-def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: str, stream: str | None, tried: int) -> None:
-    """Is it used without streaming where that fails, and not at all where it fails altogether; and does the search
-    then keep to that?"""
-    arena = MadeUpArena(heap_speed, lambda s, moment: "dies" if s.get("stream") == failing else "", knobs=HEAP_KNOBS)
+def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: Settings, tried: int) -> None:
+    """Is it used without streaming or help where that fails, plainly where only both fail, and not at all where it
+    fails altogether; and does the search then keep to that?"""
+    arena = MadeUpArena(heap_speed, lambda s, moment: "dies" if failing.items() <= s.items() else "", knobs=HEAP_KNOBS)
     search, told = heap_search(arena)
-    best = search.best_use_of_heap(Turns(ENDLESS))
-    assert best == ({"shared_heap": "on", "stream": stream} if stream else {})
+    assert search.best_use_of_heap(Turns(ENDLESS)) == best
     assert len(told) == tried
     proposed = candidates(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best)
-    assert {settings.get("stream") for settings in proposed if "shared_heap" in settings} == ({stream} - {None})
     search.run(proposed, Turns(len(proposed)))
-    later = [trial.settings for trial in told[tried:]]
-    assert {settings["stream"] for settings in later if "shared_heap" in settings} == ({stream} - {None})
+    later = [settings for settings in [*proposed, *(t.settings for t in told[tried:])] if "shared_heap" in settings]
+    assert all(best and best.items() <= settings.items() for settings in later)
 
 
-def test_the_heap_is_not_looked_at_after_the_end() -> None:
-    """If the time is over, or somebody asks to stop meanwhile, is no further launch made?"""
-    for turns in (0, 1, 2):
-        search, told = heap_search(MadeUpArena(heap_speed, knobs=HEAP_KNOBS))
-        best = search.best_use_of_heap(Turns(turns))
-        assert len(told) == turns and best == (told[0].settings if turns == 2 else {})
+@pytest.mark.parametrize("turns", range(5))
+def test_the_heap_is_not_looked_at_after_the_end(turns: int) -> None:
+    """If the time is over, is no further launch made, and what is known by then used?"""
+    search, told = heap_search(MadeUpArena(heap_speed, knobs=HEAP_KNOBS))
+    best = search.best_use_of_heap(Turns(turns))
+    assert len(told) == turns
+    assert best == ({} if turns == 0 else told[3].settings if turns == 4 else told[0].settings)
+
+
+def test_a_stop_ends_the_look_at_the_heap() -> None:
+    """If somebody asks to stop meanwhile, is no further launch made?"""
     deadline = Deadline(math.inf)
     search = Search(
         MadeUpArena(heap_speed, knobs=HEAP_KNOBS),
         lambda trial: setattr(deadline, "stopped", True),
         cases=searched_cases(SIZES),
     )
-    assert search.best_use_of_heap(deadline) == {} and len(search.trials) == 1
+    search.best_use_of_heap(deadline)
+    assert len(search.trials) == 1
 
 
 def test_streaming_goes_with_the_heap() -> None:
     """Where the heap gains nothing beside another parameter, is it put back together with its sizes?"""
     arena = MadeUpArena(lambda whole, case: 1.2 if whole["fragment"] == 131072 else 1.0, knobs=HEAP_KNOBS)
     search, _ = heap_search(arena)
-    search.run([BIG | heap_alone(HEAP_KNOBS, NEVER)], Turns(1))
+    search.run([BIG | heap_alone(HEAP_KNOBS, {"stream": NEVER})], Turns(1))
     search.play_off(Turns(ENDLESS))
     assert search.winner == BIG
-    assert heap_alone(KNOBS, NEVER) == {} and heap_alone(HEAP_KNOBS, "16777216-") == {"shared_heap": "on"}
+    assert heap_alone(KNOBS, {}) == {} and heap_alone(HEAP_KNOBS, {"stream": "16777216-"}) == {"shared_heap": "on"}

@@ -49,7 +49,7 @@ def tuned_html(rules: Rules) -> str:
         return _notes(rules)
     html = tag("p", "To apply it to programs as they are:", class_="quiet")
     html += tag("pre", tag("code", text("nearfield run -- mpirun ...")))
-    if not any(rules.knobs().needs(carrier, settings) for carrier in ("component", "heap")):
+    if not rules.knobs().uses_heap(settings):
         lines = "\n".join(f"export {name}={value}" for name, value in environment.items())
         html += tag("p", "or, without nearfield:", class_="quiet") + tag("pre", tag("code", text(lines)))
     return html + "".join(_ranges(rule) for rule in rules.rule if rule.range) + _notes(rules)

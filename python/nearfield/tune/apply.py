@@ -12,7 +12,6 @@ from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune import per_pair
 from nearfield.tune.apart import Flag
-from nearfield.tune.loading import loaded
 from nearfield.tune.prepared import Application, Plan, merged
 from nearfield.tune.recognise import Recognised, recognise
 from nearfield.tune.rules import Rules, RuleTable, find_rules, load_rules, machine_table, mismatches
@@ -49,7 +48,6 @@ def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tu
     plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "stock is best")
     plan.flags = [vars(Flag.of(rule.pair, rule.flag_ns)) for rule in rules.rule if _depends_on_distance(rules, rule)]
     settings, knobs = rules.best_for_all().parameters, rules.knobs()
-    inst = None
     if per_pair.differ(rules):
         inst = installation_of(found) if found else None
         try:
@@ -62,19 +60,14 @@ def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tu
             why = f"{error.message}; one set for all pairs, that of {rules.best_for_all().distance}"
             # Only where it could be otherwise is it worth a word to everybody.
             (plan.warnings if knobs.per_pair and inst else plan.notes).append(why)
-    try:
-        if knobs.needs("component", settings):
-            inst = installation_of(found or Recognised(rules.mpi.family, rules.mpi.version, "the rules"))
-        plan.values = knobs.environment(settings) | loaded(knobs, settings, inst, here)
-    except MpiError as error:
-        plan.warnings.append(f"{error.message}; nothing is set, the program runs stock")
+    plan.values = knobs.for_launch(settings, here)
     return plan, lasts and not plan.warnings
 
 
 def _depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
     """Whether it holds only while the cores are where they were. The shared heap measures that itself, message by
     message, and copies as is best."""
-    return bool(rule.parameters) and not rules.knobs().needs("heap", rule.parameters)
+    return bool(rule.parameters) and not rules.knobs().uses_heap(rule.parameters)
 
 
 def installation_of(found: Recognised) -> Installation | None:

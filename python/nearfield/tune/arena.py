@@ -17,7 +17,6 @@ from nearfield.tune.criterion import score
 from nearfield.tune.duel import Contestant, Unfit, pairs
 from nearfield.tune.gains import Case, Gain, Pair, gain, usual
 from nearfield.tune.knobs import KnobFile, Settings
-from nearfield.tune.loading import loaded
 
 
 class ChampionUnfit(Unfit):
@@ -96,7 +95,7 @@ class Arena:
             return score(comparison.gains())
 
     def _environment(self, settings: Settings) -> dict[str, str]:
-        return {**self.knobs.environment(settings), **loaded(self.knobs, settings, self._inst, os.environ)}
+        return self.knobs.for_launch(settings, os.environ)
 
     def _contestant(self, sizes: Sequence[int], environment: dict[str, str]) -> Contestant:
         common = {name: value for name, value in self.knobs.while_tuning.items() if name not in os.environ}

@@ -30,7 +30,7 @@ WAYS = {
     "kernel_not_shared": "by the kernel, not shared",
 }
 # What is set where the variable leaves it out (src/heap/settings.hpp).
-DEFAULTS = {"on": "1", "from": "4096", "stream": "16777216-", "far_stream": "16384-"}
+DEFAULTS = {"on": "1", "from": "4096", "stream": "16777216-", "far_stream": "16384-", "help": "32768-"}
 _WIDE = 120  # columns of a terminal
 _LONGEST_FOLDER = 200  # what the heap has room for
 _NO_RANK = "-"
@@ -94,7 +94,8 @@ def settings_sentence(environment: Mapping[str, str]) -> str:
     chosen = _settings(environment)
     return (
         f"the shared heap copies past the caches {_sizes(chosen['stream'])}, between cores that are far apart "
-        f"{_sizes(chosen['far_stream'])}, and all others through them; --explain says how many there were"
+        f"{_sizes(chosen['far_stream'])}, and all others through them; a sender that waits in the MPI helps with "
+        f"{_sizes(chosen['help'])}; --explain says how many there were"
     )
 
 

@@ -25,24 +25,19 @@ Settings = dict[str, Value]  # knob -> value; knobs left out keep the MPI's defa
 
 Role = Literal[
     "eager_limit",
-    "rendezvous_eager",
     "fragment",
     "at_least_fragment",
     "single_copy",
     "single_copy_threshold",
     "segment",
-    "ring",
-    "ring_pieces",
-    "through_ring",
-    "fragment_ring",
-    "single_copy_upto",
     "shared_heap",
     "stream",
     "far_stream",
+    "help",
 ]
 
-# Who obeys a knob: the MPI itself, or what must be loaded into it then: our component (per_pair.py) or the shared heap.
-Carrier = Literal["mpi", "component", "heap"]
+# Who obeys a knob: the MPI itself or the shared heap, which must be loaded then.
+Carrier = Literal["mpi", "heap"]
 
 NEVER, ALWAYS = "never", "0-"  # of sizes
 
@@ -167,19 +162,16 @@ class KnobFile(BaseModel):
         chosen = [(self[name], value) for name, value in settings.items()]
         changed = [(knob, knob.text(value)) for knob, value in chosen if value != knob.default]
         found = {knob.variable: text for knob, text in changed if knob.carrier != "heap"}
-        if self.needs("heap", settings):
+        if self.uses_heap(settings):
             found[shared_heap.VARIABLE] = ",".join(f"{k.variable}={text}" for k, text in changed if k.carrier == "heap")
         return found
 
-    def needs(self, carrier: Carrier, settings: Mapping[str, Value]) -> bool:
-        """Whether these settings are nothing unless that is loaded."""
-        if carrier == "heap":
-            return self.shared_heap and settings.get("shared_heap") == "on"
-        return any(k.carrier == carrier and settings.get(k.name, k.default) != k.default for k in self.knob)
+    def for_launch(self, settings: Mapping[str, Value], here: Mapping[str, str]) -> dict[str, str]:
+        """What to set in the environment `here`, with what loads the shared heap if the settings use it."""
+        return self.environment(settings) | (shared_heap.loading(here) if self.uses_heap(settings) else {})
 
-    def without(self, carrier: Carrier) -> KnobFile:
-        """These knobs less those of one carrier."""
-        return self.model_copy(update={"knob": tuple(knob for knob in self.knob if knob.carrier != carrier)})
+    def uses_heap(self, settings: Mapping[str, Value]) -> bool:
+        return self.shared_heap and settings.get("shared_heap") == "on"
 
     def memory(self, settings: Mapping[str, Value], ranks: int) -> int:
         """Bytes of shared memory that a rank costs at most, with so many ranks on its node."""

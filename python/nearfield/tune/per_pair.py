@@ -1,9 +1,8 @@
 """Parameters per pair of ranks, where an MPI can be given them: what is loaded into it and told it.
 
-Two ways. Open MPI 4: our component in front of its shared-memory transport (src/tune/openmpi): eager limit, its
-rendezvous part, fragment size, and who copies. MPICH from 4.3 on: our shim (src/tune/mpich): who copies. What cannot
-differ between pairs (cells, fast boxes, segments) is set once, as the rule has it that is best for all. The component
-has parameters of its own, too (the ring of fragments), which are worth loading it where all pairs are alike.
+Two ways. Open MPI 4: our component in front of its shared-memory transport (src/tune/openmpi): eager limit, fragment
+size, and who copies. MPICH from 4.3 on: our shim (src/tune/mpich): who copies. What cannot differ between pairs (cells,
+fast boxes, segments, the shared heap) is set once, as the rule has it that is best for all.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ from nearfield import mpi
 from nearfield.errors import MpiError
 from nearfield.mpi import Installation
 from nearfield.topology import DISTANCES
-from nearfield.tune import shared_heap
 from nearfield.tune.knobs import Settings
 from nearfield.tune.rules import Rules
 
 NEVER = "never"
-_LIMITS = ("eager_limit", "rndv_eager_limit", "max_send_size")
+_LIMITS = ("eager_limit", "max_send_size")
 
 
 def differ(rules: Rules) -> bool:
@@ -62,8 +60,8 @@ def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dic
         limits = [f"{name}={one[name]}" for name in _LIMITS]
         limits += [f"single_copy_from={NEVER}"] if one["single_copy"] == "none" else []
         texts.append(f"{distance}:{','.join(limits)}")
-    heap = shared_heap.loading(here) if knobs.needs("heap", common) else {}
-    return knobs.environment(common) | loading(inst, here) | heap | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
+    component = loading(inst, here) | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
+    return knobs.for_launch(common, here) | component
 
 
 def _shim(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
@@ -78,6 +76,5 @@ def _shim(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str
         if limit is not None
     ]
     preloaded = " ".join([str(library), *filter(None, [here.get("LD_PRELOAD")])])
-    heap = shared_heap.loading({**here, "LD_PRELOAD": preloaded}) if knobs.needs("heap", common) else {}
     shim = {"NEARFIELD_PAIR_RULES": ";".join(texts), "LD_PRELOAD": preloaded}
-    return knobs.environment(common) | shim | heap
+    return shim | knobs.for_launch(common, {**here, "LD_PRELOAD": preloaded})

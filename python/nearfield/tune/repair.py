@@ -18,7 +18,7 @@ def repaired(knobs: KnobFile, settings: Settings) -> Settings:
         for rule in knobs.constraints:
             if knobs.breaks(rule, whole):
                 _repair(knobs, rule, whole)
-    idle = [knob.name for knob in knobs.knob if knob.carrier == "heap" and not knobs.needs("heap", whole)]
+    idle = [knob.name for knob in knobs.knob if knob.carrier == "heap" and not knobs.uses_heap(whole)]
     return {name: value for name, value in whole.items() if value != knobs[name].default and name not in idle}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -115,24 +115,30 @@ class Search:
         return next(iter(self._arena.knobs.problems(settings)), None) or self._refused(settings)
 
     def best_use_of_heap(self, deadline: Deadline) -> Settings:
-        """How the shared heap is best used where the cores are now, found by measuring it with and without streaming
-        copies; nothing where it cannot be used, or the time is over before that is known."""
-        knobs, tried = self._arena.knobs, []
-        far = place_of(self._arena.flag_ns()) == len(PLACES_NS)
-        for stream in (NEVER, ALWAYS):
-            settings = heap_alone(knobs, stream, far=far)
-            if not settings or deadline.over():
-                return {}
-            tried.append(self._try(settings, "model"))
-        never, always = tried
-        if never.state != "measured":
+        """How the shared heap is best used where the cores are now: the sizes that it copies past the caches, and those
+        that both ends copy, each found by measuring it with none and with all. Nothing where the heap cannot be used,
+        or the time is over before that is known."""
+        knobs = self._arena.knobs
+        sizes = {self._streaming(): NEVER, "help": NEVER}
+        plain = self._try_heap(sizes, deadline)
+        if plain is None or plain.state != "measured":
             return {}
-        best = never.settings
-        if always.state == "measured" and alike(never.flag_ns, always.flag_ns) and not deadline.over():
-            composed = heap_alone(knobs, best_sizes(never.gains, always.gains), far=far)
-            best = composed if self._try(composed, "model").state == "measured" else best
-        self._sizes_of_heap = {name: value for name, value in best.items() if knobs[name].type == "sizes"}
-        return best
+        for way in list(sizes):
+            always = self._try_heap(dict.fromkeys(sizes, NEVER) | {way: ALWAYS}, deadline)
+            if always and always.state == "measured" and alike(plain.flag_ns, always.flag_ns):
+                sizes[way] = best_sizes(plain.gains, always.gains)
+        composed = self._try_heap(sizes, deadline)
+        best = composed if composed and composed.state == "measured" else plain
+        self._sizes_of_heap = {name: value for name, value in best.settings.items() if knobs[name].type == "sizes"}
+        return best.settings
+
+    def _streaming(self) -> str:
+        """The role of the knob that counts while the cores are as far apart as they are now."""
+        return "far_stream" if place_of(self._arena.flag_ns()) == len(PLACES_NS) else "stream"
+
+    def _try_heap(self, sizes: Mapping[str, str], deadline: Deadline) -> Trial | None:
+        settings = heap_alone(self._arena.knobs, sizes)
+        return self._try(settings, "model") if settings and not deadline.over() else None
 
     def run(self, first: Sequence[Settings], deadline: Deadline) -> None:
         """The model's candidates, then Optuna's until the time is over."""

@@ -1,8 +1,9 @@
-"""Which message sizes the shared heap shall copy past the caches: measured once with none and once with all of them.
+"""Which messages the shared heap shall copy in another way than plainly: measured once with none and once with all.
 
-Streaming stores need no line from the other core's cache, but leave none in the receiver's. What is better depends on
-the size, the caches and how far apart the cores are, and no model foretells it well (S0's subject: who has the lines);
-but as every size is decided for itself, two measurements tell it for all.
+Streaming stores need no line from the other core's cache, but leave none in the receiver's; help by the sender costs
+both ends a few lines of coordination. What is better depends on the size, the caches and how far apart the cores are,
+and no model foretells it well (S0's subject: who has the lines); but as every size is decided for itself, two
+measurements tell it for all.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from nearfield.tune.gains import Case, Gain, geometric_mean
 from nearfield.tune.knobs import NEVER
 
 SHORTEST = 4 << 10  # bytes: shorter messages are not copied by the heap
-WORTH = 1.03  # streaming must be so many times as fast as copying through the caches
+WORTH = 1.03  # the other way must be so many times as fast
 
 
 def best_sizes(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) -> str:
-    """The ranges of sizes in bytes at which streaming is faster, over all message patterns, as the knob `stream` has
+    """The ranges of sizes in bytes at which `always` is faster than `never`, over all message patterns, as a knob has
     them. A size stands for all up to the next that was measured; the longest for all beyond it. Where the cores moved,
     a case may be missing in either: it does not count."""
     both = [case for case in never if case in always and case[0] in MESSAGES and case[1] >= SHORTEST]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,10 +9,9 @@ from datetime import datetime, timezone
 
 import nearfield
 from nearfield import mpi
-from nearfield.errors import MeasurementError, MpiError, UsageError
+from nearfield.errors import MeasurementError, UsageError
 from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
-from nearfield.tune import per_pair
 from nearfield.tune.arena import Arena
 from nearfield.tune.confirm import Confirming
 from nearfield.tune.confirmed import beyond, rule_table, tried_table
@@ -72,7 +70,6 @@ class Tuning:
         pairs = self._pairs(topology)
         engine = mpi.program(inst, progress=self.listener.say)
         transport, knobs = _transport_and_knobs(inst)
-        knobs = self._that_can_be_turned(inst, knobs)
         rules, trials = [], []
         for distance, pair in pairs.items():
             with Arena(inst, engine, topology, pair, knobs) as arena:
@@ -94,16 +91,6 @@ class Tuning:
             tried=tried_table(trials),
             rule=rules,
         )
-
-    def _that_can_be_turned(self, inst: mpi.Installation, knobs: KnobFile) -> KnobFile:
-        """Those of our component only where it can be built."""
-        if any(knob.carrier == "component" for knob in knobs.knob):
-            try:
-                per_pair.loading(inst, os.environ)
-            except MpiError as error:
-                self.listener.say(f"{error.message}; its parameters are left out")
-                return knobs.without("component")
-        return knobs
 
     def _pairs(self, topology: Topology) -> dict[str, tuple[int, int]]:
         """The distances to tune, nearest first, and the pair that stands for each."""

@@ -18,7 +18,6 @@ struct key {
 };
 static const struct key keys[] = {
     {"eager_limit", offsetof(struct limits, eager_limit), 256},
-    {"rndv_eager_limit", offsetof(struct limits, rndv_eager_limit), 256},
     {"max_send_size", offsetof(struct limits, max_send_size), 1024},
     {"single_copy_from", offsetof(struct limits, single_copy_from), 0},
 };
@@ -193,14 +192,10 @@ void rules_free(struct rules* rules) {
   memset(rules, 0, sizeof *rules);
 }
 
-bool rules_by_distance(const struct rules* rules) {
-  for (int d = 0; d < DISTANCES; ++d)
-    if (rules->given[d]) return true;
-  return false;
-}
-
 bool rules_empty(const struct rules* rules) {
-  return !rules->ring && !rules->single_copy_upto && !rules_by_distance(rules);
+  for (int d = 0; d < DISTANCES; ++d)
+    if (rules->given[d]) return false;
+  return true;
 }
 
 bool rules_have_class(const struct rules* rules, int class_index) {

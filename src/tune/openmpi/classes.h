@@ -16,11 +16,10 @@ enum { STOCK_CLASS = DISTANCES, CLASSES };
 enum { SINGLE_COPY_STOCK = 0 };
 #define SINGLE_COPY_NEVER SIZE_MAX
 
-// In bytes; 0 is "as the stock transport has it". The first three count Open MPI's own headers, as its MCA parameters
-// of the same names do.
+// In bytes; 0 is "as the stock transport has it". The first two count Open MPI's own headers, as its MCA parameters of
+// the same names do.
 struct limits {
   size_t eager_limit;
-  size_t rndv_eager_limit;
   size_t max_send_size;
   size_t single_copy_from;  // smallest message that the kernel may copy
 };
@@ -31,8 +30,6 @@ struct pair {
 };
 
 struct rules {
-  size_t ring;              // memory that fragments go through before one is used again; 0: as they come
-  size_t single_copy_upto;  // largest message that the kernel may copy; 0: no limit
   bool given[DISTANCES];
   struct limits limits[CLASSES];
   struct pair* pairs;  // sorted by (low, high)
@@ -46,7 +43,6 @@ bool rules_parse_pairs(struct rules* rules, const char* text, char* error, size_
 void rules_free(struct rules* rules);
 
 bool rules_empty(const struct rules* rules);
-bool rules_by_distance(const struct rules* rules);
 bool rules_have_class(const struct rules* rules, int class_index);
 
 // The class of the pair (mine, peer); `locality` is Open MPI's opal_proc_t.proc_flags of the peer. Ranks that are not

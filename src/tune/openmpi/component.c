@@ -8,25 +8,20 @@
 // Parameters (`ompi_info --param btl nearfield --level 9`):
 //   btl_nearfield_rules    DISTANCE:key=value,key=value;DISTANCE:...   with the keys of struct limits (classes.h)
 //   btl_nearfield_classes  RANK-RANK:DISTANCE;...                      pairs of world ranks whose distance is given
-//   btl_nearfield_ring     BYTES                                       of fragments before one is used again
-//   (rotation.h) btl_nearfield_single_copy_upto  BYTES                              longer messages are copied by the
-//   ranks
-// A class cannot have more than vader itself: whoever starts the program raises btl_vader_eager_limit,
-// btl_vader_rndv_eager_limit and btl_vader_max_send_size to the largest of the classes, and gives a rule to each
-// distance that shall not get these; and btl_vader_segment_size with them (4 MiB hold about
-// a hundred fragments of 32 KiB).
+// A class cannot have more than vader itself: whoever starts the program raises btl_vader_eager_limit and
+// btl_vader_max_send_size to the largest of the classes, and gives a rule to each distance that shall not get these; and
+// btl_vader_segment_size with them (4 MiB hold about a hundred fragments of 32 KiB).
 //
 // Life, on every rank:
 //   register  by Open MPI, also in ompi_info: the parameters.
 //   init      in MPI_Init: parses; steps aside (no modules; the program runs stock) without rules, with wrong ones, and
-//             rules by distance under MPI_THREAD_MULTIPLE. The last two are told on stderr, by the first rank of each
-//             node.
+//             under MPI_THREAD_MULTIPLE. The last two are told on stderr, by the first rank of each node.
 //   add_procs at the first: finds vader, or reaches nobody. Asks vader once about each peer (peers.h); gives a class.
 //   messages  pass through modules.h to vader; what arrives gets its class back (upcall.h). When vader has no fragments
 //             left: deferred.h.
 //   finalize  puts back what was replaced. After abort there is nothing of ours: no file, no process, no segment.
 //
-// What it leaves out: rules by distance for threads that call MPI at once; vader's memory by XPMEM, POSIX or System V
+// What it leaves out: threads that call MPI at once; vader's memory by XPMEM, POSIX or System V
 // (told on stderr; those peers stay stock); other MPI jobs (MPI_Comm_spawn: between jobs Open MPI 4 does not use vader;
 // inside the new job it is as in any); one-sided communication (osc/rdma finds vader as ever, osc/sm and osc/pt2pt do
 // not look at modules); vader's fast boxes and segment size, which are of the process and not of a pair; Open MPI 5,
@@ -43,7 +38,6 @@ _Static_assert(OPAL_MAJOR_VERSION == 4, "btl/nearfield is for Open MPI 4: the ca
 #include "modules.h"
 
 static char *rules_text, *pairs_text;
-static size_t ring, single_copy_upto;
 static struct rules rules;
 
 static void register_text(const char* name, const char* what, char** text) {
@@ -52,28 +46,14 @@ static void register_text(const char* name, const char* what, char** text) {
                                   0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY, text);
 }
 
-static void register_bytes(const char* name, const char* what, size_t* bytes) {
-  *bytes = 0;
-  mca_base_component_var_register(&mca_btl_nearfield_component.btl_version, name, what, MCA_BASE_VAR_TYPE_SIZE_T, NULL,
-                                  0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY, bytes);
-}
-
 static int nf_register_params(void) {
   register_text("rules",
                 "Limits per core distance, DISTANCE:key=value,key=value;DISTANCE:... with DISTANCE one of same-core, "
                 "shared-l2, shared-l3, same-numa, same-package, same-node, and key one of eager_limit, "
-                "rndv_eager_limit, max_send_size, single_copy_from (bytes, or never). Empty: not used",
+                "max_send_size, single_copy_from (bytes, or never). Empty: not used",
                 &rules_text);
   register_text("classes", "Distance of pairs of world ranks in place of the measured one, 0-1:shared-l3;0-2:same-node",
                 &pairs_text);
-  register_bytes("ring",
-                 "Memory in bytes that fragments go through before one is used again, for all classes: one or two "
-                 "second-level caches. 0: the one that came back last is next",
-                 &ring);
-  register_bytes("single_copy_upto",
-                 "Largest message in bytes that the kernel may copy, for all classes; longer ones the two ranks copy. "
-                 "0: no limit",
-                 &single_copy_upto);
   return OPAL_SUCCESS;
 }
 
@@ -92,8 +72,6 @@ static bool parse(void) {
     say("btl_nearfield_classes: ", error);
     return false;
   }
-  rules.ring = ring;
-  rules.single_copy_upto = single_copy_upto;
   return !rules_empty(&rules);
 }
 
@@ -102,7 +80,7 @@ static mca_btl_base_module_t** nf_init(int* n, bool progress_threads, bool mpi_t
   *n = 0;
   rules_free(&rules);
   if (!parse()) return NULL;
-  if (mpi_threads && rules_by_distance(&rules)) {
+  if (mpi_threads) {
     say("", "not made for MPI_THREAD_MULTIPLE");
     return NULL;
   }

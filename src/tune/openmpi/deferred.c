@@ -8,7 +8,6 @@
 
 #include "classes.h"
 #include "modules.h"
-#include "rotation.h"
 
 enum { MOST_PER_CLASS = 8 };
 
@@ -70,10 +69,7 @@ static bool hand_over(struct deferred* d) {
   mca_btl_base_module_t* stock = stock_module();
   const uint32_t flags = (d->super.des_flags & MCA_BTL_DES_FLAGS_PRIORITY) | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
   mca_btl_base_descriptor_t* copy = stock->btl_alloc(stock, d->peer->stock, d->super.order, d->segment.seg_len, flags);
-  if (!copy) {
-    rotation_give_back();  // for the next try
-    return false;
-  }
+  if (!copy) return false;
   memcpy(copy->des_segments[0].seg_addr.pval, d->bytes, d->segment.seg_len);
   copy->des_cbfunc = copy_is_done;
   if (stock->btl_send(stock, d->peer->stock, copy, d->tag) >= 0) return true;

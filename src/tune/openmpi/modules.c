@@ -2,8 +2,7 @@
 //
 // Life of them: modules_make() in btl_init, before anything is known of the stock module. At the first add_procs the
 // stock module is looked up and its add_procs replaced by one that answers from the table of peers; from then on nobody
-// else asks it. finalize puts everything back. Without a rule for any distance there is one module, which reaches
-// nobody; at its first add_procs the stock one is changed in place (in_place.h).
+// else asks it. finalize puts everything back.
 //
 // One-sided communication is left as it is: osc/rdma needs one module that reaches everybody and has atomic operations.
 // The class modules hide theirs, and the stock module stays visible to it, for RDMA only (its exclusivity is lower than
@@ -15,8 +14,6 @@
 #include <string.h>
 
 #include "deferred.h"
-#include "in_place.h"
-#include "rotation.h"
 #include "upcall.h"
 
 static mca_btl_base_module_t modules[CLASSES];
@@ -38,8 +35,6 @@ static inline int class_of_module(const mca_btl_base_module_t* module) { return 
 static mca_btl_base_descriptor_t* nf_alloc(mca_btl_base_module_t* module, endpoint_t* endpoint, uint8_t order,
                                            size_t size, uint32_t flags) {
   mca_btl_base_descriptor_t* fragment = stock->btl_alloc(stock, stock_endpoint(endpoint), order, size, flags);
-  if (OPAL_UNLIKELY(fragment == NULL) && rotation_give_back())
-    fragment = stock->btl_alloc(stock, stock_endpoint(endpoint), order, size, flags);
   if (OPAL_LIKELY(fragment != NULL)) return fragment;
   return deferred_alloc(class_of_module(module), order, size, flags);
 }
@@ -55,12 +50,7 @@ static mca_btl_base_descriptor_t* nf_prepare_src(mca_btl_base_module_t* module, 
                                                  struct opal_convertor_t* convertor, uint8_t order, size_t reserve,
                                                  size_t* size, uint32_t flags) {
   (void)module;
-  endpoint_t* to = stock_endpoint(endpoint);
-  rotation_turn(to, order, reserve + *size, convertor, rules->ring, flags);
-  mca_btl_base_descriptor_t* fragment = stock->btl_prepare_src(stock, to, convertor, order, reserve, size, flags);
-  if (OPAL_UNLIKELY(fragment == NULL) && rotation_give_back())
-    fragment = stock->btl_prepare_src(stock, to, convertor, order, reserve, size, flags);
-  return fragment;
+  return stock->btl_prepare_src(stock, stock_endpoint(endpoint), convertor, order, reserve, size, flags);
 }
 
 static int nf_send(mca_btl_base_module_t* module, endpoint_t* endpoint, mca_btl_base_descriptor_t* fragment,
@@ -100,8 +90,8 @@ static int nf_get(mca_btl_base_module_t* module, endpoint_t* endpoint, void* loc
 static struct mca_btl_base_registration_handle_t* nf_register_mem(mca_btl_base_module_t* module, endpoint_t* endpoint,
                                                                   void* base, size_t size, uint32_t flags) {
   static char nothing_to_register;
-  const size_t from = rules->limits[class_of_module(module)].single_copy_from, upto = rules->single_copy_upto;
-  if (flags == MCA_BTL_REG_FLAG_REMOTE_READ && (size < from || (upto && size > upto))) return NULL;
+  const size_t from = rules->limits[class_of_module(module)].single_copy_from;
+  if (flags == MCA_BTL_REG_FLAG_REMOTE_READ && size < from) return NULL;
   if (!stock->btl_register_mem) return (struct mca_btl_base_registration_handle_t*)&nothing_to_register;
   endpoint_t* to = endpoint == MCA_BTL_ENDPOINT_ANY ? endpoint : stock_endpoint(endpoint);
   return stock->btl_register_mem(stock, to, base, size, flags);
@@ -135,7 +125,8 @@ static void take_after_stock(int class_index) {
   mca_btl_base_module_t* m = &modules[class_index];
   const struct limits* limits = &rules->limits[class_index];
   m->btl_eager_limit = at_most(limits->eager_limit, stock->btl_eager_limit);
-  m->btl_rndv_eager_limit = at_most(limits->rndv_eager_limit, stock->btl_rndv_eager_limit);
+  // The first part of a long message must fit into one fragment.
+  m->btl_rndv_eager_limit = at_most(limits->max_send_size, stock->btl_rndv_eager_limit);
   m->btl_max_send_size = at_most(limits->max_send_size, stock->btl_max_send_size);
   m->btl_rdma_pipeline_send_length = stock->btl_rdma_pipeline_send_length;
   m->btl_rdma_pipeline_frag_size = stock->btl_rdma_pipeline_frag_size;
@@ -154,13 +145,12 @@ static void take_after_stock(int class_index) {
   m->btl_sendi = stock->btl_sendi ? nf_sendi : NULL;
   m->btl_put = stock->btl_put ? nf_put : NULL;
   m->btl_get = stock->btl_get ? nf_get : NULL;
-  const bool some_copied_twice = limits->single_copy_from || rules->single_copy_upto;
-  if (some_copied_twice || stock->btl_register_mem) {
+  if (limits->single_copy_from || stock->btl_register_mem) {
     m->btl_register_mem = nf_register_mem;
     m->btl_deregister_mem = nf_deregister_mem;
   }
   // Or ob1 would have the sender write what it was not allowed to read.
-  if (some_copied_twice) m->btl_min_rdma_pipeline_size = SIZE_MAX;
+  if (limits->single_copy_from) m->btl_min_rdma_pipeline_size = SIZE_MAX;
 }
 
 static int resolve(size_t n, opal_proc_t** procs) {
@@ -217,15 +207,6 @@ static int nf_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** p
   return rc;
 }
 
-// Reaches nobody.
-static int nf_add_procs_in_place(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
-                                 opal_bitmap_t* reachable) {
-  (void)module, (void)procs, (void)reachable;
-  for (size_t i = 0; i < n; ++i) endpoints[i] = NULL;
-  if (!stock && look_up_stock()) in_place_begin(stock, rules);
-  return OPAL_SUCCESS;
-}
-
 // r2 tells the stock module itself where it made it visible.
 static int nf_del_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints) {
   (void)module;
@@ -244,7 +225,7 @@ static int nf_register(mca_btl_base_module_t* module, mca_btl_base_tag_t tag, mc
                        void* data) {
   (void)module;
   (void)data;
-  if (stock_add_procs) upcall_wrap(tag, receiver);
+  if (stock) upcall_wrap(tag, receiver);
   return OPAL_SUCCESS;
 }
 
@@ -252,14 +233,9 @@ static int nf_register(mca_btl_base_module_t* module, mca_btl_base_tag_t tag, mc
 static int nf_finalize(mca_btl_base_module_t* module) {
   (void)module;
   if (!stock) return OPAL_SUCCESS;
-  in_place_end();
   deferred_finish();
-  rotation_finish();
-  if (stock_add_procs) {
-    upcall_unwrap();
-    stock->btl_add_procs = stock_add_procs;
-  }
-  stock_add_procs = NULL;
+  upcall_unwrap();
+  stock->btl_add_procs = stock_add_procs;
   stock = NULL;
   peers_clear();
   return OPAL_SUCCESS;
@@ -289,6 +265,5 @@ mca_btl_base_module_t** modules_make(const struct rules* from, int* n) {
     };
     if (rules_have_class(rules, c)) list[(*n)++] = &modules[c];
   }
-  if (list && !rules_by_distance(rules)) list[0]->btl_add_procs = nf_add_procs_in_place;
   return list;
 }
