@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "heap/copy.hpp"
+#include "base/copy.hpp"
 
 namespace nearfield::heap {
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "heap/copy.hpp"
+#include "base/copy.hpp"
 #include "heap/counts.hpp"
 #include "heap/distance.hpp"
 #include "heap/heap.hpp"

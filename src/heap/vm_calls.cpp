@@ -6,7 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "heap/copy.hpp"
+#include "base/copy.hpp"
 #include "heap/counts.hpp"
 #include "heap/distance.hpp"
 #include "heap/heap.hpp"

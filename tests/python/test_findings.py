@@ -56,6 +56,21 @@ def test_the_faster_copy_is_the_floor() -> None:
     assert shares[f"share_to_{4 * MIB}"] == pytest.approx((0.8 * 0.1) ** 0.5)
 
 
+def test_the_fastest_copy_is_named_by_size() -> None:
+    """Are the ways to copy told by size, with how much they gain and why; and nothing where only one was measured?"""
+    rows = [floor("flag", 8, 100)]
+    for size, plain, streaming, both in ((KIB, 100, 200, 150), (64 * KIB, 6000, 9000, 4000), (MIB, 9e4, 4e4, 6e4)):
+        rows += [floor("copy-remote", size, plain), floor("copy-remote-nt", size, streaming)]
+        rows += [floor("copy-remote-both", size, both), floor("read-remote", size, plain / 2)]
+    finding = of("copying", profile(rows))
+    assert finding.text.startswith(
+        "What the other core just wrote is copied fastest: at 1 KiB plainly; at 64 KiB by both cores, half each, 1.5x "
+        "as fast as plainly at best; from 1 MiB on past the caches 2.2x as fast as plainly at best. At 1 MiB reading "
+        "alone takes 50 % of a plain copy"
+    )
+    assert none_of("copying", profile([row for row in rows if row["kind"] != "copy-remote-both"]))
+
+
 def test_an_mpi_at_the_floor_is_praised() -> None:
     rows = [floor("flag", 8, 100)]
     for size in (KIB, 64 * KIB):

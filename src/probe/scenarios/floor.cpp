@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/copy.hpp"
 #include "probe/buffer.hpp"
 #include "probe/cache_state.hpp"
 #include "probe/context.hpp"
@@ -13,35 +14,18 @@
 #include "probe/scenario.hpp"
 #include "probe/sizes.hpp"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 namespace nearfield::probe {
 namespace {
 
-// memcpy with stores that bypass the caches; plain memcpy where the architecture has none we know.
-void copy_non_temporal(std::byte* to, const std::byte* from, std::size_t bytes) {
-#if defined(__SSE2__)
-  std::size_t i = 0;
-  for (; i + 64 <= bytes; i += 64)
-    for (std::size_t j = i; j < i + 64; j += 16)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + j), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + j)));
-  _mm_sfence();
-  std::memcpy(to + i, from + i, bytes - i);
-#else
-  std::memcpy(to, from, bytes);
-#endif
-}
-
-// Rank 1 writes, rank 0 measures. Flags and data are in one shared window; copies end in private memory.
+// Rank 1 writes, rank 0 measures. Flags and data are in one shared window; copies end in private memory, but those that
+// both make in shared memory, too.
 class Floor final : public Scenario {
  public:
   explicit Floor(Context& ctx) : ctx_(ctx), sizes_(size_ladder(ctx, 64, 4 * ctx.plan.llc_bytes())) {
     if (!ctx.start_line->shared_memory()) throw Unavailable("the two ranks are on different nodes and share no memory");
     const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()));
     void* base = nullptr;
-    const auto wanted = static_cast<MPI_Aint>(ctx.rank == 0 ? largest + 3 * page : 0);
+    const auto wanted = static_cast<MPI_Aint>(ctx.rank == 0 ? 2 * largest + 4 * page : 0);
     MPI_Win_allocate_shared(wanted, 1, MPI_INFO_NULL, ctx.timed, &base, &window_);
     MPI_Aint bytes = 0;
     int unit = 0;
@@ -49,10 +33,13 @@ class Floor final : public Scenario {
     const auto aligned = (reinterpret_cast<std::uintptr_t>(base) + page - 1) / page * page;
     flags_ = reinterpret_cast<std::atomic<std::uint64_t>*>(aligned);
     shared_ = reinterpret_cast<std::byte*>(aligned + page);
+    shared_target_ = shared_ + (largest + page - 1) / page * page;
     if (ctx.rank == 1) fill_pattern({shared_, largest}, 1);
     if (ctx.rank == 0) {
       flags_[0].store(0);
       flags_[peer_flag].store(0);
+      flags_[half_flag].store(0);
+      fill_pattern({shared_target_, largest}, 2);
     }
     own_ = Buffer(largest);
     target_ = Buffer(largest);
@@ -80,7 +67,7 @@ class Floor final : public Scenario {
 
   void prepare() override {
     if (ctx_.rank == 0) {
-      make_modified(target_.first(bytes_), ctx_.line_bytes());
+      make_modified(target(), ctx_.line_bytes());
       make_modified(own_.first(bytes_), ctx_.line_bytes());
     } else if (remote()) {
       make_modified({shared_, bytes_}, ctx_.line_bytes());
@@ -90,6 +77,7 @@ class Floor final : public Scenario {
   void body(std::span<double> values) override {
     values[0] = not_here();
     if (kind_ == Kind::flag) return bounce_flag(values);
+    if (kind_ == Kind::copy_remote_both) return copy_by_both(values);
     if (ctx_.rank != 0) return;
     const std::byte* from = remote() ? shared_ : own_.data();
     const Ticks start = now();
@@ -100,10 +88,10 @@ class Floor final : public Scenario {
         break;
       case Kind::copy_remote:
       case Kind::copy_local:
-        std::memcpy(target_.data(), from, bytes_);
+        copy_plain(target_.data(), from, bytes_);
         break;
       default:
-        copy_non_temporal(target_.data(), from, bytes_);
+        streaming_copy()(target_.data(), from, bytes_);
     }
     values[0] = static_cast<double>(now() - start);
   }
@@ -113,7 +101,7 @@ class Floor final : public Scenario {
       fill_pattern({shared_, bytes_}, seed);
     } else {
       fill_pattern(own_.first(bytes_), seed);
-      fill_pattern(target_.first(bytes_), seed + 1);
+      fill_pattern(target(), seed + 1);
       sum_ = 0;
     }
   }
@@ -121,7 +109,7 @@ class Floor final : public Scenario {
   std::string problem(unsigned seed) override {
     if (ctx_.rank != 0) return "";
     if (kind_ == Kind::flag) return flags_[0].load() == flag_count_ ? "" : "flags were lost";
-    if (copies()) return pattern_problem(target_.first(bytes_), seed);
+    if (copies()) return pattern_problem(target(), seed);
     fill_pattern(target_.first(bytes_), seed);
     return sum_ == traverse(target_.first(bytes_)) ? "" : "the sum of what was read is wrong";
   }
@@ -129,23 +117,54 @@ class Floor final : public Scenario {
   std::span<std::byte> arrived() override {
     if (ctx_.rank != 0) return {};
     if (kind_ == Kind::flag) return {reinterpret_cast<std::byte*>(flags_), 8};
-    if (copies()) return target_.first(bytes_);
+    if (copies()) return target();
     return {reinterpret_cast<std::byte*>(&sum_), sizeof sum_};
   }
 
  private:
-  enum class Kind { flag, read_remote, copy_remote, copy_remote_nt, read_local, copy_local, copy_local_nt };
-  static constexpr const char* names[] = {"flag",       "read-remote", "copy-remote",  "copy-remote-nt",
-                                          "read-local", "copy-local",  "copy-local-nt"};
+  enum class Kind {
+    flag,
+    read_remote,
+    copy_remote,
+    copy_remote_nt,
+    copy_remote_both,
+    read_local,
+    copy_local,
+    copy_local_nt
+  };
+  static constexpr const char* names[] = {"flag",           "read-remote",      "copy-remote",
+                                          "copy-remote-nt", "copy-remote-both", "read-local",
+                                          "copy-local",     "copy-local-nt"};
   struct Case {
     Kind kind;
     std::int64_t size;
   };
   static constexpr std::size_t page = 4096;
   static constexpr std::size_t peer_flag = page / 2 / sizeof(std::uint64_t);
+  static constexpr std::size_t half_flag = page / 4 / sizeof(std::uint64_t);
 
-  bool remote() const { return kind_ >= Kind::read_remote && kind_ <= Kind::copy_remote_nt; }
+  bool remote() const { return kind_ >= Kind::read_remote && kind_ <= Kind::copy_remote_both; }
   bool copies() const { return kind_ != Kind::flag && kind_ != Kind::read_remote && kind_ != Kind::read_local; }
+
+  std::span<std::byte> target() {
+    return kind_ == Kind::copy_remote_both ? std::span{shared_target_, bytes_} : target_.first(bytes_);
+  }
+
+  // Rank 1, who wrote the message, copies its second half meanwhile. Until rank 0 has seen that both are done.
+  void copy_by_both(std::span<double> values) {
+    const std::size_t half = bytes_ / 2 / 64 * 64;
+    std::atomic<std::uint64_t>& done = flags_[half_flag];
+    ++halves_;
+    const Ticks start = now();
+    if (ctx_.rank == 1) {
+      copy_plain(shared_target_ + half, shared_ + half, bytes_ - half);
+      return done.store(halves_, std::memory_order_release);
+    }
+    copy_plain(shared_target_, shared_, half);
+    while (done.load(std::memory_order_acquire) != halves_)
+      if (ctx_.plan.oversubscribed) sched_yield();
+    values[0] = static_cast<double>(now() - start);
+  }
 
   // One way of a flag: half a round trip through two lines, each written by one core and read by the other.
   void bounce_flag(std::span<double> values) {
@@ -168,11 +187,11 @@ class Floor final : public Scenario {
   std::vector<Case> cases_;
   MPI_Win window_ = MPI_WIN_NULL;
   std::atomic<std::uint64_t>* flags_ = nullptr;
-  std::byte* shared_ = nullptr;
+  std::byte *shared_ = nullptr, *shared_target_ = nullptr;
   Buffer own_, target_;
   Kind kind_ = Kind::flag;
   std::size_t bytes_ = 0;
-  std::uint64_t sum_ = 0, flag_count_ = 0;
+  std::uint64_t sum_ = 0, flag_count_ = 0, halves_ = 0;
 };
 
 }  // namespace
@@ -183,7 +202,9 @@ const Spec floor_spec{
     "What the hardware allows between the two cores: flag, reading and copying what the other just wrote",
     Ranks::pair,
     4.0,
-    {{"kind", "flag; read or copy, of remote (just written by the other core) or local memory; -nt: non-temporal"},
+    {{"kind",
+      "flag; read or copy, of remote (just written by the other core) or local memory; -nt: non-temporal; -both: each "
+      "core copies half"},
      {"size_bytes", "how much is read or copied"}},
     {{"time", "ns", Combine::root, "one way for the flag, the whole operation otherwise"}},
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Floor>(ctx); },

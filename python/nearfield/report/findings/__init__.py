@@ -13,6 +13,7 @@ from nearfield.report.evidence import narrowed
 from nearfield.report.findings import (
     buffer_state,
     collectives,
+    copy_routines,
     distances,
     headroom,
     load,
@@ -40,6 +41,7 @@ FINDERS: tuple[Callable[[Profile], list[Finding]], ...] = (
     load.load,
     collectives.against_messages,
     collectives.jump,
+    copy_routines.copy_routines,
     distances.distances,
 )
 # About the measurement: these see the records of all pairs, those above only of the pairs that are drawn.

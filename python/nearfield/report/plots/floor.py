@@ -12,7 +12,15 @@ from nearfield.units import format_ns
 
 TITLE = "What the hardware allows"
 SHORT = "Hardware"
-KINDS = ("copy-remote", "copy-remote-nt", "read-remote", "copy-local", "copy-local-nt", "read-local")
+KINDS = (
+    "copy-remote",
+    "copy-remote-nt",
+    "copy-remote-both",
+    "read-remote",
+    "copy-local",
+    "copy-local-nt",
+    "read-local",
+)
 
 
 def charts(profile: Profile) -> list[Chart]:
@@ -33,7 +41,7 @@ def charts(profile: Profile) -> list[Chart]:
                 variants.append(Variant({PLACE: place.label, "show": show}, figure))
     caption = (
         "Reading and copying what the other core just wrote (remote) and what this core wrote itself (local), with "
-        "ordinary stores and with stores that go past the caches (-nt)."
+        "ordinary stores, with stores that go past the caches (-nt), and by both cores, half each (-both)."
     )
     if signals:
         caption += f" A flag crosses one way in: {'; '.join(signals[:6])}."

@@ -1,4 +1,4 @@
-#include "heap/copy.hpp"
+#include "base/copy.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-namespace nearfield::heap {
+namespace nearfield {
 namespace {
 
 constexpr std::size_t line = 64;
@@ -99,4 +99,4 @@ Copy streaming_copy() { return streaming().copy; }
 
 const char* streaming_copy_name() { return streaming().name; }
 
-}  // namespace nearfield::heap
+}  // namespace nearfield

@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-namespace nearfield::heap {
+namespace nearfield {
 
 using Copy = void (*)(void* to, const void* from, std::size_t bytes);
 
@@ -19,4 +19,4 @@ Copy streaming_copy();
 // "avx512", "avx2", "sse2", "neon" or "none".
 const char* streaming_copy_name();
 
-}  // namespace nearfield::heap
+}  // namespace nearfield

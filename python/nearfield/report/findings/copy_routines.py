@@ -1,0 +1,84 @@
+"""Which way of copying what the other core just wrote is the fastest, by size, and why: who has the lines (S0).
+
+Three ways: plainly; past the caches by streaming stores, which need no line of the target from anywhere; and by both
+cores, half each, which has twice as many cache misses on the way. The shared heap chooses among them (docs/heap.md).
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from nearfield.profile import Profile
+from nearfield.profile.compare import Estimate
+from nearfield.report.evidence import Curve, Place, curve, one_per_distance, prefix, ratios, shared
+from nearfield.report.findings.finding import Finding
+from nearfield.report.words import percent, sentence, times
+from nearfield.units import format_bytes
+
+PLAIN = "copy-remote"
+OTHERS = {"copy-remote-nt": "past the caches", "copy-remote-both": "by both cores, half each,"}
+
+
+def copy_routines(profile: Profile) -> list[Finding]:
+    return [f for place in one_per_distance(profile.records, "floor") for f in _at(profile, place)]
+
+
+def _at(profile: Profile, place: Place) -> list[Finding]:
+    plain = _times(profile, place, PLAIN)
+    gains = {kind: ratios(plain, _times(profile, place, kind)) for kind in OTHERS}
+    sizes = shared(plain, *gains.values())
+    if len(sizes) < 2:
+        return []
+    winners = {size: _winner({kind: gain[size] for kind, gain in gains.items()}) for size in sizes}
+    parts, numbers = [], {}
+    for kind, group in groupby(sizes, key=lambda size: winners[size]):
+        run = list(group)
+        span = _span(run[0], run[-1], run[-1] == sizes[-1])
+        if kind == PLAIN:
+            parts.append(f"{span} plainly")
+            continue
+        best = max(run, key=lambda size: gains[kind][size].value)
+        parts.append(f"{span} {OTHERS[kind]} {times(gains[kind][best].value)} as fast as plainly at best")
+        numbers[f"{kind}_from_bytes"], numbers[f"{kind}_gain"] = run[0], gains[kind][best].value
+    return [
+        Finding(
+            topic="copying",
+            title="Which copy is the fastest",
+            statement=sentence(
+                f"{prefix(profile, place)}what the other core just wrote is copied fastest: {'; '.join(parts)}."
+            )
+            + _why(profile, place, plain, sizes),
+            numbers=numbers,
+            weight=2,
+        )
+    ]
+
+
+def _times(profile: Profile, place: Place, kind: str) -> Curve:
+    return curve(profile.records, "floor", "time", place=place, kind=kind)
+
+
+def _winner(gains: dict[str, Estimate]) -> str:
+    """What is surely faster than a plain copy, and most so."""
+    surely = {kind: gain for kind, gain in gains.items() if gain.low > 1}
+    return max(surely, key=lambda kind: surely[kind].value) if surely else PLAIN
+
+
+def _span(first: int, last: int, is_open: bool) -> str:
+    if is_open:
+        return f"from {format_bytes(first)} on"
+    return f"at {format_bytes(first)}" if first == last else f"{format_bytes(first)} to {format_bytes(last)}"
+
+
+def _why(profile: Profile, place: Place, plain: Curve, sizes: list[int]) -> str:
+    """What a plain copy waits for."""
+    reading = ratios(_times(profile, place, "read-remote"), plain)
+    among = [size for size in sizes if size in reading]
+    if not among:
+        return ""
+    share = percent(min(1.0, reading[among[-1]].value))
+    return (
+        f" At {format_bytes(among[-1])} reading alone takes {share} of a plain copy: that is waiting for the "
+        "other core's lines, which two cores can share. The rest is getting the target's lines to write them, which streaming "
+        "stores spare."
+    )
