@@ -37,7 +37,7 @@ from support.compare import (
     none_below,
     slower,
 )
-from support.launches import STOCK, Place, Tuned, Way, chosen, compile_c, options_for, place, tuned
+from support.launches import STOCK, Place, Tuned, Way, chosen, options_for, pingpong_for, place, tuned
 
 from nearfield.errors import MeasurementError
 from nearfield.mpi import Installation
@@ -75,9 +75,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
 
 def measure(inst: Installation, setting: Tuned, options: argparse.Namespace, scratch: Path) -> dict[str, Turns]:
     """By mode."""
-    compiler = inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc").replace("mpic++", "mpicc"))
-    program = scratch / f"pingpong.{inst.name}"
-    compile_c(Path(__file__).with_name("pingpong.c"), program, [str(compiler)], inst.env)
+    program = pingpong_for(inst, scratch)
     here = place(inst, options, setting.knobs)
     ways = {"stock": STOCK, "tuned": setting.way}
     if inst.family == "intel":

@@ -136,7 +136,7 @@ class Place:
 
     def launch(self, argv: list[str], way: Way = STOCK, cwd: Path | None = None) -> str:
         """Standard output. MeasurementError if it fails or does not end, with the command that shows it."""
-        command, env = self._command(argv)
+        command, env = self.command(argv)
         command = [*way.before, *command]
         added = {**self.common, **way.environment}
         shown = " ".join([*(f"{name}='{value}'" for name, value in added.items()), *command])
@@ -163,7 +163,7 @@ class Place:
         if sorted(allowed) != sorted(map(str, self.cpus)):
             raise MeasurementError(f"{self.inst.name} binds ranks to {allowed}, not to CPUs {self.cpus}")
 
-    def _command(self, argv: list[str]) -> tuple[list[str], dict[str, str]]:
+    def command(self, argv: list[str]) -> tuple[list[str], dict[str, str]]:
         """As a person would write it, with the launcher's own option for where ranks go."""
         (launcher, *_), env = launch_command(self.inst, argv, 2)
         places = ",".join(map(str, self.cpus))
@@ -183,6 +183,13 @@ def place(inst: Installation, options: argparse.Namespace, knobs: KnobFile) -> P
     made = Place(inst, two_cpus(options.cpus), common)
     made.check()
     return made
+
+
+def pingpong_for(inst: Installation, folder: Path) -> Path:
+    """bench/pingpong.c, compiled by this MPI's C compiler."""
+    compiler = inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc").replace("mpic++", "mpicc"))
+    source = Path(__file__).parents[1] / "pingpong.c"
+    return compile_c(source, folder / f"pingpong.{inst.name}", [str(compiler)], inst.env)
 
 
 def compile_c(source: Path, program: Path, compiler: list[str], env: Mapping[str, str] | None = None) -> Path:

@@ -79,6 +79,6 @@ def _why(profile: Profile, place: Place, plain: Curve, sizes: list[int]) -> str:
     share = percent(min(1.0, reading[among[-1]].value))
     return (
         f" At {format_bytes(among[-1])} reading alone takes {share} of a plain copy: that is waiting for the "
-        "other core's lines, which two cores can share. The rest is getting the target's lines to write them, which streaming "
-        "stores spare."
+        "other core's lines, which two cores can share. The rest is getting the target's lines to write them, which "
+        "streaming stores spare."
     )
