@@ -34,7 +34,7 @@ def command(
         str | None, typer.Option("--mpi", help="Which MPI: a name of `nearfield mpi`, or a path.")
     ] = None,
     budget: Annotated[
-        float, typer.Option(help="Seconds of search, all distances together.", metavar="SECONDS", min=5)
+        float, typer.Option(help="Seconds for everything, all distances together.", metavar="SECONDS", min=5)
     ] = 180.0,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the rules go.")] = Path("rules.toml"),
     distance: Annotated[list[str] | None, typer.Option(help="Only this distance (repeat for more).")] = None,
@@ -62,8 +62,8 @@ def command(
 
     Where it gains, messages are copied once, in user space, by the shared heap (shared_heap = on; docs/heap.md).
 
-    Some settings make long messages twice as fast and short ones a little slower (a large ring for both): with
-    `--never-below 0.8` they are allowed to.
+    Some settings make long messages much faster and short ones a little slower: with `--never-below 0.8` they are
+    allowed to.
 
     Ctrl-C confirms and keeps the best so far; again ends at once.
 
