@@ -70,7 +70,7 @@ def test_the_page_is_one_file_with_all_its_parts() -> None:
 
 
 def test_the_package_holds_what_the_page_is_made_of() -> None:
-    for name in ("template.html", "style.css", "report.js"):
+    for name in ("frame.html", "main.html", "style.css", "theme.js", "report.js"):
         assert files("nearfield.report").joinpath(name).is_file()
 
 

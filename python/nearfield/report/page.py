@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
 from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
-from nearfield import __version__
 from nearfield.profile import Profile
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.evidence import drawn_places, narrowed
 from nearfield.report.findings import Finding, findings
+from nearfield.report.frame import asset, fill, framed
 from nearfield.report.markup import embedded_json, raw, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
@@ -32,34 +30,39 @@ def render(profile: Profile, tuned: Rules | None = None) -> str:
     parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
-    slots = {
-        "title": raw(f"nearfield: {profile.machine.name}, {profile.run.mpi.name}"),
-        "style": _asset("style.css"),
-        "headline": _headline(profile),
-        "banner": _banner(profile),
-        "navigation": _navigation(parts),
-        "place": _place_selector(profile),
-        "findings": _findings([*tuned_findings(tuned), *findings(profile)]),
-        "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
-        "machine": topology_boxes.draw(profile),
-        "pairs": "".join(map(_chart, heat)) + core_pairs.pairs_table(profile),
-        "scenarios": "".join(_section(part, tuned) for part in parts),
-        "provenance": provenance.blocks(profile),
-        "footer": raw(f"nearfield {__version__}"),
-        "charts": embedded_json({"label": _label(profile), "charts": [c.as_dict() for c in charts]}),
-        "plotly": get_plotlyjs(),
-        "script": _asset("report.js"),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], _asset("template.html"))
+    main = fill(
+        asset("main.html"),
+        {
+            "banner": _banner(profile),
+            "findings": _findings([*tuned_findings(tuned), *findings(profile)]),
+            "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
+            "machine": topology_boxes.draw(profile),
+            "pairs": "".join(map(_chart, heat)) + core_pairs.pairs_table(profile),
+            "scenarios": "".join(_section(part, tuned) for part in parts),
+            "provenance": provenance.blocks(profile),
+        },
+    )
+    return framed(
+        title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
+        verb="report",
+        headline=_headline(profile),
+        links=_links(parts),
+        main=main,
+        controls=_place_selector(profile),
+        scripts=scripts_of(charts, _label(profile)),
+    )
+
+
+def scripts_of(charts: list[Chart], label: str) -> str:
+    """What draws the charts where the page has places for them. `label`: what a saved picture says about its origin."""
+    data = embedded_json({"label": label, "charts": [chart.as_dict() for chart in charts]})
+    data = f'<script type="application/json" id="charts">{data}</script>'
+    return data + "".join(f"<script>\n{script}\n</script>" for script in (get_plotlyjs(), asset("report.js")))
 
 
 def write(profile: Profile, path: Path, tuned: Rules | None = None) -> Path:
     """Writes the page, whole or not at all. ProfileError if that cannot be."""
     return write_whole(path, render(profile, tuned))
-
-
-def _asset(name: str) -> str:
-    return files("nearfield.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _label(profile: Profile) -> str:
@@ -108,11 +111,9 @@ def _incomplete(profile: Profile) -> str:
     return tag("p", text(message) + remedy, class_="banner", role="alert")
 
 
-def _navigation(parts: list[Section]) -> str:
-    links = [("findings", "Findings"), ("rules", "Rules"), ("machine", "Machine")]
-    links += [(f"s-{part.scenario}", part.short) for part in parts]
-    links += [("provenance", "Provenance")]
-    return "".join(tag("a", text(title), href=f"#{anchor}") for anchor, title in links)
+def _links(parts: list[Section]) -> list[tuple[str, str]]:
+    first = [("findings", "Findings"), ("rules", "Rules"), ("machine", "Machine")]
+    return [*first, *((f"s-{part.scenario}", part.short) for part in parts), ("provenance", "Provenance")]
 
 
 def _place_selector(profile: Profile) -> str:
