@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 import typer
-from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, switch
+from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, stock_is_best, switch
 from typer.testing import CliRunner
 
 from nearfield.cli.report import command
@@ -20,10 +20,12 @@ from nearfield.profile import Profile, load
 from nearfield.profile.schema import Skipped
 from nearfield.report import topology_boxes
 from nearfield.report.core_pairs import heat_map, pairs_table
+from nearfield.report.evidence import Point
 from nearfield.report.markup import embedded_json, text
 from nearfield.report.page import render
 from nearfield.report.plots import SCENARIOS, sections
-from nearfield.report.tuned import tuned_findings
+from nearfield.report.plots.axes import linear_axis, log_axis, share_axis
+from nearfield.report.plots.series import bars, line, style
 from nearfield.topology import Topology
 from nearfield.tune.rules import load_rules
 
@@ -83,7 +85,7 @@ def test_an_incomplete_profile_says_so_at_the_top() -> None:
 
 def test_a_scenario_that_was_skipped_shows_its_reason() -> None:
     made = profile([message(8, 500)], skipped=[Skipped(scenario="load", reason="needs 4 cores", distance="shared-l3")])
-    assert [s.skipped for s in sections(made) if s.scenario == "load"] == [["needs 4 cores (shared-l3)"]]
+    assert [s.remarks for s in sections(made) if s.scenario == "load"] == [["Not measured: needs 4 cores (shared-l3)."]]
     assert "Not measured: needs 4 cores (shared-l3)." in render(made)
 
 
@@ -111,7 +113,28 @@ def test_numbers_are_set_as_on_paper() -> None:
     assert "</" not in embedded_json({"a": "</script>"})
 
 
+@pytest.mark.parametrize(("unstable", "warned"), [(2, True), (1, False)])
+def test_a_page_of_unstable_times_begins_with_that(unstable: int, warned: bool) -> None:
+    """Does whoever reads only the top learn that most times are unstable, and what to do about it?"""
+    rows = [message(8 << i, 500, stable=i >= unstable) for i in range(3)]
+    top = render(profile(rows)).split('id="findings"')[0]
+    assert ("2 of 3 times (67\u00a0%)" in top and "Measure again on a quiet machine" in top) == warned
+    assert ('class="banner"' in top) == warned
+
+
 # ---- plots
+
+
+def test_axes_reach_as_far_as_medians() -> None:
+    """Can plots be read where intervals reach a hundred times as far, or a loss is of 70000 %?"""
+    wide = {1 << i: Point(10 + i, 0.001, 5000, 3, False) for i in range(4)}
+    assert linear_axis(bars("b", wide, style(0)), "t")["range"] == [0, pytest.approx(13 * 1.12)]
+    low, high = log_axis(line("l", wide, style(0)), "t")["range"]
+    assert 0.5 < low < 1 < high < 1.5
+    lost = {8: Point(-700.0, -900, -1, 3, False, unit="share"), 16: Point(0.2, 0.1, 0.3, 3, True, unit="share")}
+    low, high = share_axis(line("l", lost, style(0)), "t")["range"]
+    assert -1.2 < low < -1 and 0.2 < high < 0.4
+    assert "range" not in linear_axis([], "t")
 
 
 def test_bandwidth_is_size_over_time_with_its_interval() -> None:
@@ -193,11 +216,11 @@ def test_stock_against_tuned_is_on_the_page_with_the_line_that_applies_it() -> N
 
 
 def test_rules_that_found_nothing_say_so() -> None:
-    """Without a gain: no finding, and the reason where the plots would be."""
+    """Is it said that stock was measured and is best, and not that nothing was measured?"""
     rules = load_rules(RULES)
-    rules.rule[0] = rules.rule[0].model_copy(update={"parameters": {}, "reason": "all lose", "range": [], "point": []})
-    assert tuned_findings(rules) == []
-    assert "stock is best (all lose)" in render(QUIET, rules)
+    rules.rule[0] = stock_is_best(rules.rule[0])
+    part = render(QUIET, rules).split('id="s-tuned"')[1].split("</section>")[0]
+    assert "stock is best (all lose)." in part and "Not measured" not in part
 
 
 def test_rules_of_another_mpi_are_refused(tmp_path: Path) -> None:
@@ -221,7 +244,7 @@ def test_a_scenario_of_the_future_gets_a_plot() -> None:
 def test_every_scenario_has_a_plot_of_its_own() -> None:
     """A scenario that the engine describes and that was measured is drawn, by its own module or the generic one."""
     for section in sections(QUIET):
-        assert section.charts or section.skipped, section.scenario
+        assert section.charts or section.remarks, section.scenario
         assert section.scenario in SCENARIOS
 
 

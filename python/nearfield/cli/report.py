@@ -13,7 +13,6 @@ from rich.text import Text
 from nearfield.errors import UsageError
 from nearfield.profile import Profile, find_profile, load
 from nearfield.report.findings import Finding, findings
-from nearfield.report.tuned import tuned_findings
 from nearfield.tune.rules import Rules, load_rules
 
 TOLD = 4  # findings in the terminal
@@ -46,7 +45,7 @@ def command(
     tuned = _rules_of(loaded, rules)
     path = write(loaded, _target(loaded.path, out), tuned)
     console = Console(highlight=False, soft_wrap=not Console().is_terminal)
-    _tell(console, [*tuned_findings(tuned), *findings(loaded)])
+    _tell(console, findings(loaded, tuned))
     console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
     if open_it and not webbrowser.open(path.resolve().as_uri()):
         console.print(Text("no browser could be opened; open that file in one", style="yellow"))

@@ -15,7 +15,7 @@ from nearfield.report.markup import embedded_json, raw, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
-from nearfield.report.tuned import tuned_findings, tuned_html, tuned_section
+from nearfield.report.tuned import tuned_html, tuned_section
 from nearfield.report.writing import write_whole
 from nearfield.tune.rules import Rules
 from nearfield.units import format_bytes
@@ -30,11 +30,12 @@ def render(profile: Profile, tuned: Rules | None = None) -> str:
     parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
+    found = findings(profile, tuned)
     main = fill(
         asset("main.html"),
         {
-            "banner": _banner(profile),
-            "findings": _findings([*tuned_findings(tuned), *findings(profile)]),
+            "banner": _banner(profile) + _warnings(found),
+            "findings": _findings(found),
             "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
             "machine": topology_boxes.draw(profile),
             "pairs": "".join(map(_chart, heat)) + core_pairs.pairs_table(profile),
@@ -111,6 +112,11 @@ def _incomplete(profile: Profile) -> str:
     return tag("p", text(message) + remedy, class_="banner", role="alert")
 
 
+def _warnings(found: list[Finding]) -> str:
+    told = [f for f in found if f.level == "warning"]
+    return "".join(tag("p", text(f.text), class_="banner", role="alert") for f in told)
+
+
 def _links(parts: list[Section]) -> list[tuple[str, str]]:
     first = [("findings", "Findings"), ("rules", "Rules"), ("machine", "Machine")]
     return [*first, *((f"s-{part.scenario}", part.short) for part in parts), ("provenance", "Provenance")]
@@ -127,11 +133,12 @@ def _place_selector(profile: Profile) -> str:
 
 
 def _findings(found: list[Finding]) -> str:
-    told = [f for f in found if f.level != "note"]
+    """Without warnings, which are on top of the page."""
+    told = [f for f in found if f.level not in ("warning", "note")]
     notes = [f for f in found if f.level == "note"]
-    if not found:
-        return tag("p", "No finding: no stable record says anything that can be relied on.", class_="quiet")
     html = tag("ol", "".join(map(_finding, told[:FIRST])), class_="findings")
+    if not told:
+        html = tag("p", "No finding: no stable record gives one.", class_="quiet")
     html += _more("more findings", told[FIRST:]) + _more("notes on the measurement", notes)
     return html
 
@@ -158,11 +165,9 @@ def _rule(rule: Rule) -> str:
 
 def _section(section: Section, tuned: Rules | None) -> str:
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
-    skipped = "".join(tag("p", f"Not measured: {text(reason)}.", class_="skipped") for reason in section.skipped)
-    if not section.charts and not section.skipped:
-        skipped = tag("p", "Nothing was measured here: every record is without a value.", class_="skipped")
+    remarks = "".join(tag("p", text(remark), class_="skipped") for remark in section.remarks)
     apply = tuned_html(tuned) if tuned and section.scenario == "tuned" else ""
-    body = tag("h2", text(section.title)) + summary + apply + skipped + "".join(map(_chart, section.charts))
+    body = tag("h2", text(section.title)) + summary + apply + remarks + "".join(map(_chart, section.charts))
     return tag("section", body, id=f"s-{section.scenario}")
 
 

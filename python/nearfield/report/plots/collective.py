@@ -9,7 +9,7 @@ from nearfield.profile import Profile
 from nearfield.report.evidence import Point, curve, one_per_distance, pick, shared
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
 from nearfield.report.measures import half_round_trip
-from nearfield.report.plots.axes import bytes_axis, layout, linear_axis, log_axis
+from nearfield.report.plots.axes import bytes_axis, layout, log_axis, share_axis
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.series import Style, line, style
 
@@ -69,7 +69,7 @@ def _policies(profile: Profile) -> list[Chart]:
         sizes = [x for trace in traces for x in trace["x"]]
         figure = {
             "data": traces,
-            "layout": layout(bytes_axis(sizes, "size"), linear_axis("time saved", tickformat=".0%")),
+            "layout": layout(bytes_axis(sizes, "size"), share_axis(traces, "time saved")),
         }
         if traces:
             choice = {"collective": names[operation], "ranks": str(ranks), "memory": f"{slowdown} times as slow"}
