@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from typer.testing import CliRunner
 from nearfield.cli.report import command
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile import Profile, load
-from nearfield.profile.schema import Skipped
+from nearfield.profile.schema import Memory, Skipped
 from nearfield.report import topology_boxes
 from nearfield.report.core_pairs import heat_map, pairs_table
 from nearfield.report.evidence import Point
+from nearfield.report.findings import findings
 from nearfield.report.markup import embedded_json, text
 from nearfield.report.page import render
 from nearfield.report.plots import SCENARIOS, sections
@@ -228,6 +230,39 @@ def test_rules_of_another_mpi_are_refused(tmp_path: Path) -> None:
     other.write_text(RULES.read_text().replace('version = "5.0.11"', 'version = "5.0.3"'))
     with pytest.raises(UsageError, match="5.0.3, the profile of"):
         run(DATA / "epyc-vm-quiet", "--rules", other, "-o", tmp_path / "report.html")
+
+
+def simulated(operation: str, policy: str, slowdown: str, time: float, size: int = KIB) -> dict[str, Any]:
+    case = {"operation": operation, "policy": policy, "memory_slowdown": slowdown, "ranks": 8, "size_bytes": size}
+    scenario = "collective" if operation == "bcast" else "application"
+    return row(scenario, "mean_time", time, source="sim", **case) | {"low": time, "high": time}
+
+
+def test_simulated_applications_have_a_plot_and_a_finding() -> None:
+    """Is every application there, by policy and speed of memory under these names, and what saves most told?"""
+    rows = [
+        simulated(name, policy, slowdown, time, size)
+        for name, size in (("amg", KIB), ("fft", MIB))
+        for policy, times in (("memory", (1000, 2000)), ("tph", (990, 1200)))
+        for slowdown, time in zip(("1", "10"), times, strict=True)
+    ]
+    made = profile([*rows, simulated("bcast", "memory", "1", 50), simulated("bcast", "tph", "1", 49)], backend="sim")
+    chart = charts_of(render(made))["application"]
+    assert chart["options"]["application"] == ["amg, 1 KiB a rank", "fft, 1 MiB a rank"]
+    drawn = trace(chart, "tph", application="fft, 1 MiB a rank", show="time saved")
+    assert drawn["x"] == ["memory as described", "memory 10x as slow"] and "error_y" not in drawn
+    assert drawn["y"] == [pytest.approx(0.01), pytest.approx(0.4)]
+    (finding,) = [f for f in findings(made) if f.topic == "policies"]
+    assert finding.title == "Bytes put into a cache save up to 40 %"
+    assert "amg 40 % with tph (1 KiB, 8 ranks, memory 10x as slow)" in finding.text and "bcast 2 %" in finding.text
+
+
+def test_memory_that_nobody_described_is_not_drawn() -> None:
+    """hwloc gives every machine a NUMA node with some memory; does the diagram show only what the profile knows?"""
+    made = profile([message(8, 500)])
+    assert "NUMA node" in topology_boxes.draw(made)
+    unknown = made.machine.model_copy(update={"memory": Memory(numa_nodes=1)})
+    assert "NUMA node" not in topology_boxes.draw(replace(made, machine=unknown))
 
 
 def test_a_scenario_of_the_future_gets_a_plot() -> None:

@@ -11,6 +11,7 @@ from types import ModuleType
 from nearfield.profile import Profile
 from nearfield.report.measures import has_values
 from nearfield.report.plots import (
+    application,
     collective,
     floor,
     generic,
@@ -32,6 +33,7 @@ SCENARIOS: dict[str, ModuleType] = {
     "stride": stride,
     "pages": pages,
     "collective": collective,
+    "application": application,
     "load": load,
 }
 
