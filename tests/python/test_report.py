@@ -18,9 +18,11 @@ from typer.testing import CliRunner
 from nearfield.cli.report import command
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile import Profile, load
+from nearfield.profile.reference import rewrite
 from nearfield.profile.schema import Memory, Skipped
 from nearfield.report import topology_boxes
 from nearfield.report.core_pairs import heat_map, pairs_table
+from nearfield.report.data import TABLES
 from nearfield.report.evidence import Point
 from nearfield.report.findings import findings
 from nearfield.report.markup import embedded_json, text
@@ -343,6 +345,18 @@ def test_the_command_writes_beside_the_profile_and_tells_the_findings(tmp_path: 
     assert (folder / "report.html").stat().st_size > 1 * MIB
     assert str(folder / "report.html") in out.replace("\n", "") and "•" in out
     assert sorted(p.name for p in folder.glob("*report*")) == ["report.html"]
+
+
+def test_findings_are_data_too() -> None:
+    """Does --json print what the page says, and does docs/report.md say what is in it?"""
+    printed = json.loads(run(DATA / "epyc-vm-busy", "--json"))
+    found = findings(load(DATA / "epyc-vm-busy"))
+    assert [f["title"] for f in printed["finding"]] == [f.title for f in found]
+    first = printed["finding"][0]
+    assert first["level"] == "warning" and first["numbers"]["unstable"] == 231 and "varied too much" in first["text"]
+    assert not (DATA / "epyc-vm-busy" / "report.html").exists()
+    told = (DATA.parents[1] / "docs" / "report.md").read_text()
+    assert "`finding[].level`" in told and rewrite(told, TABLES) == told
 
 
 def test_the_page_goes_where_it_is_told(tmp_path: Path) -> None:

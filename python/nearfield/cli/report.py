@@ -12,6 +12,7 @@ from rich.text import Text
 
 from nearfield.errors import UsageError
 from nearfield.profile import Profile, find_profile, load
+from nearfield.report.data import as_data
 from nearfield.report.findings import Finding, findings
 from nearfield.tune.rules import Rules, load_rules
 
@@ -32,29 +33,35 @@ def command(
         Path | None,
         typer.Option("--rules", metavar="FILE", help="Add stock against tuned. Default: rules.toml in that folder."),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print findings or verdicts as JSON; write no page.")] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained HTML page about a profile: findings, rules, plots, provenance. Or about a folder of
     `nearfield reproduce`: claims and verdicts."""
     if profile and (profile / REPRODUCTION).is_file():
-        _of_reproduction(profile, out)
+        _of_reproduction(profile, out, as_json)
+        return
+    loaded = load(find_profile(profile))
+    tuned = _rules_of(loaded, rules)
+    found = findings(loaded, tuned)
+    if as_json:
+        print(as_data(loaded, found).model_dump_json(indent=1))
         return
     from nearfield.report.page import write  # plotly takes a while to import, and other verbs do not need it
 
-    loaded = load(find_profile(profile))
-    tuned = _rules_of(loaded, rules)
     path = write(loaded, _target(loaded.path, out), tuned)
     console = Console(highlight=False, soft_wrap=not Console().is_terminal)
-    _tell(console, findings(loaded, tuned))
+    _tell(console, found)
     console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
     if open_it and not webbrowser.open(path.resolve().as_uri()):
         console.print(Text("no browser could be opened; open that file in one", style="yellow"))
 
 
-def _of_reproduction(folder: Path, out: Path | None) -> None:
+def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     from nearfield.reproduce import outcome, page
 
-    print("report ", page.write(outcome.load(folder), _target(folder, out)))
+    found = outcome.load(folder)
+    print(found.model_dump_json(indent=1) if as_json else f"report  {page.write(found, _target(folder, out))}")
 
 
 def _rules_of(profile: Profile, given: Path | None) -> Rules | None:
