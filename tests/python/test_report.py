@@ -362,6 +362,11 @@ def test_findings_are_data_too() -> None:
 def test_the_page_goes_where_it_is_told(tmp_path: Path) -> None:
     run(DATA / "epyc-vm-quiet", "-o", tmp_path / "page.html")
     assert (tmp_path / "page.html").is_file()
+    run(DATA / "epyc-vm-quiet", "--summary", "-o", tmp_path / "sheet.html")
+    sheet = (tmp_path / "sheet.html").read_text()
+    assert len(charts_of(sheet)) == 1 and own_part(sheet).count('<li class="finding') == 3
+    with pytest.raises(UsageError, match="--json writes no page"):
+        run(DATA / "epyc-vm-quiet", "--summary", "--json")
 
 
 def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@ clicks work, does it fit on a phone?"""
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from report_profiles import HERE, KIB, message, profile
 
 from nearfield.profile import load
+from nearfield.report import summary
 from nearfield.report.page import write
 from nearfield.reproduce import page as claims_page
 from nearfield.reproduce.outcome import Reproduction
@@ -143,6 +146,18 @@ def test_names_and_numbers_have_room_on_a_laptop(browser: webdriver.Chrome, real
     assert script(
         browser, "[...document.querySelectorAll('#machine .scroll')].every(s => s.scrollWidth <= s.clientWidth)"
     )
+
+
+@pytest.mark.parametrize("profile_name", ["epyc-vm-quiet", "epyc-vm-busy"])
+def test_the_summary_prints_on_one_sheet(browser: webdriver.Chrome, tmp_path: Path, profile_name: str) -> None:
+    """With a warning, and with three long findings: is all of it on one page, with the plot?"""
+    rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml") if profile_name == "epyc-vm-quiet" else None
+    show(browser, summary.write(load(DATA / profile_name), tmp_path / "summary.html", rules))
+    assert complaints(browser) == []
+    assert len(browser.find_elements("css selector", ".finding")) == 3
+    assert len(browser.find_elements("css selector", ".plotly-place svg .points")) > 0
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
+    assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed))) == 1
 
 
 def test_a_choice_redraws_its_plot(browser: webdriver.Chrome, real_page: Path) -> None:

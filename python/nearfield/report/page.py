@@ -34,11 +34,11 @@ def render(profile: Profile, tuned: Rules | None = None) -> str:
     main = fill(
         asset("main.html"),
         {
-            "banner": _banner(profile) + _warnings(found),
+            "banner": banners(profile, found),
             "findings": _findings(found),
             "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
             "machine": topology_boxes.draw(profile),
-            "pairs": "".join(map(_chart, heat)) + core_pairs.pairs_table(profile),
+            "pairs": "".join(map(chart_place, heat)) + core_pairs.pairs_table(profile),
             "scenarios": "".join(_section(part, tuned) for part in parts),
             "provenance": provenance.blocks(profile),
         },
@@ -46,11 +46,11 @@ def render(profile: Profile, tuned: Rules | None = None) -> str:
     return framed(
         title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
         verb="report",
-        headline=_headline(profile),
+        headline=headline(profile),
         links=_links(parts),
         main=main,
         controls=_place_selector(profile),
-        scripts=scripts_of(charts, _label(profile)),
+        scripts=scripts_of(charts, label_of(profile)),
     )
 
 
@@ -66,12 +66,12 @@ def write(profile: Profile, path: Path, tuned: Rules | None = None) -> Path:
     return write_whole(path, render(profile, tuned))
 
 
-def _label(profile: Profile) -> str:
+def label_of(profile: Profile) -> str:
     """What a saved picture says about its origin."""
     return f"{profile.machine.cpu_model}, {profile.run.mpi.name}, {profile.run.created:%Y-%m-%d}"
 
 
-def _headline(profile: Profile) -> str:
+def headline(profile: Profile) -> str:
     machine, run = profile.machine, profile.run
     caches = " · ".join(f"L{c.level} {format_bytes(c.size_bytes, digits=3)}" for c in machine.data_caches)
     mpi = f"{run.mpi.name}" + (f" ({run.mpi.transport})" if run.mpi.transport else "")
@@ -87,8 +87,9 @@ def _headline(profile: Profile) -> str:
     return tag("h1", text(title)) + tag("p", " &ensp;|&ensp; ".join(text(f) for f in facts), class_="facts-line")
 
 
-def _banner(profile: Profile) -> str:
-    return _simulated(profile) + _incomplete(profile)
+def banners(profile: Profile, found: list[Finding]) -> str:
+    """What a reader must know before anything else."""
+    return _simulated(profile) + _incomplete(profile) + _warnings(found)
 
 
 def _simulated(profile: Profile) -> str:
@@ -136,7 +137,7 @@ def _findings(found: list[Finding]) -> str:
     """Without warnings, which are on top of the page."""
     told = [f for f in found if f.level not in ("warning", "note")]
     notes = [f for f in found if f.level == "note"]
-    html = tag("ol", "".join(map(_finding, told[:FIRST])), class_="findings")
+    html = tag("ol", "".join(map(finding_item, told[:FIRST])), class_="findings")
     if not told:
         html = tag("p", "No finding: no stable record gives one.", class_="quiet")
     html += _more("more findings", told[FIRST:]) + _more("notes on the measurement", notes)
@@ -146,11 +147,11 @@ def _findings(found: list[Finding]) -> str:
 def _more(title: str, found: list[Finding]) -> str:
     if not found:
         return ""
-    inner = tag("ol", "".join(map(_finding, found)), class_="findings")
+    inner = tag("ol", "".join(map(finding_item, found)), class_="findings")
     return tag("details", tag("summary", f"{len(found)} {title}") + inner)
 
 
-def _finding(finding: Finding) -> str:
+def finding_item(finding: Finding) -> str:
     action = tag("p", text(finding.action), class_="action") if finding.action else ""
     kind = tag("span", _LEVELS[finding.level], class_="level") if finding.level in _LEVELS else ""
     body = tag("h3", f"{text(finding.title)} {kind}") + tag("p", text(finding.statement)) + action
@@ -167,11 +168,11 @@ def _section(section: Section, tuned: Rules | None) -> str:
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
     remarks = "".join(tag("p", text(remark), class_="skipped") for remark in section.remarks)
     apply = tuned_html(tuned) if tuned and section.scenario == "tuned" else ""
-    body = tag("h2", text(section.title)) + summary + apply + remarks + "".join(map(_chart, section.charts))
+    body = tag("h2", text(section.title)) + summary + apply + remarks + "".join(map(chart_place, section.charts))
     return tag("section", body, id=f"s-{section.scenario}")
 
 
-def _chart(chart: Chart) -> str:
+def chart_place(chart: Chart) -> str:
     """A place for the plot; report.js makes buttons, plot and table."""
     head = tag("figcaption", tag("h3", text(chart.title)) + tag("p", text(chart.caption)))
     return tag("figure", head + tag("div", "", class_="chart"), class_="plot", id=chart.id)
