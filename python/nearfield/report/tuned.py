@@ -1,44 +1,16 @@
-"""What rules say on the page: the factor, and the one line that applies it."""
+"""What rules say beside their plots: the one line that applies them, what they set, and the gain by range."""
 
 from __future__ import annotations
 
-from nearfield.report.findings import Finding
 from nearfield.report.markup import raw, table, tag, text
 from nearfield.report.plots import Section, tuned
-from nearfield.report.words import sentence
 from nearfield.tune.rules import GainTable, Rules, RuleTable
 from nearfield.units import format_bytes, format_span
 
 
-def tuned_findings(rules: Rules | None) -> list[Finding]:
-    """How much faster the same programs could be, where it gains most."""
-    found = []
-    for rule in rules.rule if rules else []:
-        best = rule.gaining()
-        if not best:
-            continue
-        span = format_span(best.from_bytes, best.to_bytes)
-        where = f"between cores of distance {rule.distance}, " if rules and len(rules.rule) > 1 else ""
-        found.append(
-            Finding(
-                topic="tuned",
-                title=f"{best.gain.value:.1f}x as fast when tuned",
-                statement=sentence(
-                    f"{where}messages of {span} are {best.gain.value:.2f} times as fast with other "
-                    f"parameters of this MPI ({best.gain.low:.2f} to {best.gain.high:.2f}); {rule.promise()}."
-                ),
-                level="loss",
-                action="Run programs as they are: nearfield run -- mpirun ...",
-                numbers={"gain": best.gain.value, "from_bytes": best.from_bytes, "to_bytes": best.to_bytes},
-                weight=best.gain.value,
-            )
-        )
-    return found
-
-
 def tuned_section(rules: Rules) -> Section:
-    refused = [f"{rule.distance}: stock is best ({rule.reason})" for rule in rules.rule if not rule.parameters]
-    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), refused)
+    stock = [f"{rule.distance}: stock is best ({rule.reason})." for rule in rules.rule if not rule.parameters]
+    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), stock)
 
 
 def tuned_html(rules: Rules) -> str:
@@ -48,7 +20,7 @@ def tuned_html(rules: Rules) -> str:
     if not environment:
         return _notes(rules)
     html = tag("p", "To apply it to programs as they are:", class_="quiet")
-    html += tag("pre", tag("code", text("nearfield run -- mpirun ...")))
+    html += tag("pre", tag("code", text("nearfield run --rules FILE -- mpirun ...")))
     if not rules.knobs().uses_heap(settings):
         lines = "\n".join(f"export {name}={value}" for name, value in environment.items())
         html += tag("p", "or, without nearfield:", class_="quiet") + tag("pre", tag("code", text(lines)))
