@@ -1,11 +1,14 @@
 """Are rules kept whole, checked as people may have edited them, and refused where they do not belong?"""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from tuning import rules_for, write
 
 from nearfield import mpi
+from nearfield.cli.export import exported
 from nearfield.errors import NearfieldError
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
@@ -36,6 +39,9 @@ def test_what_is_saved_is_loaded(file: Path) -> None:
         ("[mpi]", "[mpi", "rules.toml"),
         ('family = "openmpi"', 'family = "lam"', "knows no parameters of lam"),
         ("cores = ", 'cores = "many" # ', "cores"),
+        ('host = "', 'host = "\\u001b[2J', "'host' has a control character"),
+        ('distance = "', 'distance = "same-numa;', "valid: same-core"),
+        ('version = "', f'version = "{"9" * 5000}', "version"),
     ],
 )
 def test_a_bad_file_is_refused(file: Path, old: str, new: str, words: str) -> None:
@@ -105,6 +111,54 @@ def test_one_set_for_all_gains_most_and_slows_nobody(
 ) -> None:
     """Does the product of gains decide, is what slows a distance out, and without numbers the farthest taken?"""
     assert two_rules(near_there, far_there).best_for_all().parameters.get("eager_limit") == chosen
+
+
+EVIL = [
+    "vm\nid > {file}; #",
+    "$(touch {file})",
+    "`touch {file}`",
+    "[exec touch {file}]",
+    "}} {{ ; exec touch {file} \\",
+]
+
+
+@pytest.mark.parametrize("text", EVIL)
+@pytest.mark.parametrize("name", FORMATS)
+def test_nothing_that_a_file_says_of_itself_is_run(tmp_path: Path, name: str, text: str) -> None:
+    """Whatever another person's rules say where they are from, does what is exported set the parameters, all of them,
+    and nothing else, in a real shell or Tcl?"""
+    touched = tmp_path / "touched"
+    said = text.format(file=touched)
+    made = rules_for(INST, "ob1 / sm", SETTINGS, host=said, command=said, created=said, nearfield=said)
+    made.machine.cpu_model = said
+    file = write(tmp_path, made)
+    code = exported(load_rules(file), "", name, file)
+    wanted = application(load_rules(file), here={}).environment
+    if name == "conf":
+        lines = [line for line in code.splitlines() if not line.startswith("#")]
+        assert lines == [f"{variable.removeprefix('OMPI_MCA_')} = {value}" for variable, value in wanted.items()]
+        return
+    if name == "module":
+        if not shutil.which("tclsh"):
+            pytest.skip("needs tclsh")
+        code = TCL.format(code=code)
+    command = {"env": ["sh", "-euc", f"{code}\nenv"], "slurm": ["sh", "-euc", code], "module": ["tclsh"]}[name]
+    done = subprocess.run(command, input=code, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    begin = "export " if name == "slurm" else ""
+    assert {f"{begin}{variable}={value}" for variable, value in wanted.items()} <= set(done.stdout.splitlines())
+    assert not touched.exists()
+
+
+# What a modulefile may use, as plain Tcl.
+TCL = """
+proc module-info {{what}} {{ return tuned/1.0 }}
+proc module-whatis {{text}} {{}}
+proc conflict {{name}} {{ if {{$name ne "tuned"}} {{ error $name }} }}
+proc setenv {{name value}} {{ puts "$name=$value" }}
+{code}
+ModulesHelp
+"""
 
 
 @pytest.mark.parametrize("name", FORMATS)

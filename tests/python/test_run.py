@@ -204,7 +204,7 @@ def test_what_users_preload_stays(heap_rules: Path, before: str) -> None:
     assert shown.stdout == f"{wanted}\n"
     shown = subprocess.run(["sh", "-c", f"{setting}\n{slurm}"], capture_output=True, text=True, env=env)
     assert f"export LD_PRELOAD={wanted}" in shown.stdout.splitlines()
-    assert f"prepend-path LD_PRELOAD {{{ours}}}" in module.splitlines() and "setenv LD_PRELOAD" not in module
+    assert f'prepend-path LD_PRELOAD "{ours}"' in module.splitlines() and "setenv LD_PRELOAD" not in module
 
 
 @pytest.mark.mpi

@@ -6,14 +6,14 @@ import os
 from contextlib import suppress
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.table import Table
 from nearfield.profile.toml import dump_toml, parse_toml
-from nearfield.topology import Topology
+from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
 from nearfield.tune.gains import Gain, Range, gaining, geometric_mean
 from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
@@ -59,8 +59,8 @@ class ApartTable(Table):
 class RuleTable(Table):
     """What is set for pairs of one distance, and what it gains."""
 
-    distance: str
-    pair: str  # of cores, that it was measured on
+    distance: Literal[DISTANCES]  # type: ignore[valid-type]
+    pair: str = Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")  # of cores, that it was measured on
     flag_ns: float = Field(default=0, ge=0)  # what a flag took between them meanwhile; 0: not known
     parameters: dict[str, Value] = Field(default_factory=dict)  # none: stock is best
     reason: str = ""  # why there are none
@@ -124,7 +124,7 @@ class RuleTable(Table):
 
 class MpiTable(Table):
     family: str
-    version: str
+    version: str = Field(max_length=64)
     transport: str
 
 
