@@ -168,18 +168,39 @@ def test_compare_tells_what_went_wrong(rules: Path) -> None:
         assert done.code != 0 and words in done.words
 
 
-def test_export_is_what_run_sets(rules: Path) -> None:
+def test_export_is_what_run_sets(rules: Path, tmp_path: Path) -> None:
     """Does sourcing the exported file set the same, and does every wrong request end in a reason?"""
     text = nearfield("export", "--rules", rules, "--format", "env").out
     shown = subprocess.run(["sh", "-c", f"{text}\nenv"], capture_output=True, text=True).stdout
     assert "OMPI_MCA_btl_sm_eager_limit=32768" in shown.splitlines()
     conf = nearfield("export", "--rules", rules, "--for", "openmpi", "--format", "conf").out
     assert "btl_sm_eager_limit = 32768" in conf.splitlines()
-    assert "are for openmpi, not mpich" in nearfield("export", "--rules", rules, "--for", "mpich").words
+    with pytest.raises(UsageError, match="are for openmpi, not mpich.*tune --mpi mpich"):
+        exported(load_rules(rules), "mpich", "env", rules)
+    with pytest.raises(UsageError, match="not ucx; leave out --for$"):
+        exported(load_rules(rules), "ucx", "env", rules)
+    with pytest.raises(UsageError, match="no MPI 'opnmpi'; did you mean 'openmpi'"):
+        exported(load_rules(rules), "opnmpi", "env", rules)
     assert "unknown format" in nearfield("export", "--rules", rules, "--format", "yaml").words
-    slurm = nearfield("export", "--rules", rules, "--format", "slurm").out
-    printed = subprocess.run(["sh", "-c", slurm], capture_output=True, text=True).stdout
+    prolog = tmp_path / "prolog.sh"
+    prolog.write_text("what was here before")
+    prolog.chmod(0o640)
+    assert nearfield("export", "--rules", rules, "--format", "slurm", "-o", prolog).code == 0
+    assert prolog.stat().st_mode & 0o777 == 0o750, "Slurm starts it itself"
+    printed = subprocess.run([prolog], capture_output=True, text=True).stdout
     assert printed == "export OMPI_MCA_btl_sm_eager_limit=32768\n"
+
+
+def test_export_says_what_run_knows(rules: Path) -> None:
+    """Are costs in shared memory and the distance in the comments, and are rules that set nothing an error?"""
+    made = load_rules(rules)
+    made.rule[0] = made.rule[0].model_copy(update={"memory_per_rank_bytes": 1 << 22, "flag_ns": 60.0})
+    text = exported(made, "", "env", rules)
+    assert "# Shared memory: 4 MiB per rank at 2 ranks per node." in text
+    assert f"cores 0-1, {made.rule[0].distance}." in text and "a flag took 60 ns" in text
+    made.rule[0] = made.rule[0].model_copy(update={"parameters": {}, "reason": "all lose"})
+    with pytest.raises(UsageError, match="nothing to export.*all lose"):
+        exported(made, "", "env", rules)
 
 
 @pytest.fixture
