@@ -203,6 +203,25 @@ def test_export_says_what_run_knows(rules: Path) -> None:
         exported(made, "", "env", rules)
 
 
+def test_what_another_hosts_rules_set_is_said_once(
+    rules: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before rules from another host are used the first time, does one line say what they set; then no more, until they
+    set something else; and never for rules that were made here?"""
+    monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path / "cache"))
+
+    def said() -> list[list[str]]:
+        return [prepared(["sh"], rules, True, None).warnings for _ in range(2)]
+
+    assert said() == [[], []]
+    text = rules.read_text().replace(f'host = "{os.uname().nodename}"', 'host = "far\\n"')
+    for limit in (32768, 65536):
+        rules.write_text(text.replace("eager_limit = 32768", f"eager_limit = {limit}"))
+        (first,), later = said()
+        assert r"another host ('far\n')" in first and f"OMPI_MCA_btl_sm_eager_limit = {limit}" in first
+        assert later == []
+
+
 @pytest.fixture
 def heap_rules(rules: Path) -> Path:
     text = rules.read_text().replace("eager_limit = 32768", 'shared_heap = "on"')
