@@ -9,6 +9,7 @@ from tuning import rules_for, write
 
 from nearfield import mpi
 from nearfield.cli.export import exported
+from nearfield.cli.tune import tell
 from nearfield.errors import NearfieldError
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
@@ -21,6 +22,12 @@ SETTINGS = {"eager_limit": 65536, "max_send_size": 131072, "single_copy": "none"
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write(tmp_path, rules_for(INST, "ob1 / sm", SETTINGS))
+
+
+def test_a_rule_without_its_gain_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody may have taken it out."""
+    tell(load_rules(file))
+    assert "gain not known" in capsys.readouterr().out
 
 
 def test_what_is_saved_is_loaded(file: Path) -> None:
@@ -39,6 +46,8 @@ def test_what_is_saved_is_loaded(file: Path) -> None:
         ("[mpi]", "[mpi", "rules.toml"),
         ('family = "openmpi"', 'family = "lam"', "knows no parameters of lam"),
         ("cores = ", 'cores = "many" # ', "cores"),
+        ("memory_per_rank_bytes = 0", f"memory_per_rank_bytes = {'9' * 400}", "beyond 64 bits"),
+        ("seconds = 1.0", "seconds = inf", "seconds"),
         ('host = "', 'host = "\\u001b[2J', "'host' has a control character"),
         ('distance = "', 'distance = "same-numa;', "valid: same-core"),
         ('version = "', f'version = "{"9" * 5000}', "version"),

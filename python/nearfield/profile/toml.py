@@ -41,9 +41,9 @@ def parse_toml(model: type[Model], content: bytes, path: Path, remedy: str = _RE
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"{path}: {error}", remedy) from error
     _check_version(values.get("schema_version"), path)
-    for key, text in _texts(values):
-        if CONTROL.search(text):
-            raise ProfileError(f"{path}: {_brief(repr(key))} has a control character: {_brief(repr(text))}", remedy)
+    for key, value in _leaves(values):
+        if problem := _problem(value):
+            raise ProfileError(f"{path}: {_brief(repr(key))} {problem}", remedy)
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -83,17 +83,26 @@ def explain(error: ValidationError, model: type[Table]) -> str:
     return f"{key} = {value}: {first['msg'][:1].lower()}{first['msg'][1:]}"
 
 
-def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """All strings inside, names of keys among them, each with the key where it is."""
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, dict):
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """All values that are no tables or lists, and the names of keys, each with the key where it is."""
+    if isinstance(value, dict):
         for name, inner in value.items():
             yield name, name
-            yield from _texts(inner, name)
+            yield from _leaves(inner, name)
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner, key)
+            yield from _leaves(inner, key)
+    else:
+        yield key, value
+
+
+def _problem(value: Any) -> str | None:
+    """What no file may hold, whatever the key."""
+    if isinstance(value, str) and CONTROL.search(value):
+        return f"has a control character: {_brief(repr(value))}"
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        return "is a number beyond 64 bits, which TOML does not have"
+    return None
 
 
 def _brief(text: str, most: int = 120) -> str:
