@@ -1,5 +1,6 @@
 """Are rules kept whole, checked as people may have edited them, and refused where they do not belong?"""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,6 +23,15 @@ SETTINGS = {"eager_limit": 65536, "max_send_size": 131072, "single_copy": "none"
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write(tmp_path, rules_for(INST, "ob1 / sm", SETTINGS))
+
+
+def test_rules_are_written_through_no_link(tmp_path: Path) -> None:
+    """In a folder where others may write, a link may lie under the name that they have while they are written."""
+    target = tmp_path / "target"
+    target.write_text("mine")
+    (tmp_path / f".rules.toml.{os.getpid()}").symlink_to(target)
+    load_rules(write(tmp_path, rules_for(INST, "ob1 / sm", SETTINGS)))
+    assert target.read_text() == "mine"
 
 
 def test_a_rule_without_its_gain_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

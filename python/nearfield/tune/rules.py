@@ -235,7 +235,9 @@ def _write(path: Path, text: bytes, *, keep: bool) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_bytes(text)
+        fresh.unlink(missing_ok=True)
+        with fresh.open("xb") as file:  # through no link, where others may write
+            file.write(text)
         if keep:
             fresh.replace(path)
     except OSError as error:
