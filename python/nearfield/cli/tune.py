@@ -119,8 +119,8 @@ def tell(rules: Rules) -> None:
             console.print(f"[bold]{rule.distance}[/bold]: stock is best ({escape(rule.reason)})")
             _tell_beyond(console, rule)
             continue
-        assert rule.gain
-        console.print(f"[bold]{rule.distance}[/bold]: {gain_text(rule.gain)} of stock's speed, all sizes and patterns")
+        gained = f"{gain_text(rule.gain)} of stock's speed, all sizes and patterns" if rule.gain else "gain not known"
+        console.print(f"[bold]{rule.distance}[/bold]: {gained}")
         console.print(_ranges(rule))
         if best := rule.gaining():
             span = format_span(best.from_bytes, best.to_bytes)
