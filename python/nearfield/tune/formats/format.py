@@ -1,9 +1,11 @@
-"""What a format is."""
+"""What a format is.
+
+What a rules file says of itself is another person's text: formats write it as comments (`commented`), never as code.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-# What a rules file says of itself is another person's text: formats write it as comments (`commented`), never as code.
 # What users may set themselves: a file of ours adds to it.
 PRELOAD = "LD_PRELOAD"
 
