@@ -49,7 +49,11 @@ def test_what_is_saved_is_loaded(file: Path) -> None:
     [
         ("eager_limit = 65536", "eager_limit = 65536000000", "must be between"),
         ("eager_limit = 65536", "eager_limmit = 65536", "unknown parameter 'eager_limmit'"),
-        ("max_send_size = 131072", "max_inline_send = 4096", "fbox_size >= 4 * max_inline_send does not hold"),
+        (
+            "max_send_size = 131072",
+            "max_send_size = 1048576\nsegment_size = 4194304",
+            "segment_size >= 16 * max_send_size does not hold",
+        ),
         ('single_copy = "none"', 'single_copy = "knem"', "must be 'kernel' or 'none'"),
         ('distance = "', 'distanze = "', "did you mean 'distance'"),
         ("schema_version = 1", "schema_version = 99", "newer"),
