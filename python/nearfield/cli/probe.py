@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from nearfield import mpi
 from nearfield.cli import probe_on
@@ -22,6 +21,7 @@ from nearfield.probe import TIERS, Listener, Request
 from nearfield.probe import probe as run_probe
 from nearfield.probe.launch import Job, describe_scenarios
 from nearfield.probe.simulated.session import usable_cores
+from nearfield.terminal import Terminal
 from nearfield.units import parse_bytes
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -161,11 +161,7 @@ def _list(mpi_name: str | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps(scenarios, indent=2))
         return
-    table = Table("scenario", "ranks", "what it measures", "parameters", "metrics", box=None, header_style="bold")
-    for s in scenarios:
-        names = [", ".join(item["name"] for item in s[key]) for key in ("parameters", "metrics")]
-        table.add_row(s["name"], s["ranks"], s["summary"], *names)
-    Console().print(table)
+    Terminal().print(probe_on.table(scenarios, "what it measures"))
 
 
 class _Display(Listener):

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from nearfield.errors import UsageError
 from nearfield.profile import Profile, find_profile, load
 from nearfield.report.findings import Finding, findings
 from nearfield.report.tuned import tuned_findings
+from nearfield.terminal import Terminal
 from nearfield.tune.rules import Rules, load_rules
 
 TOLD = 4  # findings in the terminal
@@ -45,7 +45,7 @@ def command(
     loaded = load(find_profile(profile))
     tuned = _rules_of(loaded, rules)
     path = write(loaded, _target(loaded.path, out), tuned)
-    console = Console(highlight=False, soft_wrap=not Console().is_terminal)
+    console = Terminal()
     _tell(console, [*tuned_findings(tuned), *findings(loaded)])
     console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
     if open_it and not webbrowser.open(path.resolve().as_uri()):
@@ -83,7 +83,7 @@ def _target(folder: Path, out: Path | None) -> Path:
     return path
 
 
-def _tell(console: Console, found: list[Finding]) -> None:
+def _tell(console: Terminal, found: list[Finding]) -> None:
     told = [f for f in found if f.level != "note"][:TOLD] or found[:TOLD]
     for finding in told:
         console.print(Text(f"• {finding.text}"))

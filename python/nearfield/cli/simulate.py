@@ -12,10 +12,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from nearfield._native import simulation
-from nearfield.cli.show import terminal
 from nearfield.cli.work_bar import work_bar
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine, machine_files
@@ -25,6 +23,7 @@ from nearfield.simulate import simulate as run_simulation
 from nearfield.simulate.case import Case, Result, applications, collectives
 from nearfield.simulate.gains import Gain, gains
 from nearfield.simulate.stop import Stop
+from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_ns, parse_bytes
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -192,16 +191,15 @@ def show(outcome: Outcome, request: Request) -> None:
     found, specs = gains(outcome.rows), collectives() | applications()
     for collective, nodes in dict.fromkeys((gain.operation, gain.nodes) for gain in found):
         some = [gain for gain in found if (gain.operation, gain.nodes) == (collective, nodes)]
-        terminal().print(f"\n[bold]{collective}[/bold] on {nodes} nodes of {escape(request.machine.name)}, "
+        Terminal().print(f"\n[bold]{collective}[/bold] on {nodes} nodes of {escape(request.machine.name)}, "
                          f"{some[0].ranks} ranks; bytes: {specs[collective].bytes_are}")  # fmt: skip
-        terminal().print(_table(some))
+        Terminal().print(_table(some))
 
 
 def _table(some: list[Gain]) -> Table:
     policies = list(dict.fromkeys(name for gain in some for name in gain.by_policy))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("bytes", "slowdown", "memory", *policies):
-        table.add_column(name, justify="right", no_wrap=True)
+    keys = (Column(name, key=True, right=True) for name in ("bytes", "slowdown"))
+    table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
     last = None
     for gain in some:
         size = format_bytes(gain.size_bytes) if gain.size_bytes != last else ""
@@ -247,16 +245,23 @@ def _list(as_json: bool) -> None:
             "policies": [{"name": p.name, "summary": p.summary, "parameters": p.parameters} for p in policies],
         }, indent=1))  # fmt: skip
         return
+    for table in _listed(kinds, policies):
+        Terminal().print(table)
+        Terminal().print()
+
+
+def _listed(kinds: dict[str, Any], policies: list[Any]) -> list[Table]:
+    tables = []
     for kind, specs in kinds.items():
-        table = Table(kind, "what it does", "bytes are", box=None, header_style="bold")
+        table = Table(Column(kind, key=True), Column("what it does", prose=True), Column("bytes are", prose=True))
         for spec in specs:
             table.add_row(spec.name, spec.summary, spec.bytes_are)
-        terminal().print(table)
-        terminal().print()
-    table = Table("policy", "where incoming bytes go", "parameters", box=None, header_style="bold")
+        tables.append(table)
+    prose = (Column(heading, prose=True) for heading in ("where incoming bytes go", "parameters"))
+    table = Table(Column("policy", key=True), *prose)
     for one in policies:
         table.add_row(one.name, escape(one.summary), ", ".join(one.parameters))
-    terminal().print(table)
+    return [*tables, table]
 
 
 class _Display(Listener):

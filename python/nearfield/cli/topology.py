@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from nearfield.errors import UsageError
+from nearfield.terminal import Terminal
 from nearfield.topology import SYNTHETIC_EXAMPLE, Topology
 from nearfield.topology_view import render
 
@@ -29,7 +29,7 @@ def command(
     if as_json:
         print(json.dumps(as_dict(topology), indent=2))
     else:
-        Console(highlight=False).print(render(topology))
+        Terminal().print(render(topology))
 
 
 def load(xml: Path | None, synthetic: str | None) -> Topology:

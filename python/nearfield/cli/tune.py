@@ -15,8 +15,8 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+from nearfield.terminal import Column, Table, Terminal
 from nearfield.tune.criterion import NEVER_BELOW
 from nearfield.tune.gains import geometric_mean
 from nearfield.tune.rules import Rules, RuleTable, require_writable, save_rules
@@ -111,7 +111,7 @@ def _stopper(tuning: Tuning, display: Listener) -> Any:
 
 def tell(rules: Rules) -> None:
     """What was found, for a person."""
-    console = Console(highlight=False)
+    console = Terminal()
     for rule in rules.rule:
         if moved := rule.moved():
             console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
@@ -135,15 +135,13 @@ def tell(rules: Rules) -> None:
         _tell_beyond(console, rule)
 
 
-def _tell_beyond(console: Console, rule: RuleTable) -> None:
+def _tell_beyond(console: Terminal, rule: RuleTable) -> None:
     if rule.beyond:
         console.print(f"  there is more: {rule.beyond}")
 
 
 def _ranges(rule: RuleTable) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=True)
-    for heading in ("sizes", "all", *rule.patterns()):
-        table.add_column(heading, no_wrap=True, overflow="fold")
+    table = Table(Column("sizes", key=True), *map(Column, ("all", *rule.patterns())))
     for one in rule.range:
         cells = [rule.gain_text(pattern, one) for pattern in rule.patterns()]
         table.add_row(format_span(one.from_bytes, one.to_bytes), gain_text(one.gain), *cells)
