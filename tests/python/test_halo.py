@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -294,18 +295,14 @@ def test_ranks_that_cannot_open_each_others_files_share_a_named_one(installation
 
 @pytest.mark.families
 def test_flags_are_all_that_a_compiler_needs(installation: Installation, folder: Path, tmp_path: Path) -> None:
-    """Does a program build and run with what `nearfield halo --flags` prints?"""
-    said = nearfield("halo", "--mpi", installation.name, "--flags")
+    """Does a program build and run with the command that `nearfield halo` prints, and are the flags alone the same?"""
+    name, command = nearfield("halo", "--mpi", installation.name).out.splitlines()
+    assert name == f"{installation.name}:"
+    assert nearfield("halo", "--mpi", installation.name, "--flags").out.strip() in command
     program = tmp_path / "program"
-    command = [
-        str(installation.compiler),
-        "-std=c++20",
-        str(ROOT / "tests/programs/halo_faults.cpp"),
-        "-o",
-        str(program),
-    ]
+    words = shlex.split(command.replace("app.cpp", str(ROOT / "tests/programs/halo_faults.cpp")))
     env = {**os.environ, **installation.env, **compiler_environment(installation)}
-    subprocess.run([*command, *said.out.split()], check=True, env=env)
+    subprocess.run([*words, "-o", str(program)], check=True, env=env)
     done = mpi.run(installation, [str(program), "explain"], 2, timeout_s=60)
     assert "read 1 of 1" in done.stdout, done.stdout + done.stderr
 

@@ -196,7 +196,7 @@ def test_rules_that_found_nothing_say_so() -> None:
     """Without a gain: no finding, and the reason where the plots would be."""
     rules = load_rules(RULES)
     rules.rule[0] = rules.rule[0].model_copy(update={"parameters": {}, "reason": "all lose", "range": [], "point": []})
-    assert tuned_findings(rules) == []
+    assert tuned_findings(rules, "") == []
     assert "stock is best (all lose)" in render(QUIET, rules)
 
 

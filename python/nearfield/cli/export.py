@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from nearfield import itself
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.words import suggestion
 from nearfield.tune.apply import application
@@ -55,7 +56,8 @@ def exported(rules: Rules, family: str, form: str, path: Path) -> str:
     theirs = rules.knobs().family
     if family and family != theirs:
         raise UsageError(
-            f"the rules in {path} are for {theirs}, not {family}", f"leave out --for, or: nearfield tune --mpi {family}"
+            f"the rules in {path} are for {theirs}, not {family}",
+            f"leave out --for, or: {itself.command('tune', '--mpi', family)}",
         )
     environment = application(rules, here={}).environment
     environment.pop("ASAN_OPTIONS", None)  # of use to whoever looks for mistakes in programs, who are few

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -37,7 +38,7 @@ def command(
     In Python nothing has to be done: `from nearfield.halo import Grid` builds it on first use; this does so beforehand,
     where compute nodes have no compiler. For CMake, Fortran and what the library does: docs/halo.md.
 
-        mpicxx app.cpp $(nearfield halo --flags)
+        mpicxx -std=c++20 app.cpp $(nearfield halo --flags)
 
     The library splits a grid, and chooses how to exchange arrays of yours, by what messages cost: stated defaults, or
     what a profile says. Programs read it from a file, whatever their language and without Python:
@@ -68,7 +69,7 @@ def command(
         print(found[0]["flags"])
     else:
         for one in found:
-            print(f"{one['mpi']}: {one['compiler']} -std=c++20 app.cpp {one['flags']}")
+            print(f"{one['mpi']}:\n  {shlex.quote(one['compiler'])} -std=c++20 app.cpp {one['flags']}")
 
 
 def flags_of(library: Path) -> str:

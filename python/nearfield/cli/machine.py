@@ -15,6 +15,7 @@ import typer
 from pydantic import BaseModel
 from rich.markup import escape
 
+from nearfield import itself
 from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine, Sourced, facts, load_machine, machine_files
 from nearfield.machine.dump import as_toml
@@ -55,7 +56,9 @@ def list_machines(as_json: JsonOption = False) -> None:
         print(json.dumps(rows, indent=1))
         return
     Terminal().print(_listed(rows))
-    Terminal().print("[dim]free: parameters that nobody states; nearfield machine show NAME lists them[/dim]")
+    Terminal().print(
+        f"[dim]free: parameters that nobody states; {itself.command('machine', 'show', 'NAME')} lists them[/dim]"
+    )
 
 
 def _listed(rows: list[dict[str, Any]]) -> Table:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from nearfield import mpi
+from nearfield import itself, mpi
 from nearfield.cli import probe_on
 from nearfield.errors import UsageError
 from nearfield.machine import machine_files
@@ -124,11 +124,10 @@ def command(
     if not outcome.saved:
         err.print("stopped before anything was measured")
     elif not outcome.complete:
-        err.print(
-            f"stopped; what was measured is in [bold]{folder}[/bold]. To go on: nearfield probe --resume -o {folder}"
-        )
+        again = escape(itself.command("probe", "--resume", "-o", out))
+        err.print(f"stopped; what was measured is in [bold]{folder}[/bold]. To go on: {again}")
     else:
-        err.print(f"profile: [bold]{folder}[/bold]   next: nearfield report {folder}")
+        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
     raise typer.Exit(0 if outcome.complete else INTERRUPTED)
 
 

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from nearfield import itself
 from nearfield.cli.work_bar import work_bar
 from nearfield.errors import UsageError
 from nearfield.probe.request import Request
@@ -47,9 +48,10 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
     if not outcome.saved:
         err.print("stopped before anything was simulated")
     elif not outcome.complete:
-        err.print(f"stopped; what there is is in [bold]{folder}[/bold]. To go on: nearfield probe --resume -o {folder}")
+        again = escape(itself.command("probe", "--resume", "-o", out))
+        err.print(f"stopped; what there is is in [bold]{folder}[/bold]. To go on: {again}")
     else:
-        err.print(f"simulated profile: [bold]{folder}[/bold]   next: nearfield report {folder}")
+        err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
     raise typer.Exit(0 if outcome.complete else INTERRUPTED)
 
 

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from nearfield.errors import UsageError
+from nearfield.errors import NearfieldError, UsageError
 from nearfield.profile import Profile, find_profile, load
 from nearfield.report.findings import Finding, findings
 from nearfield.report.tuned import tuned_findings
 from nearfield.terminal import Terminal
-from nearfield.tune.rules import Rules, load_rules
+from nearfield.tune.rules import Rules, applied_by, default_rules, load_rules
 
 TOLD = 4  # findings in the terminal
 REPRODUCTION = "reproduction.json"  # what nearfield.reproduce writes
@@ -31,7 +31,9 @@ def command(
     ] = None,
     rules: Annotated[
         Path | None,
-        typer.Option("--rules", metavar="FILE", help="Add stock against tuned. Default: rules.toml in that folder."),
+        typer.Option(
+            "--rules", metavar="FILE", help="Add stock against tuned. Default: rules.toml in that folder or here."
+        ),
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
@@ -43,10 +45,11 @@ def command(
     from nearfield.report.page import write  # plotly takes a while to import, and other verbs do not need it
 
     loaded = load(find_profile(profile))
-    tuned = _rules_of(loaded, rules)
-    path = write(loaded, _target(loaded.path, out), tuned)
+    used = _rules_file(loaded, rules)
+    tuned = load_rules(used) if used else None
+    path = write(loaded, _target(loaded.path, out), tuned, applied_by(used, anywhere=True) if used else "")
     console = Terminal()
-    _tell(console, [*tuned_findings(tuned), *findings(loaded)])
+    _tell(console, [*tuned_findings(tuned, applied_by(used) if used else ""), *findings(loaded)])
     console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
     if open_it and not webbrowser.open(path.resolve().as_uri()):
         console.print(Text("no browser could be opened; open that file in one", style="yellow"))
@@ -58,19 +61,35 @@ def _of_reproduction(folder: Path, out: Path | None) -> None:
     print("report ", page.write(outcome.load(folder), _target(folder, out)))
 
 
-def _rules_of(profile: Profile, given: Path | None) -> Rules | None:
-    """As given, else those in the profile's folder. UsageError if they are for another MPI than was measured."""
-    path = given or profile.path / "rules.toml"
-    if given is None and not path.exists():
+def _rules_file(profile: Profile, given: Path | None) -> Path | None:
+    """As given, else in the profile's folder, else where `tune` writes and `run` reads, unless that is of another MPI
+    or processor, which is said. UsageError where those that were named, or lie in that folder, are of another MPI."""
+    beside = profile.path / "rules.toml"
+    if given or beside.exists():
+        path = given or beside
+        _require_fit(load_rules(path), path, profile)
+        return path
+    usual = default_rules()
+    if not usual.is_file():
         return None
-    rules = load_rules(path)
+    try:
+        rules = load_rules(usual)
+        _require_fit(rules, usual, profile)
+        if rules.machine.cpu_model != profile.machine.cpu_model:
+            raise UsageError(f"{usual} is for {rules.machine.cpu_model}, the profile of {profile.machine.cpu_model}")
+    except NearfieldError as error:
+        Terminal(stderr=True).print(Text(f"{usual} is left out: {error.message}", style="dim"))
+        return None
+    return usual
+
+
+def _require_fit(rules: Rules, path: Path, profile: Profile) -> None:
     measured = (profile.run.mpi.family, profile.run.mpi.version)
     if (rules.mpi.family, rules.mpi.version) != measured:
         raise UsageError(
             f"{path} is for {rules.mpi.family} {rules.mpi.version}, the profile of {' '.join(measured)}",
             "give the rules of that MPI with --rules",
         )
-    return rules
 
 
 def _target(folder: Path, out: Path | None) -> Path:

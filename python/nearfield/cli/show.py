@@ -163,7 +163,7 @@ def header(profile: Profile) -> Table:
         grid.add_row("", f"[bold]simulated[/bold]: nothing was measured (simulator {escape(run.simulator or '?')})")
     grid.add_row("run", escape(_run_line(profile)))
     if not run.complete:
-        remedy = escape(f"incomplete: it was interrupted; '{run.completed_by}' completes it")
+        remedy = escape(f"incomplete: it was interrupted; to complete it: {profile.completed_by}")
         grid.add_row("", f"[yellow]{remedy}[/yellow]")
     for switch in run.switch:
         grid.add_row("switch", escape(_switch_line(switch)))

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from nearfield import itself
 from nearfield._native import simulation
 from nearfield.cli.work_bar import work_bar
 from nearfield.errors import UsageError
@@ -232,7 +233,7 @@ def _tell_end(outcome: Outcome, out: Path | None) -> None:
         kept = f"what is done is in [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep it"
         err.print(f"stopped: {kept}")
     elif out:
-        err.print(f"profile: [bold]{folder}[/bold]   next: nearfield show {folder}")
+        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('show', out))}")
 
 
 def _list(as_json: bool) -> None:

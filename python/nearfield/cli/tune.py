@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.tune.criterion import NEVER_BELOW
 from nearfield.tune.gains import geometric_mean
-from nearfield.tune.rules import Rules, RuleTable, require_writable, save_rules
+from nearfield.tune.rules import Rules, RuleTable, applied_by, require_writable, save_rules
 from nearfield.tune.search import Trial
 from nearfield.tune.tuning import Listener, Request, Tuning
 from nearfield.units import format_bytes, format_span, parse_bytes
@@ -96,7 +96,7 @@ def command(
         print(json.dumps(rules.model_dump(exclude_none=True), indent=1))
     else:
         tell(rules)
-    err.print(f"rules: [bold]{escape(str(out))}[/bold]   next: nearfield run -- mpirun ...")
+    err.print(f"rules: [bold]{escape(str(out))}[/bold]   next: {escape(applied_by(out))}")
 
 
 def _stopper(tuning: Tuning, display: Listener) -> Any:

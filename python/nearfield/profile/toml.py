@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from nearfield import itself
 from nearfield.errors import ProfileError
 from nearfield.profile.table import SCHEMA_VERSION, Table
 from nearfield.profile.words import suggestion
@@ -17,7 +18,7 @@ from nearfield.profile.words import suggestion
 Model = TypeVar("Model", bound=Table)
 
 
-_REMEDY = "Mend that line if the file was edited by hand; otherwise measure anew with 'nearfield probe'."
+_REMEDY = f"Mend that line if the file was edited by hand; otherwise measure anew with: {itself.command('probe')}"
 
 
 def dump_toml(model: Table, comment: str, described_in: str = "docs/profile.md") -> bytes:

@@ -27,8 +27,9 @@ _LEVELS = {"loss": "time lost", "good": "good as it is"}
 _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulated": "a simulated MPI"}
 
 
-def render(profile: Profile, tuned: Rules | None = None) -> str:
-    """The whole page. Pure but for reading the package's own files. `tuned`: what `tune` found for this MPI."""
+def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
+    """The whole page. Pure but for reading the package's own files. `tuned`: what `tune` found for this MPI; `apply`:
+    the command that runs programs so."""
     parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
@@ -39,11 +40,11 @@ def render(profile: Profile, tuned: Rules | None = None) -> str:
         "banner": _banner(profile),
         "navigation": _navigation(parts),
         "place": _place_selector(profile),
-        "findings": _findings([*tuned_findings(tuned), *findings(profile)]),
+        "findings": _findings([*tuned_findings(tuned, apply), *findings(profile)]),
         "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
         "machine": topology_boxes.draw(profile),
         "pairs": "".join(map(_chart, heat)) + core_pairs.pairs_table(profile),
-        "scenarios": "".join(_section(part, tuned) for part in parts),
+        "scenarios": "".join(_section(part, tuned, apply) for part in parts),
         "provenance": provenance.blocks(profile),
         "footer": raw(f"nearfield {__version__}"),
         "charts": embedded_json({"label": _label(profile), "charts": [c.as_dict() for c in charts]}),
@@ -53,9 +54,9 @@ def render(profile: Profile, tuned: Rules | None = None) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], _asset("template.html"))
 
 
-def write(profile: Profile, path: Path, tuned: Rules | None = None) -> Path:
+def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str = "") -> Path:
     """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_whole(path, render(profile, tuned))
+    return write_whole(path, render(profile, tuned, apply))
 
 
 def _asset(name: str) -> str:
@@ -104,7 +105,7 @@ def _incomplete(profile: Profile) -> str:
     if profile.run.complete:
         return ""
     message = "This profile is incomplete: the run was interrupted, and some of what belongs here is missing."
-    remedy = f" {tag('code', raw(profile.run.completed_by))} completes it."
+    remedy = f" {tag('code', text(profile.completed_by))} completes it."
     return tag("p", text(message) + remedy, class_="banner", role="alert")
 
 
@@ -155,13 +156,13 @@ def _rule(rule: Rule) -> str:
     return tag("li", body + tag("p", text(rule.advice)) + tag("p", text(rule.evidence), class_="quiet"))
 
 
-def _section(section: Section, tuned: Rules | None) -> str:
+def _section(section: Section, tuned: Rules | None, apply: str) -> str:
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
     skipped = "".join(tag("p", f"Not measured: {text(reason)}.", class_="skipped") for reason in section.skipped)
     if not section.charts and not section.skipped:
         skipped = tag("p", "Nothing was measured here: every record is without a value.", class_="skipped")
-    apply = tuned_html(tuned) if tuned and section.scenario == "tuned" else ""
-    body = tag("h2", text(section.title)) + summary + apply + skipped + "".join(map(_chart, section.charts))
+    how = tuned_html(tuned, apply) if tuned and section.scenario == "tuned" else ""
+    body = tag("h2", text(section.title)) + summary + how + skipped + "".join(map(_chart, section.charts))
     return tag("section", body, id=f"s-{section.scenario}")
 
 

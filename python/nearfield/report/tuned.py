@@ -10,8 +10,8 @@ from nearfield.tune.rules import GainTable, Rules, RuleTable
 from nearfield.units import format_bytes, format_span
 
 
-def tuned_findings(rules: Rules | None) -> list[Finding]:
-    """How much faster the same programs could be, where it gains most."""
+def tuned_findings(rules: Rules | None, apply: str) -> list[Finding]:
+    """How much faster the same programs could be, where it gains most; `apply`: the command that runs them so."""
     found = []
     for rule in rules.rule if rules else []:
         best = rule.gaining()
@@ -28,7 +28,7 @@ def tuned_findings(rules: Rules | None) -> list[Finding]:
                     f"parameters of this MPI ({best.gain.low:.2f} to {best.gain.high:.2f}); {rule.promise()}."
                 ),
                 level="loss",
-                action="Run programs as they are: nearfield run -- mpirun ...",
+                action=f"Run programs as they are: {apply}",
                 numbers={"gain": best.gain.value, "from_bytes": best.from_bytes, "to_bytes": best.to_bytes},
                 weight=best.gain.value,
             )
@@ -41,14 +41,14 @@ def tuned_section(rules: Rules) -> Section:
     return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), refused)
 
 
-def tuned_html(rules: Rules) -> str:
+def tuned_html(rules: Rules, apply: str) -> str:
     """The line that applies the rules, what they set, and the gain by range."""
     settings = rules.best_for_all().parameters
     environment = rules.knobs().environment(settings)
     if not environment:
         return _notes(rules)
     html = tag("p", "To apply it to programs as they are:", class_="quiet")
-    html += tag("pre", tag("code", text("nearfield run -- mpirun ...")))
+    html += tag("pre", tag("code", text(apply)))
     if not rules.knobs().uses_heap(settings):
         lines = "\n".join(f"export {name}={value}" for name, value in environment.items())
         html += tag("p", "or, without nearfield:", class_="quiet") + tag("pre", tag("code", text(lines)))

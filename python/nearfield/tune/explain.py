@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from nearfield import itself
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.tune import shared_heap
 from nearfield.tune.child import run_as_child
@@ -182,7 +183,7 @@ def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
     if unshared:
         said.append(
             f"{unshared} of {_messages(total)} came from a heap that could not be mapped (its process has forked since "
-            "or ended, or the kernel forbids it: see nearfield doctor): the kernel copied them, as in stock."
+            f"or ended, or the kernel forbids it: see {itself.command('doctor')}): the kernel copied them, as in stock."
         )
     return said
 

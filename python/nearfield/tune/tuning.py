@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 import nearfield
-from nearfield import mpi
+from nearfield import itself, mpi
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
@@ -166,7 +166,9 @@ class Tuning:
 def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
     transport, reason = mpi.transport_or_reason(inst)
     if not transport:
-        raise MeasurementError(f"what carries messages under {inst.name} is not known: {reason}", "see nearfield mpi")
+        raise MeasurementError(
+            f"what carries messages under {inst.name} is not known: {reason}", f"see {itself.command('mpi')}"
+        )
     return transport, find_knobs(inst.family, inst.version, transport)
 
 
