@@ -119,3 +119,10 @@ def test_a_profile_is_read_by_who_only_imports_nearfield() -> None:
     assert "function load" in done.stdout, done.stderr
     done = subprocess.run([sys.executable, "-c", "import nearfield; nearfield.lode"], capture_output=True, text=True)
     assert "module 'nearfield' has no attribute 'lode'" in done.stderr
+
+
+def test_a_bench_with_parts_runs_all_when_none_is_named() -> None:
+    """Does `make bench` get beyond its command line? (What is wrong here is said only after that.)"""
+    bench = Path(__file__).parents[2] / "bench" / "halo.py"
+    done = subprocess.run([sys.executable, bench, "--cpus", "none"], capture_output=True, text=True)
+    assert "--cpus none: not two CPU numbers" in done.stdout, done.stderr

@@ -12,7 +12,7 @@ from rich.markup import escape
 from nearfield.doctor import Check, examine
 from nearfield.terminal import Column, Table, Terminal
 
-MARKS = {"ok": "[green]✓ ok[/green]", "warn": "[yellow]! limited[/yellow]", "missing": "[red]✗ missing[/red]"}
+MARKS = {"ok": "[green]✓ ok[/green]", "limited": "[yellow]! limited[/yellow]", "missing": "[red]✗ missing[/red]"}
 
 
 def command(

@@ -123,7 +123,7 @@ def _mark(statement: Judged) -> str:
 def _count(found: Reproduction) -> None:
     verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
     told = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
-    Terminal().print(f"\n{len(verdicts)} claims: {told}")
+    Terminal().print(f"\n{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {told}")
 
 
 def _list(wanted: list[Any], as_json: bool) -> None:

@@ -23,7 +23,7 @@ def virtualisation() -> Check:
     if virtual_machine():
         means = "other guests may share caches and cores; the topology is what the hypervisor claims"
     remedy = "Compare several runs (nearfield diff); for final numbers use the bare machine."
-    return Check("virtualisation", "warn", " in a ".join(reversed(kinds)), means, remedy)
+    return Check("virtualisation", "limited", " in a ".join(reversed(kinds)), means, remedy)
 
 
 def virtual_machine() -> str:
