@@ -192,9 +192,11 @@ def show(outcome: Outcome, request: Request) -> None:
     found, specs = gains(outcome.rows), collectives() | applications()
     for collective, nodes in dict.fromkeys((gain.operation, gain.nodes) for gain in found):
         some = [gain for gain in found if (gain.operation, gain.nodes) == (collective, nodes)]
-        Terminal().print(f"\n[bold]{collective}[/bold] on {nodes} nodes of {escape(request.machine.name)}, "
-                         f"{some[0].ranks} ranks; bytes: {specs[collective].bytes_are}")  # fmt: skip
+        Terminal().print(f"\n[bold]{collective}[/bold] on {escape(request.machine.name)}, nodes: {nodes}, "
+                         f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
         Terminal().print(_table(some))
+    if found:
+        Terminal().print("[dim]memory: the time of the base policy; of others, +: the share of it that they save[/dim]")
 
 
 def _table(some: list[Gain]) -> Table:
