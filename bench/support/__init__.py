@@ -16,8 +16,9 @@ from rich.table import Table
 from nearfield import mpi
 from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.mpi import Installation
-from nearfield.probe.launch import Job, plan_text, read_lines, run_job
+from nearfield.probe.launch import Job, plan_text, run_job
 from nearfield.probe.layout import Group, Place
+from nearfield.probe.lines import read_lines
 from nearfield.probe.tiers import Tier
 from nearfield.topology import Topology
 

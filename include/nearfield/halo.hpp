@@ -12,6 +12,10 @@
 // Errors throw nearfield::HaloError. Link with nearfield::halo (CMake) or `pkg-config nearfield-halo`.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "nearfield/halo.hpp needs C++20: compile with -std=c++20"
+#endif
+
 #include <algorithm>
 #include <array>
 #include <concepts>

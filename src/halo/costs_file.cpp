@@ -90,6 +90,9 @@ std::string_view trimmed(std::string_view text) {
   return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
+// The file may come from somebody else, and its texts go to terminals, where these are commands.
+bool is_control(unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; }
+
 }  // namespace
 
 std::string costs_text(const KnownCosts& known) {
@@ -122,6 +125,7 @@ KnownCosts parse_costs(const std::string& text, const std::string& name) {
     const auto fail = [&](const std::string& what) {
       throw std::invalid_argument(name + ", line " + std::to_string(number) + ": " + what + remedy);
     };
+    if (std::any_of(line.begin(), line.end(), is_control)) fail("a control character");
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
       fail("there is no '" + key + "', did you mean '" + nearest_name(key, keys) + "'?");
     if (!missing.erase(key)) fail("'" + key + "' stands there twice");

@@ -16,6 +16,8 @@
 #include "heap/pages.hpp"
 #include "heap/region.hpp"
 
+extern "C" char __libc_single_threaded __attribute__((weak));
+
 namespace nearfield::heap {
 
 std::size_t shared_from = SIZE_MAX;
@@ -35,15 +37,23 @@ constexpr std::size_t much_idle = std::size_t{256} << 20, much_idle_part = 4;
 // where they are first used.
 constexpr std::size_t dropped_from = std::size_t{8} << 20;
 
+// Whether the process has one thread only: then a lock protects nothing and need not be taken. False where the C
+// library (before glibc 2.32) does not tell.
+bool is_single_threaded() { return &__libc_single_threaded && __libc_single_threaded; }
+
 class Lock {
  public:
-  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-  ~Lock() { pthread_mutex_unlock(&mutex_); }
+  explicit Lock(pthread_mutex_t& mutex) : mutex_(is_single_threaded() ? nullptr : &mutex) {
+    if (mutex_) pthread_mutex_lock(mutex_);
+  }
+  ~Lock() {
+    if (mutex_) pthread_mutex_unlock(mutex_);
+  }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
  private:
-  pthread_mutex_t& mutex_;
+  pthread_mutex_t* mutex_;
 };
 
 // All but `current`, `header` and `reason` only under the lock.

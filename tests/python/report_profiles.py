@@ -10,6 +10,7 @@ from typing import Any
 from nearfield.profile import Machine, Profile, Run, from_rows
 from nearfield.profile.schema import Cache, Host, Memory, Mpi, Pages, Switch
 from nearfield.topology import Topology
+from nearfield.tune.rules import RuleTable
 
 Row = dict[str, Any]
 KIB, MIB = 1 << 10, 1 << 20
@@ -45,6 +46,12 @@ def profile(rows: list[Row], switches: list[Switch] | None = None, **run: Any) -
     return Profile(
         Path("made-up"), _machine(), _run(switches or [], run), from_rows(rows), Topology.from_synthetic(TOPOLOGY).xml()
     )
+
+
+def stock_is_best(rule: RuleTable, **more: Any) -> RuleTable:
+    """The same rule, had its parameters not been faster."""
+    nothing = {"parameters": {}, "reason": "all lose", "gain": None, "range": [], "point": []}
+    return rule.model_copy(update={**nothing, **more})
 
 
 def _machine() -> Machine:

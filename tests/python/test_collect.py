@@ -8,8 +8,9 @@ import pytest
 
 from nearfield.probe.collect import Collection, collect, disturbed_share, finished_scenarios, to_rows
 from nearfield.probe.describe import COUNTERS
-from nearfield.probe.launch import Job, read_lines
+from nearfield.probe.launch import Job
 from nearfield.probe.layout import Group, Place
+from nearfield.probe.lines import damaged_line, read_lines
 from nearfield.probe.tiers import TIERS
 from nearfield.profile import records
 
@@ -17,7 +18,11 @@ KIND_OF = {"pingpong": "pair", "floor": "pair", "pages": "all"}
 PAIR = Group(("pair", "all"), (Place(0), Place(1)), "shared-l3")
 TIER = TIERS["quick"]
 NO_COUNTER = "this machine has no such hardware counter"
-HEADER = {"type": "launch", "ranks": 2, "library": "MPI", "clock_resolution_ns": 10.0, "variables": {}}
+HEADER = {
+    "type": "launch", "ranks": 2, "library": "MPI", "variables": {}, "clock_resolution_ns": 10.0,
+    "clock_overhead_ns": 20.0, "ticks_per_ns": 2.0, "common_clock": True, "flag_ns": 50.0, "level_latency_ns": [22.0],
+    "memory_latency_ns": 120.0, "cached_limit_ns": None, "dirty_limit_ns": None,
+}  # fmt: skip
 
 
 Line = dict[str, Any]
@@ -44,7 +49,7 @@ def end(scenario: str = "pingpong", cut: bool = False) -> Line:
 
 def write(folder: Path, *attempts: list[Line], number: int = 0, group: Group = PAIR) -> Job:
     """Each attempt as the file the engine would have left."""
-    job = Job(group, number, {"pingpong": 1.0})
+    job = Job(group, number, dict.fromkeys(KIND_OF, 1.0))
     for attempt, lines in enumerate(attempts):
         job.file(folder, attempt, ".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return job
@@ -286,17 +291,48 @@ def test_line_cut_short_by_a_crash_is_left_out(tmp_path: Path) -> None:
     file = job.attempts(tmp_path)[0]
     file.write_text(file.read_text()[:-10])
     assert [line["type"] for line in read_lines(file)] == ["launch", "samples"]
+    assert damaged_line(file, job.budgets) is None, "that is how every crash ends"
     assert finished_scenarios(job, tmp_path) == set()
     assert only(rows_of(collect([job], tmp_path, KIND_OF)), "send")["n"] == 10
 
 
-@pytest.mark.parametrize("damage", ["\0\0\0\0", '{"type":"samples","scen', "17", '{"metric":"send"}', "\xff\xfe"])
+DAMAGE = [
+    "\0\0\0\0",
+    '{"type":"samples","scen',
+    "17",
+    '{"metric":"send"}',
+    "\xff\xfe",
+    *(
+        json.dumps(line)
+        for line in (
+            HEADER | {"variables": []},
+            HEADER | {"level_latency_ns": ["22"]},
+            {"type": "scenario_end", "scenario": "flor", "cut": False},
+            {"type": "scenario_end", "scenario": [], "cut": False},
+            {"type": "switch", "kind": "step", "size_bytes": 8},
+            samples([9.0] * 6, "receive", visits=[1.0]),
+            samples([9.0] * 6, "receive", side=["sender"]),
+            samples([float("nan")] * 6, "receive"),
+            samples(9.0, "receive"),  # type: ignore[arg-type]
+            samples([9.0] * 6, "receive", parameters=["size_bytes"]),
+            samples([9.0] * 6, "receive", parameters={"size_bytes": 1 << 80}),
+            samples([9.0] * 6, "receive", parameters={"value": 8}),
+            samples([9.0] * 6, "receive", unit="parsec"),
+            state("sender", "perhaps"),
+            state("sender", "verified", cached={}),  # type: ignore[arg-type]
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_nothing_after_damage_is_trusted(tmp_path: Path, damage: str) -> None:
     """Does a file damaged in the middle count up to there, and is what follows measured again on --resume?"""
     job = write(tmp_path, [HEADER, samples([100.0] * 10), end(), samples([9.0] * 6, "receive"), end("floor")])
     file = job.attempts(tmp_path)[0]
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines[:3], damage, *lines[3:]]) + "\n", encoding="latin-1")
+    assert damaged_line(file, job.budgets) == 4
     assert finished_scenarios(job, tmp_path) == {"pingpong"}
     rows = rows_of(collect([job], tmp_path, KIND_OF))
     assert {row["metric"] for row in rows} == {"send"}

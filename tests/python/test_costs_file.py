@@ -41,6 +41,7 @@ def test_what_is_read_is_what_was_written() -> None:
         ("network.latency_ns 1500\n", "", "after line 21: 'network.latency_ns' is missing"),
         ("network.latency_ns 1500", "in_place.latency_ns 1500", "line 14: 'in_place.latency_ns' stands there twice"),
         ("in_place.strided 8:", "in_place.strided 8=", "line 4: in_place.strided: '8=0"),
+        ("origin ", "origin \x1b[2J", "a control character"),
         ("in_place.strided 8:", "in_place.strided x:", "line 4: in_place.strided: 'x' is no number"),
     ],
 )

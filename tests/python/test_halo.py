@@ -293,18 +293,38 @@ def test_ranks_that_cannot_open_each_others_files_share_a_named_one(installation
     assert {p.name for p in Path("/dev/shm").iterdir()} <= before
 
 
+_GRID = ("--rows", "33", "--columns", "40", "--sweeps", "3", "--check")
+_PROGRAMS = {
+    "cxx": (["-std=c++20"], "tests/programs/halo_faults.cpp", ["explain"], "read 1 of 1"),
+    "cc": ([], "examples/gauss_seidel.c", _GRID, "check: 0 cells differ"),
+}
+
+
 @pytest.mark.families
-def test_flags_are_all_that_a_compiler_needs(installation: Installation, folder: Path, tmp_path: Path) -> None:
-    """Does a program build and run with the command that `nearfield halo` prints, and are the flags alone the same?"""
-    name, command = nearfield("halo", "--mpi", installation.name).out.splitlines()
-    assert name == f"{installation.name}:"
-    assert nearfield("halo", "--mpi", installation.name, "--flags").out.strip() in command
-    program = tmp_path / "program"
-    words = shlex.split(command.replace("app.cpp", str(ROOT / "tests/programs/halo_faults.cpp")))
+@pytest.mark.parametrize("language", _PROGRAMS)
+def test_flags_are_all_that_a_compiler_needs(installation: Installation, language: str, tmp_path: Path) -> None:
+    """Does a program in C++ and in C build, as the help says, with what `nearfield halo --flags` prints, and run?
+    (Fortran: test_install.py)"""
+    standard, source, arguments, expected = _PROGRAMS[language]
+    whole = nearfield("halo", "--mpi", installation.name).out
+    compiler = installation.compiler.with_name(installation.compiler.name.replace("cxx", language))
+    flags = nearfield("halo", "--mpi", installation.name, "--flags").out.split()
+    assert shlex.join([str(installation.compiler), "-std=c++20", "app.cpp", *flags]) in whole
     env = {**os.environ, **installation.env, **compiler_environment(installation)}
-    subprocess.run([*words, "-o", str(program)], check=True, env=env)
-    done = mpi.run(installation, [str(program), "explain"], 2, timeout_s=60)
-    assert "read 1 of 1" in done.stdout, done.stdout + done.stderr
+    subprocess.run([compiler, *standard, ROOT / source, *flags, "-lm", "-o", "app"], check=True, env=env, cwd=tmp_path)
+    done = mpi.run(installation, [str(tmp_path / "app"), *arguments], 2, timeout_s=60)
+    assert expected in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.families
+def test_an_older_standard_is_told(installation: Installation, tmp_path: Path) -> None:
+    """Does a C++17 compiler say that the header wants C++20, and not templates' errors?"""
+    source = tmp_path / "app.cpp"
+    source.write_text('#include "nearfield/halo.hpp"\n')
+    env = {**os.environ, **installation.env, **compiler_environment(installation)}
+    command = [installation.compiler, "-std=c++17", "-fsyntax-only", "-Wfatal-errors", f"-I{ROOT / 'include'}", source]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode != 0 and "needs C++20: compile with -std=c++20" in done.stderr
 
 
 @pytest.mark.parametrize("broken", [False, True])

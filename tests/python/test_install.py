@@ -4,12 +4,15 @@ It is installed for the MPIs of the system: for one with its wrapper as compiler
 that finds MPI by itself; the examples are then built the other way. A machine without such MPIs installs for one wheel.
 """
 
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from installed import EXAMPLES, ROOT, Installed, cmake, install, tool
 from PIL import Image
+from tuning import nearfield
 
 from nearfield import mpi
 from nearfield.mpi import Installation
@@ -89,6 +92,18 @@ def test_fortran_module_counts_as_fortran_does(installed: Installed) -> None:
     program = installed.compiled("mpifort", module, ROOT / "tests/programs/halo_fortran.f90", flags=flags)
     for ranks in (1, 3):
         assert installed.run(program, ranks=ranks).split() == ["ok"]
+
+
+def test_fortran_flags_are_all_that_a_compiler_needs(tmp_path: Path) -> None:
+    """Does a Fortran program build with what `nearfield halo --fortran-flags` prints, as the help says, and run?"""
+    inst = of_system()[0]
+    compiler = inst.compiler.with_name(re.sub(r"mpi(cxx|c\+\+|CC)", "mpifort", inst.compiler.name))
+    if not compiler.exists() or not shutil.which("gfortran"):
+        pytest.skip(f"{inst.name} has no Fortran compiler here")
+    flags = nearfield("halo", "--mpi", inst.name, "--fortran-flags").out.split()
+    subprocess.run([compiler, *flags, EXAMPLES / "wave.f90", "-o", "wave"], check=True, cwd=tmp_path)
+    done = mpi.run(inst, [str(tmp_path / "wave"), "--steps", "3", "--check"], 2, timeout_s=60)
+    assert "check: 0 cells differ" in done.stdout, done.stdout + done.stderr
 
 
 def test_frames_show_something(installed: Installed) -> None:

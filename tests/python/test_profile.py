@@ -200,8 +200,11 @@ def edit(path: Path, old: str, new: str) -> None:
         ("run.toml", "\nfamily =", "\nfamilie =", "unknown key 'mpi.familie': did you mean 'family'"),
         ("run.toml", "load_1m = 2.0", 'load_1m = "2.0"', "host.load_1m = '2.0'"),
         ("machine.toml", 'name = "epyc-vm"\n', "", "the key 'name' is missing"),
-        ("machine.toml", "cores = 2", "cores = 0", "cores = 0: .*greater than 0"),
+        ("machine.toml", "cores = 2", "cores = 0", "cores = 0: .*greater than or equal to 1"),
         ("machine.toml", "cores = 2", "cores = two", "line 5"),
+        ("machine.toml", "cores = 2", "cores = 100000000000000000", "cores = 1.*less than or equal to"),
+        ("machine.toml", "cores = 2", f"cores = {10**30}", "'cores' is a number beyond 64 bits"),
+        ("run.toml", "load_1m = 2.0", "load_1m = inf", "host.load_1m = inf: .*finite"),
         ("run.toml", "schema_version = 1", "schema_version = 2", "newer nearfield"),
         ("machine.toml", "schema_version = 1", "schema_version = 99", "newer nearfield"),
         ("run.toml", "schema_version = 1\n", "", "nearfield did not write it"),
@@ -272,11 +275,14 @@ def test_damage_without_a_checksum_is_no_crash(copy: Path) -> None:
 
 
 def test_a_table_of_something_else_is_refused(copy: Path) -> None:
-    """Is a healthy Parquet file with other columns refused with the first column it lacks?"""
+    """Is a healthy Parquet file with other columns refused with the first column it lacks, and one whose sizes are text
+    with that column?"""
     edit(copy / "run.toml", "records_sha256", "# records_sha256")
-    pl.DataFrame({"city": ["Bonn"]}).write_parquet(copy / "records.parquet")
-    with pytest.raises(ProfileError, match="no column 'scenario'"):
-        load(copy)
+    as_text = load(copy).records.with_columns(pl.col("size_bytes").cast(pl.String))
+    for table, words in ((pl.DataFrame({"city": ["Bonn"]}), "no column 'scenario'"), (as_text, "must be Int64")):
+        table.write_parquet(copy / "records.parquet")
+        with pytest.raises(ProfileError, match=words):
+            load(copy)
 
 
 def test_what_is_not_there_or_not_a_profile(copy: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,24 @@ from typing import Any
 import polars as pl
 import pytest
 import typer
-from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, switch
+from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, stock_is_best, switch
 from typer.testing import CliRunner
 
 from nearfield.cli.report import command
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile import Profile, load
-from nearfield.profile.schema import Skipped
+from nearfield.profile.reference import rewrite
+from nearfield.profile.schema import Memory, Skipped
 from nearfield.report import topology_boxes
 from nearfield.report.core_pairs import heat_map, pairs_table
+from nearfield.report.data import TABLES
+from nearfield.report.evidence import Point
+from nearfield.report.findings import findings
 from nearfield.report.markup import embedded_json, text
 from nearfield.report.page import render
 from nearfield.report.plots import SCENARIOS, sections
-from nearfield.report.tuned import tuned_findings
+from nearfield.report.plots.axes import linear_axis, log_axis, share_axis
+from nearfield.report.plots.series import bars, line, style
 from nearfield.topology import Topology
 from nearfield.tune.rules import load_rules
 
@@ -70,7 +76,7 @@ def test_the_page_is_one_file_with_all_its_parts() -> None:
 
 
 def test_the_package_holds_what_the_page_is_made_of() -> None:
-    for name in ("template.html", "style.css", "report.js"):
+    for name in ("frame.html", "main.html", "style.css", "theme.js", "report.js"):
         assert files("nearfield.report").joinpath(name).is_file()
 
 
@@ -83,7 +89,7 @@ def test_an_incomplete_profile_says_so_at_the_top() -> None:
 
 def test_a_scenario_that_was_skipped_shows_its_reason() -> None:
     made = profile([message(8, 500)], skipped=[Skipped(scenario="load", reason="needs 4 cores", distance="shared-l3")])
-    assert [s.skipped for s in sections(made) if s.scenario == "load"] == [["needs 4 cores (shared-l3)"]]
+    assert [s.remarks for s in sections(made) if s.scenario == "load"] == [["Not measured: needs 4 cores (shared-l3)."]]
     assert "Not measured: needs 4 cores (shared-l3)." in render(made)
 
 
@@ -111,7 +117,28 @@ def test_numbers_are_set_as_on_paper() -> None:
     assert "</" not in embedded_json({"a": "</script>"})
 
 
+@pytest.mark.parametrize(("unstable", "warned"), [(2, True), (1, False)])
+def test_a_page_of_unstable_times_begins_with_that(unstable: int, warned: bool) -> None:
+    """Does whoever reads only the top learn that most times are unstable, and what to do about it?"""
+    rows = [message(8 << i, 500, stable=i >= unstable) for i in range(3)]
+    top = render(profile(rows)).split('id="findings"')[0]
+    assert ("2 of 3 times (67\u00a0%)" in top and "Measure again on a quiet machine" in top) == warned
+    assert ('class="banner"' in top) == warned
+
+
 # ---- plots
+
+
+def test_axes_reach_as_far_as_medians() -> None:
+    """Can plots be read where intervals reach a hundred times as far, or a loss is of 70000 %?"""
+    wide = {1 << i: Point(10 + i, 0.001, 5000, 3, False) for i in range(4)}
+    assert linear_axis(bars("b", wide, style(0)), "t")["range"] == [0, pytest.approx(13 * 1.12)]
+    low, high = log_axis(line("l", wide, style(0)), "t")["range"]
+    assert 0.5 < low < 1 < high < 1.5
+    lost = {8: Point(-700.0, -900, -1, 3, False, unit="share"), 16: Point(0.2, 0.1, 0.3, 3, True, unit="share")}
+    low, high = share_axis(line("l", lost, style(0)), "t")["range"]
+    assert -1.2 < low < -1 and 0.2 < high < 0.4
+    assert "range" not in linear_axis([], "t")
 
 
 def test_bandwidth_is_size_over_time_with_its_interval() -> None:
@@ -193,11 +220,11 @@ def test_stock_against_tuned_is_on_the_page_with_the_line_that_applies_it() -> N
 
 
 def test_rules_that_found_nothing_say_so() -> None:
-    """Without a gain: no finding, and the reason where the plots would be."""
+    """Is it said that stock was measured and is best, and not that nothing was measured?"""
     rules = load_rules(RULES)
-    rules.rule[0] = rules.rule[0].model_copy(update={"parameters": {}, "reason": "all lose", "range": [], "point": []})
-    assert tuned_findings(rules, "") == []
-    assert "stock is best (all lose)" in render(QUIET, rules)
+    rules.rule[0] = stock_is_best(rules.rule[0])
+    part = render(QUIET, rules).split('id="s-tuned"')[1].split("</section>")[0]
+    assert "stock is best (all lose)." in part and "Not measured" not in part
 
 
 def test_rules_of_another_mpi_are_refused(tmp_path: Path) -> None:
@@ -205,6 +232,39 @@ def test_rules_of_another_mpi_are_refused(tmp_path: Path) -> None:
     other.write_text(RULES.read_text().replace('version = "5.0.11"', 'version = "5.0.3"'))
     with pytest.raises(UsageError, match="5.0.3, the profile of"):
         run(DATA / "epyc-vm-quiet", "--rules", other, "-o", tmp_path / "report.html")
+
+
+def simulated(operation: str, policy: str, slowdown: str, time: float, size: int = KIB) -> dict[str, Any]:
+    case = {"operation": operation, "policy": policy, "memory_slowdown": slowdown, "ranks": 8, "size_bytes": size}
+    scenario = "collective" if operation == "bcast" else "application"
+    return row(scenario, "mean_time", time, source="sim", **case) | {"low": time, "high": time}
+
+
+def test_simulated_applications_have_a_plot_and_a_finding() -> None:
+    """Is every application there, by policy and speed of memory under these names, and what saves most told?"""
+    rows = [
+        simulated(name, policy, slowdown, time, size)
+        for name, size in (("amg", KIB), ("fft", MIB))
+        for policy, times in (("memory", (1000, 2000)), ("tph", (990, 1200)))
+        for slowdown, time in zip(("1", "10"), times, strict=True)
+    ]
+    made = profile([*rows, simulated("bcast", "memory", "1", 50), simulated("bcast", "tph", "1", 49)], backend="sim")
+    chart = charts_of(render(made))["application"]
+    assert chart["options"]["application"] == ["amg, 1 KiB a rank", "fft, 1 MiB a rank"]
+    drawn = trace(chart, "tph", application="fft, 1 MiB a rank", show="time saved")
+    assert drawn["x"] == ["memory as described", "memory 10x as slow"] and "error_y" not in drawn
+    assert drawn["y"] == [pytest.approx(0.01), pytest.approx(0.4)]
+    (finding,) = [f for f in findings(made) if f.topic == "policies"]
+    assert finding.title == "Bytes put into a cache save up to 40 %"
+    assert "amg 40 % with tph (1 KiB, 8 ranks, memory 10x as slow)" in finding.text and "bcast 2 %" in finding.text
+
+
+def test_memory_that_nobody_described_is_not_drawn() -> None:
+    """hwloc gives every machine a NUMA node with some memory; does the diagram show only what the profile knows?"""
+    made = profile([message(8, 500)])
+    assert "NUMA node" in topology_boxes.draw(made)
+    unknown = made.machine.model_copy(update={"memory": Memory(numa_nodes=1)})
+    assert "NUMA node" not in topology_boxes.draw(replace(made, machine=unknown))
 
 
 def test_a_scenario_of_the_future_gets_a_plot() -> None:
@@ -221,7 +281,7 @@ def test_a_scenario_of_the_future_gets_a_plot() -> None:
 def test_every_scenario_has_a_plot_of_its_own() -> None:
     """A scenario that the engine describes and that was measured is drawn, by its own module or the generic one."""
     for section in sections(QUIET):
-        assert section.charts or section.skipped, section.scenario
+        assert section.charts or section.remarks, section.scenario
         assert section.scenario in SCENARIOS
 
 
@@ -287,9 +347,26 @@ def test_the_command_writes_beside_the_profile_and_tells_the_findings(tmp_path: 
     assert sorted(p.name for p in folder.glob("*report*")) == ["report.html"]
 
 
+def test_findings_are_data_too() -> None:
+    """Does --json print what the page says, and does docs/report.md say what is in it?"""
+    printed = json.loads(run(DATA / "epyc-vm-busy", "--json"))
+    found = findings(load(DATA / "epyc-vm-busy"))
+    assert [f["title"] for f in printed["finding"]] == [f.title for f in found]
+    first = printed["finding"][0]
+    assert first["level"] == "warning" and first["numbers"]["unstable"] == 231 and "varied too much" in first["text"]
+    assert not (DATA / "epyc-vm-busy" / "report.html").exists()
+    told = (DATA.parents[1] / "docs" / "report.md").read_text()
+    assert "`finding[].level`" in told and rewrite(told, TABLES) == told
+
+
 def test_the_page_goes_where_it_is_told(tmp_path: Path) -> None:
     run(DATA / "epyc-vm-quiet", "-o", tmp_path / "page.html")
     assert (tmp_path / "page.html").is_file()
+    run(DATA / "epyc-vm-quiet", "--summary", "-o", tmp_path / "sheet.html")
+    sheet = (tmp_path / "sheet.html").read_text()
+    assert len(charts_of(sheet)) == 1 and own_part(sheet).count('<li class="finding') == 3
+    with pytest.raises(UsageError, match="--json writes no page"):
+        run(DATA / "epyc-vm-quiet", "--summary", "--json")
 
 
 def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@ clicks work, does it fit on a phone?"""
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,10 @@ import pytest
 from report_profiles import HERE, KIB, message, profile
 
 from nearfield.profile import load
+from nearfield.report import summary
 from nearfield.report.page import write
+from nearfield.reproduce import page as claims_page
+from nearfield.reproduce.outcome import Reproduction
 from nearfield.tune.rules import load_rules
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -62,9 +67,10 @@ def show(browser: webdriver.Chrome, page: Path, width: int = 1400, scheme: str =
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     for log in ("browser", "performance"):
         browser.get_log(log)
+    kept = {"origin": "file://", "storageTypes": "local_storage"}
+    browser.execute_cdp_cmd("Storage.clearDataForOrigin", kept)
     browser.get(page.as_uri())
-    wait(lambda: browser.execute_script("return document.documentElement.dataset.ready") == "true")
-    browser.execute_script("try { localStorage.clear() } catch {}")
+    wait(lambda: browser.execute_script("return document.readyState") == "complete")
 
 
 def wait(condition, seconds: float = 20) -> None:  # noqa: ANN001
@@ -116,6 +122,42 @@ def test_the_theme_button_changes_the_page_and_its_plots(browser: webdriver.Chro
     browser.find_element("id", "theme").click()
     assert script(browser, paper) == "rgb(255, 255, 255)"
     wait(lambda: script(browser, line) != before[1])
+
+
+def test_the_page_of_claims_has_the_same_themes(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    """Is it dark where the system is, light at a click, without an error, and without a plot library?"""
+    nothing = Reproduction(
+        nearfield="0", created="2026-01-02", command="nearfield reproduce", quick=True, complete=True, seconds=1,
+        papers=[],
+    )  # fmt: skip
+    show(browser, claims_page.write(nothing, tmp_path / "report.html"), scheme="dark")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    assert script(browser, paper) == "rgb(20, 23, 26)"
+    browser.find_element("id", "theme").click()
+    assert script(browser, paper) == "rgb(255, 255, 255)"
+    assert complaints(browser) == [] and (tmp_path / "report.html").stat().st_size < 100_000
+
+
+def test_names_and_numbers_have_room_on_a_laptop(browser: webdriver.Chrome, real_page: Path) -> None:
+    """At 1280 px: are facts not set a letter a line beside a long name, and is no column of the machine cut off?"""
+    show(browser, real_page, width=1280)
+    facts = "[...document.querySelectorAll('.facts dd')]"
+    assert script(browser, f"Math.min(...{facts}.map(d => d.clientWidth))") > 150
+    assert script(
+        browser, "[...document.querySelectorAll('#machine .scroll')].every(s => s.scrollWidth <= s.clientWidth)"
+    )
+
+
+@pytest.mark.parametrize("profile_name", ["epyc-vm-quiet", "epyc-vm-busy"])
+def test_the_summary_prints_on_one_sheet(browser: webdriver.Chrome, tmp_path: Path, profile_name: str) -> None:
+    """With a warning, and with three long findings: is all of it on one page, with the plot?"""
+    rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml") if profile_name == "epyc-vm-quiet" else None
+    show(browser, summary.write(load(DATA / profile_name), tmp_path / "summary.html", rules))
+    assert complaints(browser) == []
+    assert len(browser.find_elements("css selector", ".finding")) == 3
+    assert len(browser.find_elements("css selector", ".plotly-place svg .points")) > 0
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
+    assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed))) == 1
 
 
 def test_a_choice_redraws_its_plot(browser: webdriver.Chrome, real_page: Path) -> None:

@@ -216,6 +216,7 @@ def test_a_claim_is_simulated_judged_and_told(folder: Path) -> None:
     assert (folder / KEPT).read_bytes() == before
     (folder / "report.html").unlink()
     assert nearfield("report", folder).code == 0 and (folder / "report.html").exists()
+    assert json.loads(nearfield("report", folder, "--json").out)["papers"] == json.loads(again.out)["papers"]
     assert nearfield("show", folder / "fusion").code == 0
 
 

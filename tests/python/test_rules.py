@@ -1,11 +1,16 @@
 """Are rules kept whole, checked as people may have edited them, and refused where they do not belong?"""
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from tuning import rules_for, write
 
 from nearfield import mpi
+from nearfield.cli.export import exported
+from nearfield.cli.tune import tell
 from nearfield.errors import NearfieldError
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
@@ -18,6 +23,21 @@ SETTINGS = {"eager_limit": 65536, "max_send_size": 131072, "single_copy": "none"
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write(tmp_path, rules_for(INST, "ob1 / sm", SETTINGS))
+
+
+def test_rules_are_written_through_no_link(tmp_path: Path) -> None:
+    """In a folder where others may write, a link may lie under the name that they have while they are written."""
+    target = tmp_path / "target"
+    target.write_text("mine")
+    (tmp_path / f".rules.toml.{os.getpid()}").symlink_to(target)
+    load_rules(write(tmp_path, rules_for(INST, "ob1 / sm", SETTINGS)))
+    assert target.read_text() == "mine"
+
+
+def test_a_rule_without_its_gain_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody may have taken it out."""
+    tell(load_rules(file))
+    assert "gain not known" in capsys.readouterr().out
 
 
 def test_what_is_saved_is_loaded(file: Path) -> None:
@@ -36,6 +56,11 @@ def test_what_is_saved_is_loaded(file: Path) -> None:
         ("[mpi]", "[mpi", "rules.toml"),
         ('family = "openmpi"', 'family = "lam"', "knows no parameters of lam"),
         ("cores = ", 'cores = "many" # ', "cores"),
+        ("memory_per_rank_bytes = 0", f"memory_per_rank_bytes = {'9' * 400}", "beyond 64 bits"),
+        ("seconds = 1.0", "seconds = inf", "seconds"),
+        ('host = "', 'host = "\\u001b[2J', "'host' has a control character"),
+        ('distance = "', 'distance = "same-numa;', "valid: same-core"),
+        ('version = "', f'version = "{"9" * 5000}', "version"),
     ],
 )
 def test_a_bad_file_is_refused(file: Path, old: str, new: str, words: str) -> None:
@@ -105,6 +130,54 @@ def test_one_set_for_all_gains_most_and_slows_nobody(
 ) -> None:
     """Does the product of gains decide, is what slows a distance out, and without numbers the farthest taken?"""
     assert two_rules(near_there, far_there).best_for_all().parameters.get("eager_limit") == chosen
+
+
+EVIL = [
+    "vm\nid > {file}; #",
+    "$(touch {file})",
+    "`touch {file}`",
+    "[exec touch {file}]",
+    "}} {{ ; exec touch {file} \\",
+]
+
+
+@pytest.mark.parametrize("text", EVIL)
+@pytest.mark.parametrize("name", FORMATS)
+def test_nothing_that_a_file_says_of_itself_is_run(tmp_path: Path, name: str, text: str) -> None:
+    """Whatever another person's rules say where they are from, does what is exported set the parameters, all of them,
+    and nothing else, in a real shell or Tcl?"""
+    touched = tmp_path / "touched"
+    said = text.format(file=touched)
+    made = rules_for(INST, "ob1 / sm", SETTINGS, host=said, command=said, created=said, nearfield=said)
+    made.machine.cpu_model = said
+    file = write(tmp_path, made)
+    code = exported(load_rules(file), "", name, file)
+    wanted = application(load_rules(file), here={}).environment
+    if name == "conf":
+        lines = [line for line in code.splitlines() if not line.startswith("#")]
+        assert lines == [f"{variable.removeprefix('OMPI_MCA_')} = {value}" for variable, value in wanted.items()]
+        return
+    if name == "module":
+        if not shutil.which("tclsh"):
+            pytest.skip("needs tclsh")
+        code = TCL.format(code=code)
+    command = {"env": ["sh", "-euc", f"{code}\nenv"], "slurm": ["sh", "-euc", code], "module": ["tclsh"]}[name]
+    done = subprocess.run(command, input=code, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    begin = "export " if name == "slurm" else ""
+    assert {f"{begin}{variable}={value}" for variable, value in wanted.items()} <= set(done.stdout.splitlines())
+    assert not touched.exists()
+
+
+# What a modulefile may use, as plain Tcl.
+TCL = """
+proc module-info {{what}} {{ return tuned/1.0 }}
+proc module-whatis {{text}} {{}}
+proc conflict {{name}} {{ if {{$name ne "tuned"}} {{ error $name }} }}
+proc setenv {{name value}} {{ puts "$name=$value" }}
+{code}
+ModulesHelp
+"""
 
 
 @pytest.mark.parametrize("name", FORMATS)

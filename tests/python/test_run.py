@@ -170,18 +170,58 @@ def test_compare_tells_what_went_wrong(rules: Path) -> None:
         assert done.code != 0 and words in done.words
 
 
-def test_export_is_what_run_sets(rules: Path) -> None:
+def test_export_is_what_run_sets(rules: Path, tmp_path: Path) -> None:
     """Does sourcing the exported file set the same, and does every wrong request end in a reason?"""
     text = nearfield("export", "--rules", rules, "--format", "env").out
     shown = subprocess.run(["sh", "-c", f"{text}\nenv"], capture_output=True, text=True).stdout
     assert "OMPI_MCA_btl_sm_eager_limit=32768" in shown.splitlines()
     conf = nearfield("export", "--rules", rules, "--for", "openmpi", "--format", "conf").out
     assert "btl_sm_eager_limit = 32768" in conf.splitlines()
-    assert "are for openmpi, not mpich" in nearfield("export", "--rules", rules, "--for", "mpich").words
+    with pytest.raises(UsageError, match="are for openmpi, not mpich.*tune --mpi mpich"):
+        exported(load_rules(rules), "mpich", "env", rules)
+    with pytest.raises(UsageError, match="not ucx; leave out --for$"):
+        exported(load_rules(rules), "ucx", "env", rules)
+    with pytest.raises(UsageError, match="no MPI 'opnmpi'; did you mean 'openmpi'"):
+        exported(load_rules(rules), "opnmpi", "env", rules)
     assert "unknown format" in nearfield("export", "--rules", rules, "--format", "yaml").words
-    slurm = nearfield("export", "--rules", rules, "--format", "slurm").out
-    printed = subprocess.run(["sh", "-c", slurm], capture_output=True, text=True).stdout
+    prolog = tmp_path / "prolog.sh"
+    prolog.write_text("what was here before")
+    prolog.chmod(0o640)
+    assert nearfield("export", "--rules", rules, "--format", "slurm", "-o", prolog).code == 0
+    assert prolog.stat().st_mode & 0o777 == 0o750, "Slurm starts it itself"
+    printed = subprocess.run([prolog], capture_output=True, text=True).stdout
     assert printed == "export OMPI_MCA_btl_sm_eager_limit=32768\n"
+
+
+def test_export_says_what_run_knows(rules: Path) -> None:
+    """Are costs in shared memory and the distance in the comments, and are rules that set nothing an error?"""
+    made = load_rules(rules)
+    made.rule[0] = made.rule[0].model_copy(update={"memory_per_rank_bytes": 1 << 22, "flag_ns": 60.0})
+    text = exported(made, "", "env", rules)
+    assert "# Shared memory: 4 MiB per rank at 2 ranks per node." in text
+    assert f"cores 0-1, {made.rule[0].distance}." in text and "a flag took 60 ns" in text
+    made.rule[0] = made.rule[0].model_copy(update={"parameters": {}, "reason": "all lose"})
+    with pytest.raises(UsageError, match="nothing to export.*all lose"):
+        exported(made, "", "env", rules)
+
+
+def test_what_another_hosts_rules_set_is_said_once(
+    rules: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before rules from another host are used the first time, does one line say what they set; then no more, until they
+    set something else; and never for rules that were made here?"""
+    monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path / "cache"))
+
+    def said() -> list[list[str]]:
+        return [prepared(["sh"], rules, True, None).warnings for _ in range(2)]
+
+    assert said() == [[], []]
+    text = rules.read_text().replace(f'host = "{os.uname().nodename}"', 'host = "far\\n"')
+    for limit in (32768, 65536):
+        rules.write_text(text.replace("eager_limit = 32768", f"eager_limit = {limit}"))
+        (first,), later = said()
+        assert r"another host ('far\n')" in first and f"OMPI_MCA_btl_sm_eager_limit = {limit}" in first
+        assert later == []
 
 
 @pytest.fixture
@@ -206,7 +246,7 @@ def test_what_users_preload_stays(heap_rules: Path, before: str) -> None:
     assert shown.stdout == f"{wanted}\n"
     shown = subprocess.run(["sh", "-c", f"{setting}\n{slurm}"], capture_output=True, text=True, env=env)
     assert f"export LD_PRELOAD={wanted}" in shown.stdout.splitlines()
-    assert f"prepend-path LD_PRELOAD {{{ours}}}" in module.splitlines() and "setenv LD_PRELOAD" not in module
+    assert f'prepend-path LD_PRELOAD "{ours}"' in module.splitlines() and "setenv LD_PRELOAD" not in module
 
 
 @pytest.mark.mpi

@@ -11,7 +11,7 @@ from tuning import NEARFIELD, nearfield
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.topology import Topology
+from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.arena import Arena
 from nearfield.tune.knobs import find_knobs
 from nearfield.tune.model import candidates
@@ -85,9 +85,8 @@ def test_a_rule_is_measured_at_other_distances(installation: Installation) -> No
     distance, pair = next(iter(topology.representatives().items()))
     knobs = find_knobs(installation.family, installation.version, mpi.transport_or_reason(installation)[0])
     settings = candidates(knobs, topology.cache_bytes(pair[0]), distance)[0]
-    rule = RuleTable(
-        distance="elsewhere", pair="0-1", parameters=settings, memory_per_rank_bytes=0, at_ranks_per_node=2
-    )
+    other = next(one for one in DISTANCES if one != distance)
+    rule = RuleTable(distance=other, pair="0-1", parameters=settings, memory_per_rank_bytes=0, at_ranks_per_node=2)
     tuning = Tuning(Request(sizes=(8, 16 << 10)), Listener())
     with Arena(installation, mpi.program(installation), topology, pair, knobs) as arena:
         tuning._measure_elsewhere(arena, distance, [rule])

@@ -1,5 +1,6 @@
 """Runs the verbs that tune and apply as a user does; makes small rules files."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,7 @@ def rules_for(inst: Installation, transport: str, parameters: dict[str, Any], **
     )
     values: dict[str, Any] = {
         "schema_version": 1, "nearfield": "0", "created": "2026-01-02T00:00:00+00:00", "command": "nearfield tune",
-        "seconds": 1.0, "host": "here", "tried": TriedTable(measured=1, left=0), "rule": [rule],
+        "seconds": 1.0, "host": os.uname().nodename, "tried": TriedTable(measured=1, left=0), "rule": [rule],
         "mpi": MpiTable(family=inst.family, version=inst.version, transport=transport),
         "machine": machine_table(topology, topology.cache_bytes(topology.pus[0])),
     }  # fmt: skip

@@ -11,10 +11,13 @@ from rich.markup import escape
 
 from nearfield import itself
 from nearfield.errors import ProfileError, UsageError
+from nearfield.mpi.families import FAMILIES
 from nearfield.profile.words import suggestion
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
-from nearfield.tune.rules import Rules, find_rules, load_rules
+from nearfield.tune.knobs import knob_files
+from nearfield.tune.rules import Rules, RuleTable, find_rules, load_rules
+from nearfield.units import format_bytes
 
 _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items())
 
@@ -31,6 +34,8 @@ def command(
 ) -> None:
     """Write rules as the environment, defaults file, modulefile or Slurm prolog of a site.
 
+    Rules that set nothing, since stock is best, are an error, and no file is written.
+
     Examples:
 
       nearfield export --format env > /etc/profile.d/mpi-tuning.sh
@@ -46,26 +51,56 @@ def command(
         return
     try:
         out.write_text(text)
+        if FORMATS[form].executable:
+            _make_executable(out)
     except OSError as error:
         raise ProfileError(f"cannot write {out}: {error.strerror}", "choose another file with --out") from error
     err.print(f"written: [bold]{escape(str(out))}[/bold]")
 
 
+def _make_executable(file: Path) -> None:
+    """For those who may read it, as `chmod +x` does; no more than 0755."""
+    mode = file.stat().st_mode & 0o755
+    file.chmod(mode | (mode & 0o444) >> 2)
+
+
 def exported(rules: Rules, family: str, form: str, path: Path) -> str:
-    """The file's text. UsageError where rules are of another family or the MPI has no such file."""
+    """The file's text. UsageError where rules are of another family or set nothing, or the MPI has no such file."""
     theirs = rules.knobs().family
     if family and family != theirs:
-        raise UsageError(
-            f"the rules in {path} are for {theirs}, not {family}",
-            f"leave out --for, or: {itself.command('tune', '--mpi', family)}",
-        )
-    environment = application(rules, here={}).environment
+        raise _not_for(family, theirs, path)
+    made = application(rules, here={})
+    environment = made.environment
+    if not environment:
+        raise UsageError(f"there is nothing to export from {path}: {made.notes[-1]}", "leave this MPI as it is")
     environment.pop("ASAN_OPTIONS", None)  # of use to whoever looks for mistakes in programs, who are few
     comments = [
         f"Tuned for {rules.mpi.family} {rules.mpi.version} on {rules.machine.cpu_model}",
         f"by nearfield {rules.nearfield} on {rules.host}, {rules.created}: {rules.command}",
+        *_holds_for(rules, rules.best_for_all()),
     ]
     text = FORMATS[form].write(theirs, rules.mpi.version, comments, environment)
     if text is None:
         raise UsageError(f"{theirs} has no file of defaults of its own", "use --format env, module or slurm")
     return text
+
+
+def _not_for(family: str, theirs: str, path: Path) -> UsageError:
+    known = list(dict.fromkeys(file.family for file in knob_files()))
+    if family not in known:
+        return UsageError(f"nearfield tunes no MPI '{family}'", suggestion(family, known))
+    tune = f"; or tune that MPI: {itself.command('tune', '--mpi', family)}" if family in FAMILIES else ""
+    return UsageError(f"the rules in {path} are for {theirs}, not {family}", f"leave out --for{tune}")
+
+
+def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
+    """What `nearfield run` looks after itself, and whoever installs the file must know."""
+    cost = f"{format_bytes(rule.memory_per_rank_bytes)} per rank at {rule.at_ranks_per_node} ranks per node"
+    told = [f"Shared memory: {cost}.", f"Found on cores {rule.pair}, {rule.distance}."]
+    if rule.flag_ns and not rules.knobs().uses_heap(rule.parameters):
+        told.append(
+            f"There a flag took {rule.flag_ns:.0f} ns; where it takes much longer or shorter, stock may be faster."
+        )
+    if len(rules.rule) > 1:
+        told.append("All pairs get the same; `nearfield run` gives each distance its own where the MPI can.")
+    return told

@@ -23,6 +23,9 @@ def command(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="For every MPI on this machine.")] = False,
     flags: Annotated[bool, typer.Option("--flags", help="Print compiler and linker flags and nothing else.")] = False,
+    fortran_flags: Annotated[
+        bool, typer.Option("--fortran-flags", help="The same for Fortran, the module's source among them.")
+    ] = False,
     costs: Annotated[
         Path | None,
         typer.Option(
@@ -33,12 +36,16 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Build the halo library and say how to use it from C and C++.
+    """Build the halo library and say how to use it from C, C++ and Fortran.
 
     In Python nothing has to be done: `from nearfield.halo import Grid` builds it on first use; this does so beforehand,
-    where compute nodes have no compiler. For CMake, Fortran and what the library does: docs/halo.md.
+    where compute nodes have no compiler. For CMake and what the library does: docs/halo.md.
 
         mpicxx -std=c++20 app.cpp $(nearfield halo --flags)
+
+        mpicc app.c $(nearfield halo --flags)
+
+        mpifort $(nearfield halo --fortran-flags) app.f90
 
     The library splits a grid, and chooses how to exchange arrays of yours, by what messages cost: stated defaults, or
     what a profile says. Programs read it from a file, whatever their language and without Python:
@@ -54,7 +61,7 @@ def command(
         print(text_of(known), end="")
         return
     chosen = mpi.discover() if everything else [mpi.choose(name)]
-    if flags and len(chosen) > 1:
+    if (flags or fortran_flags) and len(chosen) > 1:
         raise MpiError("flags are of one MPI", "name it with --mpi")
     console = Console(stderr=True, highlight=False)
     found = []
@@ -67,11 +74,22 @@ def command(
         print(json.dumps(found, indent=1))
     elif flags:
         print(found[0]["flags"])
+    elif fortran_flags:
+        print(fortran_flags_of(Path(found[0]["library"])))
     else:
         for one in found:
             print(f"{one['mpi']}:\n  {shlex.quote(one['compiler'])} -std=c++20 app.cpp {one['flags']}")
 
 
 def flags_of(library: Path) -> str:
-    include = mpi.native_source() / "include"
-    return f"-I{include} -L{library.parent} -lnearfield_halo -Wl,-rpath,{library.parent}"
+    return f"-I{mpi.native_source() / 'include'} {_linking(library)}"
+
+
+def fortran_flags_of(library: Path) -> str:
+    """The module is compiled with the program, whose compiler it must fit; so it stands first."""
+    module = mpi.native_source() / "src" / "halo" / "fortran" / "nearfield_halo.f90"
+    return f"{module} -Wl,--no-as-needed {_linking(library)}"
+
+
+def _linking(library: Path) -> str:
+    return f"-L{library.parent} -lnearfield_halo -Wl,-rpath,{library.parent}"

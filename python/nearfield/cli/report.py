@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +12,8 @@ from rich.text import Text
 
 from nearfield.errors import NearfieldError, UsageError
 from nearfield.profile import Profile, find_profile, load
+from nearfield.report.data import as_data
 from nearfield.report.findings import Finding, findings
-from nearfield.report.tuned import tuned_findings
 from nearfield.terminal import Terminal
 from nearfield.tune.rules import Rules, applied_by, default_rules, load_rules
 
@@ -35,30 +36,45 @@ def command(
             "--rules", metavar="FILE", help="Add stock against tuned. Default: rules.toml in that folder or here."
         ),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print findings or verdicts as JSON; write no page.")] = False,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="One sheet for a talk instead: summary.html, three findings and a plot.")
+    ] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained HTML page about a profile: findings, rules, plots, provenance. Or about a folder of
     `nearfield reproduce`: claims and verdicts."""
+    if as_json and summary:
+        raise UsageError("--json writes no page, --summary writes one", "Give one of them.")
     if profile and (profile / REPRODUCTION).is_file():
-        _of_reproduction(profile, out)
+        _of_reproduction(profile, out, as_json)
         return
-    from nearfield.report.page import write  # plotly takes a while to import, and other verbs do not need it
-
     loaded = load(find_profile(profile))
     used = _rules_file(loaded, rules)
     tuned = load_rules(used) if used else None
-    path = write(loaded, _target(loaded.path, out), tuned, applied_by(used, anywhere=True) if used else "")
+    found = findings(loaded, tuned, applied_by(used) if used else "")
+    if as_json:
+        print(as_data(loaded, found).model_dump_json(indent=1))
+        return
+    kind = "summary" if summary else "page"  # plotly takes a while to import, and other verbs do not need it
+    write = importlib.import_module(f"nearfield.report.{kind}").write
+    target = _target(loaded.path, out, "summary.html" if summary else "report.html")
+    path = write(loaded, target, tuned, applied_by(used, anywhere=True) if used else "")
     console = Terminal()
-    _tell(console, [*tuned_findings(tuned, applied_by(used) if used else ""), *findings(loaded)])
+    _tell(console, found)
     console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
     if open_it and not webbrowser.open(path.resolve().as_uri()):
         console.print(Text("no browser could be opened; open that file in one", style="yellow"))
 
 
-def _of_reproduction(folder: Path, out: Path | None) -> None:
+def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     from nearfield.reproduce import outcome, page
 
-    print("report ", page.write(outcome.load(folder), _target(folder, out)))
+    found = outcome.load(folder)
+    if as_json:
+        print(found.model_dump_json(indent=1))
+    else:
+        print("report ", page.write(found, _target(folder, out, "report.html")))
 
 
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:
@@ -92,11 +108,11 @@ def _require_fit(rules: Rules, path: Path, profile: Profile) -> None:
         )
 
 
-def _target(folder: Path, out: Path | None) -> Path:
+def _target(folder: Path, out: Path | None, name: str) -> Path:
     """UsageError where a folder is named, or the folder of the file does not exist."""
-    path = folder / "report.html" if out is None else out
+    path = folder / name if out is None else out
     if path.is_dir():
-        raise UsageError(f"'{path}' is a folder", f"Name a file: -o {path / 'report.html'}.")
+        raise UsageError(f"'{path}' is a folder", f"Name a file: -o {path / name}.")
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder '{path.parent}'", "Make it, or name another file with -o.")
     return path

@@ -34,7 +34,7 @@ def command(
         str | None, typer.Option("--mpi", help="Which MPI: a name of `nearfield mpi`, or a path.")
     ] = None,
     budget: Annotated[
-        float, typer.Option(help="Seconds of search, all distances together.", metavar="SECONDS", min=5)
+        float, typer.Option(help="Seconds for everything, all distances together.", metavar="SECONDS", min=5)
     ] = 180.0,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the rules go.")] = Path("rules.toml"),
     distance: Annotated[list[str] | None, typer.Option(help="Only this distance (repeat for more).")] = None,
@@ -62,8 +62,8 @@ def command(
 
     Where it gains, messages are copied once, in user space, by the shared heap (shared_heap = on; docs/heap.md).
 
-    Some settings make long messages twice as fast and short ones a little slower (a large ring for both): with
-    `--never-below 0.8` they are allowed to.
+    Some settings make long messages much faster and short ones a little slower: with `--never-below 0.8` they are
+    allowed to.
 
     Ctrl-C confirms and keeps the best so far; again ends at once.
 
@@ -119,8 +119,8 @@ def tell(rules: Rules) -> None:
             console.print(f"[bold]{rule.distance}[/bold]: stock is best ({escape(rule.reason)})")
             _tell_beyond(console, rule)
             continue
-        assert rule.gain
-        console.print(f"[bold]{rule.distance}[/bold]: {gain_text(rule.gain)} of stock's speed, all sizes and patterns")
+        gained = f"{gain_text(rule.gain)} of stock's speed, all sizes and patterns" if rule.gain else "gain not known"
+        console.print(f"[bold]{rule.distance}[/bold]: {gained}")
         console.print(_ranges(rule))
         if best := rule.gaining():
             span = format_span(best.from_bytes, best.to_bytes)

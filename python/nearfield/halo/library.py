@@ -27,7 +27,7 @@ def communicator(comm: MPI.Comm | None) -> MPI.Comm:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
-        raise MpiError(f"mpi4py cannot be used: {error}", "pip install 'nearfield[halo]'") from error
+        raise MpiError(f"mpi4py cannot be used: {error}", "pip install 'mpi4py>=4'") from error
     return MPI.COMM_WORLD if comm is None else comm
 
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nearfield.errors import UsageError
+from pydantic import ValidationError
+
+from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import quantity as q
 from nearfield.machine import schema as s
+from nearfield.profile.toml import explain
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,13 +27,26 @@ SHARED = ("same-core", "shared-l2", "shared-l3")  # distances below one last-lev
 
 
 def captured(profile: Profile) -> s.DescribedMachine:
-    """UsageError if the profile knows no cache: then there is nothing to simulate."""
+    """UsageError if the profile knows no cache: then there is nothing to simulate. ProfileError if what it knows is no
+    machine that can be simulated."""
     machine = profile.machine
     if not machine.data_caches:
         raise UsageError(
             f"the profile {profile.path} knows no caches, so it cannot be simulated",
             "Its machine.toml lacks [[cache]]: level, kind, size_bytes, shared_by and count.",
         )
+    try:
+        return _machine(profile)
+    except ValidationError as error:
+        what = explain(error, s.DescribedMachine)
+        raise ProfileError(
+            f"the profile {profile.path} is of no machine that can be simulated: {what}",
+            "Mend its machine.toml if it was edited by hand; otherwise measure anew with 'nearfield probe'.",
+        ) from error
+
+
+def _machine(profile: Profile) -> s.DescribedMachine:
+    machine = profile.machine
     clock = _clock(profile)
     caches = [_cache(profile, cache, place, clock.value) for place, cache in enumerate(machine.data_caches)]
     _keep_order(caches)

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from nearfield import _native
-from nearfield.probe.launch import Job, read_lines
+from nearfield.probe.launch import Job
+from nearfield.probe.lines import read_lines
 from nearfield.probe.tiers import Tier
 
 # Metrics that describe a repetition rather than measure the MPI: counted, not timed.
@@ -69,7 +70,7 @@ class Collection:
 
 def finished_scenarios(job: Job, folder: Path) -> set[str]:
     """What earlier attempts at this launch have measured to the end."""
-    return {name for path in job.attempts(folder) for name in _finished(read_lines(path))}
+    return {name for path in job.attempts(folder) for name in _finished(read_lines(path, job.budgets))}
 
 
 def _finished(lines: Iterable[dict[str, Any]]) -> set[str]:
@@ -87,7 +88,7 @@ def collect(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> Colle
 
 
 def _collect_file(job: Job, path: Path, whole: set[str], kind_of: dict[str, str], found: Collection) -> None:
-    lines = list(read_lines(path))
+    lines = list(read_lines(path, job.budgets))
     cut = whole - _finished(lines)
     for line in lines:
         if line["type"] == "launch":

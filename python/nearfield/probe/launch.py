@@ -7,7 +7,8 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
@@ -18,6 +19,7 @@ from nearfield import itself, mpi
 from nearfield.errors import MeasurementError, MpiError, ProfileError
 from nearfield.mpi import Installation
 from nearfield.probe.layout import Group
+from nearfield.probe.lines import read_lines
 from nearfield.probe.tiers import Tier
 from nearfield.topology import Topology
 
@@ -96,8 +98,10 @@ def run_job(
     attempt = len(job.attempts(folder))
     output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
     try:
-        plan_file.write_text(plan(output))
-        output.touch()
+        plan_file.unlink(missing_ok=True)  # of a start that got no further
+        for file, text in ((plan_file, plan(output)), (output, "")):
+            with file.open("x") as new:  # through no link
+                new.write(text)
     except OSError as error:
         raise ProfileError(f"cannot write {plan_file}: {error.strerror}", _REMEDIES["output"]) from error
     timeout_s = 60 + 4 * sum(job.budgets.values()) + (240 if job.group.oversubscribed else 0)
@@ -158,20 +162,6 @@ def _last_words(finished: mpi.Finished) -> str:
     return lines[-1] if lines else "no output"
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The engine's lines up to the first that is not whole: a crash cuts the last one short, and nothing that comes
-    after damage is to be trusted."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for text in file:
-            try:
-                line = json.loads(text)
-            except json.JSONDecodeError:
-                return
-            if not isinstance(line, dict) or "type" not in line:
-                return
-            yield line
-
-
 class _Watcher:
     """Follows the growing output and passes progress on."""
 
@@ -189,7 +179,7 @@ class _Watcher:
         self._thread.join()
 
     def _follow(self) -> None:
-        with self._path.open(encoding="utf-8", errors="replace") as file:
+        with suppress(OSError), self._path.open(encoding="utf-8", errors="replace") as file:
             rest = ""
             while not self._done.is_set():
                 rest += file.read()

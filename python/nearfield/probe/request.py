@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
+from pydantic import AwareDatetime
+
 from nearfield.errors import UsageError
 from nearfield.probe.tiers import TIERS, Tier
+from nearfield.profile.words import suggestion
 
 LARGEST_SIZE = (1 << 31) - 1  # MPI counts are ints
 
@@ -27,9 +30,11 @@ class Request:
     on: str | None = None  # simulate this described machine instead of measuring
     distances: tuple[str, ...] = ()  # of a simulated machine; empty: the tier's
     command: str = ""
-    created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat())
+    created: AwareDatetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     def __post_init__(self) -> None:
+        if self.tier not in TIERS:
+            raise UsageError(f"there is no tier '{self.tier}'", suggestion(self.tier, TIERS))
         if self.budget_s is not None and not self.budget_s > 0:
             raise UsageError(f"--budget {self.budget_s:g}: must be more than 0 seconds")
         for size in self.sizes:

@@ -20,6 +20,7 @@ from nearfield.probe.facts import capture_machine
 from nearfield.probe.interrupt import Interrupt
 from nearfield.probe.launch import Job, OnProgress, describe_scenarios, plan_text, run_job
 from nearfield.probe.layout import Group, plan_groups, read_hostfile
+from nearfield.probe.lines import damaged_line
 from nearfield.probe.request import Request
 from nearfield.probe.work import Work
 from nearfield.profile import records, schema
@@ -163,6 +164,9 @@ class Session:
 
     def _left(self, job: Job) -> Job:
         """What earlier sittings have not measured to the end."""
+        for path in job.attempts(self.work.folder):
+            if number := damaged_line(path, job.budgets):
+                self.listener.say(f"{path}: line {number} is damaged; what it and the rest say is measured again")
         done = finished_scenarios(job, self.work.folder)
         return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
 

@@ -20,7 +20,7 @@ _WORDS = {
     "step": ("max_send", "fbox", "eager", "threshold", "cell_size"),
 }
 _INSIDE_A_NODE = ("btl_sm", "btl_vader", "smsc", "shm", "ipc", "posix", "sm_")
-_EVIDENCE = {
+EVIDENCE = {
     "eager-limit": "beyond it MPI_Send returned only once the receive was posted",
     "unattended-limit": "beyond it MPI_Send returned only once the receiver was inside MPI",
     "single-copy": "beyond it the kernel copied the message (process_vm_readv/writev)",
@@ -36,7 +36,7 @@ def name_switches(found: Iterable[dict[str, Any]], variables: dict[str, int]) ->
     for (pair, distance, kind), sizes in votes.items():
         for size in _agreed(kind, sizes, variables):
             name = _variable_near(kind, size, variables)
-            switches.append(_switch(pair, distance, kind, size, name, variables, _EVIDENCE[kind]))
+            switches.append(_switch(pair, distance, kind, size, name, variables, EVIDENCE[kind]))
     return sorted(switches, key=lambda s: (s.pair or "", s.bytes))
 
 

@@ -7,18 +7,22 @@ time.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
 
 from nearfield.errors import ProfileError, UsageError
 from nearfield.probe.request import Request
 
 _REQUEST, _SPENT, _LOCK = "request.json", "spent.json", "lock"
+_REQUESTS = TypeAdapter(Request)
+_SECONDS = TypeAdapter(dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]])
 
 
 class Work:
@@ -29,12 +33,17 @@ class Work:
 
     def read_request(self) -> Request:
         """What the interrupted probe was asked for."""
+        self._require_ours()
         try:
-            values = json.loads((self.folder / _REQUEST).read_text())
-            return Request(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+            return _REQUESTS.validate_json((self.folder / _REQUEST).read_bytes(), strict=True)
+        except FileNotFoundError as error:
             raise UsageError(
                 f"there is nothing to resume at {self._out}", "start a new probe without --resume"
+            ) from error
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is damaged"
+            raise ProfileError(
+                f"cannot resume: {self.folder / _REQUEST}: {why}", "start a new probe with --overwrite"
             ) from error
 
     def require_free(self, *, overwrite: bool) -> None:
@@ -52,8 +61,8 @@ class Work:
     def held(self, request: Request, *, fresh: bool) -> Iterator[None]:
         """The folder with this request in it, empty but for that if fresh, and nobody else's meanwhile."""
         with _explained(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._make_folder()
+            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,27 +73,50 @@ class Work:
             with _explained(self.folder):
                 self._set_up(request, fresh)
             yield
+        except FileNotFoundError as error:
+            if self.folder.exists():
+                raise
+            raise ProfileError(
+                f"{self.folder} was removed while the probe wrote into it, and what was measured with it",
+                "measure again, and leave that folder alone until the probe ends",
+            ) from error
         finally:
             os.close(lock)
+
+    def _require_ours(self) -> None:
+        """That nobody else may write there: their link would have us write to another file, their request start a
+        program of theirs."""
+        with suppress(FileNotFoundError):
+            status = self.folder.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                raise ProfileError(
+                    f"{self.folder} is in the way: it is not a folder into which only you may write",
+                    "remove it, or choose another folder with --out",
+                )
+
+    def _make_folder(self) -> None:
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(mode=0o700)
+        except FileExistsError:
+            self._require_ours()
 
     def _set_up(self, request: Request, fresh: bool) -> None:
         for entry in self.folder.iterdir():
             if (fresh and entry.name != _LOCK) or entry == self.stop_file:
                 entry.unlink()
-        (self.folder / _REQUEST).write_text(json.dumps(asdict(request)))
+        (self.folder / _REQUEST).write_bytes(_REQUESTS.dump_json(request))
 
     def read_spent(self) -> dict[str, float]:
         """Seconds of earlier sittings: of each launch by name, and "total"."""
         try:
-            return {
-                str(name): float(seconds) for name, seconds in json.loads((self.folder / _SPENT).read_text()).items()
-            }
-        except (OSError, ValueError, AttributeError):
+            return _SECONDS.validate_json((self.folder / _SPENT).read_bytes(), strict=True)
+        except (OSError, ValueError):
             return {}
 
     def write_spent(self, seconds: dict[str, float]) -> None:
         with suppress(OSError):  # nothing depends on it
-            (self.folder / _SPENT).write_text(json.dumps(seconds))
+            (self.folder / _SPENT).write_bytes(_SECONDS.dump_json(seconds))
 
     def end(self, samples: Path | None) -> None:
         """The profile is complete: removes the folder, or makes it that of the raw samples."""
@@ -94,7 +126,10 @@ class Work:
         with _explained(samples):
             for name in (_LOCK, _SPENT, _REQUEST):
                 (self.folder / name).unlink(missing_ok=True)
-            shutil.move(self.folder, samples)
+            samples.mkdir()  # for those who may read the profile, unlike our folder
+            for entry in self.folder.iterdir():
+                shutil.move(entry, samples)
+            self.folder.rmdir()
 
 
 @contextmanager

@@ -147,6 +147,8 @@ def _check_columns(records: pl.DataFrame) -> None:
             raise ProfileError(f"'{name}' is no name for a column: it must be in snake_case")
         if records[name].dtype not in (pl.Int64, pl.String):
             raise ProfileError(f"column '{name}' is {records[name].dtype}; a parameter is Int64 or String")
+        if name.endswith("_bytes") and records[name].dtype != pl.Int64 and records[name].null_count() < records.height:
+            raise ProfileError(f"column '{name}' is {records[name].dtype}; bytes are counted, so it must be Int64")
 
 
 def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:

@@ -17,7 +17,13 @@ from pydantic import (
 from nearfield.profile.table import SCHEMA_VERSION as SCHEMA_VERSION
 from nearfield.profile.table import Table
 
-Bytes = NonNegativeInt
+# What a machine can have, with room for years: beyond it a file is damaged.
+Bytes = Annotated[int, Field(ge=0, le=1 << 60)]
+Size = Annotated[int, Field(ge=1, le=1 << 44)]
+Count = Annotated[int, Field(ge=1, le=1 << 20)]
+Ghz = Annotated[float, Field(ge=0, le=100)]
+Ns = Annotated[float, Field(ge=0, le=1e9)]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
 
 
 def _key(description: str, **constraints: Any) -> Any:
@@ -41,30 +47,30 @@ def _list(description: str) -> Any:
 class Cache(Table):
     """All caches of one level, kind and size."""
 
-    level: PositiveInt = _key("1 is nearest to the core")
+    level: PositiveInt = _key("1 is nearest to the core", le=15)
     kind: Literal["data", "unified", "instruction"] = _key("what it holds")
-    size_bytes: PositiveInt = _key("capacity of one of them")
-    ways: PositiveInt | None = _optional("associativity")
-    line_bytes: PositiveInt | None = _optional("line length")
-    shared_by: PositiveInt = _key("PUs that share one of them")
-    count: PositiveInt = _key("how many the machine has")
+    size_bytes: Size = _key("capacity of one of them")
+    ways: Count | None = _optional("associativity")
+    line_bytes: Size | None = _optional("line length")
+    shared_by: Count = _key("PUs that share one of them")
+    count: Count = _key("how many the machine has")
 
 
 class Memory(Table):
     total_bytes: Bytes | None = _optional("of all NUMA nodes; no description of a machine says it")
-    numa_nodes: PositiveInt = _key("how many")
+    numa_nodes: Count = _key("how many")
 
 
 class Pages(Table):
-    base_bytes: PositiveInt = _key("size of an ordinary page")
-    huge_bytes: PositiveInt | None = _optional("size of the huge page that transparent huge pages use")
+    base_bytes: Size = _key("size of an ordinary page")
+    huge_bytes: Size | None = _optional("size of the huge page that transparent huge pages use")
     transparent: str | None = _optional("transparent huge pages of private memory: always, madvise or never")
     shmem: str | None = _optional("the same for shared memory: always, within_size, advise, never, deny or force")
     hugetlb_free: NonNegativeInt | None = _optional("huge pages set aside and free")
 
 
 class MachineClock(Table):
-    tsc_ghz: NonNegativeFloat | None = _optional("rate of the time stamp counter")
+    tsc_ghz: Ghz | None = _optional("rate of the time stamp counter")
 
 
 class Machine(Table):
@@ -73,9 +79,9 @@ class Machine(Table):
     schema_version: Literal[1] = _key("version of this format")
     name: str = _key("what people call this machine; the host name if nobody said")
     cpu_model: str = _key("as the processor names itself")
-    cores: PositiveInt = _key("physical cores that may be used")
-    pus: PositiveInt = _key("hardware threads that may be used")
-    line_bytes: PositiveInt = _key("cache line that cores exchange")
+    cores: Count = _key("physical cores that may be used")
+    pus: Count = _key("hardware threads that may be used")
+    line_bytes: Size = _key("cache line that cores exchange")
     cache: list[Cache] = _list("one table per kind of cache, nearest first")
     memory: Memory = _key("main memory")
     pages: Pages = _key("page sizes and what the kernel does with them")
@@ -118,33 +124,33 @@ class Host(Table):
 
 
 class RunClock(Table):
-    resolution_ns: NonNegativeFloat | None = _optional("smallest step of the clock")
-    overhead_ns: NonNegativeFloat | None = _optional("cost of reading it once; contained in every time")
-    ticks_per_ns: NonNegativeFloat | None = _optional("its rate")
+    resolution_ns: Ns | None = _optional("smallest step of the clock")
+    overhead_ns: Ns | None = _optional("cost of reading it once; contained in every time")
+    ticks_per_ns: Ghz | None = _optional("its rate")
 
 
 class Calibration(Table):
     """What the first launch's sender measured before anything else; states of buffers are judged by it."""
 
-    level_latency_ns: list[float] = _list("one load from L1, L2, ... the last level, the clock's overhead included")
-    memory_latency_ns: NonNegativeFloat = _key("the same from memory")
-    cached_limit_ns: NonNegativeFloat | None = _optional("loads up to this came from a cache; absent: cannot be told")
-    dirty_limit_ns: NonNegativeFloat | None = _optional(
+    level_latency_ns: list[Ns] = _list("one load from L1, L2, ... the last level, the clock's overhead included")
+    memory_latency_ns: Ns = _key("the same from memory")
+    cached_limit_ns: Ns | None = _optional("loads up to this came from a cache; absent: cannot be told")
+    dirty_limit_ns: Ns | None = _optional(
         "flushing a line took longer than this: it was dirty; absent: clean and dirty cannot be told apart here"
     )
     common_clock: bool = _key("the ranks' clocks agree, so that they can start together")
-    flag_ns: NonNegativeFloat = _key("half the fastest round trip of a flag; bounds the error of starting together")
+    flag_ns: Ns = _key("half the fastest round trip of a flag; bounds the error of starting together")
 
 
 class Launch(Table):
     """One start of the engine."""
 
-    ranks: PositiveInt = _key("MPI processes")
+    ranks: Count = _key("MPI processes")
     cpus: list[int] = _list("PU of each rank; -1: not bound")
     hosts: list[str] = _list("host of each rank; absent if all ran here")
     scenarios: list[str] = _list("what it was to measure")
     distance: str | None = _optional("distance of its pair")
-    seconds: NonNegativeFloat = _key("how long it took")
+    seconds: Seconds = _key("how long it took")
     state: Literal["complete", "stopped", "failed", "pending"] = _key(
         "complete, stopped (by Ctrl-C or the time budget), failed, or pending (not begun)"
     )
@@ -203,14 +209,14 @@ class Run(Table):
     created: Annotated[AwareDatetime, Field(strict=False)] = _key("when the run began, with its time zone")
     tier: Literal["quick", "default", "full"] = _key("how thorough")
     command: str = _key("the command line")
-    seconds: NonNegativeFloat = _key("how long it took, all sittings together")
+    seconds: Seconds = _key("how long it took, all sittings together")
     complete: bool = _key("false: interrupted; `nearfield probe --resume` completes it")
     records_sha256: str | None = _optional("checksum of records.parquet; written by `save`")
     mpi: Mpi = _key("the MPI measured")
     host: Host = _key("where the run was started")
     clock: RunClock = Field(default_factory=RunClock, description="the clock that took the times")
     calibration: Calibration | None = Field(default=None, description="latencies by which buffer states are judged")
-    disturbed_share: float | None = _optional(
+    disturbed_share: Annotated[float, Field(ge=0, le=1)] | None = _optional(
         "share of the repetitions during which something else used a core; set apart, in no record"
     )
     launch: list[Launch] = _list("one table per start of the engine")

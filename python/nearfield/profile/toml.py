@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -17,15 +18,18 @@ from nearfield.profile.words import suggestion
 
 Model = TypeVar("Model", bound=Table)
 
+# A file may come from somebody else, and its texts go to terminals: there such characters are commands.
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 _REMEDY = f"Mend that line if the file was edited by hand; otherwise measure anew with: {itself.command('probe')}"
 
 
 def dump_toml(model: Table, comment: str, described_in: str = "docs/profile.md") -> bytes:
-    """The model as TOML under a comment; keys without a value, and empty lists and tables, are left out."""
+    """The model as TOML under a comment; keys without a value, and empty lists and tables, are left out. Control
+    characters, as an MPI's coloured message may have, become "?", since nobody would read them back."""
     import tomlkit  # rules are read before every mpirun, and seldom written
 
-    text = tomlkit.dumps(_without_empty(model.model_dump()))
+    text = tomlkit.dumps(_writable(model.model_dump()))
     return f"# {comment} Format: {described_in} of nearfield.\n{text}".encode()
 
 
@@ -38,6 +42,9 @@ def parse_toml(model: type[Model], content: bytes, path: Path, remedy: str = _RE
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"{path}: {error}", remedy) from error
     _check_version(values.get("schema_version"), path)
+    for key, value in _leaves(values):
+        if problem := _problem(value):
+            raise ProfileError(f"{path}: {_brief(repr(key))} {problem}", remedy)
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -77,6 +84,28 @@ def explain(error: ValidationError, model: type[Table]) -> str:
     return f"{key} = {value}: {first['msg'][:1].lower()}{first['msg'][1:]}"
 
 
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """All values that are no tables or lists, and the names of keys, each with the key where it is."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield name, name
+            yield from _leaves(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, key)
+    else:
+        yield key, value
+
+
+def _problem(value: Any) -> str | None:
+    """What no file may hold, whatever the key."""
+    if isinstance(value, str) and CONTROL.search(value):
+        return f"has a control character: {_brief(repr(value))}"
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        return "is a number beyond 64 bits, which TOML does not have"
+    return None
+
+
 def _brief(text: str, most: int = 120) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
@@ -112,8 +141,10 @@ def _table_at(model: type[BaseModel], location: list[int | str]) -> type[BaseMod
     return model
 
 
-def _without_empty(value: Any) -> Any:
+def _writable(value: Any) -> Any:
     if isinstance(value, dict):
-        pairs = ((key, _without_empty(inner)) for key, inner in value.items())
+        pairs = ((key, _writable(inner)) for key, inner in value.items())
         return {key: inner for key, inner in pairs if inner not in (None, {}, [])}
-    return [_without_empty(inner) for inner in value] if isinstance(value, list) else value
+    if isinstance(value, str):
+        return CONTROL.sub("?", value)
+    return [_writable(inner) for inner in value] if isinstance(value, list) else value

@@ -25,7 +25,7 @@ def pairs_table(profile: Profile) -> str:
         [
             text(place.distance or ""),
             text(place.pair or ""),
-            *(text(cell(points[place])) if place in points else "" for points in columns.values()),
+            *(_unbroken(points[place]) if place in points else "" for points in columns.values()),
         ]
         for place in (_first_pairs(found) if _is_matrix(found) else found)
     ]
@@ -52,6 +52,12 @@ def _measured(profile: Profile) -> dict[str, dict[Place, Point]]:
     columns |= {f"message of {format_bytes(s)}": pick(messages, size_bytes=s) for s in TABLE_SIZES}
     found = {title: _by_place(rows) for title, rows in columns.items()}
     return {title: points for title, points in found.items() if points}
+
+
+def _unbroken(point: Point) -> str:
+    """HTML: where the column is narrow, the line breaks before the interval and nowhere in it."""
+    value, bracket, interval = text(cell(point)).partition("[")
+    return value + bracket + interval.replace(" ", "\u00a0")
 
 
 def _by_place(rows: pl.DataFrame) -> dict[Place, Point]:

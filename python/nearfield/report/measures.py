@@ -13,6 +13,7 @@ from nearfield.report.evidence import Curve, Place, Point, curve, pick, ratios, 
 
 STATES = ("invalid", "exclusive", "modified", "reused")
 CACHED, GONE = 0.75, 0.5  # of the way from 'as from memory' (0) to 'as if preloaded' (1)
+BASE_POLICY = "memory"  # of a simulated NIC: incoming bytes go there and nowhere else
 TELLS_APART = 1.3  # cached and uncached reading must differ by this factor for the question to have an answer
 
 
@@ -100,6 +101,23 @@ def reach(cached: dict[int, float]) -> Reach:
     return Reach(kept[-1] if kept else None, gone)
 
 
+def mean_times(records: pl.DataFrame, scenario: str, x: str, **fixed: Any) -> dict[str, Curve]:
+    """policy of a simulated NIC -> x -> mean time."""
+    rows = pick(records, scenario=scenario, metric="mean_time", source="sim", **fixed)
+    policies = rows["policy"].drop_nulls().unique(maintain_order=True) if "policy" in rows.columns else []
+    return {policy: curve(rows, scenario, "mean_time", x=x, policy=policy) for policy in policies}
+
+
+def saved(times: dict[str, Curve]) -> dict[str, Curve]:
+    """From `mean_times`: policy -> x -> share of the time that it saves against the base policy."""
+    base = times.get(BASE_POLICY, {})
+    return {
+        policy: {x: _saved(points[x], base[x]) for x in shared(points, base)}
+        for policy, points in times.items()
+        if policy != BASE_POLICY
+    }
+
+
 def switch_bytes(switches: list[Any], kind: str, place: Place) -> int | None:
     """The largest message before this protocol switch between these cores; None if none was found."""
     found = [s.bytes for s in switches if s.kind == kind and s.distance == place.distance]
@@ -110,6 +128,11 @@ def switch_bytes(switches: list[Any], kind: str, place: Place) -> int | None:
 def has_values(records: pl.DataFrame, scenario: str) -> bool:
     rows = pick(records, scenario=scenario)
     return rows.height > 0 and rows["value"].null_count() < rows.height
+
+
+def _saved(point: Point, base: Point) -> Point:
+    share = 1 - point.value / base.value if base.value else 0.0
+    return Point(share, share, share, point.n, point.stable, unit="share")
 
 
 def _preloaded(records: pl.DataFrame, place: Place, side: str, state: str) -> Curve:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
 from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
-from nearfield import __version__
 from nearfield.profile import Profile
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.evidence import drawn_places, narrowed
 from nearfield.report.findings import Finding, findings
-from nearfield.report.markup import embedded_json, raw, tag, text
+from nearfield.report.frame import asset, fill, framed
+from nearfield.report.markup import embedded_json, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
-from nearfield.report.tuned import tuned_findings, tuned_html, tuned_section
+from nearfield.report.tuned import tuned_html, tuned_section
 from nearfield.report.writing import write_whole
 from nearfield.tune.rules import Rules
 from nearfield.units import format_bytes
@@ -33,25 +31,35 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
     parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
-    slots = {
-        "title": raw(f"nearfield: {profile.machine.name}, {profile.run.mpi.name}"),
-        "style": _asset("style.css"),
-        "headline": _headline(profile),
-        "banner": _banner(profile),
-        "navigation": _navigation(parts),
-        "place": _place_selector(profile),
-        "findings": _findings([*tuned_findings(tuned, apply), *findings(profile)]),
-        "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
-        "machine": topology_boxes.draw(profile),
-        "pairs": "".join(map(_chart, heat)) + core_pairs.pairs_table(profile),
-        "scenarios": "".join(_section(part, tuned, apply) for part in parts),
-        "provenance": provenance.blocks(profile),
-        "footer": raw(f"nearfield {__version__}"),
-        "charts": embedded_json({"label": _label(profile), "charts": [c.as_dict() for c in charts]}),
-        "plotly": get_plotlyjs(),
-        "script": _asset("report.js"),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], _asset("template.html"))
+    found = findings(profile, tuned, apply)
+    main = fill(
+        asset("main.html"),
+        {
+            "banner": banners(profile, found),
+            "findings": _findings(found),
+            "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
+            "machine": topology_boxes.draw(profile),
+            "pairs": "".join(map(chart_place, heat)) + core_pairs.pairs_table(profile),
+            "scenarios": "".join(_section(part, tuned, apply) for part in parts),
+            "provenance": provenance.blocks(profile),
+        },
+    )
+    return framed(
+        title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
+        verb="report",
+        headline=headline(profile),
+        links=_links(parts),
+        main=main,
+        controls=_place_selector(profile),
+        scripts=scripts_of(charts, label_of(profile)),
+    )
+
+
+def scripts_of(charts: list[Chart], label: str) -> str:
+    """What draws the charts where the page has places for them. `label`: what a saved picture says about its origin."""
+    data = embedded_json({"label": label, "charts": [chart.as_dict() for chart in charts]})
+    data = f'<script type="application/json" id="charts">{data}</script>'
+    return data + "".join(f"<script>\n{script}\n</script>" for script in (get_plotlyjs(), asset("report.js")))
 
 
 def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str = "") -> Path:
@@ -59,16 +67,12 @@ def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str =
     return write_whole(path, render(profile, tuned, apply))
 
 
-def _asset(name: str) -> str:
-    return files("nearfield.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _label(profile: Profile) -> str:
+def label_of(profile: Profile) -> str:
     """What a saved picture says about its origin."""
     return f"{profile.machine.cpu_model}, {profile.run.mpi.name}, {profile.run.created:%Y-%m-%d}"
 
 
-def _headline(profile: Profile) -> str:
+def headline(profile: Profile) -> str:
     machine, run = profile.machine, profile.run
     caches = " · ".join(f"L{c.level} {format_bytes(c.size_bytes, digits=3)}" for c in machine.data_caches)
     mpi = f"{run.mpi.name}" + (f" ({run.mpi.transport})" if run.mpi.transport else "")
@@ -84,8 +88,9 @@ def _headline(profile: Profile) -> str:
     return tag("h1", text(title)) + tag("p", " &ensp;|&ensp; ".join(text(f) for f in facts), class_="facts-line")
 
 
-def _banner(profile: Profile) -> str:
-    return _simulated(profile) + _incomplete(profile)
+def banners(profile: Profile, found: list[Finding]) -> str:
+    """What a reader must know before anything else."""
+    return _simulated(profile) + _incomplete(profile) + _warnings(found)
 
 
 def _simulated(profile: Profile) -> str:
@@ -109,11 +114,14 @@ def _incomplete(profile: Profile) -> str:
     return tag("p", text(message) + remedy, class_="banner", role="alert")
 
 
-def _navigation(parts: list[Section]) -> str:
-    links = [("findings", "Findings"), ("rules", "Rules"), ("machine", "Machine")]
-    links += [(f"s-{part.scenario}", part.short) for part in parts]
-    links += [("provenance", "Provenance")]
-    return "".join(tag("a", text(title), href=f"#{anchor}") for anchor, title in links)
+def _warnings(found: list[Finding]) -> str:
+    told = [f for f in found if f.level == "warning"]
+    return "".join(tag("p", text(f.text), class_="banner", role="alert") for f in told)
+
+
+def _links(parts: list[Section]) -> list[tuple[str, str]]:
+    first = [("findings", "Findings"), ("rules", "Rules"), ("machine", "Machine")]
+    return [*first, *((f"s-{part.scenario}", part.short) for part in parts), ("provenance", "Provenance")]
 
 
 def _place_selector(profile: Profile) -> str:
@@ -127,11 +135,12 @@ def _place_selector(profile: Profile) -> str:
 
 
 def _findings(found: list[Finding]) -> str:
-    told = [f for f in found if f.level != "note"]
+    """Without warnings, which are on top of the page."""
+    told = [f for f in found if f.level not in ("warning", "note")]
     notes = [f for f in found if f.level == "note"]
-    if not found:
-        return tag("p", "No finding: no stable record says anything that can be relied on.", class_="quiet")
-    html = tag("ol", "".join(map(_finding, told[:FIRST])), class_="findings")
+    html = tag("ol", "".join(map(finding_item, told[:FIRST])), class_="findings")
+    if not told:
+        html = tag("p", "No finding: no stable record gives one.", class_="quiet")
     html += _more("more findings", told[FIRST:]) + _more("notes on the measurement", notes)
     return html
 
@@ -139,11 +148,11 @@ def _findings(found: list[Finding]) -> str:
 def _more(title: str, found: list[Finding]) -> str:
     if not found:
         return ""
-    inner = tag("ol", "".join(map(_finding, found)), class_="findings")
+    inner = tag("ol", "".join(map(finding_item, found)), class_="findings")
     return tag("details", tag("summary", f"{len(found)} {title}") + inner)
 
 
-def _finding(finding: Finding) -> str:
+def finding_item(finding: Finding) -> str:
     action = tag("p", text(finding.action), class_="action") if finding.action else ""
     kind = tag("span", _LEVELS[finding.level], class_="level") if finding.level in _LEVELS else ""
     body = tag("h3", f"{text(finding.title)} {kind}") + tag("p", text(finding.statement)) + action
@@ -158,15 +167,13 @@ def _rule(rule: Rule) -> str:
 
 def _section(section: Section, tuned: Rules | None, apply: str) -> str:
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
-    skipped = "".join(tag("p", f"Not measured: {text(reason)}.", class_="skipped") for reason in section.skipped)
-    if not section.charts and not section.skipped:
-        skipped = tag("p", "Nothing was measured here: every record is without a value.", class_="skipped")
+    remarks = "".join(tag("p", text(remark), class_="skipped") for remark in section.remarks)
     how = tuned_html(tuned, apply) if tuned and section.scenario == "tuned" else ""
-    body = tag("h2", text(section.title)) + summary + how + skipped + "".join(map(_chart, section.charts))
+    body = tag("h2", text(section.title)) + summary + how + remarks + "".join(map(chart_place, section.charts))
     return tag("section", body, id=f"s-{section.scenario}")
 
 
-def _chart(chart: Chart) -> str:
+def chart_place(chart: Chart) -> str:
     """A place for the plot; report.js makes buttons, plot and table."""
     head = tag("figcaption", tag("h3", text(chart.title)) + tag("p", text(chart.caption)))
     return tag("figure", head + tag("div", "", class_="chart"), class_="plot", id=chart.id)

@@ -1,5 +1,5 @@
 // Draws the charts of the page, in the colours of the theme; makes their buttons and tables. Needs plotly.js and the
-// JSON in #charts; talks to nothing else.
+// JSON in #charts, and theme.js before it; talks to nothing else.
 (() => {
   "use strict";
   const { label, charts } = JSON.parse(document.getElementById("charts").textContent);
@@ -58,27 +58,6 @@
         dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       },
     };
-  }
-
-  // ---- theme
-
-  function preferred() {
-    try {
-      const kept = localStorage.getItem("nearfield-theme");
-      if (kept) return kept;
-    } catch { /* a page opened from a file may have no storage */ }
-    return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  }
-
-  function setTheme(theme) {
-    root.dataset.theme = theme;
-    views.forEach(draw);
-  }
-
-  function toggleTheme() {
-    const theme = root.dataset.theme === "dark" ? "light" : "dark";
-    try { localStorage.setItem("nearfield-theme", theme); } catch { /* as above */ }
-    setTheme(theme);
   }
 
   // ---- charts
@@ -194,9 +173,8 @@
 
   // ---- the page
 
-  root.dataset.theme = preferred();
-  document.getElementById("theme").addEventListener("click", toggleTheme);
   charts.forEach(build);
+  document.addEventListener("themechange", () => views.forEach(draw));
   const place = document.getElementById("place");
   if (place) place.addEventListener("change", () => {
     for (const view of views) if ("place" in view.choice) { view.choice.place = place.value; draw(view); }
@@ -206,16 +184,12 @@
     if ((innerWidth < 600) !== wasNarrow) views.forEach(draw);
     wasNarrow = innerWidth < 600;
   });
-  let before;
+  let open;
   const folded = [...document.querySelectorAll("#findings details")];
   addEventListener("beforeprint", () => {
-    before = { theme: root.dataset.theme, open: folded.map((details) => details.open) };
+    open = folded.map((details) => details.open);
     for (const details of folded) details.open = true;
-    setTheme("light");
   });
-  addEventListener("afterprint", () => {
-    folded.forEach((details, i) => { details.open = before.open[i]; });
-    setTheme(before.theme);
-  });
+  addEventListener("afterprint", () => folded.forEach((details, i) => { details.open = open[i]; }));
   root.dataset.ready = "true";
 })();

@@ -1,5 +1,6 @@
 """The machine as nested boxes: packages, caches with their sizes, cores, hardware threads. Memory is drawn as a strip
-above what it serves; instruction caches are left out."""
+above what it serves, if the profile knows how much there is (hwloc gives every description some); instruction caches
+are left out."""
 
 from __future__ import annotations
 
@@ -25,6 +26,8 @@ def draw(profile: Profile) -> str:
     except UsageError as error:
         return tag("p", f"The topology cannot be drawn: {text(error.message)}.", class_="quiet")
     used = {pu for pair in _measured(profile) for pu in pair}
+    if profile.machine.memory.total_bytes is None:
+        _forget_memory(tree)
     return tag("div", _children(tree, used), class_="topology", role="img", aria_label="Topology of the machine")
 
 
@@ -39,6 +42,12 @@ def _measured(profile: Profile) -> list[list[int]]:
     """PUs of every pair on this node that was measured."""
     pairs = profile.records["pair"].drop_nulls().unique()
     return [[int(pu) for pu in pair.split("-")] for pair in pairs if pair.replace("-", "").isdigit()]
+
+
+def _forget_memory(node: Node) -> None:
+    node["children"] = [child for child in node["children"] if child["type"] != "NUMANode"]
+    for child in node["children"]:
+        _forget_memory(child)
 
 
 def _children(node: Node, used: set[int]) -> str:

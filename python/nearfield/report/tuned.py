@@ -1,44 +1,16 @@
-"""What rules say on the page: the factor, and the one line that applies it."""
+"""What rules say beside their plots: the one line that applies them, what they set, and the gain by range."""
 
 from __future__ import annotations
 
-from nearfield.report.findings import Finding
 from nearfield.report.markup import raw, table, tag, text
 from nearfield.report.plots import Section, tuned
-from nearfield.report.words import sentence
 from nearfield.tune.rules import GainTable, Rules, RuleTable
 from nearfield.units import format_bytes, format_span
 
 
-def tuned_findings(rules: Rules | None, apply: str) -> list[Finding]:
-    """How much faster the same programs could be, where it gains most; `apply`: the command that runs them so."""
-    found = []
-    for rule in rules.rule if rules else []:
-        best = rule.gaining()
-        if not best:
-            continue
-        span = format_span(best.from_bytes, best.to_bytes)
-        where = f"between cores of distance {rule.distance}, " if rules and len(rules.rule) > 1 else ""
-        found.append(
-            Finding(
-                topic="tuned",
-                title=f"{best.gain.value:.1f}x as fast when tuned",
-                statement=sentence(
-                    f"{where}messages of {span} are {best.gain.value:.2f} times as fast with other "
-                    f"parameters of this MPI ({best.gain.low:.2f} to {best.gain.high:.2f}); {rule.promise()}."
-                ),
-                level="loss",
-                action=f"Run programs as they are: {apply}",
-                numbers={"gain": best.gain.value, "from_bytes": best.from_bytes, "to_bytes": best.to_bytes},
-                weight=best.gain.value,
-            )
-        )
-    return found
-
-
 def tuned_section(rules: Rules) -> Section:
-    refused = [f"{rule.distance}: stock is best ({rule.reason})" for rule in rules.rule if not rule.parameters]
-    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), refused)
+    stock = [f"{rule.distance}: stock is best ({rule.reason})." for rule in rules.rule if not rule.parameters]
+    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), stock)
 
 
 def tuned_html(rules: Rules, apply: str) -> str:

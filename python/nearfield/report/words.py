@@ -33,6 +33,11 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def memory_speed(slowdown: str) -> str:
+    """Of a simulated machine: 'memory as described', or 'memory 7.5x as slow'."""
+    return "memory as described" if float(slowdown) == 1 else f"memory {slowdown}x as slow"
+
+
 def setting(family: str, variable: str, value: object) -> str:
     """The environment variable that sets a control variable: 'OMPI_MCA_btl_sm_eager_limit=65536'."""
     return f"OMPI_MCA_{variable}={value}" if family == "openmpi" else f"{variable}={value}"

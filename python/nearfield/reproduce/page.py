@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from importlib.resources import files
 from pathlib import Path
 
+from nearfield.report.frame import asset, fill, framed
 from nearfield.report.markup import raw, table, tag, text
 from nearfield.report.writing import write_whole
 from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction
@@ -16,20 +15,20 @@ _MARKS = {True: "✓", False: "✗", None: "–"}
 
 def render(found: Reproduction) -> str:
     """Pure but for reading the package's own files."""
-    slots = {
-        "style": files("nearfield.report").joinpath("style.css").read_text(encoding="utf-8"),
-        "facts": _facts(found),
-        "navigation": "".join(
-            tag("a", text(title), href=f"#{anchor}")
-            for anchor, title in [("verdicts", "Verdicts"), *((p.name, f"{p.name}: {p.title}") for p in found.papers)]
-        ),
-        "banner": _incomplete(found),
-        "overview": _overview(found),
-        "papers": "".join(map(_paper, found.papers)),
-        "footer": raw(f"nearfield {found.nearfield}"),
-    }
-    template = files("nearfield.reproduce").joinpath("page.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], template)
+    main = fill(
+        asset("main.html", __package__),
+        {"banner": _incomplete(found), "overview": _overview(found), "papers": "".join(map(_paper, found.papers))},
+    )
+    title = "What the papers claim, and what is simulated"
+    return framed(
+        title="nearfield: claims reproduced",
+        verb="reproduce",
+        headline=tag("h1", title) + tag("p", _facts(found), class_="facts-line"),
+        links=[("verdicts", "Verdicts"), *((p.name, f"{p.name}: {p.title}") for p in found.papers)],
+        main=main,
+        version=found.nearfield,
+        style=asset("style.css", __package__),
+    )
 
 
 def write(found: Reproduction, path: Path) -> Path:

@@ -44,7 +44,7 @@ def application(rules: Rules, found: Recognised | None = None, here: Mapping[str
 
 def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tuple[Plan, bool]:
     """And whether it lasts: what went wrong may be put right, and an MPI that is not here may come."""
-    plan, lasts = Plan({}), True
+    plan, lasts = Plan({}, host=rules.host), True
     plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "stock is best")
     plan.flags = [vars(Flag.of(rule.pair, rule.flag_ns)) for rule in rules.rule if _depends_on_distance(rules, rule)]
     settings, knobs = rules.best_for_all().parameters, rules.knobs()

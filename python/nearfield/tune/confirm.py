@@ -16,7 +16,8 @@ from nearfield.tune.knobs import Settings
 from nearfield.tune.repair import left_out, nearer
 from nearfield.tune.search import Deadline, Search
 
-FINALISTS, SURELY_TRIED, MENDED = 6, 2, 2  # how many; how many however late it is; steps of mending
+FINALISTS, MENDED = 6, 2  # how many; steps of mending
+PATIENCE = 0.25  # of the time: how long to wait for cores that have moved
 MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
 PAIRS = 1  # of times of a case in a launch, since launches differ more than the pairs in one
 LAUNCHES = 6  # of both jobs: the fewest whose least and greatest hold the median with 95 % certainty
@@ -68,27 +69,34 @@ class Confirming:
         return None, "; ".join(refused) or nothing
 
     def _ended(self, looked: int) -> bool:
-        """Whether so many finalists are enough: one if somebody asked to stop, a few when it is late."""
-        return looked >= (1 if self._deadline.stopped else SURELY_TRIED) and self._late()
+        """Whether so many finalists are enough: one if somebody asked to stop, or when it is late."""
+        return looked >= 1 and self._late()
 
     def _await_cores(self) -> None:
-        """Waits until the cores are in the place where most was searched, at most for the time that there is: what
-        gained there is to be confirmed there."""
+        """Waits until the cores are in the place where most was searched, at most for a part of the time that there is:
+        what gained there is to be confirmed there."""
         usual_ns = median([trial.flag_ns for trial in self._search.trials if trial.flag_ns] or [0.0])
-        while usual_ns and not self._deadline.over() and not alike(self._arena.flag_ns(), usual_ns):
+        patience = Deadline(PATIENCE * self._deadline.seconds)
+        while (
+            usual_ns and not (patience.over() or self._deadline.over()) and not alike(self._arena.flag_ns(), usual_ns)
+        ):
             time.sleep(0.2)
 
     def _confirmed(self, settings: Settings) -> Confirmed:
         """Measures everything in six launches, or in three at least where it is late, and what is still in doubt in up
-        to three more. Unfit if a case could not be measured while the cores were where they mostly were."""
+        to three more. Unfit if the time is over before that, or if a case could not be measured while the cores were
+        where they mostly were."""
         found: dict[Case, list[Pair]] = defaultdict(list)
         cases: Sequence[Case] = self._cases
         for launch in range(MOST_LAUNCHES):
             for case, pairs in self._launch(settings, cases, PAIRS):
                 found[case] += pairs
             confirmed = Confirmed.of(settings, usual(found), self._never_below)
-            late = launch + 1 >= FEWEST_LAUNCHES and self._late()
-            if self._deadline.stopped or self._hopeless(confirmed) or late:
+            if self._deadline.stopped or self._hopeless(confirmed):
+                break
+            if self._deadline.late():
+                if launch + 1 < FEWEST_LAUNCHES:
+                    raise Unfit("was not confirmed before the time was over (a longer --budget helps)")
                 break
             if launch + 1 >= LAUNCHES and not (cases := self._doubtful(confirmed)):
                 break
@@ -113,9 +121,7 @@ class Confirming:
         return len(broken(confirmed.gains, self._never_below - NOISE)) > FEW
 
     def _late(self) -> bool:
-        """Whether confirming has taken half as long again as it may, or somebody asked to stop."""
-        spent = time.monotonic() - self._deadline.start
-        return self._deadline.stopped or spent > 1.5 * self._deadline.seconds
+        return self._deadline.stopped or self._deadline.late()
 
     def _mended(self, confirmed: Confirmed) -> Settings | None:
         """The settings with one parameter nearer to its default, as little as makes no case slower; otherwise without

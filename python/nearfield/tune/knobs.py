@@ -180,7 +180,7 @@ class KnobFile(BaseModel):
 
 def streams(value: Value) -> bool:
     """Whether this is a list of sizes as src/heap/settings.hpp reads it."""
-    return value == NEVER or bool(re.fullmatch(r"(\d+-\d+\+){0,7}\d+-\d*", str(value)))
+    return value == NEVER or bool(re.fullmatch(r"([0-9]+-[0-9]+\+){0,7}[0-9]+-[0-9]*", str(value)))
 
 
 @lru_cache

@@ -38,12 +38,14 @@ class Plan:
         warnings: Iterable[str] = (),
         reason: str = "",
         flags: Iterable[Mapping[str, Any]] = (),
+        host: str = "",
     ) -> None:
         self.values = dict(values)
         self.notes = list(notes)
         self.warnings = list(warnings)
         self.reason = reason  # why nothing is set, if nothing is
         self.flags = list(flags)  # cores that must be as far apart as they were, each a Flag's values (apart.py)
+        self.host = host  # where the rules were made
 
     def files(self) -> list[str]:
         """What it names, such as libraries to preload."""
@@ -81,8 +83,18 @@ def prepared(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str
         if why:
             return Application(warnings=[why])
     made = merged(plan, os.environ)
-    made.warnings += warnings
+    made.warnings += [*_first_use(plan), *warnings]
     return made
+
+
+def _first_use(plan: Plan) -> list[str]:
+    """What rules that were made on another host set: said once, so that nobody uses another person's file unseen."""
+    settings = [plan.host, plan.values]
+    if not plan.values or plan.host == os.uname().nodename or answers.recall("told", settings):
+        return []
+    answers.remember("told", settings, True)
+    values = ", ".join(f"{name} = {value}" for name, value in plan.values.items())
+    return [f"these rules were made on another host ({plan.host!r}) and set, as is said this once: {values}"]
 
 
 def merged(plan: Plan, here: Mapping[str, str]) -> Application:

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,18 +14,23 @@ from nearfield import itself
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.table import Table
 from nearfield.profile.toml import dump_toml, parse_toml
-from nearfield.topology import Topology
+from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
 from nearfield.tune.gains import Gain, Range, gaining, geometric_mean
 from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
+
+# Bounds of what can be: sizes of messages, times per message, and how many times as fast one can be.
+Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
+Ns = Annotated[float, Field(gt=0, le=1e12)]
+Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
 class GainTable(Table):
     """Stock's time over the tuned one, with its 95 % interval over n pairs."""
 
-    value: float = Field(gt=0)
-    low: float = Field(gt=0)
-    high: float = Field(gt=0)
+    value: Ratio
+    low: Ratio
+    high: Ratio
     n: int = Field(ge=0)
 
     def as_gain(self) -> Gain:
@@ -35,8 +40,8 @@ class GainTable(Table):
 class RangeTable(Table):
     """Sizes with one gain: the geometric mean over them and over ping-pong, stream and exchange."""
 
-    from_bytes: int = Field(ge=1)
-    to_bytes: int = Field(ge=1)
+    from_bytes: Bytes
+    to_bytes: Bytes
     gain: GainTable
 
 
@@ -44,34 +49,34 @@ class PointTable(Table):
     """One size and pattern as it was measured."""
 
     pattern: str
-    size_bytes: int = Field(ge=1)
-    stock_ns: float = Field(gt=0)  # per message, median
-    tuned_ns: float = Field(gt=0)
+    size_bytes: Bytes
+    stock_ns: Ns  # per message, median
+    tuned_ns: Ns
     gain: GainTable
 
 
 class ApartTable(Table):
     """How far apart the two cores were for a share of the pairs: a virtual machine's cores move."""
 
-    flag_ns: float = Field(gt=0)
+    flag_ns: Ns
     share: float = Field(gt=0, le=1)
 
 
 class RuleTable(Table):
     """What is set for pairs of one distance, and what it gains."""
 
-    distance: str
-    pair: str  # of cores, that it was measured on
-    flag_ns: float = Field(default=0, ge=0)  # what a flag took between them meanwhile; 0: not known
+    distance: Literal[DISTANCES]  # type: ignore[valid-type]
+    pair: str = Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")  # of cores, that it was measured on
+    flag_ns: float = Field(default=0, ge=0, le=1e12)  # what a flag took between them meanwhile; 0: not known
     parameters: dict[str, Value] = Field(default_factory=dict)  # none: stock is best
     reason: str = ""  # why there are none
     beyond: str = ""  # what would gain more, if more might be lost
-    memory_per_rank_bytes: int = Field(ge=0)
-    at_ranks_per_node: int = Field(ge=1)
+    memory_per_rank_bytes: int = Field(ge=0, le=1 << 50)
+    at_ranks_per_node: int = Field(ge=1, le=1 << 20)
     never_below: float = Field(default=NEVER_BELOW, gt=0, le=1)  # of stock's speed: what was promised for every size
     gain: GainTable | None = None
     apart: list[ApartTable] = Field(default_factory=list)  # none: the cores stayed where they were
-    elsewhere: dict[str, float] = Field(default_factory=dict)  # distance -> gain of these parameters there
+    elsewhere: dict[str, Ratio] = Field(default_factory=dict)  # distance -> gain of these parameters there
     range: list[RangeTable] = Field(default_factory=list)
     point: list[PointTable] = Field(default_factory=list)
 
@@ -125,7 +130,7 @@ class RuleTable(Table):
 
 class MpiTable(Table):
     family: str
-    version: str
+    version: str = Field(max_length=64)
     transport: str
 
 
@@ -133,17 +138,17 @@ class MachineTable(Table):
     """What must be the same where the rules are applied; nodes of one kind share them."""
 
     cpu_model: str
-    cores: int = Field(ge=1)
-    cache_bytes: list[int]  # of a core, nearest first
+    cores: int = Field(ge=1, le=1 << 20)
+    cache_bytes: list[Bytes]  # of a core, nearest first
     distances: list[str]
 
 
 class TriedTable(Table):
     """How the search went."""
 
-    measured: int
-    left: int  # half-way, as worse than half of those before
-    refused: int = 0  # never started: beyond the memory bound, or against one another
+    measured: int = Field(ge=0)
+    left: int = Field(ge=0)  # half-way, as worse than half of those before
+    refused: int = Field(default=0, ge=0)  # never started: beyond the memory bound, or against one another
     unfit: list[str] = Field(default_factory=list)  # settings with which this MPI does not start, hangs or errs
 
 
@@ -154,7 +159,7 @@ class Rules(Table):
     nearfield: str
     created: str
     command: str
-    seconds: float
+    seconds: float = Field(ge=0, le=1e9)
     host: str
     mpi: MpiTable
     machine: MachineTable
@@ -245,7 +250,9 @@ def _write(path: Path, text: bytes, *, keep: bool) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_bytes(text)
+        fresh.unlink(missing_ok=True)
+        with fresh.open("xb") as file:  # through no link, where others may write
+            file.write(text)
         if keep:
             fresh.replace(path)
     except OSError as error:

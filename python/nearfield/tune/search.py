@@ -60,15 +60,20 @@ OnTrial = Callable[[Trial], None]
 
 
 class Deadline:
-    """A time on the monotonic clock, and whether somebody has asked to stop."""
+    """Until when something shall take, until when it may, and whether somebody has asked to stop."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, latest: float | None = None) -> None:
+        """`latest`: on the monotonic clock; as a rule it may take no longer than it shall."""
         self.start = time.monotonic()
         self.seconds = seconds
+        self.latest = self.start + seconds if latest is None else latest
         self.stopped = False
 
     def over(self) -> bool:
         return self.stopped or time.monotonic() - self.start > self.seconds
+
+    def late(self) -> bool:
+        return time.monotonic() > self.latest
 
 
 class Search:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -23,7 +24,8 @@ from nearfield.tune.model import candidates
 from nearfield.tune.rules import MpiTable, Rules, RuleTable, machine_table
 from nearfield.tune.search import Deadline, Search, Trial
 
-SEARCH_SHARE, PLAY_OFF_SHARE = 0.5, 0.2  # of the time for a distance; the rest confirms
+SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # of the time for a distance; the rest confirms
+LATEST = 1.2  # times as long as it shall, it may take
 
 
 @dataclass
@@ -56,12 +58,10 @@ class Tuning:
     request: Request
     listener: Listener
     stopped: bool = False
-    _deadline: Deadline | None = field(default=None, repr=False)
+    _deadline: Deadline = field(default_factory=lambda: Deadline(0.0), repr=False)
 
     def stop(self) -> None:
-        self.stopped = True
-        if self._deadline:
-            self._deadline.stopped = True
+        self.stopped = self._deadline.stopped = True
 
     def run(self) -> Rules:
         start = datetime.now(timezone.utc)
@@ -126,17 +126,18 @@ class Tuning:
             refused=self._memory_check(arena.knobs, ranks),
             never_below=self.request.never_below,
         )
-        self._phase(distance, "searching", seconds * SEARCH_SHARE)
-        assert self._deadline
+        start, spent = time.monotonic(), 0.0
+        self._phase(distance, "searching", start, SEARCHED_BY * seconds)
         if self.request.exhaustive:
             self._deadline.seconds = float("inf")
             search.run_grid(self._deadline)
+            start, spent = time.monotonic(), SEARCHED_BY
         else:
             heap = search.best_use_of_heap(self._deadline)
             search.run(candidates(arena.knobs, caches, distance, heap), self._deadline)
-        self._phase(distance, "playing off", seconds * PLAY_OFF_SHARE)
+        self._phase(distance, "playing off", start, (PLAYED_OFF_BY - spent) * seconds)
         search.play_off(self._deadline)
-        self._phase(distance, "confirming", seconds * (1 - SEARCH_SHARE - PLAY_OFF_SHARE))
+        self._phase(distance, "confirming", start, (1 - spent) * seconds, (LATEST - spent) * seconds)
         limits = [4 << 10, *caches]
         cases = confirmed_cases(self.request.sizes or all_sizes(caches[-1]))
         chosen, reason = Confirming(arena, search, cases, limits, self._deadline, self.request.never_below).run()
@@ -153,10 +154,12 @@ class Tuning:
 
         return problem
 
-    def _phase(self, distance: str, name: str, seconds: float) -> None:
-        self._deadline = Deadline(seconds)
+    def _phase(self, distance: str, name: str, start: float, until: float, latest: float | None = None) -> None:
+        """What follows ends so many seconds after `start`, on the monotonic clock, or by `latest` at the latest."""
+        left = max(0.0, start + until - time.monotonic())
+        self._deadline = Deadline(left, start + latest if latest else None)
         self._deadline.stopped = self.stopped
-        self.listener.begin(distance, name, seconds)
+        self.listener.begin(distance, name, left)
 
     def _report(self, search: Search, trial: Trial) -> None:
         best = search.best_first()

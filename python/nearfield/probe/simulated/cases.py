@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from nearfield._native import simulated
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
@@ -17,6 +19,7 @@ from nearfield.probe.simulated.places import Place
 from nearfield.profile.words import suggestion
 
 Values = list[tuple[str, str, str, float | None, str]]  # metric, unit, side, value or why not
+_LINE = TypeAdapter(tuple[str, Values])  # a case's key and what came of it
 _NOWHERE = Place("", 0, 1)  # of scenarios in which all cores take part
 _STARTING = 32 << 10  # bytes of messages that take as long to simulate as setting up a case
 _WEIGHTS = {"size_bytes": 1, "load_bytes": 100}  # what so many bytes of a load's ranks cost beside the pair's
@@ -91,10 +94,9 @@ class Kept:
         """Up to the first line that is not whole: a crash cuts the last one short."""
         for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                key, values = json.loads(line)
+                yield _LINE.validate_json(line, strict=True)
             except ValueError:
                 return
-            yield key, [tuple(value) for value in values]
 
     def add(self, case: Case, values: Values) -> None:
         self.values[case.key] = values

@@ -18,13 +18,16 @@ from nearfield.report.findings import (
     headroom,
     load,
     pages,
+    policies,
     pollution,
     quality,
     single_copy,
     steps,
     strides,
+    tuned,
 )
 from nearfield.report.findings.finding import LEVELS, Finding, Level
+from nearfield.tune.rules import Rules
 
 FINDERS: tuple[Callable[[Profile], list[Finding]], ...] = (
     headroom.worst_range,
@@ -39,6 +42,7 @@ FINDERS: tuple[Callable[[Profile], list[Finding]], ...] = (
     pages.first_touch,
     pages.reading,
     load.load,
+    policies.policies,
     collectives.against_messages,
     collectives.jump,
     copy_routines.copy_routines,
@@ -53,11 +57,13 @@ NOTES: tuple[Callable[[Profile], list[Finding]], ...] = (
 )
 
 
-def findings(profile: Profile) -> list[Finding]:
+def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> list[Finding]:
     """All findings, most important first: by level, then by what is at stake; the first one of every topic before the
-    second one of any (a machine with five distances has five of most)."""
+    second one of any (a machine with five distances has five of most). `rules`: what `tune` found for this MPI;
+    `apply`: the command that runs programs so."""
     small = narrowed(profile)
-    found = [finding for finder in FINDERS for finding in finder(small)]
+    found = tuned.tuned(rules, apply) if rules else []
+    found += [finding for finder in FINDERS for finding in finder(small)]
     found += [finding for finder in NOTES for finding in finder(profile)]
     found.sort(key=lambda f: (LEVELS.index(f.level), -f.weight))
     seen: Counter[tuple[str, str]] = Counter()

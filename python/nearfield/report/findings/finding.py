@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Level = Literal["loss", "fact", "good", "note"]
-LEVELS: tuple[Level, ...] = ("loss", "fact", "good", "note")
+Level = Literal["warning", "loss", "fact", "good", "note"]
+LEVELS: tuple[Level, ...] = ("warning", "loss", "fact", "good", "note")
 
 
 @dataclass(frozen=True)
 class Finding:
     """One thing that the records show, in words.
 
-    level: loss (time that could be had back), fact (how this machine or MPI behaves), good (nothing to do),
-    note (about the measurement itself). weight orders findings of one level: the factor at stake.
+    level: warning (why the rest is to be read with care), loss (time that could be had back), fact (how this machine
+    or MPI behaves), good (nothing to do), note (about the measurement itself). weight orders findings of one level: the
+    factor at stake.
     numbers: what the words say, for scripts and tests; times in ns, sizes in bytes, shares and factors plain.
     """
 

@@ -10,6 +10,7 @@ from nearfield.report.findings.finding import Finding
 from nearfield.report.words import listed, percent
 
 MANY = 0.1
+MOST = 0.5  # beyond that share the page begins with it
 DISTURBED = 0.05  # of the repetitions: fewer are any system's own doing
 
 
@@ -32,9 +33,9 @@ def unstable(profile: Profile) -> list[Finding]:
             title=f"{percent(share)} of the times are unstable",
             statement=(
                 f"{wide.height} of {times.height} times ({percent(share)}) varied too much to be relied on, most in "
-                f"{name} ({percent(most)}); they are drawn hollow, and no finding uses them."
+                f"{name} ({percent(most)}); they are drawn hollow, and findings use no more of them than their bounds."
             ),
-            level="note",
+            level="warning" if share > MOST else "note",
             action="Measure again on a quiet machine, or longer (without --quick)." if share > MANY else "",
             numbers={"unstable": wide.height, "times": times.height, "share": share},
             weight=3 if share > MANY else 1,

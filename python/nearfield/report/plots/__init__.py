@@ -11,6 +11,7 @@ from types import ModuleType
 from nearfield.profile import Profile
 from nearfield.report.measures import has_values
 from nearfield.report.plots import (
+    application,
     collective,
     floor,
     generic,
@@ -32,21 +33,22 @@ SCENARIOS: dict[str, ModuleType] = {
     "stride": stride,
     "pages": pages,
     "collective": collective,
+    "application": application,
     "load": load,
 }
 
 
 @dataclass(frozen=True)
 class Section:
-    """A scenario on the page. `summary`: the engine's words, where no chart has its own; `skipped`: why it, or a part
-    of it, was not measured."""
+    """A scenario on the page. `summary`: the engine's words, where no chart has its own; `remarks`: sentences about
+    what has no plot, and why."""
 
     scenario: str
     title: str
     short: str
     summary: str
     charts: list[Chart] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
 
 def sections(profile: Profile) -> list[Section]:
@@ -62,16 +64,20 @@ def _section(profile: Profile, scenario: str) -> Section:
     if has_values(profile.records, scenario):
         charts = module.charts(profile) if module else []
         charts = charts or generic.charts(profile, scenario)
-    skipped = _skipped(profile, scenario)
+    remarks = _skipped(profile, scenario)
+    if not charts and not remarks:
+        remarks = ["Nothing was measured here: every record is without a value."]
     if module:
-        return Section(scenario, module.TITLE, module.SHORT, "", charts, skipped)
+        return Section(scenario, module.TITLE, module.SHORT, "", charts, remarks)
     summary = next((s.summary for s in profile.run.scenario if s.name == scenario), "")
-    return Section(scenario, scenario, scenario, summary, charts, skipped)
+    return Section(scenario, scenario, scenario, summary, charts, remarks)
 
 
 def _skipped(profile: Profile, scenario: str) -> list[str]:
     return [
-        f"{s.reason} ({s.distance})" if s.distance else s.reason for s in profile.run.skipped if s.scenario == scenario
+        f"Not measured: {s.reason}{f' ({s.distance})' if s.distance else ''}."
+        for s in profile.run.skipped
+        if s.scenario == scenario
     ]
 
 

@@ -15,6 +15,9 @@ Axis = dict[str, Any]
 Layout = dict[str, Any]
 Mark = tuple[float, str]
 
+ROOM = 0.12  # beyond the outermost median: of what a linear axis shows, or decades
+MOST_LOST = -1.0
+
 SWITCH_NAMES = {
     "eager-limit": "eager limit",
     "unattended-limit": "unattended",
@@ -64,8 +67,9 @@ def number_axis(values: Iterable[float], title: str) -> Axis:
 
 
 def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
-    """Logarithmic, with ticks at 1, 10, 100 (and 2 and 5 of each in narrow ranges) in readable units."""
-    values = [v for trace in traces for v in trace["y"] if v > 0]
+    """Logarithmic, as far as the medians reach, with ticks at 1, 10, 100 (and 2 and 5 of each in narrow ranges) in
+    readable units."""
+    values = [v for v in _medians(traces) if v > 0]
     if not values:
         return {"title": title}
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
@@ -76,11 +80,23 @@ def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
         "type": "log",
         "tickvals": ticks,
         "ticktext": [_short(FORMATS[unit](t)) for t in ticks],
+        "range": [math.log10(min(values)) - ROOM, math.log10(max(values)) + ROOM],
     }
 
 
-def linear_axis(title: str, **more: Any) -> Axis:
-    return {"title": title, "rangemode": "tozero", **more}
+def linear_axis(traces: Sequence[Trace], title: str, least: float = -math.inf, **more: Any) -> Axis:
+    """From 0, as far as the medians reach, but not below `least`: intervals may reach a hundred times as far, and then
+    leave the plot."""
+    values = [0.0, *(max(value, least) for value in _medians(traces))]
+    low, high = min(values), max(values)
+    room = ROOM * (high - low)
+    ends = {"range": [low and low - room, high and high + room]} if high > low else {}
+    return {"title": title, "rangemode": "tozero", **ends, **more}
+
+
+def share_axis(traces: Sequence[Trace], title: str) -> Axis:
+    """Of time saved; a loss of more than the time itself leaves the plot, so that gains can be seen."""
+    return linear_axis(traces, title, MOST_LOST, tickformat=".0%")
 
 
 def switch_marks(profile: Profile, place: Place, sizes: Iterable[float]) -> list[Mark]:
@@ -101,6 +117,11 @@ def cache_marks(profile: Profile, sizes: Iterable[float]) -> list[Mark]:
         for cache in profile.machine.data_caches
         if known and min(known) <= cache.size_bytes <= max(known)
     ]
+
+
+def _medians(traces: Sequence[Trace]) -> list[float]:
+    """What the table beneath a plot has; bands have no cells."""
+    return [value for trace in traces if "meta" in trace for value in trace["y"]]
 
 
 def _axis(axis: Axis) -> Axis:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import polars as pl
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import Point, curve, one_per_distance, pick, shared
+from nearfield.report.evidence import one_per_distance, pick
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
-from nearfield.report.measures import half_round_trip
-from nearfield.report.plots.axes import bytes_axis, layout, linear_axis, log_axis
+from nearfield.report.measures import BASE_POLICY, half_round_trip, mean_times, saved
+from nearfield.report.plots.axes import bytes_axis, layout, log_axis, share_axis
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.series import Style, line, style
+from nearfield.report.words import memory_speed
 
 TITLE = "Collectives"
 SHORT = "Collectives"
@@ -36,6 +37,8 @@ def charts(profile: Profile) -> list[Chart]:
             figure = {"data": traces, "layout": layout(bytes_axis(sizes, "size"), log_axis(traces, "time"))}
             variants.append(Variant({"ranks": str(ranks)}, figure))
     caption = "Until the slowest rank returned; size is what one rank contributes (to each other rank)."
+    if profile.run.backend == "sim" and "policy" in profile.records.columns:
+        caption += f" Incoming bytes go into memory only (policy {BASE_POLICY}), which is as fast as described."
     times = [Chart("collective", "Time by size", caption, variants)] if variants else []
     return [*times, *_policies(profile)]
 
@@ -57,33 +60,22 @@ def _policies(profile: Profile) -> list[Chart]:
     keys = ("operation", "ranks", "memory_slowdown")
     for operation, ranks, slowdown in sorted(rows.select(keys).unique().iter_rows(), key=_order):
         fixed = {"operation": operation, "ranks": ranks, "memory_slowdown": slowdown}
-        by_policy = {
-            policy: curve(rows, "collective", "mean_time", policy=policy, **fixed)
-            for policy in rows["policy"].unique(maintain_order=True)
-        }
-        base = by_policy.pop("memory", {})
         traces = []
-        for i, (policy, points) in enumerate(by_policy.items()):
-            saved = {size: _saved(points[size], base[size]) for size in shared(points, base)}
-            traces += line(policy, saved, style(i))
+        for i, (policy, points) in enumerate(saved(mean_times(rows, "collective", "size_bytes", **fixed)).items()):
+            traces += line(policy, points, style(i))
         sizes = [x for trace in traces for x in trace["x"]]
         figure = {
             "data": traces,
-            "layout": layout(bytes_axis(sizes, "size"), linear_axis("time saved", tickformat=".0%")),
+            "layout": layout(bytes_axis(sizes, "size"), share_axis(traces, "time saved")),
         }
         if traces:
-            choice = {"collective": names[operation], "ranks": str(ranks), "memory": f"{slowdown} times as slow"}
+            choice = {"collective": names[operation], "ranks": str(ranks), "memory": memory_speed(slowdown)}
             variants.append(Variant(choice, figure))
     caption = (
         "How much less time a collective takes where the NIC puts incoming bytes elsewhere than into memory only: the "
-        "mean of the simulated repetitions against that of policy memory."
+        f"mean of the simulated repetitions against that of policy {BASE_POLICY}."
     )
     return [Chart("policies", "What policies save", caption, variants)] if variants else []
-
-
-def _saved(point: Point, base: Point) -> Point:
-    share = 1 - point.value / base.value if base.value else 0.0
-    return Point(share, share, share, point.n, point.stable, unit="share")
 
 
 def _order(key: tuple[str, int, str]) -> tuple[str, int, float]:

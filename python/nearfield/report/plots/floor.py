@@ -35,7 +35,7 @@ def charts(profile: Profile) -> list[Chart]:
                 points = curve(profile.records, "floor", "time", place=place, kind=kind, deciding=False)
                 traces += line(kind, rate(points) if show == "bandwidth" else points, style(i))
             sizes = [x for trace in traces for x in trace["x"]]
-            y = linear_axis("bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "time")
+            y = linear_axis(traces, "bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "time")
             figure = {"data": traces, "layout": layout(bytes_axis(sizes, "size"), y, (), cache_marks(profile, sizes))}
             if traces:
                 variants.append(Variant({PLACE: place.label, "show": show}, figure))

@@ -46,7 +46,7 @@ def _figure(rows: pl.DataFrame, metric: str) -> Figure:
     title = metric.replace("_", " ") + ("" if unit == "ns" else f" ({unit})")
     if x is None:
         traces = [t for i, (name, points) in enumerate(shown) for t in bars(name, points, style(i))]
-        return {"data": traces, "layout": layout({"type": "category"}, linear_axis(title))}
+        return {"data": traces, "layout": layout({"type": "category"}, linear_axis(traces, title))}
     return _lines(shown, x, unit, title)
 
 
@@ -59,7 +59,10 @@ def _lines(shown: list[tuple[str, dict]], x: str, unit: str, title: str) -> Figu
     if any(v <= 0 for v in values):
         x_axis = {"title": title_x}
     positive = all(v > 0 for trace in traces for v in trace["y"]) and unit in FORMATS
-    return {"data": traces, "layout": layout(x_axis, log_axis(traces, title, unit) if positive else linear_axis(title))}
+    return {
+        "data": traces,
+        "layout": layout(x_axis, log_axis(traces, title, unit) if positive else linear_axis(traces, title)),
+    }
 
 
 def _word(name: str, value: object) -> str:

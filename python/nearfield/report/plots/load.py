@@ -24,7 +24,7 @@ def charts(profile: Profile) -> list[Chart]:
                 name = f"MPI_Alltoall of {format_bytes(amount)}" if amount else "no load"
                 traces += line(name, rate(points) if show == "bandwidth" else points, style(i))
             sizes = [x for trace in traces for x in trace["x"]]
-            y = linear_axis("bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "half round trip")
+            y = linear_axis(traces, "bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "half round trip")
             if traces:
                 figure = {"data": traces, "layout": layout(bytes_axis(sizes, "message size"), y)}
                 variants.append(Variant({PLACE: place.label, "show": show}, figure))

@@ -12,6 +12,7 @@ from nearfield.report.plots.axes import (
     layout,
     linear_axis,
     log_axis,
+    share_axis,
     switch_marks,
 )
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
@@ -78,7 +79,7 @@ def _gain(profile: Profile) -> Chart:
                 traces += line(state, points, LOOK[state])
             if traces:
                 sizes = [x for t in traces for x in t["x"]]
-                y = linear_axis("time saved", tickformat=".0%")
+                y = share_axis(traces, "time saved")
                 figure = {"data": traces, "layout": _layout(profile, place, sizes, y)}
                 variants.append(Variant({PLACE: place.label, "call": call}, figure))
     return Chart(
@@ -142,4 +143,4 @@ def _shown(points: Curve, show: str) -> Curve:
 
 
 def _y_axis(show: str, traces: list[dict]) -> dict:
-    return linear_axis("bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "time")
+    return linear_axis(traces, "bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "time")

@@ -32,7 +32,7 @@ def charts(profile: Profile) -> list[Chart]:
                     )  # fmt: skip
                     traces += line(name, rate(points) if show == "read rate" else points, look)
                 sizes = [x for trace in traces for x in trace["x"]]
-                y = linear_axis("read rate (GB/s)") if show == "read rate" else log_axis(traces, "time")
+                y = linear_axis(traces, "read rate (GB/s)") if show == "read rate" else log_axis(traces, "time")
                 marks = switch_marks(profile, place, sizes), cache_marks(profile, sizes)
                 figure = {"data": traces, "layout": layout(bytes_axis(sizes, "message size"), y, *marks)}
                 if traces:

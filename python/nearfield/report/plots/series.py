@@ -20,6 +20,7 @@ FORMATS: dict[str, Callable[[float], str]] = {
     "bytes": lambda value: format_bytes(value, digits=3),
     "ns/MiB": lambda value: f"{format_ns(value)} per MiB",
     "us": lambda value: format_ns(value * 1e3),
+    "ms": lambda value: format_ns(value * 1e6),
     "factor": lambda value: f"{value:.2f}x",
     "count/MiB": lambda value: f"{float(f'{value:.3g}'):g} per MiB",
 }
@@ -72,10 +73,14 @@ def line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str] = f
 
 
 def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace]:
-    """Bars with error bars; x are words."""
+    """Bars, with error bars unless every value is exact; x are words."""
     if not points:
         return []
     values = list(points.values())
+    error = {
+        "type": "data", "symmetric": False, "color": "@ink", "thickness": 1.2, "width": 3,
+        "array": [p.high - p.value for p in values], "arrayminus": [p.value - p.low for p in values],
+    }  # fmt: skip
     return [
         {
             "type": "bar", "name": name, "x": list(points), "y": [p.value for p in values],
@@ -83,10 +88,7 @@ def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace
                 "color": [look.colour if p.decides else "@paper" for p in values],
                 "line": {"color": look.colour, "width": 1.5}, "pattern": {"shape": pattern, "fgcolor": "@paper"},
             },
-            "error_y": {
-                "type": "data", "symmetric": False, "color": "@ink", "thickness": 1.2, "width": 3,
-                "array": [p.high - p.value for p in values], "arrayminus": [p.value - p.low for p in values],
-            },
+            **({"error_y": error} if any(p.high > p.low for p in values) else {}),
             **_hover(name, points, str), "textposition": "none",
         }
     ]  # fmt: skip

@@ -57,7 +57,7 @@ def _faces(profile: Profile) -> Chart:
                 )
                 points = {f"face {face}": p.scaled(1e-3, "us") for face, p in points.items()}
                 traces += bars(name, points, look, pattern)
-            y = linear_axis("half round trip (us)")
+            y = linear_axis(traces, "half round trip (us)")
             figure = {"data": traces, "layout": layout({"type": "category"}, y, barmode="group", bargap=0.35)}
             if traces:
                 variants.append(Variant({PLACE: place.label, "payload": format_bytes(size)}, figure))

@@ -42,7 +42,8 @@ def _bandwidths(rule: RuleTable) -> list[Variant]:
         stock: Curve = {p.size_bytes: _rate(p, p.stock_ns) for p in points}
         tuned: Curve = {p.size_bytes: _rate(p, p.tuned_ns) for p in points}
         traces = line("stock", stock, _STOCK) + line("tuned", tuned, _TUNED)
-        figure = {"data": traces, "layout": layout(bytes_axis(stock, "message size"), linear_axis("bandwidth (GB/s)"))}
+        x, y = bytes_axis(stock, "message size"), linear_axis(traces, "bandwidth (GB/s)")
+        figure = {"data": traces, "layout": layout(x, y)}
         variants.append(Variant({**_choice(rule), "pattern": name}, figure))
     return variants
 
@@ -57,8 +58,7 @@ def _gains(rule: RuleTable) -> dict[str, object]:
         }
         traces += line(name, points, style(i))
     sizes = {p.size_bytes for p in rule.point}
-    highest = max(p.gain.value for p in rule.point)
-    axis = linear_axis("times as fast as stock", range=[0, 1.15 * highest])  # a band may reach far beyond
+    axis = linear_axis(traces, "times as fast as stock")
     return {"data": traces, "layout": layout(bytes_axis(sizes, "message size"), axis)}
 
 

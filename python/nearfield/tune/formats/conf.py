@@ -7,7 +7,8 @@ Without the heap, what was found together with it may be worse than stock, so th
 from collections.abc import Mapping
 
 from nearfield.errors import UsageError
-from nearfield.tune.formats.format import PRELOAD, Format, preloaded
+from nearfield.tune.formats.format import PRELOAD, Format, commented, preloaded
+from nearfield.tune.knobs import numbers
 
 _PLACES = {
     "openmpi": ("OMPI_MCA_", "<prefix>/etc/openmpi-mca-params.conf, or ~/.openmpi/mca-params.conf"),
@@ -23,7 +24,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
     if family not in _PLACES:
         return None
     prefix, place = _PLACES[family]
-    lines = [f"# {line}" for line in [*comments, f"For {place}."]]
+    lines = commented([*comments, f"For {place}."])
     equals = " = " if family == "openmpi" else "="
     variables = {
         name: value for name, value in environment.items() if family == "openmpi" and not name.startswith(prefix)
@@ -31,7 +32,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
     if PRELOAD in environment:
         _require_env_list(family, version)
         variables[PRELOAD] = preloaded(environment)
-        lines += [f"# {line}" for line in _HEAP]
+        lines += commented(_HEAP)
     if variables:
         lines.append("mca_base_env_list = " + ";".join(f"{name}={value}" for name, value in variables.items()))
     own = {name: value for name, value in environment.items() if name not in variables}
@@ -39,7 +40,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
 
 
 def _require_env_list(family: str, version: str) -> None:
-    if family == "openmpi" and int(version.partition(".")[0]) >= 5:
+    if family == "openmpi" and numbers(version) >= (5,):
         return
     why = "nothing in it sets LD_PRELOAD"
     if family == "openmpi":

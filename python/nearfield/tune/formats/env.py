@@ -3,11 +3,11 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.tune.formats.format import PRELOAD, Format, preloaded
+from nearfield.tune.formats.format import PRELOAD, Format, commented, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
-    lines = [f"# {line}" for line in comments]
+    lines = commented(comments)
     for name, value in environment.items():
         lines += _preloading(preloaded(environment)) if name == PRELOAD else [f"export {name}={shlex.quote(value)}"]
     return "\n".join([*lines, ""])

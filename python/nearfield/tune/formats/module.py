@@ -1,16 +1,35 @@
 """A modulefile, for Environment Modules and Lmod alike."""
 
+import re
 from collections.abc import Mapping
 
-from nearfield.tune.formats.format import PRELOAD, Format, preloaded
+from nearfield.tune.formats.format import PRELOAD, Format, commented, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
-    lines = ["#%Module1.0", *(f"# {line}" for line in comments), f'module-whatis "{comments[0]}"']
+    lines = [
+        "#%Module1.0",
+        *commented(comments),
+        "proc ModulesHelp { } {",
+        *(f"    puts stderr {quoted(line)}" for line in comments),
+        "}",
+        f"module-whatis {quoted(comments[0])}",
+        "# Another version of this module sets the same variables.",
+        "conflict [lindex [split [module-info name] /] 0]",
+        "# Where this MPI is a module, too, name it here:  prereq NAME",
+    ]
     for name, value in environment.items():
-        adds = name == PRELOAD
-        lines.append(f"prepend-path {name} {{{preloaded(environment)}}}" if adds else f"setenv {name} {{{value}}}")
+        if name == PRELOAD:
+            lines.append(f"prepend-path {name} {quoted(preloaded(environment))}")
+        else:
+            lines.append(f"setenv {name} {quoted(value)}")
     return "\n".join([*lines, ""])
+
+
+def quoted(text: str) -> str:
+    """One word of Tcl: nothing in it is a variable, a command or the word's end, inside braces as well."""
+    escaped = re.sub(r'[\\"$\[\]{}]', r"\\\g<0>", " ".join(text.split()))
+    return f'"{escaped}"'
 
 
 SPEC = Format("module", "modulefile for Environment Modules and Lmod", _write)

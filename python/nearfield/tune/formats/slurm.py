@@ -3,19 +3,20 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.tune.formats.format import PRELOAD, Format, preloaded
+from nearfield.tune.formats.format import PRELOAD, Format, commented, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
     lines = [
         "#!/bin/sh",
-        *(f"# {line}" for line in [*comments, "For TaskProlog in slurm.conf, or srun --task-prolog."]),
+        *commented([*comments, "For TaskProlog in slurm.conf, or srun --task-prolog."]),
     ]
     for name, value in environment.items():
         ours = preloaded(environment) if name == PRELOAD else value
         theirs = f"${{{PRELOAD}:+:${PRELOAD}}}" if name == PRELOAD else ""  # the task's, which the prolog has
-        lines.append(f"echo {shlex.quote(f'export {name}={ours}')}" + (f'"{theirs}"' if theirs else ""))
+        setting = shlex.quote(f"export {name}={ours}") + (f'"{theirs}"' if theirs else "")
+        lines.append(f"printf '%s\\n' {setting}")  # echo may read backslashes
     return "\n".join([*lines, ""])
 
 
-SPEC = Format("slurm", "TaskProlog script", _write)
+SPEC = Format("slurm", "TaskProlog script", _write, executable=True)

@@ -1,0 +1,74 @@
+"""Findings for scripts: what `nearfield report --json` prints. The table of docs/report.md is made from here:
+
+python -m nearfield.report.data docs/report.md    rewrites the table between the markers of that file
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from nearfield.profile import Profile
+from nearfield.profile.reference import key_table, rewrite
+from nearfield.profile.table import Table
+from nearfield.report.findings import Finding, Level
+
+
+class FindingTable(Table):
+    topic: str = Field(description="what it is about: `headroom`, `steps`, `tuned`, ...; there may be several of one")
+    level: Level = Field(
+        description="why the rest is to be read with care; time that could be had back; how this machine or MPI "
+        "behaves; nothing to do; about the measurement itself"
+    )
+    title: str = Field(description="in a few words")
+    text: str = Field(description="what the records show, in sentences")
+    action: str = Field(description="what to do about it; empty if there is nothing")
+    numbers: dict[str, float | int | str] = Field(
+        description="what the text says: times in ns, sizes in bytes, shares and factors plain; a name is a string"
+    )
+
+
+class FindingsTable(Table):
+    """All that is printed."""
+
+    schema_version: Literal[1] = Field(description="version of this format; within one, keys may be added")
+    nearfield: str = Field(description="version of nearfield that measured or simulated")
+    profile: str = Field(description="path of the profile, as it was given")
+    machine: str = Field(description="the processor, as it names itself")
+    mpi: str = Field(description="the installation, as `nearfield mpi` lists it")
+    backend: Literal["live", "sim"] = Field(description="measured or simulated")
+    created: str = Field(description="when the run began (ISO 8601)")
+    complete: bool = Field(description="false: the run was interrupted")
+    finding: list[FindingTable] = Field(description="most important first, as on the page")
+
+
+TABLES = {"findings": lambda: key_table(FindingsTable)}
+
+
+def as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
+    run = profile.run
+    return FindingsTable(
+        schema_version=1,
+        nearfield=run.nearfield,
+        profile=str(profile.path),
+        machine=profile.machine.cpu_model,
+        mpi=run.mpi.name,
+        backend=run.backend,
+        created=run.created.isoformat(),
+        complete=run.complete,
+        finding=[
+            FindingTable(
+                topic=f.topic, level=f.level, title=f.title, text=f.statement, action=f.action, numbers=dict(f.numbers)
+            )
+            for f in found
+        ],
+    )
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(rewrite(page.read_text(), TABLES))

@@ -1,0 +1,82 @@
+"""What `tune` found: how much faster the same programs could be over all sizes, or that stock is best, and how sure
+that is."""
+
+from __future__ import annotations
+
+from nearfield.report.findings.finding import Finding
+from nearfield.report.words import sentence, times
+from nearfield.tune.criterion import WORTH_TELLING
+from nearfield.tune.rules import GainTable, Rules, RuleTable
+from nearfield.units import format_span
+
+FIRST = 100  # what programs can have as they are comes before all else that is lost
+
+
+def tuned(rules: Rules, apply: str) -> list[Finding]:
+    """`apply`: the command that runs programs under these rules."""
+    return [_gain(rules, rule, rule.gain, apply) if rule.gain else _stock(rules, rule) for rule in rules.rule]
+
+
+def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:
+    """Headlined by what holds over all sizes; where it gains most comes second."""
+    best = rule.gaining()
+    most = ""
+    numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
+    if best:
+        span = format_span(best.from_bytes, best.to_bytes)
+        most = f", most for messages of {span}: {_interval(best.gain)}"
+        numbers |= {"best_gain": best.gain.value, "from_bytes": best.from_bytes, "to_bytes": best.to_bytes}
+    return Finding(
+        topic="tuned",
+        title=f"{times(gain.value)} as fast when tuned",
+        statement=sentence(
+            f"{_where(rules, rule)}messages are {_interval(gain)} times as fast with other parameters of this MPI, in "
+            f"the mean over all sizes and patterns{most}; {rule.promise()}."
+        )
+        + _beyond(rule),
+        level="loss" if gain.value >= WORTH_TELLING else "fact",
+        action=f"Run programs as they are: {apply}",
+        numbers=numbers,
+        weight=FIRST * gain.value,
+    )
+
+
+def _stock(rules: Rules, rule: RuleTable) -> Finding:
+    """`good` only where the cores stayed in one place; else another run may find what this one could not."""
+    tried = rules.tried
+    action = "Tune again when the machine is quiet." if rule.apart or not tried.measured else ""
+    return Finding(
+        topic="tuned",
+        title="Nothing surely faster than stock was found",
+        statement=sentence(
+            f"{_where(rules, rule)}stock is best ({rule.reason}). The search took {rules.seconds:.0f} s and measured "
+            f"{_settings(tried.measured)} to the end; it left {tried.left} half-way, and {len(tried.unfit)} did not "
+            "work."
+        )
+        + _restless(rule)
+        + _beyond(rule),
+        level="fact" if action or rule.beyond else "good",
+        action=action,
+        numbers={"measured": tried.measured, "left": tried.left, "unfit": len(tried.unfit), "seconds": rules.seconds},
+        weight=FIRST,
+    )
+
+
+def _where(rules: Rules, rule: RuleTable) -> str:
+    return f"between cores of distance {rule.distance}, " if len(rules.rule) > 1 else ""
+
+
+def _restless(rule: RuleTable) -> str:
+    return f" {sentence(rule.moved())}." if rule.apart else ""
+
+
+def _beyond(rule: RuleTable) -> str:
+    return f" There is more: {rule.beyond}." if rule.beyond else ""
+
+
+def _settings(count: int) -> str:
+    return f"{count} setting{'' if count == 1 else 's'}"
+
+
+def _interval(gain: GainTable) -> str:
+    return f"{gain.value:.2f} ({gain.low:.2f} to {gain.high:.2f})"

@@ -1,0 +1,53 @@
+"""Simulated applications: their time by every policy of the NIC and speed of memory, and what the policies save."""
+
+from __future__ import annotations
+
+from nearfield.profile import Profile
+from nearfield.report.evidence import Curve, pick
+from nearfield.report.measures import BASE_POLICY, mean_times, saved
+from nearfield.report.plots.axes import Axis, layout, linear_axis, share_axis
+from nearfield.report.plots.chart import Chart, Variant
+from nearfield.report.plots.series import Trace, bars, style
+from nearfield.report.words import memory_speed
+from nearfield.units import format_bytes
+
+TITLE = "Applications"
+SHORT = "Applications"
+_PATTERNS = ("", "/", "x", ".", "-", "+", "\\")
+
+
+def charts(profile: Profile) -> list[Chart]:
+    """One figure per application, ranks and size: a group of bars per speed of memory, a bar per policy."""
+    rows = pick(profile.records, scenario="application", metric="mean_time", source="sim")
+    variants = []
+    cases = rows.select("operation", "ranks", "size_bytes").unique().iter_rows() if rows.height else []
+    for operation, ranks, size in sorted(cases, key=lambda case: (case[0], case[2], -case[1])):
+        fixed = {"operation": operation, "ranks": ranks, "size_bytes": size}
+        times = mean_times(rows, "application", "memory_slowdown", **fixed)
+        in_ms = {policy: {x: p.scaled(1e-6, "ms") for x, p in points.items()} for policy, points in times.items()}
+        for show, curves in (("time saved", saved(times)), ("time", in_ms)):
+            traces = _bars(curves)
+            choice = {
+                "application": f"{operation}, {format_bytes(size)} a rank",
+                "ranks": f"{ranks} ranks",
+                "show": show,
+            }
+            figure = {"data": traces, "layout": layout({"type": "category"}, _y_axis(show, traces), barmode="group")}
+            variants += [Variant(choice, figure)] if traces else []
+    caption = (
+        "Until the last rank is done, by where the NIC puts incoming bytes; time saved is against policy "
+        f"{BASE_POLICY}, which puts them into memory only."
+    )
+    return [Chart("application", "Applications by policy", caption, variants)] if variants else []
+
+
+def _bars(curves: dict[str, Curve]) -> list[Trace]:
+    traces = []
+    for i, (policy, points) in enumerate(curves.items()):
+        named = {memory_speed(speed): points[speed] for speed in sorted(points, key=float)}
+        traces += bars(policy, named, style(i), _PATTERNS[i % len(_PATTERNS)])
+    return traces
+
+
+def _y_axis(show: str, traces: list[Trace]) -> Axis:
+    return linear_axis(traces, "time (ms)") if show == "time" else share_axis(traces, show)

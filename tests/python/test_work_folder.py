@@ -1,0 +1,92 @@
+"""Is the folder of an unfinished probe nobody else's, and is what lies there believed only where it can be?"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nearfield.errors import NearfieldError, ProfileError
+from nearfield.probe.request import Request
+from nearfield.probe.simulated.cases import Kept
+from nearfield.probe.work import Work
+
+REQUEST = Request(tier="quick", sizes=(8, 64), scenarios=("floor",), mpi="openmpi", command="nearfield probe")
+
+
+def test_what_was_asked_is_read_again(tmp_path: Path) -> None:
+    work = Work(tmp_path / "p")
+    with work.held(REQUEST, fresh=True):
+        work.write_spent({"total": 2.5})
+    assert (work.read_request(), work.read_spent()) == (REQUEST, {"total": 2.5})
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    ["", "[1]", "\0", '{"tier": 5}', '{"tier": "slow"}', '{"sizes": ["8"]}', '{"sizes": [0]}', '{"created": "soon"}',
+     '{"budget_s": {}}', '{"scenarios": "floor"}', '{"scenarios": [[]]}', '{"mpi": 1}'],
+)  # fmt: skip
+def test_a_damaged_request_is_an_error_that_says_so(tmp_path: Path, request_text: str) -> None:
+    work = Work(tmp_path / "p")
+    work.folder.mkdir(mode=0o700)
+    (work.folder / "request.json").write_text(request_text)
+    with pytest.raises(NearfieldError):
+        work.read_request()
+
+
+@pytest.mark.parametrize("spent", ["[]", '{"total": []}', '{"total": -1}', '{"total": NaN}', "{"])
+def test_damaged_seconds_are_none(tmp_path: Path, spent: str) -> None:
+    work = Work(tmp_path / "p")
+    work.folder.mkdir(mode=0o700)
+    (work.folder / "spent.json").write_text(spent)
+    assert work.read_spent() == {}
+
+
+@pytest.mark.parametrize("damage", ["17", "[1, 2]", '["key", 3]', '["key", [["metric", "ns", "", "9", ""]]]', '["ke'])
+def test_simulated_cases_count_up_to_damage(tmp_path: Path, damage: str) -> None:
+    good = json.dumps(["first", [["metric", "ns", "", 9.0, ""]]])
+    (tmp_path / "simulated.jsonl").write_text(f"{good}\n{damage}\n{good.replace('first', 'second')}\n")
+    assert Kept(tmp_path).values == {"first": [("metric", "ns", "", 9.0, "")]}
+
+
+def test_a_folder_of_ours_is_for_nobody_else(tmp_path: Path) -> None:
+    """While measuring; and may whoever reads the profile read its samples, too?"""
+    work = Work(tmp_path / "p")
+    with work.held(REQUEST, fresh=True):
+        assert work.folder.stat().st_mode & 0o777 == 0o700
+        (work.folder / "a.jsonl").touch()
+        (tmp_path / "p").mkdir()
+        work.end(tmp_path / "p" / "samples")
+    assert [file.name for file in (tmp_path / "p" / "samples").iterdir()] == ["a.jsonl"]
+    assert (tmp_path / "p" / "samples").stat().st_mode == (tmp_path / "p").stat().st_mode
+
+
+@pytest.mark.parametrize("trap", ["open to all", "a link", "of another user"])
+def test_what_somebody_else_has_prepared_is_refused(tmp_path: Path, trap: str) -> None:
+    """Where others may write, is a folder that lies in wait left as it is, and its request not read?"""
+    work, target = Work(tmp_path / "p"), tmp_path / "target"
+    target.mkdir(mode=0o700)
+    if trap == "a link":
+        work.folder.symlink_to(target)
+    else:
+        work.folder.mkdir(mode=0o700)
+        (work.folder / "request.json").write_text("{}")
+    if trap == "open to all":
+        work.folder.chmod(0o777)
+    if trap == "of another user":
+        if os.geteuid() != 0:
+            pytest.skip("giving a folder away needs root")
+        os.chown(work.folder, 12345, 12345)
+    with pytest.raises(ProfileError, match="only you may write"):
+        work.read_request()
+    with pytest.raises(ProfileError, match="only you may write"), work.held(REQUEST, fresh=True):
+        pass
+    assert not list(target.iterdir())
+
+
+def test_a_folder_that_goes_while_measuring_is_an_error(tmp_path: Path) -> None:
+    work = Work(tmp_path / "p")
+    with pytest.raises(ProfileError, match="was removed while the probe wrote"), work.held(REQUEST, fresh=True):
+        shutil.rmtree(work.folder)
+        (work.folder / "a.jsonl").read_text()
