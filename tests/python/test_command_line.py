@@ -105,10 +105,14 @@ def test_a_misspelt_verb_is_an_error_that_names_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("nearfield rep", {"report", "reproduce"}), ("nearfield ", set(VERBS)), ("nearfield run --f", {"--force"})],
-)
+    [
+        ("nearfield rep", {"report", "reproduce"}), ("nearfield ", set(VERBS)), ("nearfield run --f", {"--force"}),
+        ("nearfield export --format mo", {"module"}), ("nearfield plan --on t3e", {"t3e-900"}),
+        ("nearfield probe --scenario po", {"pollution"}),
+    ],
+)  # fmt: skip
 def test_the_shell_completes(words: str, expected: set[str]) -> None:
-    """Are verbs completed, and the options of one?"""
+    """Are verbs completed, the options of one, and their values?"""
     assert completed(words) == expected
 
 

@@ -358,6 +358,25 @@ def test_the_threshold_is_the_users() -> None:
         diff(QUIET.path, BUSY.path, "--threshold", "much")
 
 
+def test_slower_is_an_exit_code_on_demand(tmp_path: Path) -> None:
+    """For CI: 1 where a scenario is slower by more than the share over all its stable times, named on standard error;
+    else 0, and 0 whatever the numbers where nobody asked."""
+    slower = tmp_path / "slower"
+    rows = QUIET.records.with_columns(
+        pl.when(pl.col("scenario") == "floor").then(pl.col(name) * 1.2).otherwise(pl.col(name)).alias(name)
+        for name in ("value", "low", "high")
+    )
+    save(slower, machine=QUIET.machine, topology_xml=QUIET.topology_xml, run=QUIET.run, records=rows)
+
+    def ended(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, [str(QUIET.path), str(slower), *words])
+        return done.exit_code, done.stderr
+
+    assert ended() == (0, "")
+    assert ended("--fail-if-slower", "30%") == (0, "")
+    assert ended("--fail-if-slower", "5%") == (1, "floor is slower: x1.2 in the geometric mean\n")
+
+
 def test_a_profile_that_is_none_is_refused(tmp_path: Path) -> None:
     """Is the one that is wrong named?"""
     with pytest.raises(ProfileError, match="nowhere"):

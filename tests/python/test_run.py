@@ -58,6 +58,7 @@ def test_the_launcher_and_the_program_tell_the_mpi(installation: Installation) -
     for found in (
         of_launcher([str(installation.launcher), "-n", "2", "true"]),
         of_program(["srun", "-n", "2", engine]),
+        of_program([engine, "--verbose"]),  # a single rank, without a launcher
         recognise([str(installation.launcher), "-n", "2", "python3", "app.py"]),
     ):
         assert found and (found.family, found.version) == (installation.family, installation.version)

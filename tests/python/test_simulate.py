@@ -211,6 +211,7 @@ def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
         (["bcast", "--policy", "payload-l4"], "did you mean 'payload-l3'"),
         (["bcast", "--policy", "ddio:way=2"], "'ways'"),
         (["bcast", "--policy", "ddio:ways=0"], "from 1 to"),
+        (["bcast", "--policy", "ddio:ways=99"], "the last-level cache of machine"),
         (["bcast", "--on", "power6-redstorm"], "did you mean 'power5-redstorm'"),
         (["bcast", "--on", "tigerton", "--nodes", "2"], "from 1 to 1"),
         (

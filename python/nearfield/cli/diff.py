@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,6 +43,13 @@ def command(
         bool,
         typer.Option("--agreement", help="Print only the share of stable times that agree, and of how many."),
     ] = False,
+    fail_if_slower: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Exit with 1 if a scenario's stable times are slower by more, in the geometric mean (for CI): 5%.",
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List the MPI's control variables, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
@@ -61,6 +69,18 @@ def command(
         print(agreement_line(agreed))
     else:
         Terminal().print(view(first, second, comparison, verbose))
+    if fail_if_slower is not None:
+        _require_no_slower(comparison, parse_share(fail_if_slower))
+
+
+def _require_no_slower(comparison: Comparison, share: float) -> None:
+    """Exit code 1, with a line on standard error for every scenario that is slower by more than the share."""
+    means = {scenario: summary["geometric_mean"] for scenario, summary in summarise(comparison.changes).items()}
+    slower = {scenario: mean for scenario, mean in means.items() if mean and mean > 1 + share}
+    for scenario, mean in slower.items():
+        print(f"{scenario} is slower: {format_ratio(mean)} in the geometric mean", file=sys.stderr)
+    if slower:
+        raise typer.Exit(1)
 
 
 def agreement_line(agreed: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
+from nearfield.cli import complete
 from nearfield.errors import ProfileError, UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.profile.words import suggestion
@@ -28,7 +29,7 @@ def command(
     family: Annotated[
         str, typer.Option("--for", help="openmpi, mpich, intel or ucx (default: what the rules are for).")
     ] = "",
-    form: Annotated[str, typer.Option("--format", help=f"{_FORMATS}.")] = "env",
+    form: Annotated[str, typer.Option("--format", help=f"{_FORMATS}.", autocompletion=complete.formats)] = "env",
     rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Default: rules.toml here.")] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from rich.markup import escape
 
 from nearfield import itself
+from nearfield.cli import complete
 from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine, Sourced, facts, load_machine, machine_files
 from nearfield.machine.dump import as_toml
@@ -36,13 +37,8 @@ app = typer.Typer(
 )
 
 
-def _names(incomplete: str) -> list[str]:
-    """For the shell."""
-    return [name for name in machine_files() if name.startswith(incomplete)]
-
-
 def _named(what: str) -> Any:
-    return typer.Argument(metavar="NAME|FILE|PROFILE", help=what, autocompletion=_names)
+    return typer.Argument(metavar="NAME|FILE|PROFILE", help=what, autocompletion=complete.machines)
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from nearfield import mpi
+from nearfield.cli import complete
 from nearfield.errors import NearfieldError
 from nearfield.mpi import Installation, Unusable
 from nearfield.terminal import Column, Table, Terminal
@@ -47,7 +48,10 @@ class _Row:
 
 def command(
     name: Annotated[
-        str | None, typer.Option("--mpi", help="Only this one: a name, the beginning of one, or a path.")
+        str | None,
+        typer.Option(
+            "--mpi", help="Only this one: a name, the beginning of one, or a path.", autocompletion=complete.mpis
+        ),
     ] = None,
     build: Annotated[
         bool, typer.Option("--build", help="Build the measuring engine where it is not built yet.")

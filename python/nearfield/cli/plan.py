@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from nearfield._native import Costs, Face, Link, Plan
+from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.plan import Known, default, described, measured, splits
 from nearfield.plan.words import (
@@ -53,7 +54,12 @@ def command(
     ] = None,
     on: Annotated[
         str | None,
-        typer.Option(metavar="NAME|FILE.toml", help="Costs of a described machine: t3e-900.", show_default=False),
+        typer.Option(
+            metavar="NAME|FILE.toml",
+            help="Costs of a described machine: t3e-900.",
+            show_default=False,
+            autocompletion=complete.machines,
+        ),
     ] = None,
     mode: Annotated[
         str | None, typer.Option(help="How that machine sends; its usual way if absent.", show_default=False)

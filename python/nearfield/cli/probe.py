@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from nearfield import itself, mpi
-from nearfield.cli import probe_on
+from nearfield.cli import complete, probe_on
 from nearfield.errors import UsageError
 from nearfield.machine import machine_files
 from nearfield.probe import TIERS, Listener, Request
@@ -37,10 +37,14 @@ def command(
     budget: Annotated[
         float | None, typer.Option(help="this many seconds of measuring instead of the tier's", metavar="SECONDS")
     ] = None,
-    scenario: Annotated[list[str] | None, typer.Option(help="only this scenario (repeat for more); see --list")] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(help="only this scenario (repeat for more); see --list", autocompletion=complete.scenarios),
+    ] = None,
     sizes: Annotated[str, typer.Option(help="message sizes instead of the tier's, e.g. 8,4KiB,1MiB")] = "",
     mpi_name: Annotated[
-        str | None, typer.Option("--mpi", help="which MPI: a name of `nearfield mpi`, or a path")
+        str | None,
+        typer.Option("--mpi", help="which MPI: a name of `nearfield mpi`, or a path", autocompletion=complete.mpis),
     ] = None,
     ranks: Annotated[
         int | None, typer.Option(min=2, help="ranks of collectives and load (default: one per core)")
@@ -55,6 +59,7 @@ def command(
         typer.Option(
             help="simulate instead: a described machine (see `nearfield machine`), its file, or a measured profile",
             metavar="MACHINE",
+            autocompletion=complete.machines,
         ),
     ] = None,
     distance: Annotated[

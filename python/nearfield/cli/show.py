@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
+from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.profile import Profile, find_profile, load, where
 from nearfield.profile.compare import declared_metrics
@@ -30,7 +31,10 @@ def command(
         Path | None,
         typer.Argument(help="./nearfield-profile, or the only one here, if absent.", show_default=False),
     ] = None,
-    scenario: Annotated[str | None, typer.Option(help="All records of one scenario.", show_default=False)] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option(help="All records of one scenario.", show_default=False, autocompletion=complete.scenarios),
+    ] = None,
     metric: Annotated[str | None, typer.Option(help="Of one metric.", show_default=False)] = None,
     conditions: Annotated[
         list[str] | None,

@@ -15,9 +15,10 @@ from rich.markup import escape
 
 from nearfield import itself
 from nearfield._native import simulation
+from nearfield.cli import complete
 from nearfield.cli.work_bar import work_bar
 from nearfield.errors import UsageError
-from nearfield.machine import load_machine, machine_files
+from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.simulate import Listener, Outcome, Request, pool
 from nearfield.simulate import simulate as run_simulation
@@ -38,10 +39,6 @@ def _names(incomplete: str) -> list[str]:
     return [name for name in (*collectives(), *applications()) if name.startswith(incomplete)]
 
 
-def _machine_names(incomplete: str) -> list[str]:
-    return [name for name in machine_files() if name.startswith(incomplete)]
-
-
 def command(
     collective: Annotated[
         list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list", autocompletion=_names)
@@ -49,7 +46,9 @@ def command(
     on: Annotated[
         str,
         typer.Option(
-            metavar="NAME|FILE|PROFILE", help="the machine; see `nearfield machine list`", autocompletion=_machine_names
+            metavar="NAME|FILE|PROFILE",
+            help="the machine; see `nearfield machine list`",
+            autocompletion=complete.machines,
         ),
     ] = "power5-redstorm",
     nodes: Annotated[str, typer.Option(help="on how many: 8,64 (default: 64, or all there are)")] = "",

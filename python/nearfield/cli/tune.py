@@ -16,6 +16,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from nearfield.cli import complete
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.tune.criterion import NEVER_BELOW
 from nearfield.tune.gains import geometric_mean
@@ -31,7 +32,8 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def command(
     mpi_name: Annotated[
-        str | None, typer.Option("--mpi", help="Which MPI: a name of `nearfield mpi`, or a path.")
+        str | None,
+        typer.Option("--mpi", help="Which MPI: a name of `nearfield mpi`, or a path.", autocompletion=complete.mpis),
     ] = None,
     budget: Annotated[
         float, typer.Option(help="Seconds for everything, all distances together.", metavar="SECONDS", min=5)
@@ -112,6 +114,8 @@ def _stopper(tuning: Tuning, display: Listener) -> Any:
 def tell(rules: Rules) -> None:
     """What was found, for a person."""
     console = Terminal()
+    if busy := rules.busy():
+        console.print(f"[yellow]{busy}: tune again when it is quiet[/yellow]")
     for rule in rules.rule:
         if moved := rule.moved():
             console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")

@@ -25,6 +25,9 @@ Ns = Annotated[float, Field(gt=0, le=1e12)]
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
+BUSY = 0.5  # load average per core
+
+
 class GainTable(Table):
     """Stock's time over the tuned one, with its 95 % interval over n pairs."""
 
@@ -161,6 +164,7 @@ class Rules(Table):
     command: str
     seconds: float = Field(ge=0, le=1e9)
     host: str
+    load_1m: float = Field(default=0, ge=0)  # load average when it began
     mpi: MpiTable
     machine: MachineTable
     tried: TriedTable
@@ -168,6 +172,12 @@ class Rules(Table):
 
     def knobs(self) -> KnobFile:
         return find_knobs(self.mpi.family, self.mpi.version, self.mpi.transport)
+
+    def busy(self) -> str:
+        """That others kept the machine busy; empty if they did not."""
+        if self.load_1m <= BUSY * self.machine.cores:
+            return ""
+        return f"the machine was busy when this began (load average {self.load_1m:.1f} on {self.machine.cores} cores)"
 
     def best_for_all(self) -> RuleTable:
         """The one rule where all pairs must have the same: that which gains most over all distances, of those that slow

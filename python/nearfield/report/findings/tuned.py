@@ -42,9 +42,10 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
 
 
 def _stock(rules: Rules, rule: RuleTable) -> Finding:
-    """`good` only where the cores stayed in one place; else another run may find what this one could not."""
+    """`good` only where the cores stayed in one place and nobody else was busy; else another run may find what this one
+    could not."""
     tried = rules.tried
-    action = "Tune again when the machine is quiet." if rule.apart or not tried.measured else ""
+    action = "Tune again when the machine is quiet." if rule.apart or rules.busy() or not tried.measured else ""
     return Finding(
         topic="tuned",
         title="Nothing surely faster than stock was found",
@@ -54,6 +55,7 @@ def _stock(rules: Rules, rule: RuleTable) -> Finding:
             "work."
         )
         + _restless(rule)
+        + _busy(rules)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,
@@ -68,6 +70,10 @@ def _where(rules: Rules, rule: RuleTable) -> str:
 
 def _restless(rule: RuleTable) -> str:
     return f" {sentence(rule.moved())}." if rule.apart else ""
+
+
+def _busy(rules: Rules) -> str:
+    return f" {sentence(busy)}." if (busy := rules.busy()) else ""
 
 
 def _beyond(rule: RuleTable) -> str:
