@@ -53,7 +53,7 @@ class Topology:
             raise UsageError(
                 str(error),
                 "Unset HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT; "
-                "to look at another machine use --xml or --synthetic.",
+                "to look at another machine name an XML file of it, or use --synthetic.",
             ) from error
 
     @classmethod

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from nearfield.terminal import Column, Table
 from nearfield.topology import DISTANCES, Topology, ranges
 from nearfield.units import format_bytes
 
@@ -154,11 +154,8 @@ def _cell(topology: Topology, core_of: dict[int, tuple[int, ...]], a: tuple[int,
 
 def draw_distances(topology: Topology) -> Table:
     """The legend of the matrix, and the pair that stands for each distance when something is measured."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
-    table.add_column("distance")
-    table.add_column("pairs", justify="right")
-    table.add_column("represented by")
+    keys = (Column(key=True), Column("distance", key=True))
+    table = Table(*keys, Column("pairs", right=True), Column("represented by"))
     for distance, (a, b) in topology.representatives().items():
         symbol = Text(SYMBOLS[distance], style=STYLES[distance])
         table.add_row(symbol, distance, str(len(topology.pairs(distance))), f"PU {a} and PU {b}")

@@ -75,12 +75,17 @@ UNITS: dict[str, Callable[[float], str]] = {
 }
 
 
+MUCH_WIDER = 10  # times the value
+
+
 def format_value(value: float, unit: str, half_width: float | None = None) -> str:
-    """'1.23 us', or '1.23 us ±0.02' with half an interval in the same unit. KeyError if the unit is not in
-    UNITS."""
+    """'1.23 us', or '1.23 us ±0.02' with half an interval in the same unit, or '852 ns ±2.02 ms' where that is much
+    wider. KeyError if the unit is not in UNITS."""
     text = UNITS[unit](value)
     if not half_width:
         return text
+    if half_width >= MUCH_WIDER * abs(value):
+        return f"{text} ±{UNITS[unit](half_width)}"
     name = text.rpartition(" ")[2]
     factor = dict((*_TIMES, *_BINARY, ("%", 0.01))).get(name, 1.0)
     return f"{text} ±{_short(half_width / factor)}"

@@ -105,10 +105,14 @@ def test_a_misspelt_verb_is_an_error_that_names_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("nearfield rep", {"report", "reproduce"}), ("nearfield ", set(VERBS)), ("nearfield run --f", {"--force"})],
-)
+    [
+        ("nearfield rep", {"report", "reproduce"}), ("nearfield ", set(VERBS)), ("nearfield run --f", {"--force"}),
+        ("nearfield export --format mo", {"module"}), ("nearfield plan --on t3e", {"t3e-900"}),
+        ("nearfield probe --scenario po", {"pollution"}),
+    ],
+)  # fmt: skip
 def test_the_shell_completes(words: str, expected: set[str]) -> None:
-    """Are verbs completed, and the options of one?"""
+    """Are verbs completed, the options of one, and their values?"""
     assert completed(words) == expected
 
 
@@ -119,3 +123,10 @@ def test_a_profile_is_read_by_who_only_imports_nearfield() -> None:
     assert "function load" in done.stdout, done.stderr
     done = subprocess.run([sys.executable, "-c", "import nearfield; nearfield.lode"], capture_output=True, text=True)
     assert "module 'nearfield' has no attribute 'lode'" in done.stderr
+
+
+def test_a_bench_with_parts_runs_all_when_none_is_named() -> None:
+    """Does `make bench` get beyond its command line? (What is wrong here is said only after that.)"""
+    bench = Path(__file__).parents[2] / "bench" / "halo.py"
+    done = subprocess.run([sys.executable, bench, "--cpus", "none"], capture_output=True, text=True)
+    assert "--cpus none: not two CPU numbers" in done.stdout, done.stderr

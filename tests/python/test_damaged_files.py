@@ -17,7 +17,7 @@ from nearfield.machine.captured import captured
 from nearfield.machine.native import native
 from nearfield.plan.known import measured
 from nearfield.profile import load
-from nearfield.report.tuned import tuned_findings
+from nearfield.report.findings.tuned import tuned
 from nearfield.tune.formats import FORMATS
 from nearfield.tune.rules import load_rules
 
@@ -59,7 +59,7 @@ def refused(read: object, *arguments: object) -> bool:
 def use_rules(file: Path) -> None:
     rules = load_rules(file)
     tell(rules)
-    tuned_findings(rules)
+    tuned(rules, "")
     for form in FORMATS:
         refused(exported, rules, "", form, file)
 

@@ -296,7 +296,8 @@ def test_what_a_person_sees() -> None:
 
 
 def test_another_machine_and_mpi_are_named(tmp_path: Path) -> None:
-    """Does the header say what differs, down to the MPI's own threshold?"""
+    """Does the header say what differs? And are the MPIs' variables, which may be dozens, counted below the result and
+    listed when asked for?"""
     p = QUIET
     variables = p.run.mpi.variables | {"btl_vader_eager_limit": 65536}
     mpi = p.run.mpi.model_copy(update={"version": "5.0.11", "variables": variables})
@@ -307,7 +308,11 @@ def test_another_machine_and_mpi_are_named(tmp_path: Path) -> None:
     text = diff(p.path, tmp_path / "b")
     assert "different machines, different MPIs" in text
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "processor AMD EPYC Xeon" in lines and "btl_vader_eager_limit 4096 65536" in lines
+    assert "processor AMD EPYC Xeon" in lines
+    counted = lines.index("control variables of the MPI that differ: 1 (-v lists them)")
+    assert counted > next(number for number, line in enumerate(lines) if line.endswith("geometric mean B/A"))
+    listed = [" ".join(line.split()) for line in diff("-v", p.path, tmp_path / "b").splitlines()]
+    assert "btl_vader_eager_limit 4096 65536" in listed and "btl_vader_eager_limit 4096 65536" not in lines
     assert "only in A: the scenario floor" in text
     assert "only in A: pingpong size 16 KiB, 64 KiB, 256 KiB" in text
 
@@ -351,6 +356,25 @@ def test_the_threshold_is_the_users() -> None:
     assert same("1%") < same("5%") < same("100%")
     with pytest.raises(UsageError, match="share"):
         diff(QUIET.path, BUSY.path, "--threshold", "much")
+
+
+def test_slower_is_an_exit_code_on_demand(tmp_path: Path) -> None:
+    """For CI: 1 where a scenario is slower by more than the share over all its stable times, named on standard error;
+    else 0, and 0 whatever the numbers where nobody asked."""
+    slower = tmp_path / "slower"
+    rows = QUIET.records.with_columns(
+        pl.when(pl.col("scenario") == "floor").then(pl.col(name) * 1.2).otherwise(pl.col(name)).alias(name)
+        for name in ("value", "low", "high")
+    )
+    save(slower, machine=QUIET.machine, topology_xml=QUIET.topology_xml, run=QUIET.run, records=rows)
+
+    def ended(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, [str(QUIET.path), str(slower), *words])
+        return done.exit_code, done.stderr
+
+    assert ended() == (0, "")
+    assert ended("--fail-if-slower", "30%") == (0, "")
+    assert ended("--fail-if-slower", "5%") == (1, "floor is slower: x1.2 in the geometric mean\n")
 
 
 def test_a_profile_that_is_none_is_refused(tmp_path: Path) -> None:

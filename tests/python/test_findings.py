@@ -36,25 +36,27 @@ def none_of(topic: str, made: Profile) -> bool:
 def test_tuned_is_headlined_by_the_gain_over_all_sizes() -> None:
     """Is a rule judged by all sizes that were confirmed, its best range second, and what is beyond its promise told?"""
     rule = TUNED.rule[0].model_copy(update={"beyond": "about 1.8x with --never-below 0.80"})
-    (finding,) = tuned(TUNED.model_copy(update={"rule": [rule]}))
+    (finding,) = tuned(TUNED.model_copy(update={"rule": [rule]}), "")
     assert rule.gain and rule.gain.value < finding.numbers["best_gain"]
     assert finding.title == "1.5x as fast when tuned" and finding.level == "loss"
     assert finding.text.index("1.50 (1.46 to 1.53)") < finding.text.index("most for messages of")
     assert "There is more: about 1.8x" in finding.text
     little = rule.model_copy(update={"gain": rule.gain.model_copy(update={"value": 1.02})})
-    (finding,) = tuned(TUNED.model_copy(update={"rule": [little]}))
+    (finding,) = tuned(TUNED.model_copy(update={"rule": [little]}), "")
     assert finding.title == "1.02x as fast when tuned" and finding.level == "fact"
 
 
 def test_stock_is_best_says_how_sure_that_is() -> None:
     """By how much was measured, whether the cores stayed in one place, and what there would be beyond the promise?"""
-    (finding,) = tuned(TUNED.model_copy(update={"rule": [stock_is_best(TUNED.rule[0])]}))
+    (finding,) = tuned(TUNED.model_copy(update={"rule": [stock_is_best(TUNED.rule[0])]}), "")
     assert finding.level == "good" and f"measured {TUNED.tried.measured} settings" in finding.text
     apart = [ApartTable(flag_ns=30, share=0.6), ApartTable(flag_ns=200, share=0.4)]
     moved = stock_is_best(TUNED.rule[0], apart=apart, beyond="about 1.8x with --never-below 0.80")
-    (finding,) = tuned(TUNED.model_copy(update={"rule": [moved]}))
+    (finding,) = tuned(TUNED.model_copy(update={"rule": [moved]}), "")
     assert finding.level == "fact" and "30 ns in 60%" in finding.text and "There is more: about 1.8x" in finding.text
     assert "quiet" in finding.action
+    (finding,) = tuned(TUNED.model_copy(update={"rule": [stock_is_best(TUNED.rule[0])], "load_1m": 6.3}), "")
+    assert finding.level == "fact" and "load average 6.3 on 2 cores" in finding.text and "quiet" in finding.action
 
 
 # ---- headroom

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -305,8 +306,10 @@ def test_flags_are_all_that_a_compiler_needs(installation: Installation, languag
     """Does a program in C++ and in C build, as the help says, with what `nearfield halo --flags` prints, and run?
     (Fortran: test_install.py)"""
     standard, source, arguments, expected = _PROGRAMS[language]
+    whole = nearfield("halo", "--mpi", installation.name).out
     compiler = installation.compiler.with_name(installation.compiler.name.replace("cxx", language))
     flags = nearfield("halo", "--mpi", installation.name, "--flags").out.split()
+    assert shlex.join([str(installation.compiler), "-std=c++20", "app.cpp", *flags]) in whole
     env = {**os.environ, **installation.env, **compiler_environment(installation)}
     subprocess.run([compiler, *standard, ROOT / source, *flags, "-lm", "-o", "app"], check=True, env=env, cwd=tmp_path)
     done = mpi.run(installation, [str(tmp_path / "app"), *arguments], 2, timeout_s=60)

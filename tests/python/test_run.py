@@ -58,6 +58,7 @@ def test_the_launcher_and_the_program_tell_the_mpi(installation: Installation) -
     for found in (
         of_launcher([str(installation.launcher), "-n", "2", "true"]),
         of_program(["srun", "-n", "2", engine]),
+        of_program([engine, "--verbose"]),  # a single rank, without a launcher
         recognise([str(installation.launcher), "-n", "2", "python3", "app.py"]),
     ):
         assert found and (found.family, found.version) == (installation.family, installation.version)
@@ -158,6 +159,8 @@ def test_compare_tells_what_went_wrong(rules: Path) -> None:
     only_tuned = sh('test -z "$OMPI_MCA_btl_sm_eager_limit" || { echo broken; exit 3; }')
     failed = nearfield("compare", "--rules", rules, *only_tuned)
     assert failed.code == 5 and "the tuned run ended with exit code 3: broken" in failed.words
+    silent = nearfield("compare", "--rules", rules, *sh("exit 3"))
+    assert "the stock run ended with exit code 3 and printed nothing" in silent.words
     for metric, words in (
         ("(x+)", "nothing that fits"),
         ("(", "no regular"),

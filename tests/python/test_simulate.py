@@ -56,6 +56,7 @@ def test_a_table_and_the_same_as_json():
     options = ["bcast", *SMALL, "--policy", "payload-l3,header-l2", "--memory-slowdown", "1,7.5"]
     table, found = run(*options), json.loads(run(*options, "--json"))
     assert "4 KiB" in table and "16 KiB" in table and "payload-l3" in table
+    assert "+: the share of it that they save" in table
     assert [(case["size_bytes"], case["slowdown"]) for case in found["cases"]] == [
         (4096, 1.0), (4096, 7.5), (16384, 1.0), (16384, 7.5),
     ]  # fmt: skip
@@ -210,9 +211,14 @@ def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
         (["bcast", "--policy", "payload-l4"], "did you mean 'payload-l3'"),
         (["bcast", "--policy", "ddio:way=2"], "'ways'"),
         (["bcast", "--policy", "ddio:ways=0"], "from 1 to"),
+        (["bcast", "--policy", "ddio:ways=99"], "the last-level cache of machine"),
         (["bcast", "--on", "power6-redstorm"], "did you mean 'power5-redstorm'"),
         (["bcast", "--on", "tigerton", "--nodes", "2"], "from 1 to 1"),
-        (["bcast", "--on", "tigerton", "--nodes", "1", "--policy", "payload-l3"], "these would work"),
+        (
+            ["bcast", "--on", "tigerton", "--ranks-per-node", "2", "--policy", "payload-l3"],
+            "these would work",
+        ),
+        (["bcast", "--on", "blues"], "one rank has nobody"),
         (["bcast", "--nodes", "300"], "from 1 to 256"),
         (["bcast", "--nodes", "8,x"], "not a number of nodes"),
         (["bcast", "--ranks-per-node", "3"], "from 1 to 2"),

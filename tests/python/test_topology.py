@@ -302,5 +302,5 @@ def test_json_is_json_and_complete():
 
 def test_two_sources_are_one_too_many():
     """Is it said, rather than one of them silently taken?"""
-    result = run_cli("--xml", "a.xml", "--synthetic", ZEN)
+    result = run_cli("a.xml", "--synthetic", ZEN)
     assert isinstance(result.exception, UsageError)

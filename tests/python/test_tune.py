@@ -27,6 +27,11 @@ def test_rules_are_found(installation: Installation, tmp_path: Path) -> None:
     out = tmp_path / "rules.toml"
     done = nearfield("tune", "--mpi", installation.name, *SHORT, "-o", out)
     assert done.code == 0, done.err
+    line = (
+        done.err.splitlines()[-1].partition("next: ")[2].replace("mpirun ...", f"{installation.launcher} -n 1 echo ran")
+    )
+    assert f"--rules {out}" in line, "it is not where `run` looks by itself"
+    assert "ran" in subprocess.check_output(["sh", "-c", line], text=True, cwd=tmp_path.parent)
     rules = load_rules(out)
     assert (rules.mpi.family, rules.mpi.version) == (installation.family, installation.version)
     assert rules.tried.measured >= 1

@@ -48,6 +48,7 @@ def test_values_with_their_interval() -> None:
     """Is half the interval in the unit of the value, and left out where it is 0?"""
     assert format_value(1234, "ns", 20) == "1.23 us ±0.02"
     assert format_value(123, "ns", 34) == "123 ns ±34"
+    assert format_value(852, "ns", 2_016_039) == "852 ns ±2.02 ms"
     assert format_value(1, "count", 0) == "1"
     assert format_value(1 / 3, "count") == "0.333"
     assert format_value(0.25, "share", 0.05) == "25 % ±5"

@@ -98,9 +98,8 @@ def measured(argv: list[str], environment: dict[str, str], pattern: re.Pattern[s
     seconds = time.monotonic() - start
     if done.returncode:
         words = [line for line in (done.stderr + done.stdout).splitlines() if line.strip(" -=")]
-        raise MeasurementError(
-            f"the {name} run ended with exit code {done.returncode}: {words[0] if words else 'no word'}"
-        )
+        said = f": {words[0]}" if words else " and printed nothing"
+        raise MeasurementError(f"the {name} run ended with exit code {done.returncode}{said}")
     if pattern is None:
         return seconds
     found = pattern.findall(done.stdout + done.stderr)

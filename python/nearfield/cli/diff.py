@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
-from nearfield.cli.show import terminal
 from nearfield.profile import Profile, load
 from nearfield.profile.compare import (
     Change,
@@ -27,6 +25,7 @@ from nearfield.profile.compare import (
     summarise,
 )
 from nearfield.profile.records import PLACE
+from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_ratio, format_value, parse_share
 
 SHOWN_CHANGES = 15
@@ -44,6 +43,14 @@ def command(
         bool,
         typer.Option("--agreement", help="Print only the share of stable times that agree, and of how many."),
     ] = False,
+    fail_if_slower: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Exit with 1 if a scenario's stable times are slower by more, in the geometric mean (for CI): 5%.",
+        ),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List the MPI's control variables, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Compare two profiles: ratios B/A with intervals. They may be of different machines or MPIs."""
@@ -61,7 +68,19 @@ def command(
     elif only_agreement:
         print(agreement_line(agreed))
     else:
-        terminal().print(view(first, second, comparison))
+        Terminal().print(view(first, second, comparison, verbose))
+    if fail_if_slower is not None:
+        _require_no_slower(comparison, parse_share(fail_if_slower))
+
+
+def _require_no_slower(comparison: Comparison, share: float) -> None:
+    """Exit code 1, with a line on standard error for every scenario that is slower by more than the share."""
+    means = {scenario: summary["geometric_mean"] for scenario, summary in summarise(comparison.changes).items()}
+    slower = {scenario: mean for scenario, mean in means.items() if mean and mean > 1 + share}
+    for scenario, mean in slower.items():
+        print(f"{scenario} is slower: {format_ratio(mean)} in the geometric mean", file=sys.stderr)
+    if slower:
+        raise typer.Exit(1)
 
 
 def agreement_line(agreed: dict[str, Any]) -> str:
@@ -75,7 +94,16 @@ def agreement_line(agreed: dict[str, Any]) -> str:
 
 def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
     """(what, in A, in B) for whatever of machine, MPI and run is not the same and may explain a ratio."""
-    facts = [_facts(a), _facts(b)]
+    return _unequal(_facts(a), _facts(b)) + variables(a, b)
+
+
+def variables(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
+    """The MPIs' control variables that are not the same."""
+    in_a, in_b = ({name: str(value) for name, value in p.run.mpi.variables.items()} for p in (a, b))
+    return _unequal(in_a, in_b)
+
+
+def _unequal(*facts: dict[str, str]) -> list[tuple[str, str, str]]:
     names = list(dict.fromkeys([*facts[0], *facts[1]]))
     pairs = [(name, facts[0].get(name, "-"), facts[1].get(name, "-")) for name in names]
     return [(name, in_a, in_b) for name, in_a, in_b in pairs if in_a != in_b]
@@ -83,7 +111,7 @@ def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
 
 def _facts(profile: Profile) -> dict[str, str]:
     machine, run = profile.machine, profile.run
-    facts = {
+    return {
         "machine": machine.name,
         "processor": machine.cpu_model,
         "cores": str(machine.cores),
@@ -96,7 +124,6 @@ def _facts(profile: Profile) -> dict[str, str]:
         "tier": run.tier,
         "source": ", ".join(profile.records["source"].unique().sort()),
     }
-    return facts | {name: str(value) for name, value in run.mpi.variables.items()}
 
 
 # ---- for scripts
@@ -128,28 +155,42 @@ def _finite(value: Any) -> Any:
 # ---- for people
 
 
-def view(a: Profile, b: Profile, comparison: Comparison) -> RenderableType:
+def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) -> RenderableType:
     lone = lone_axes(a.records, b.records)
-    parts: list[RenderableType] = [_header(a, b), Text()]
+    parts: list[RenderableType] = [*_header(a, b), Text()]
     if not comparison.changes:
-        return Group(*parts, Text("the two have no record in common"), *_axes(lone, comparison))
+        parts += [Text("the two have no record in common"), *_axes(lone, comparison)]
+        return Group(*parts, *_variables(a, b, verbose))
     parts += [_summary_table(comparison), Text(agreement_line(agreement(comparison.changes)))]
     parts += [Text(), *_changes_table(largest(comparison.changes))]
-    return Group(*parts, *_axes(lone, comparison), Text(_UNPAIRED, style="dim"))
+    return Group(*parts, *_axes(lone, comparison), *_variables(a, b, verbose), Text(_UNPAIRED, style="dim"))
 
 
 _UNPAIRED = "A and B were measured at different times: a ratio says what changed, not why."
 
 
-def _header(a: Profile, b: Profile) -> RenderableType:
-    table = Table.grid(padding=(0, 2))
-    table.add_row("", Text("A", style="bold"), Text("B", style="bold"))
-    table.add_row(Text("profile", style="dim"), escape(str(a.path)), escape(str(b.path)))
-    table.add_row(Text("created", style="dim"), *(f"{p.run.created:%Y-%m-%d %H:%M}" for p in (a, b)))
-    different = differences(a, b)
-    for what, in_a, in_b in different:
-        table.add_row(Text(what, style="dim"), Text(in_a), Text(in_b))
-    return Group(table, Text(_verdict_line({what for what, _, _ in different}), style="bold"))
+def _variables(a: Profile, b: Profile, verbose: bool) -> list[RenderableType]:
+    """Last, since two MPIs differ in dozens: how many, or all of them."""
+    different = variables(a, b)
+    if not different:
+        return []
+    if not verbose:
+        return [Text(f"control variables of the MPI that differ: {len(different)} (-v lists them)", style="dim")]
+    return [Text("control variables of the MPI that differ", style="bold"), _side_by_side(different), Text()]
+
+
+def _side_by_side(pairs: list[tuple[str, str, str]]) -> Table:
+    table = Table(Column(key=True), Column("A"), Column("B"))
+    for what, *values in pairs:
+        table.add_row(*map(Text, (what, *values)))
+    return table
+
+
+def _header(a: Profile, b: Profile) -> list[RenderableType]:
+    different = _unequal(_facts(a), _facts(b))
+    created = (f"{p.run.created:%Y-%m-%d %H:%M}" for p in (a, b))
+    table = _side_by_side([("profile", str(a.path), str(b.path)), ("created", *created), *different])
+    return [table, Text(_verdict_line({what for what, _, _ in different}), style="bold")]
 
 
 def _verdict_line(different: set[str]) -> str:
@@ -159,11 +200,9 @@ def _verdict_line(different: set[str]) -> str:
 
 def _summary_table(comparison: Comparison) -> Table:
     """Ratios B/A."""
-    table = Table()
-    table.add_column("scenario")
     words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
-    for word in (*words, "geometric mean B/A"):
-        table.add_column(word, justify="right")
+    headings = (*words, "geometric mean B/A")
+    table = Table(Column("scenario", key=True), *(Column(heading, right=True) for heading in headings))
     for scenario, summary in summarise(comparison.changes).items():
         mean = summary["geometric_mean"]
         counts = [Text(str(summary[word] or "-"), style=STYLES.get(word, "")) for word in words]
@@ -174,16 +213,8 @@ def _summary_table(comparison: Comparison) -> Table:
 def _changes_table(changes: list[Change]) -> list[RenderableType]:
     if not changes:
         return [Text("nothing changed by more than the threshold")]
-    table = Table()
-    for name, justify in (
-        ("what", "left"),
-        ("where", "left"),
-        ("A", "right"),
-        ("B", "right"),
-        ("B/A", "right"),
-    ):
-        table.add_column(name, justify=justify, no_wrap=name != "where")  # type: ignore[arg-type]
-    table.add_column("")
+    numbers = (Column(heading, right=True) for heading in ("A", "B", "B/A"))
+    table = Table(Column("what", key=True), Column("where", key=True), *numbers, Column())
     for change in changes[:SHOWN_CHANGES]:
         values = [format_value(e.value, change.unit) for e in (change.a, change.b) if e]
         what = Text(f"{change.key['scenario']} {change.key['metric']}")

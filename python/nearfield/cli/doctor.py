@@ -7,13 +7,12 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from nearfield.doctor import Check, examine
+from nearfield.terminal import Column, Table, Terminal
 
-MARKS = {"ok": "[green]✓ ok[/green]", "warn": "[yellow]! limited[/yellow]", "missing": "[red]✗ missing[/red]"}
+MARKS = {"ok": "[green]✓ ok[/green]", "limited": "[yellow]! limited[/yellow]", "missing": "[red]✗ missing[/red]"}
 
 
 def command(
@@ -25,7 +24,7 @@ def command(
     if as_json:
         print(json.dumps({"possible": not blocked, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
-        console = Console(highlight=False)
+        console = Terminal()
         console.print(draw(checks))
         for check in checks:
             if check.status != "ok":
@@ -36,10 +35,7 @@ def command(
 
 
 def draw(checks: list[Check]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("", no_wrap=True)
-    table.add_column("check", no_wrap=True)
-    table.add_column("found")
+    table = Table(Column(key=True), Column("check", key=True), Column("found", prose=True))
     for check in checks:
         table.add_row(MARKS[check.status], check.name, escape(check.found))
     return table

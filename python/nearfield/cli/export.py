@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from nearfield import itself
+from nearfield.cli import complete
 from nearfield.errors import ProfileError, UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.profile.words import suggestion
@@ -27,7 +29,7 @@ def command(
     family: Annotated[
         str, typer.Option("--for", help="openmpi, mpich, intel or ucx (default: what the rules are for).")
     ] = "",
-    form: Annotated[str, typer.Option("--format", help=f"{_FORMATS}.")] = "env",
+    form: Annotated[str, typer.Option("--format", help=f"{_FORMATS}.", autocompletion=complete.formats)] = "env",
     rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Default: rules.toml here.")] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
@@ -88,7 +90,7 @@ def _not_for(family: str, theirs: str, path: Path) -> UsageError:
     known = list(dict.fromkeys(file.family for file in knob_files()))
     if family not in known:
         return UsageError(f"nearfield tunes no MPI '{family}'", suggestion(family, known))
-    tune = f"; or tune that MPI: nearfield tune --mpi {family}" if family in FAMILIES else ""
+    tune = f"; or tune that MPI: {itself.command('tune', '--mpi', family)}" if family in FAMILIES else ""
     return UsageError(f"the rules in {path} are for {theirs}, not {family}", f"leave out --for{tune}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 from rich.console import Console
 
 from nearfield import mpi
+from nearfield.cli import complete
 from nearfield.errors import MpiError
 from nearfield.plan import measured, text_of
 from nearfield.profile import load
@@ -18,7 +20,10 @@ from nearfield.profile import load
 
 def command(
     name: Annotated[
-        str | None, typer.Option("--mpi", help="For this MPI: a name, the beginning of one, or a path.")
+        str | None,
+        typer.Option(
+            "--mpi", help="For this MPI: a name, the beginning of one, or a path.", autocompletion=complete.mpis
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="For every MPI on this machine.")] = False,
     flags: Annotated[bool, typer.Option("--flags", help="Print compiler and linker flags and nothing else.")] = False,
@@ -77,7 +82,7 @@ def command(
         print(fortran_flags_of(Path(found[0]["library"])))
     else:
         for one in found:
-            print(f"{one['mpi']}: {one['compiler']} -std=c++20 app.cpp {one['flags']}")
+            print(f"{one['mpi']}:\n  {shlex.quote(one['compiler'])} -std=c++20 app.cpp {one['flags']}")
 
 
 def flags_of(library: Path) -> str:

@@ -13,16 +13,16 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from nearfield.cli.show import terminal
+from nearfield import itself
+from nearfield.cli import complete
 from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine, Sourced, facts, load_machine, machine_files
 from nearfield.machine.dump import as_toml
 from nearfield.machine.quantity import is_size
 from nearfield.machine.simulated import Comparison, comparisons
+from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes
 
 CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", "inclusion", "write", "replacement",
@@ -37,13 +37,8 @@ app = typer.Typer(
 )
 
 
-def _names(incomplete: str) -> list[str]:
-    """For the shell."""
-    return [name for name in machine_files() if name.startswith(incomplete)]
-
-
 def _named(what: str) -> Any:
-    return typer.Argument(metavar="NAME|FILE|PROFILE", help=what, autocompletion=_names)
+    return typer.Argument(metavar="NAME|FILE|PROFILE", help=what, autocompletion=complete.machines)
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
@@ -56,13 +51,20 @@ def list_machines(as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps(rows, indent=1))
         return
-    table = Table("name", "cores", "caches", "nodes", "free", "for", "what it is", box=None, header_style="bold")
+    Terminal().print(_listed(rows))
+    Terminal().print(
+        f"[dim]free: parameters that nobody states; {itself.command('machine', 'show', 'NAME')} lists them[/dim]"
+    )
+
+
+def _listed(rows: list[dict[str, Any]]) -> Table:
+    columns = map(Column, ("cores", "caches", "nodes", "free", "for"))
+    table = Table(Column("name", key=True), *columns, Column("what it is", prose=True))
     for row in rows:
         cells = (row["cores"], ", ".join(format_bytes(size, 3) for size in row["cache_bytes"]), row["nodes"])
         table.add_row(row["name"], *(str(cell or "-") for cell in cells), str(row["free"]), " ".join(row["for"]),
                       escape(row["title"]))  # fmt: skip
-    terminal().print(table)
-    terminal().print("[dim]free: parameters that nobody states; nearfield machine show NAME lists them[/dim]")
+    return table
 
 
 def _row(machine: DescribedMachine) -> dict[str, Any]:
@@ -113,11 +115,11 @@ def _checked(machine: DescribedMachine, compared: list[Comparison]) -> dict[str,
 
 def _tell_checked(machine: DescribedMachine, compared: list[Comparison]) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
-    terminal().print(f"[bold]{escape(machine.name)}[/bold]: right ({kinds})")
+    Terminal().print(f"[bold]{escape(machine.name)}[/bold]: right ({kinds})")
     for one in compared:
         mark = "" if one.reachable else ", which its cores have too little under way for"
         mark += "" if one.agrees else "  [red]differs[/red]"
-        terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")
+        Terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")
 
 
 def _kinds(machine: DescribedMachine) -> dict[str, int]:
@@ -144,10 +146,10 @@ def show(
     elif as_json:
         print(json.dumps(machine.model_dump(exclude_none=True), indent=1))
     else:
-        _tell(machine, verbose, terminal())
+        _tell(machine, verbose, Terminal())
 
 
-def _tell(machine: DescribedMachine, verbose: bool, console: Console) -> None:
+def _tell(machine: DescribedMachine, verbose: bool, console: Terminal) -> None:
     console.print(f"[bold]{escape(machine.title)}[/bold]\n[dim]sources: {escape(machine.study)}[/dim]")
     for short, text in machine.references.items():
         console.print(f"[dim]  {escape(short)}: {escape(text)}[/dim]")
@@ -169,7 +171,7 @@ def _tell(machine: DescribedMachine, verbose: bool, console: Console) -> None:
 
 def _caches(machine: DescribedMachine) -> Table:
     used = [name for name in CACHE_COLUMNS if any(getattr(cache, name) for cache in machine.cache)]
-    table = Table("cache", *used, box=None, header_style="bold")
+    table = Table(Column("cache", key=True), *map(Column, used))
     for place, cache in enumerate(machine.cache):
         table.add_row(str(place), *(_value(name, getattr(cache, name)) for name in used))
     return table
@@ -180,7 +182,8 @@ def _phrase(key: str, fact: Sourced) -> str:
 
 
 def _sources(pairs: Iterable[tuple[str, Sourced]]) -> Table:
-    table = Table("key", "value", "kind", "claims", "source or reason", box=None, header_style="bold")
+    columns = map(Column, ("value", "kind", "claims"))
+    table = Table(Column("key", key=True), *columns, Column("source or reason", prose=True))
     for key, fact in pairs:
         table.add_row(key, _value(key, fact), fact.kind, " ".join(fact.claims or []), escape(fact.origin))
     return table
@@ -221,12 +224,12 @@ def diff(
         print(json.dumps(dict(zip(changed, values, strict=True)), indent=1))
         return
     if not changed:
-        terminal().print("the two have the same numbers")
+        Terminal().print("the two have the same numbers")
         return
-    table = Table("key", a, b, box=None, header_style="bold")
+    table = Table(Column("key", key=True), Column(a), Column(b))
     for key in changed:
-        table.add_row(key, _value(key, first.get(key)), _value(key, second.get(key)))
-    terminal().print(table)
+        table.add_row(key, *(escape(_value(key, of.get(key))) for of in (first, second)))
+    Terminal().print(table)
 
 
 def _differs(a: Sourced | None, b: Sourced | None) -> bool:

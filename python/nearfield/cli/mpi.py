@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 from nearfield import mpi
+from nearfield.cli import complete
 from nearfield.errors import NearfieldError
 from nearfield.mpi import Installation, Unusable
+from nearfield.terminal import Column, Table, Terminal
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,10 @@ class _Row:
 
 def command(
     name: Annotated[
-        str | None, typer.Option("--mpi", help="Only this one: a name, the beginning of one, or a path.")
+        str | None,
+        typer.Option(
+            "--mpi", help="Only this one: a name, the beginning of one, or a path.", autocompletion=complete.mpis
+        ),
     ] = None,
     build: Annotated[
         bool, typer.Option("--build", help="Build the measuring engine where it is not built yet.")
@@ -105,25 +110,27 @@ def _as_dict(unusable: Unusable) -> dict[str, str]:
 
 
 def _print(rows: list[_Row], unusable: tuple[Unusable, ...]) -> None:
-    console = Console(highlight=False)
-    table = Table("name", "family", "version", box=None)
-    table.add_column("launcher", overflow="fold")
-    table.add_column("inside a node", overflow="fold")
-    table.add_column("built")
-    for row in rows:
-        inst = row.inst
-        mark = " *" if row.default else ""
-        built = "yes" if row.built else "no"
-        table.add_row(inst.name + mark, inst.family, inst.version, str(inst.launcher), row.transport or "?", built)
+    console = Terminal()
     if rows:
-        console.print(table)
+        console.print(_table(rows))
     if any(row.default for row in rows):
         console.print("[dim]* used when --mpi does not say otherwise[/dim]")
     for reason, names in _unknown(rows).items():
-        console.print(f"[dim]? {', '.join(names)}: {reason}[/dim]", soft_wrap=True)
+        console.print(f"[dim]? {', '.join(names)}: {reason}[/dim]")
     for bad in unusable:
-        console.print(f"\n[yellow]not usable:[/yellow] {bad.path} ({bad.origin}): {bad.reason}", soft_wrap=True)
-        console.print(f"  [dim]→ {bad.remedy}[/dim]", soft_wrap=True)
+        console.print(f"\n[yellow]not usable:[/yellow] {bad.path} ({bad.origin}): {bad.reason}")
+        console.print(f"  [dim]→ {bad.remedy}[/dim]")
+
+
+def _table(rows: list[_Row]) -> Table:
+    columns = map(Column, ("family", "version", "launcher"))
+    table = Table(Column("name", key=True), *columns, Column("inside a node", prose=True), Column("built"))
+    for row in rows:
+        inst = row.inst
+        mark = " *" if row.default else ""
+        cells = (inst.name + mark, inst.family, inst.version, str(inst.launcher), row.transport or "?")
+        table.add_row(*map(escape, cells), "yes" if row.built else "no")
+    return table
 
 
 def _unknown(rows: list[_Row]) -> dict[str, list[str]]:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from nearfield._native import Costs, Face, Link, Plan
+from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.plan import Known, default, described, measured, splits
 from nearfield.plan.words import (
@@ -27,6 +26,7 @@ from nearfield.plan.words import (
     verdict,
 )
 from nearfield.profile import load
+from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_ns, parse_bytes
 
 LEGEND = (
@@ -54,7 +54,12 @@ def command(
     ] = None,
     on: Annotated[
         str | None,
-        typer.Option(metavar="NAME|FILE.toml", help="Costs of a described machine: t3e-900.", show_default=False),
+        typer.Option(
+            metavar="NAME|FILE.toml",
+            help="Costs of a described machine: t3e-900.",
+            show_default=False,
+            autocompletion=complete.machines,
+        ),
     ] = None,
     mode: Annotated[
         str | None, typer.Option(help="How that machine sends; its usual way if absent.", show_default=False)
@@ -122,9 +127,7 @@ def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:
 
 
 def show(known: Known, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=200)
+    console = Terminal()
     console.print(f"costs of {escape(known.origin)}\n{escape(costs_text(known.costs))}\n")
     listed = one_per_split(plans)
     console.print(draw(listed[:top], dimensions))
@@ -137,13 +140,8 @@ def show(known: Known, plans: list[Plan], notes: list[str], dimensions: int, top
 
 
 def draw(plans: list[Plan], dimensions: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("split", "node", "box"):
-        table.add_column(name, no_wrap=True)
-    for name in ("time", "latency", "bytes", "strides"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("faces", no_wrap=True)
-    table.add_column("pieces", no_wrap=True)
+    times = (Column(name, right=True) for name in ("time", "latency", "bytes", "strides"))
+    table = Table(Column("split", key=True), *map(Column, ("node", "box")), *times, *map(Column, ("faces", "pieces")))
     for number, plan in enumerate(plans):
         shares = (share_text(p, plan) for p in (plan.parts.latency_ns, plan.parts.bytes_ns, plan.parts.strided_ns))
         places = (split_text(counts, dimensions) for counts in (plan.dims, plan.node_dims, plan.box))

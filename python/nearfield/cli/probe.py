@@ -12,16 +12,16 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
-from nearfield import mpi
-from nearfield.cli import probe_on
+from nearfield import itself, mpi
+from nearfield.cli import complete, probe_on
 from nearfield.errors import UsageError
 from nearfield.machine import machine_files
 from nearfield.probe import TIERS, Listener, Request
 from nearfield.probe import probe as run_probe
 from nearfield.probe.launch import Job, describe_scenarios
 from nearfield.probe.simulated.session import usable_cores
+from nearfield.terminal import Terminal
 from nearfield.units import parse_bytes
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -37,10 +37,14 @@ def command(
     budget: Annotated[
         float | None, typer.Option(help="this many seconds of measuring instead of the tier's", metavar="SECONDS")
     ] = None,
-    scenario: Annotated[list[str] | None, typer.Option(help="only this scenario (repeat for more); see --list")] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(help="only this scenario (repeat for more); see --list", autocompletion=complete.scenarios),
+    ] = None,
     sizes: Annotated[str, typer.Option(help="message sizes instead of the tier's, e.g. 8,4KiB,1MiB")] = "",
     mpi_name: Annotated[
-        str | None, typer.Option("--mpi", help="which MPI: a name of `nearfield mpi`, or a path")
+        str | None,
+        typer.Option("--mpi", help="which MPI: a name of `nearfield mpi`, or a path", autocompletion=complete.mpis),
     ] = None,
     ranks: Annotated[
         int | None, typer.Option(min=2, help="ranks of collectives and load (default: one per core)")
@@ -55,6 +59,7 @@ def command(
         typer.Option(
             help="simulate instead: a described machine (see `nearfield machine`), its file, or a measured profile",
             metavar="MACHINE",
+            autocompletion=complete.machines,
         ),
     ] = None,
     distance: Annotated[
@@ -124,11 +129,10 @@ def command(
     if not outcome.saved:
         err.print("stopped before anything was measured")
     elif not outcome.complete:
-        err.print(
-            f"stopped; what was measured is in [bold]{folder}[/bold]. To go on: nearfield probe --resume -o {folder}"
-        )
+        again = escape(itself.command("probe", "--resume", "-o", out))
+        err.print(f"stopped; what was measured is in [bold]{folder}[/bold]. To go on: {again}")
     else:
-        err.print(f"profile: [bold]{folder}[/bold]   next: nearfield report {folder}")
+        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
     raise typer.Exit(0 if outcome.complete else INTERRUPTED)
 
 
@@ -161,11 +165,7 @@ def _list(mpi_name: str | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps(scenarios, indent=2))
         return
-    table = Table("scenario", "ranks", "what it measures", "parameters", "metrics", box=None, header_style="bold")
-    for s in scenarios:
-        names = [", ".join(item["name"] for item in s[key]) for key in ("parameters", "metrics")]
-        table.add_row(s["name"], s["ranks"], s["summary"], *names)
-    Console().print(table)
+    Terminal().print(probe_on.table(scenarios, "what it measures"))
 
 
 class _Display(Listener):

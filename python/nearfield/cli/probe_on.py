@@ -10,14 +10,15 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from nearfield import itself
 from nearfield.cli.work_bar import work_bar
 from nearfield.errors import UsageError
 from nearfield.probe.request import Request
 from nearfield.probe.simulated import Watcher, scenarios, simulate
 from nearfield.probe.simulated.cases import Case
 from nearfield.probe.work import Work
+from nearfield.terminal import Column, Table, Terminal
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 INTERRUPTED = 130  # as shells say: 128 + SIGINT
@@ -47,9 +48,10 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
     if not outcome.saved:
         err.print("stopped before anything was simulated")
     elif not outcome.complete:
-        err.print(f"stopped; what there is is in [bold]{folder}[/bold]. To go on: nearfield probe --resume -o {folder}")
+        again = escape(itself.command("probe", "--resume", "-o", out))
+        err.print(f"stopped; what there is is in [bold]{folder}[/bold]. To go on: {again}")
     else:
-        err.print(f"simulated profile: [bold]{folder}[/bold]   next: nearfield report {folder}")
+        err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
     raise typer.Exit(0 if outcome.complete else INTERRUPTED)
 
 
@@ -58,11 +60,18 @@ def list_scenarios(as_json: bool) -> None:
     if as_json:
         print(json.dumps(found, indent=2))
         return
-    table = Table("scenario", "what is simulated", "parameters", "metrics", box=None, header_style="bold")
-    for s in found:
-        names = [", ".join(item["name"] for item in s[key]) for key in ("parameters", "metrics")]
-        table.add_row(s["name"], s["summary"], *names)
-    Console().print(table)
+    Terminal().print(table(found, "what is simulated"))
+
+
+def table(scenarios: list[dict[str, Any]], summary: str) -> Table:
+    """A line each; which ranks take part is said of those that are measured."""
+    ranks = [Column("ranks")] if "ranks" in scenarios[0] else []
+    lists = (Column(name, prose=True) for name in (summary, "parameters", "metrics"))
+    made = Table(Column("scenario", key=True), *ranks, *lists)
+    for one in scenarios:
+        names = [", ".join(item["name"] for item in one[key]) for key in ("parameters", "metrics")]
+        made.add_row(one["name"], *(one["ranks"] for _ in ranks), escape(one["summary"]), *names)
+    return made
 
 
 def _described(spec: Any) -> dict[str, Any]:

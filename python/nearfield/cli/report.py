@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from nearfield.errors import UsageError
+from nearfield.errors import NearfieldError, UsageError
 from nearfield.profile import Profile, find_profile, load
 from nearfield.report.data import as_data
 from nearfield.report.findings import Finding, findings
-from nearfield.tune.rules import Rules, load_rules
+from nearfield.terminal import Terminal
+from nearfield.tune.rules import Rules, applied_by, default_rules, load_rules
 
 TOLD = 4  # findings in the terminal
 REPRODUCTION = "reproduction.json"  # what nearfield.reproduce writes
@@ -32,7 +32,9 @@ def command(
     ] = None,
     rules: Annotated[
         Path | None,
-        typer.Option("--rules", metavar="FILE", help="Add stock against tuned. Default: rules.toml in that folder."),
+        typer.Option(
+            "--rules", metavar="FILE", help="Add stock against tuned. Default: rules.toml in that folder or here."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print findings or verdicts as JSON; write no page.")] = False,
     summary: Annotated[
@@ -48,15 +50,17 @@ def command(
         _of_reproduction(profile, out, as_json)
         return
     loaded = load(find_profile(profile))
-    tuned = _rules_of(loaded, rules)
-    found = findings(loaded, tuned)
+    used = _rules_file(loaded, rules)
+    tuned = load_rules(used) if used else None
+    found = findings(loaded, tuned, applied_by(used) if used else "")
     if as_json:
         print(as_data(loaded, found).model_dump_json(indent=1))
         return
     kind = "summary" if summary else "page"  # plotly takes a while to import, and other verbs do not need it
     write = importlib.import_module(f"nearfield.report.{kind}").write
-    path = write(loaded, _target(loaded.path, out, "summary.html" if summary else "report.html"), tuned)
-    console = Console(highlight=False, soft_wrap=not Console().is_terminal)
+    target = _target(loaded.path, out, "summary.html" if summary else "report.html")
+    path = write(loaded, target, tuned, applied_by(used, anywhere=True) if used else "")
+    console = Terminal()
     _tell(console, found)
     console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
     if open_it and not webbrowser.open(path.resolve().as_uri()):
@@ -73,19 +77,35 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
         print("report ", page.write(found, _target(folder, out, "report.html")))
 
 
-def _rules_of(profile: Profile, given: Path | None) -> Rules | None:
-    """As given, else those in the profile's folder. UsageError if they are for another MPI than was measured."""
-    path = given or profile.path / "rules.toml"
-    if given is None and not path.exists():
+def _rules_file(profile: Profile, given: Path | None) -> Path | None:
+    """As given, else in the profile's folder, else where `tune` writes and `run` reads, unless that is of another MPI
+    or processor, which is said. UsageError where those that were named, or lie in that folder, are of another MPI."""
+    beside = profile.path / "rules.toml"
+    if given or beside.exists():
+        path = given or beside
+        _require_fit(load_rules(path), path, profile)
+        return path
+    usual = default_rules()
+    if not usual.is_file():
         return None
-    rules = load_rules(path)
+    try:
+        rules = load_rules(usual)
+        _require_fit(rules, usual, profile)
+        if rules.machine.cpu_model != profile.machine.cpu_model:
+            raise UsageError(f"{usual} is for {rules.machine.cpu_model}, the profile of {profile.machine.cpu_model}")
+    except NearfieldError as error:
+        Terminal(stderr=True).print(Text(f"{usual} is left out: {error.message}", style="dim"))
+        return None
+    return usual
+
+
+def _require_fit(rules: Rules, path: Path, profile: Profile) -> None:
     measured = (profile.run.mpi.family, profile.run.mpi.version)
     if (rules.mpi.family, rules.mpi.version) != measured:
         raise UsageError(
             f"{path} is for {rules.mpi.family} {rules.mpi.version}, the profile of {' '.join(measured)}",
             "give the rules of that MPI with --rules",
         )
-    return rules
 
 
 def _target(folder: Path, out: Path | None, name: str) -> Path:
@@ -98,7 +118,7 @@ def _target(folder: Path, out: Path | None, name: str) -> Path:
     return path
 
 
-def _tell(console: Console, found: list[Finding]) -> None:
+def _tell(console: Terminal, found: list[Finding]) -> None:
     told = [f for f in found if f.level != "note"][:TOLD] or found[:TOLD]
     for finding in told:
         console.print(Text(f"• {finding.text}"))

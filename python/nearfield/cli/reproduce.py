@@ -11,9 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from nearfield.cli.show import terminal
 from nearfield.cli.work_bar import work_bar
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.reproduce.papers import choose, load_paper, paper_files
@@ -22,6 +20,7 @@ from nearfield.reproduce.session import Listener, Settings
 from nearfield.reproduce.session import reproduce as run_reproduction
 from nearfield.simulate import pool
 from nearfield.simulate.stop import Stop
+from nearfield.terminal import Column, Table, Terminal
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -93,8 +92,15 @@ def command(
 
 
 def _show(paper: JudgedPaper) -> None:
-    terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
-    table = Table("claim", "", "the paper", "ours", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    Terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
+    Terminal().print(_judged(paper))
+    told = len(paper.chosen)
+    if told:
+        Terminal().print(f"[dim]{told} free parameters touch these claims: see the page, or --json[/dim]")
+
+
+def _judged(paper: JudgedPaper) -> Table:
+    table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in ("", "the paper", "ours")))
     for claim in paper.claims:
         table.add_row(*_head(claim))
         for statement in claim.statements:
@@ -102,10 +108,7 @@ def _show(paper: JudgedPaper) -> None:
                           escape(statement.ours))  # fmt: skip
         if claim.note:
             table.add_row("", f"[dim]{escape(claim.note)}[/dim]", "", "")
-    terminal().print(table)
-    told = len(paper.chosen)
-    if told:
-        terminal().print(f"[dim]{told} free parameters touch these claims: see the page, or --json[/dim]")
+    return table
 
 
 def _head(claim: JudgedClaim) -> tuple[str, str, str, str]:
@@ -120,7 +123,7 @@ def _mark(statement: Judged) -> str:
 def _count(found: Reproduction) -> None:
     verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
     told = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
-    terminal().print(f"\n{len(verdicts)} claims: {told}")
+    Terminal().print(f"\n{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {told}")
 
 
 def _list(wanted: list[Any], as_json: bool) -> None:
@@ -130,11 +133,15 @@ def _list(wanted: list[Any], as_json: bool) -> None:
         print(json.dumps(found, indent=1))
         return
     for paper, claims in wanted:
-        terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
-        table = Table("claim", "what the paper says", "where", box=None, pad_edge=False, header_style="bold")
-        for claim in claims:
-            table.add_row(claim.id, escape(claim.says), escape(claim.where))
-        terminal().print(table)
+        Terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
+        Terminal().print(_listed(claims))
+
+
+def _listed(claims: list[Any]) -> Table:
+    table = Table(Column("claim", key=True), Column("what the paper says", prose=True), Column("where", prose=True))
+    for claim in claims:
+        table.add_row(claim.id, escape(claim.says), escape(claim.where))
+    return table
 
 
 class _Display(Listener):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nearfield.cli import complete
 from nearfield.cli.at_once import start
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # -n 4 belongs to the launcher
@@ -16,7 +17,12 @@ RulesOption = Annotated[
     typer.Option("--rules", metavar="FILE", help="Default: $NEARFIELD_RULES, else rules.toml here."),
 ]
 MpiOption = Annotated[
-    str | None, typer.Option("--mpi", help="The MPI, where neither launcher nor program tells it (srun python ...).")
+    str | None,
+    typer.Option(
+        "--mpi",
+        help="The MPI, where neither launcher nor program tells it (srun python ...).",
+        autocompletion=complete.mpis,
+    ),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Although the rules are for another MPI or machine.")]
 CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="As without nearfield.")]

@@ -9,17 +9,18 @@ from typing import Annotated, Any
 
 import polars as pl
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
+from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.profile import Profile, find_profile, load, where
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.pivot import Grid, grids, headline_metric, overview
 from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
 from nearfield.profile.words import suggestion
+from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_ns, format_value, parse_bytes
 
 LEGEND = "~ unstable: no decision uses it    ? the buffers were not in that state    ± half of the 95 % interval"
@@ -30,7 +31,10 @@ def command(
         Path | None,
         typer.Argument(help="./nearfield-profile, or the only one here, if absent.", show_default=False),
     ] = None,
-    scenario: Annotated[str | None, typer.Option(help="All records of one scenario.", show_default=False)] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option(help="All records of one scenario.", show_default=False, autocompletion=complete.scenarios),
+    ] = None,
     metric: Annotated[str | None, typer.Option(help="Of one metric.", show_default=False)] = None,
     conditions: Annotated[
         list[str] | None,
@@ -55,13 +59,7 @@ def command(
     else:
         narrowed = bool(scenario or metric or conditions)
         view = tables(selected, metric) if narrowed else overview_of(loaded)
-        terminal().print(view)
-
-
-def terminal() -> Console:
-    """Wide enough for every table when nobody looks, so that nothing is cut off in a file or a pipe."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=200)
+        Terminal().print(view)
 
 
 # ---- which records
@@ -154,12 +152,10 @@ def tables(records: pl.DataFrame, metric: str | None) -> RenderableType:
     return Group(*parts, *notes.render()) if parts else Text("no record is like that")
 
 
-def header(profile: Profile) -> RenderableType:
+def header(profile: Profile) -> Table:
     """Machine, MPI and run, in a few lines."""
     machine, run = profile.machine, profile.run
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
+    grid = Table(Column(key=True), Column(prose=True))
     grid.add_row("profile", escape(str(profile.path)))
     grid.add_row("machine", escape(f"{machine.name}: {machine.cpu_model}, {machine.cores} cores, {machine.pus} PUs"))
     grid.add_row("caches", escape(_caches(profile)))
@@ -171,7 +167,7 @@ def header(profile: Profile) -> RenderableType:
         grid.add_row("", f"[bold]simulated[/bold]: nothing was measured (simulator {escape(run.simulator or '?')})")
     grid.add_row("run", escape(_run_line(profile)))
     if not run.complete:
-        remedy = escape(f"incomplete: it was interrupted; '{run.completed_by}' completes it")
+        remedy = escape(f"incomplete: it was interrupted; to complete it: {profile.completed_by}")
         grid.add_row("", f"[yellow]{remedy}[/yellow]")
     for switch in run.switch:
         grid.add_row("switch", escape(_switch_line(switch)))
@@ -205,18 +201,17 @@ class Footnotes:
         return [*lines, Text(LEGEND, style="dim")]
 
 
-def render(grid: Grid, notes: Footnotes) -> list[RenderableType]:
+def render(grid: Grid, notes: Footnotes) -> tuple[Text, Table]:
     """A title and a table."""
-    table = Table(header_style="bold")
-    for name in grid.row_names:
-        table.add_column(name.removesuffix("_bytes"), justify="right", no_wrap=True)
-    for column in grid.columns:
-        name = grid.metric if grid.column_name is None else _label(grid.column_name, column)
-        table.add_column(Text(name), justify="right", no_wrap=True)
+    names = [grid.metric if grid.column_name is None else _label(grid.column_name, column) for column in grid.columns]
+    table = Table(
+        *(Column(name.removesuffix("_bytes"), key=True, right=True) for name in grid.row_names),
+        *(Column(name, right=True) for name in names),
+    )
     for row in grid.rows:
         labels = [Text(_label(name, value)) for name, value in zip(grid.row_names, row, strict=True)]
         table.add_row(*labels, *(_cell(grid.cells.get((row, column)), notes) for column in grid.columns))
-    return [_title(grid), table]
+    return _title(grid), table
 
 
 def _title(grid: Grid) -> Text:

@@ -12,19 +12,20 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from nearfield import itself
 from nearfield._native import simulation
-from nearfield.cli.show import terminal
+from nearfield.cli import complete
 from nearfield.cli.work_bar import work_bar
 from nearfield.errors import UsageError
-from nearfield.machine import load_machine, machine_files
+from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.simulate import Listener, Outcome, Request, pool
 from nearfield.simulate import simulate as run_simulation
 from nearfield.simulate.case import Case, Result, applications, collectives
 from nearfield.simulate.gains import Gain, gains
 from nearfield.simulate.stop import Stop
+from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_ns, parse_bytes
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -38,10 +39,6 @@ def _names(incomplete: str) -> list[str]:
     return [name for name in (*collectives(), *applications()) if name.startswith(incomplete)]
 
 
-def _machine_names(incomplete: str) -> list[str]:
-    return [name for name in machine_files() if name.startswith(incomplete)]
-
-
 def command(
     collective: Annotated[
         list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list", autocompletion=_names)
@@ -49,7 +46,9 @@ def command(
     on: Annotated[
         str,
         typer.Option(
-            metavar="NAME|FILE|PROFILE", help="the machine; see `nearfield machine list`", autocompletion=_machine_names
+            metavar="NAME|FILE|PROFILE",
+            help="the machine; see `nearfield machine list`",
+            autocompletion=complete.machines,
         ),
     ] = "power5-redstorm",
     nodes: Annotated[str, typer.Option(help="on how many: 8,64 (default: 64, or all there are)")] = "",
@@ -192,16 +191,17 @@ def show(outcome: Outcome, request: Request) -> None:
     found, specs = gains(outcome.rows), collectives() | applications()
     for collective, nodes in dict.fromkeys((gain.operation, gain.nodes) for gain in found):
         some = [gain for gain in found if (gain.operation, gain.nodes) == (collective, nodes)]
-        terminal().print(f"\n[bold]{collective}[/bold] on {nodes} nodes of {escape(request.machine.name)}, "
-                         f"{some[0].ranks} ranks; bytes: {specs[collective].bytes_are}")  # fmt: skip
-        terminal().print(_table(some))
+        Terminal().print(f"\n[bold]{collective}[/bold] on {escape(request.machine.name)}, nodes: {nodes}, "
+                         f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
+        Terminal().print(_table(some))
+    if found:
+        Terminal().print("[dim]memory: the time of the base policy; of others, +: the share of it that they save[/dim]")
 
 
 def _table(some: list[Gain]) -> Table:
     policies = list(dict.fromkeys(name for gain in some for name in gain.by_policy))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("bytes", "slowdown", "memory", *policies):
-        table.add_column(name, justify="right", no_wrap=True)
+    keys = (Column(name, key=True, right=True) for name in ("bytes", "slowdown"))
+    table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
     last = None
     for gain in some:
         size = format_bytes(gain.size_bytes) if gain.size_bytes != last else ""
@@ -234,7 +234,7 @@ def _tell_end(outcome: Outcome, out: Path | None) -> None:
         kept = f"what is done is in [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep it"
         err.print(f"stopped: {kept}")
     elif out:
-        err.print(f"profile: [bold]{folder}[/bold]   next: nearfield show {folder}")
+        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('show', out))}")
 
 
 def _list(as_json: bool) -> None:
@@ -247,16 +247,23 @@ def _list(as_json: bool) -> None:
             "policies": [{"name": p.name, "summary": p.summary, "parameters": p.parameters} for p in policies],
         }, indent=1))  # fmt: skip
         return
+    for table in _listed(kinds, policies):
+        Terminal().print(table)
+        Terminal().print()
+
+
+def _listed(kinds: dict[str, Any], policies: list[Any]) -> list[Table]:
+    tables = []
     for kind, specs in kinds.items():
-        table = Table(kind, "what it does", "bytes are", box=None, header_style="bold")
+        table = Table(Column(kind, key=True), Column("what it does", prose=True), Column("bytes are", prose=True))
         for spec in specs:
             table.add_row(spec.name, spec.summary, spec.bytes_are)
-        terminal().print(table)
-        terminal().print()
-    table = Table("policy", "where incoming bytes go", "parameters", box=None, header_style="bold")
+        tables.append(table)
+    prose = (Column(heading, prose=True) for heading in ("where incoming bytes go", "parameters"))
+    table = Table(Column("policy", key=True), *prose)
     for one in policies:
         table.add_row(one.name, escape(one.summary), ", ".join(one.parameters))
-    terminal().print(table)
+    return [*tables, table]
 
 
 class _Display(Listener):

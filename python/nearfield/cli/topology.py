@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from nearfield.errors import UsageError
+from nearfield.terminal import Terminal
 from nearfield.topology import SYNTHETIC_EXAMPLE, Topology
 from nearfield.topology_view import render
 
 
 def command(
     xml: Annotated[
-        Path | None, typer.Option(help="A machine that 'lstopo FILE.xml' captured.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="[FILE.xml]", help="A machine that 'lstopo FILE.xml' captured.", show_default=False),
     ] = None,
     synthetic: Annotated[
         str | None, typer.Option(help=f"A made-up machine, as in '{SYNTHETIC_EXAMPLE}'.", show_default=False)
@@ -29,13 +30,13 @@ def command(
     if as_json:
         print(json.dumps(as_dict(topology), indent=2))
     else:
-        Console(highlight=False).print(render(topology))
+        Terminal().print(render(topology))
 
 
 def load(xml: Path | None, synthetic: str | None) -> Topology:
     """The machine that the options name; this one when they name none."""
     if xml is not None and synthetic is not None:
-        raise UsageError("--xml and --synthetic name two machines", "Give one of them.")
+        raise UsageError(f"'{xml}' and --synthetic name two machines", "Give one of them.")
     if xml is not None:
         return Topology.from_xml(xml)
     return Topology.live() if synthetic is None else Topology.from_synthetic(synthetic)

@@ -15,11 +15,12 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+from nearfield.cli import complete
+from nearfield.terminal import Column, Table, Terminal
 from nearfield.tune.criterion import NEVER_BELOW
 from nearfield.tune.gains import geometric_mean
-from nearfield.tune.rules import Rules, RuleTable, require_writable, save_rules
+from nearfield.tune.rules import Rules, RuleTable, applied_by, require_writable, save_rules
 from nearfield.tune.search import Trial
 from nearfield.tune.tuning import Listener, Request, Tuning
 from nearfield.units import format_bytes, format_span, parse_bytes
@@ -31,7 +32,8 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def command(
     mpi_name: Annotated[
-        str | None, typer.Option("--mpi", help="Which MPI: a name of `nearfield mpi`, or a path.")
+        str | None,
+        typer.Option("--mpi", help="Which MPI: a name of `nearfield mpi`, or a path.", autocompletion=complete.mpis),
     ] = None,
     budget: Annotated[
         float, typer.Option(help="Seconds for everything, all distances together.", metavar="SECONDS", min=5)
@@ -96,7 +98,7 @@ def command(
         print(json.dumps(rules.model_dump(exclude_none=True), indent=1))
     else:
         tell(rules)
-    err.print(f"rules: [bold]{escape(str(out))}[/bold]   next: nearfield run -- mpirun ...")
+    err.print(f"rules: [bold]{escape(str(out))}[/bold]   next: {escape(applied_by(out))}")
 
 
 def _stopper(tuning: Tuning, display: Listener) -> Any:
@@ -111,7 +113,9 @@ def _stopper(tuning: Tuning, display: Listener) -> Any:
 
 def tell(rules: Rules) -> None:
     """What was found, for a person."""
-    console = Console(highlight=False)
+    console = Terminal()
+    if busy := rules.busy():
+        console.print(f"[yellow]{busy}: tune again when it is quiet[/yellow]")
     for rule in rules.rule:
         if moved := rule.moved():
             console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
@@ -135,15 +139,13 @@ def tell(rules: Rules) -> None:
         _tell_beyond(console, rule)
 
 
-def _tell_beyond(console: Console, rule: RuleTable) -> None:
+def _tell_beyond(console: Terminal, rule: RuleTable) -> None:
     if rule.beyond:
         console.print(f"  there is more: {rule.beyond}")
 
 
 def _ranges(rule: RuleTable) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=True)
-    for heading in ("sizes", "all", *rule.patterns()):
-        table.add_column(heading, no_wrap=True, overflow="fold")
+    table = Table(Column("sizes", key=True), *map(Column, ("all", *rule.patterns())))
     for one in rule.range:
         cells = [rule.gain_text(pattern, one) for pattern in rule.patterns()]
         table.add_row(format_span(one.from_bytes, one.to_bytes), gain_text(one.gain), *cells)

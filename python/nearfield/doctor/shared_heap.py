@@ -61,7 +61,7 @@ def shared_heap() -> Check:
     found = f"memfd, {', '.join(ways)}; {yama}; {pages}"
     if not permitted:
         means = "only processes that permit it share their heap, which MPIs that copy by the kernel do as a rule"
-        return Check(name, "warn", found, means, _YAMA)
+        return Check(name, "limited", found, means, _YAMA)
     means = f"long messages can be copied once, in user space, from {'huge' if huge else 'small'} pages"
     return Check(name, "ok", found, means)
 

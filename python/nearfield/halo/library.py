@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nearfield import mpi
+from nearfield import itself, mpi
 from nearfield.errors import MpiError, NearfieldError
 from nearfield.halo.interface import declared
 
@@ -91,7 +91,7 @@ def _library_for(libmpi: Path) -> Path:
             return built
     raise MpiError(
         f"the MPI of this process, {libmpi}, has no compiler wrapper that nearfield can find",
-        "put its mpicxx on PATH or its prefix into NEARFIELD_MPIS; `nearfield mpi` shows what is found",
+        f"put its mpicxx on PATH or its prefix into NEARFIELD_MPIS; what is found shows: {itself.command('mpi')}",
     )
 
 

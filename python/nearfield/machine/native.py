@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from nearfield import itself
 from nearfield._native import machine as structs
 from nearfield.errors import UsageError
 from nearfield.machine.quantity import Sourced
@@ -24,7 +25,7 @@ def native(machine: DescribedMachine) -> structs.Machine:
     if not machine.simulable:
         raise UsageError(
             f"{machine.name} cannot be simulated: its file has no cores, [core], [[cache]] and [memory]",
-            "Add them; 'nearfield machine show power5-redstorm' shows what they hold.",
+            f"Add them; what they hold shows: {itself.command('machine', 'show', 'power5-redstorm')}",
         )
     made = structs.Machine()
     made.name = machine.name

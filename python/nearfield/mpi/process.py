@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from nearfield import itself
 from nearfield.errors import MpiError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.guard import Guard
@@ -135,7 +136,7 @@ def _start(command: list[str], env: dict[str, str], cwd: Path | None) -> subproc
             start_new_session=True,
         )
     except OSError as error:
-        raise MpiError(f"cannot start {command[0]}: {error.strerror}", "see nearfield mpi") from error
+        raise MpiError(f"cannot start {command[0]}: {error.strerror}", f"see {itself.command('mpi')}") from error
 
 
 class _Reader:

@@ -3,6 +3,7 @@
 import difflib
 from pathlib import Path
 
+from nearfield import itself
 from nearfield.errors import MpiError
 from nearfield.mpi.candidates import wrappers_at
 from nearfield.mpi.discover import Survey, all_packages, gather, identity, survey
@@ -41,13 +42,17 @@ def _unknown(name: str, found: Survey) -> MpiError:
     names = [i.name for i in found.usable]
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.3)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return MpiError(f"no MPI is called '{name}'", f"{hint}There are: {', '.join(names) or 'none'} (see nearfield mpi)")
+    return MpiError(
+        f"no MPI is called '{name}'", f"{hint}There are: {', '.join(names) or 'none'} (see {itself.command('mpi')})"
+    )
 
 
 def _at(path: Path, found: Survey) -> Installation:
     """The MPI that a path leads to; found before, or looked at now."""
     if not path.exists():
-        raise MpiError(f"there is no MPI at {path}: no such file or folder", "see nearfield mpi for those found")
+        raise MpiError(
+            f"there is no MPI at {path}: no such file or folder", f"for those found, see {itself.command('mpi')}"
+        )
     wrappers = list(wrappers_at(path.absolute()))
     if not wrappers:
         raise MpiError(f"no MPI compiler wrapper ({', '.join(WRAPPERS)}) at {path}", all_packages())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nearfield import itself
 from nearfield._native import Costs, costs_text, default_costs, parse_costs
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine
@@ -28,7 +29,7 @@ def default() -> Known:
         "nearfield's defaults",
         notes=[
             "Nothing of this machine is known: times are of a two-core EPYC VM, and of a guess at a 100 Gb/s network. "
-            "'nearfield probe' measures; --profile uses it."
+            f"Measure it with: {itself.command('probe')}; --profile uses what it finds."
         ],
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NoReturn
 
-from nearfield import mpi
+from nearfield import itself, mpi
 from nearfield.errors import MeasurementError, MpiError, ProfileError
 from nearfield.mpi import Installation
 from nearfield.probe.layout import Group
@@ -52,7 +52,7 @@ def describe_scenarios(inst: Installation, engine: Path) -> list[dict[str, Any]]
     except json.JSONDecodeError as error:
         raise MpiError(
             f"the engine built for {inst.name} does not start: {result.stderr.strip() or result.stdout.strip()}",
-            f"check this MPI with: nearfield mpi --mpi {inst.name}",
+            f"check this MPI with: {itself.command('mpi', '--mpi', inst.name)}",
         ) from error
 
 

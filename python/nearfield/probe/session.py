@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nearfield import mpi, profile
+from nearfield import itself, mpi, profile
 from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.probe.collect import collect, finished_scenarios, to_rows
 from nearfield.probe.describe import Facts, describe_run
@@ -207,10 +207,12 @@ class Session:
             return
         cause = f"{len(failed)} of {len(self.launches)} launches failed ({failed[0].reason})"
         if not saved:
-            raise MeasurementError(f"{cause}; nothing was measured", "see whether this MPI works: nearfield mpi")
+            raise MeasurementError(
+                f"{cause}; nothing was measured", f"see whether this MPI works: {itself.command('mpi')}"
+            )
         raise MeasurementError(
             f"{cause}; what was measured is in {self.out}",
-            f"complete it with: nearfield probe --resume --out {self.out}",
+            f"complete it with: {itself.command('probe', '--resume', '--out', self.out)}",
         )
 
     def _save(self, complete: bool) -> bool:

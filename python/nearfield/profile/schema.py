@@ -224,8 +224,3 @@ class Run(Table):
     skipped: list[Skipped] = _list("one table per scenario that could not be measured")
     counters: dict[str, str] = Field(default_factory=dict, description='counter -> "available", or why it is not')
     scenario: list[Scenario] = _list("one table per scenario")
-
-    @property
-    def completed_by(self) -> str:
-        """The command that goes on where this run was interrupted."""
-        return self.command if self.command.startswith("nearfield simulate") else "nearfield probe --resume"

@@ -22,6 +22,7 @@ from typing import Any
 
 import polars as pl
 
+from nearfield import itself
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.records import check
 from nearfield.profile.schema import SCHEMA_VERSION, Machine, Run
@@ -43,6 +44,12 @@ class Profile:
     run: Run
     records: pl.DataFrame
     topology_xml: str
+
+    @property
+    def completed_by(self) -> str:
+        """The command that goes on where this run was interrupted."""
+        of_simulate = self.run.command.startswith("nearfield simulate")
+        return self.run.command if of_simulate else itself.command("probe", "--resume", "--out", self.path)
 
     def __repr__(self) -> str:
         state = "" if self.run.complete else ", incomplete"
@@ -125,7 +132,9 @@ def find_profile(path: str | Path | None = None) -> Path:
         return Path(DEFAULT_NAME)
     found = sorted(p.parent for p in Path().glob(f"*/{RECORDS}") if (p.parent / RUN).exists())
     if not found:
-        raise UsageError("there is no profile in this folder", "Measure one: nearfield probe --quick. Or name one.")
+        raise UsageError(
+            "there is no profile in this folder", f"Name one, or measure one: {itself.command('probe', '--quick')}"
+        )
     if len(found) > 1:
         raise UsageError(f"there are several profiles here: {', '.join(map(str, found))}", "Name one of them.")
     return found[0]
@@ -133,12 +142,14 @@ def find_profile(path: str | Path | None = None) -> Path:
 
 # ---- reading
 
-_ANEW = "Measure it anew with 'nearfield probe', or restore the folder from a copy."
+_ANEW = f"Restore the folder from a copy, or measure it anew with: {itself.command('probe')}"
 
 
 def _require_profile(folder: Path) -> None:
     if not folder.exists():
-        raise ProfileError(f"there is no profile '{folder}'", f"Measure one: nearfield probe --out {folder}.")
+        raise ProfileError(
+            f"there is no profile '{folder}'", f"Measure one: {itself.command('probe', '--out', folder)}"
+        )
     if not folder.is_dir():
         raise ProfileError(f"'{folder}' is a file, and a profile is a folder", "Give the folder that holds run.toml.")
     missing = [name for name in FILES if not (folder / name).exists()]

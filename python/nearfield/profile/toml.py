@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from nearfield import itself
 from nearfield.errors import ProfileError
 from nearfield.profile.table import SCHEMA_VERSION, Table
 from nearfield.profile.words import suggestion
@@ -20,7 +21,7 @@ Model = TypeVar("Model", bound=Table)
 # A file may come from somebody else, and its texts go to terminals: there such characters are commands.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-_REMEDY = "Mend that line if the file was edited by hand; otherwise measure anew with 'nearfield probe'."
+_REMEDY = f"Mend that line if the file was edited by hand; otherwise measure anew with: {itself.command('probe')}"
 
 
 def dump_toml(model: Table, comment: str, described_in: str = "docs/profile.md") -> bytes:

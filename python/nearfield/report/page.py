@@ -11,7 +11,7 @@ from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.evidence import drawn_places, narrowed
 from nearfield.report.findings import Finding, findings
 from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import embedded_json, raw, tag, text
+from nearfield.report.markup import embedded_json, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
@@ -25,12 +25,13 @@ _LEVELS = {"loss": "time lost", "good": "good as it is"}
 _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulated": "a simulated MPI"}
 
 
-def render(profile: Profile, tuned: Rules | None = None) -> str:
-    """The whole page. Pure but for reading the package's own files. `tuned`: what `tune` found for this MPI."""
+def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
+    """The whole page. Pure but for reading the package's own files. `tuned`: what `tune` found for this MPI; `apply`:
+    the command that runs programs so."""
     parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
-    found = findings(profile, tuned)
+    found = findings(profile, tuned, apply)
     main = fill(
         asset("main.html"),
         {
@@ -39,7 +40,7 @@ def render(profile: Profile, tuned: Rules | None = None) -> str:
             "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
             "machine": topology_boxes.draw(profile),
             "pairs": "".join(map(chart_place, heat)) + core_pairs.pairs_table(profile),
-            "scenarios": "".join(_section(part, tuned) for part in parts),
+            "scenarios": "".join(_section(part, tuned, apply) for part in parts),
             "provenance": provenance.blocks(profile),
         },
     )
@@ -61,9 +62,9 @@ def scripts_of(charts: list[Chart], label: str) -> str:
     return data + "".join(f"<script>\n{script}\n</script>" for script in (get_plotlyjs(), asset("report.js")))
 
 
-def write(profile: Profile, path: Path, tuned: Rules | None = None) -> Path:
+def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str = "") -> Path:
     """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_whole(path, render(profile, tuned))
+    return write_whole(path, render(profile, tuned, apply))
 
 
 def label_of(profile: Profile) -> str:
@@ -109,7 +110,7 @@ def _incomplete(profile: Profile) -> str:
     if profile.run.complete:
         return ""
     message = "This profile is incomplete: the run was interrupted, and some of what belongs here is missing."
-    remedy = f" {tag('code', raw(profile.run.completed_by))} completes it."
+    remedy = f" {tag('code', text(profile.completed_by))} completes it."
     return tag("p", text(message) + remedy, class_="banner", role="alert")
 
 
@@ -164,11 +165,11 @@ def _rule(rule: Rule) -> str:
     return tag("li", body + tag("p", text(rule.advice)) + tag("p", text(rule.evidence), class_="quiet"))
 
 
-def _section(section: Section, tuned: Rules | None) -> str:
+def _section(section: Section, tuned: Rules | None, apply: str) -> str:
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
     remarks = "".join(tag("p", text(remark), class_="skipped") for remark in section.remarks)
-    apply = tuned_html(tuned) if tuned and section.scenario == "tuned" else ""
-    body = tag("h2", text(section.title)) + summary + apply + remarks + "".join(map(chart_place, section.charts))
+    how = tuned_html(tuned, apply) if tuned and section.scenario == "tuned" else ""
+    body = tag("h2", text(section.title)) + summary + how + remarks + "".join(map(chart_place, section.charts))
     return tag("section", body, id=f"s-{section.scenario}")
 
 

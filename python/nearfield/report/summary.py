@@ -20,9 +20,9 @@ from nearfield.tune.rules import Rules
 MOST = 3  # findings
 
 
-def render(profile: Profile, tuned: Rules | None = None) -> str:
+def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
     """The whole page, which prints on one sheet. Pure but for reading the package's own files."""
-    found = findings(profile, tuned)
+    found = findings(profile, tuned, apply)
     charts = _first_chart(profile, tuned)
     return framed(
         title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
@@ -35,9 +35,9 @@ def render(profile: Profile, tuned: Rules | None = None) -> str:
     )
 
 
-def write(profile: Profile, path: Path, tuned: Rules | None = None) -> Path:
+def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str = "") -> Path:
     """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_whole(path, render(profile, tuned))
+    return write_whole(path, render(profile, tuned, apply))
 
 
 def _most_important(found: list[Finding]) -> str:

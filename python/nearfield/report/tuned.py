@@ -13,14 +13,14 @@ def tuned_section(rules: Rules) -> Section:
     return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), stock)
 
 
-def tuned_html(rules: Rules) -> str:
+def tuned_html(rules: Rules, apply: str) -> str:
     """The line that applies the rules, what they set, and the gain by range."""
     settings = rules.best_for_all().parameters
     environment = rules.knobs().environment(settings)
     if not environment:
         return _notes(rules)
     html = tag("p", "To apply it to programs as they are:", class_="quiet")
-    html += tag("pre", tag("code", text("nearfield run --rules FILE -- mpirun ...")))
+    html += tag("pre", tag("code", text(apply)))
     if not rules.knobs().uses_heap(settings):
         lines = "\n".join(f"export {name}={value}" for name, value in environment.items())
         html += tag("p", "or, without nearfield:", class_="quiet") + tag("pre", tag("code", text(lines)))

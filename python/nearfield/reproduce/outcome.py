@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from nearfield import itself
 from nearfield.errors import ProfileError
 from nearfield.profile.table import Table
 
@@ -89,4 +90,6 @@ def load(folder: Path) -> Reproduction:
         return Reproduction.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         cause = error.strerror if isinstance(error, OSError) else f"{error.error_count()} of its keys are wrong"
-        raise ProfileError(f"{path}: {cause}", "Make it anew with 'nearfield reproduce'.") from error
+        raise ProfileError(
+            f"{path}: {cause}", f"Make it anew with: {itself.command('reproduce', '--out', folder)}"
+        ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from nearfield import itself
 from nearfield.errors import UsageError
 from nearfield.profile.toml import parse_toml
 from nearfield.profile.words import suggestion
@@ -34,7 +35,8 @@ def choose(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
     for name in names:
         if name not in known:
             raise UsageError(
-                f"there is no claim '{name}'", f"See 'nearfield reproduce --list'; {suggestion(name, known)}"
+                f"there is no claim '{name}'",
+                f"{suggestion(name, known)}; all of them: {itself.command('reproduce', '--list')}",
             )
     chosen = [(p, [c for c in p.claim if not names or p.name in names or c.id in names]) for p in papers]
     return [(paper, claims) for paper, claims in chosen if claims]

@@ -84,6 +84,12 @@ class Request:
                 raise UsageError(f"{size} B is not a size of 0 B to {LARGEST_SIZE} B", "An MPI count is an int.")
         if self.repetitions is not None and not 1 <= self.repetitions <= MOST_REPETITIONS:
             raise UsageError(f"{self.repetitions} repetitions: from 1 to {MOST_REPETITIONS}")
+        alone = not all(map(is_application, self.collectives)) and min(self.nodes, default=2) * self.ranks_per_node < 2
+        if alone:
+            raise UsageError(
+                f"one rank has nobody to call a collective with (on 1 node of {self.machine.name})",
+                "Give it more: --ranks-per-node 2, or --nodes 2 where the machine has a network.",
+            )
         if not (self.nodes and self.slowdowns):
             raise UsageError("nodes and memory slowdowns: at least one of each")
 

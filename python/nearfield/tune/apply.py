@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nearfield import answers, mpi
+from nearfield import answers, itself, mpi
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
@@ -92,5 +92,5 @@ def require_fit(rules: Rules, found: Recognised, where: str) -> None:
     if reasons := mismatches(rules, found.family, found.version, machine):
         raise UsageError(
             f"the rules in {where} do not fit: {'; '.join(reasons)}",
-            "tune here (nearfield tune), or use them all the same with --force",
+            f"tune here ({itself.command('tune')}), or use them all the same with --force",
         )

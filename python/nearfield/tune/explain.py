@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from nearfield import itself
+from nearfield.terminal import Column, Table, Terminal
 from nearfield.tune import shared_heap
 from nearfield.tune.child import run_as_child
 from nearfield.units import format_bytes
@@ -31,7 +31,6 @@ WAYS = {
 }
 # What is set where the variable leaves it out (src/heap/settings.hpp).
 DEFAULTS = {"on": "1", "from": "4096", "stream": "16777216-", "far_stream": "16384-", "help": "32768-"}
-_WIDE = 120  # columns of a terminal
 _LONGEST_FOLDER = 200  # what the heap has room for
 _NO_RANK = "-"
 _EAGER = (
@@ -138,29 +137,24 @@ def _place() -> str | None:
 # ---- saying
 
 
-def table(reports: Sequence[Report], width: int) -> Table:
-    """A line for each process, and one for all; where it is narrow, two. Only the ways that something went."""
+def table(reports: Sequence[Report]) -> Table:
+    """A line for each process, and one for all. Only the ways that something went."""
     used = [way for way in WAYS if any(report.ways[way][0] for report in reports)]
-    between = " " if width >= _WIDE else "\n"
     several_programs = len({report.program for report in reports}) > 1
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    made.add_column("rank", overflow="fold")
-    for heading in (["program"] if several_programs else []) + [WAYS[way] for way in used]:
-        made.add_column(heading, justify="left" if heading == "program" else "right", overflow="fold")
+    programs = [Column("program", key=True)] if several_programs else []
+    made = Table(Column("rank", key=True), *programs, *(Column(WAYS[way], right=True) for way in used))
     for report in reports:
         who = report.rank if report.is_rank else report.name
         program = [escape(report.program)] if several_programs else []
-        made.add_row(who, *program, *(_cell(*report.ways[way], between) for way in used))
+        made.add_row(who, *program, *(_cell(*report.ways[way]) for way in used))
     if len(reports) > 1:
         sums = [[sum(one.ways[way][i] for one in reports) for i in (0, 1)] for way in used]
-        made.add_row(
-            "all", *([""] if several_programs else []), *(_cell(*both, between) for both in sums), style="bold"
-        )
+        made.add_row("all", *([""] if several_programs else []), *(_cell(*both) for both in sums), style="bold")
     return made
 
 
-def _cell(messages: int, size_bytes: int, between: str) -> str:
-    return f"{messages}{between}({format_bytes(size_bytes, digits=3)})" if messages else "-"
+def _cell(messages: int, size_bytes: int) -> str:
+    return f"{messages} ({format_bytes(size_bytes, digits=3)})" if messages else "-"
 
 
 def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: int) -> list[str]:
@@ -189,7 +183,7 @@ def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
     if unshared:
         said.append(
             f"{unshared} of {_messages(total)} came from a heap that could not be mapped (its process has forked since "
-            "or ended, or the kernel forbids it: see nearfield doctor): the kernel copied them, as in stock."
+            f"or ended, or the kernel forbids it: see {itself.command('doctor')}): the kernel copied them, as in stock."
         )
     return said
 
@@ -252,11 +246,8 @@ def _capital(text: str) -> str:
 
 
 def _print(said: Iterable[str], reports: Sequence[Report] = ()) -> None:
-    """The table as wide as it must be where nobody looks; sentences never broken."""
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        console = Console(stderr=True, highlight=False, width=200)
+    console = Terminal(stderr=True)
     if reports:
-        console.print(table(reports, console.width))
+        console.print(table(reports))
     for sentence in said:
-        console.print(f"nearfield: {escape(sentence)}", soft_wrap=True)
+        console.print(f"nearfield: {escape(sentence)}")

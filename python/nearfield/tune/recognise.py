@@ -78,12 +78,12 @@ def _ask_launcher(path: Path) -> Recognised | None:
 
 
 def of_program(argv: Sequence[str]) -> Recognised | None:
-    """The MPI that the first program after the launcher is linked to; None for scripts, interpreters and programs that
-    bring their MPI along."""
-    for _, path, may_be_a_program in executables(argv[1:]):
-        if may_be_a_program:
-            library = linked_library(Path(path))
-            return _ask_library(library, path) if library else None
+    """The MPI that the first program after the launcher is linked to, or the command itself where nothing launches it;
+    None for scripts, interpreters and programs that bring their MPI along."""
+    after = next((path for _, path, may_be_a_program in executables(argv[1:]) if may_be_a_program), None)
+    for path in filter(None, (after, which(argv[0]))):
+        if library := linked_library(Path(path)):
+            return _ask_library(library, path)
     return None
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from nearfield import itself
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.table import Table
 from nearfield.profile.toml import dump_toml, parse_toml
@@ -22,6 +23,9 @@ from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
 Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
 Ns = Annotated[float, Field(gt=0, le=1e12)]
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
+
+
+BUSY = 0.5  # load average per core
 
 
 class GainTable(Table):
@@ -160,6 +164,7 @@ class Rules(Table):
     command: str
     seconds: float = Field(ge=0, le=1e9)
     host: str
+    load_1m: float = Field(default=0, ge=0)  # load average when it began
     mpi: MpiTable
     machine: MachineTable
     tried: TriedTable
@@ -167,6 +172,12 @@ class Rules(Table):
 
     def knobs(self) -> KnobFile:
         return find_knobs(self.mpi.family, self.mpi.version, self.mpi.transport)
+
+    def busy(self) -> str:
+        """That others kept the machine busy; empty if they did not."""
+        if self.load_1m <= BUSY * self.machine.cores:
+            return ""
+        return f"the machine was busy when this began (load average {self.load_1m:.1f} on {self.machine.cores} cores)"
 
     def best_for_all(self) -> RuleTable:
         """The one rule where all pairs must have the same: that which gains most over all distances, of those that slow
@@ -192,11 +203,25 @@ def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
     )
 
 
+def default_rules() -> Path:
+    """By NEARFIELD_RULES, else `rules.toml` here."""
+    return Path(os.environ.get("NEARFIELD_RULES") or "rules.toml")
+
+
+def applied_by(path: Path, anywhere: bool = False) -> str:
+    """The command that runs programs under the rules in that file: in this folder, or in any."""
+    if anywhere:
+        path = path.absolute()
+    found_anyway = not anywhere and path.absolute() == default_rules().absolute()
+    named = [] if found_anyway else ["--rules", path]
+    return f"{itself.command('run', *named, anywhere=anywhere)} -- mpirun ..."
+
+
 def find_rules(given: Path | None) -> Path:
-    """As given, else by NEARFIELD_RULES, else `rules.toml` here."""
-    path = given or Path(os.environ.get("NEARFIELD_RULES") or "rules.toml")
+    """As given, else the default."""
+    path = given or default_rules()
     if not path.is_file():
-        raise UsageError(f"there are no rules at {path}", "make them with: nearfield tune")
+        raise UsageError(f"there are no rules at {path}", f"make them with: {itself.command('tune')}")
     return path
 
 
@@ -205,7 +230,7 @@ def load_rules(path: Path) -> Rules:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", "make one with: nearfield tune") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}", f"make one with: {itself.command('tune')}") from error
     rules = parse_toml(Rules, content, path, _REMEDY)
     if not rules.rule:
         raise ProfileError(f"{path} has no rule", _REMEDY)
@@ -216,7 +241,7 @@ def load_rules(path: Path) -> Rules:
     return rules
 
 
-_REMEDY = "Mend that line if the file was edited by hand; otherwise make it anew with 'nearfield tune'."
+_REMEDY = f"Mend that line if the file was edited by hand; otherwise make it anew with: {itself.command('tune')}"
 
 
 def require_writable(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 import nearfield
-from nearfield import mpi
+from nearfield import itself, mpi
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
@@ -64,7 +65,7 @@ class Tuning:
         self.stopped = self._deadline.stopped = True
 
     def run(self) -> Rules:
-        start = datetime.now(timezone.utc)
+        start, load_1m = datetime.now(timezone.utc), os.getloadavg()[0]
         inst = mpi.choose(self.request.mpi)
         topology = Topology.live()
         pairs = self._pairs(topology)
@@ -86,6 +87,7 @@ class Tuning:
             command=self.request.command,
             seconds=(datetime.now(timezone.utc) - start).total_seconds(),
             host=socket.gethostname(),
+            load_1m=round(load_1m, 2),
             mpi=MpiTable(family=inst.family, version=inst.version, transport=transport),
             machine=machine_table(topology, topology.cache_bytes(topology.pus[0])),
             tried=tried_table(trials),
@@ -169,7 +171,9 @@ class Tuning:
 def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
     transport, reason = mpi.transport_or_reason(inst)
     if not transport:
-        raise MeasurementError(f"what carries messages under {inst.name} is not known: {reason}", "see nearfield mpi")
+        raise MeasurementError(
+            f"what carries messages under {inst.name} is not known: {reason}", f"see {itself.command('mpi')}"
+        )
     return transport, find_knobs(inst.family, inst.version, transport)
 
 

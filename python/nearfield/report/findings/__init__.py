@@ -57,11 +57,12 @@ NOTES: tuple[Callable[[Profile], list[Finding]], ...] = (
 )
 
 
-def findings(profile: Profile, rules: Rules | None = None) -> list[Finding]:
+def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> list[Finding]:
     """All findings, most important first: by level, then by what is at stake; the first one of every topic before the
-    second one of any (a machine with five distances has five of most). `rules`: what `tune` found for this MPI."""
+    second one of any (a machine with five distances has five of most). `rules`: what `tune` found for this MPI;
+    `apply`: the command that runs programs so."""
     small = narrowed(profile)
-    found = tuned.tuned(rules) if rules else []
+    found = tuned.tuned(rules, apply) if rules else []
     found += [finding for finder in FINDERS for finding in finder(small)]
     found += [finding for finder in NOTES for finding in finder(profile)]
     found.sort(key=lambda f: (LEVELS.index(f.level), -f.weight))

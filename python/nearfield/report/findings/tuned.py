@@ -12,11 +12,12 @@ from nearfield.units import format_span
 FIRST = 100  # what programs can have as they are comes before all else that is lost
 
 
-def tuned(rules: Rules) -> list[Finding]:
-    return [_gain(rules, rule, rule.gain) if rule.gain else _stock(rules, rule) for rule in rules.rule]
+def tuned(rules: Rules, apply: str) -> list[Finding]:
+    """`apply`: the command that runs programs under these rules."""
+    return [_gain(rules, rule, rule.gain, apply) if rule.gain else _stock(rules, rule) for rule in rules.rule]
 
 
-def _gain(rules: Rules, rule: RuleTable, gain: GainTable) -> Finding:
+def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:
     """Headlined by what holds over all sizes; where it gains most comes second."""
     best = rule.gaining()
     most = ""
@@ -34,16 +35,17 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable) -> Finding:
         )
         + _beyond(rule),
         level="loss" if gain.value >= WORTH_TELLING else "fact",
-        action="Run programs as they are: nearfield run --rules FILE -- mpirun ...",
+        action=f"Run programs as they are: {apply}",
         numbers=numbers,
         weight=FIRST * gain.value,
     )
 
 
 def _stock(rules: Rules, rule: RuleTable) -> Finding:
-    """`good` only where the cores stayed in one place; else another run may find what this one could not."""
+    """`good` only where the cores stayed in one place and nobody else was busy; else another run may find what this one
+    could not."""
     tried = rules.tried
-    action = "Tune again when the machine is quiet." if rule.apart or not tried.measured else ""
+    action = "Tune again when the machine is quiet." if rule.apart or rules.busy() or not tried.measured else ""
     return Finding(
         topic="tuned",
         title="Nothing surely faster than stock was found",
@@ -53,6 +55,7 @@ def _stock(rules: Rules, rule: RuleTable) -> Finding:
             "work."
         )
         + _restless(rule)
+        + _busy(rules)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,
@@ -67,6 +70,10 @@ def _where(rules: Rules, rule: RuleTable) -> str:
 
 def _restless(rule: RuleTable) -> str:
     return f" {sentence(rule.moved())}." if rule.apart else ""
+
+
+def _busy(rules: Rules) -> str:
+    return f" {sentence(busy)}." if (busy := rules.busy()) else ""
 
 
 def _beyond(rule: RuleTable) -> str:

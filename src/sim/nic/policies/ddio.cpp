@@ -2,6 +2,9 @@
 // few ways only (the IIO LLC WAYS register of one's processor says which; two by default). Left out: lines that are in
 // the cache outside these ways are updated where they are, and memory is written only when they leave the cache; here
 // memory is written at once, as with every policy.
+#include <stdexcept>
+#include <string>
+
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {
@@ -9,7 +12,12 @@ namespace {
 
 class Ddio final : public Policy {
  public:
-  Ddio(const Machine& machine, int ways) : level_(static_cast<int>(machine.caches.size()) - 1), ways_(ways) {}
+  Ddio(const Machine& machine, int ways) : level_(static_cast<int>(machine.caches.size()) - 1), ways_(ways) {
+    const int there = machine.caches.back().ways;
+    if (there > 0 && ways > there)
+      throw std::invalid_argument("policy 'ddio': 'ways=" + std::to_string(ways) + "': the last-level cache of machine '" +
+                                  machine.name + "' has " + std::to_string(there));
+  }
   Placement place(const Incoming& incoming, const Evidence&) override { return into_level(level_, incoming, ways_); }
 
  private:

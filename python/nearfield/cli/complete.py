@@ -1,0 +1,38 @@
+"""What a shell may complete an option's value to: names of this machine's MPIs, described machines, scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+
+def _names(list_all: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Asked for only while somebody completes, since to look for MPIs takes a while."""
+    return lambda incomplete: [name for name in list_all() if name.startswith(incomplete)]
+
+
+def _mpis() -> Iterable[str]:
+    from nearfield import mpi
+
+    return (inst.name for inst in mpi.discover())
+
+
+def _machines() -> Iterable[str]:
+    from nearfield.machine import machine_files
+
+    return machine_files()
+
+
+def _scenarios() -> Iterable[str]:
+    """Every file of the engine's scenarios is one."""
+    from nearfield.mpi import native_source
+
+    return sorted(file.stem for file in (native_source() / "src" / "probe" / "scenarios").glob("*.cpp"))
+
+
+def _formats() -> Iterable[str]:
+    from nearfield.tune.formats import FORMATS
+
+    return FORMATS
+
+
+mpis, machines, scenarios, formats = map(_names, (_mpis, _machines, _scenarios, _formats))

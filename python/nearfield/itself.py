@@ -1,0 +1,26 @@
+"""How to start this nearfield again: what it tells people to type works when it is copied from where it is printed."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+
+def command(*words: object, anywhere: bool = False) -> str:
+    """A verb and its arguments as a line for the shell: in this folder, or in any."""
+    return f"{_program(anywhere)} {shlex.join(map(str, words))}"
+
+
+def _program(anywhere: bool) -> str:
+    """Its name, where the shell finds this one by it; else the path by which it was called; else, in a program of
+    somebody else's that has imported nearfield, its module."""
+    installed = Path(sys.executable).with_name("nearfield")
+    found = shutil.which("nearfield")
+    called = Path(sys.argv[0]).absolute()
+    if found and Path(found).absolute() in (installed, called):
+        return "nearfield"
+    if called.name == "nearfield" and called.is_file():
+        return shlex.quote(str(called) if anywhere else sys.argv[0])
+    return f"{shlex.quote(sys.executable)} -m nearfield"

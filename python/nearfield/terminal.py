@@ -1,0 +1,186 @@
+"""What people read on a terminal or in a pipe: the console, and the one kind of table that all verbs print.
+
+Nothing that tells rows apart, and nothing that somebody may have to type, is cut or broken. A pipe has no width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.table import Table as RichTable
+from rich.text import Text
+
+NO_WIDTH = 1_000_000  # of a pipe or a file: lines are as long as they are
+GAP = 2  # between columns, and before what stands below its row's key
+NARROWEST_PROSE = 24
+
+
+class Terminal(Console):
+    """Breaks lines between words on a terminal, and nowhere in a pipe or a file. A word that is longer than the
+    terminal is wide, a path perhaps, stays in one piece, so that it can be copied."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(highlight=False, **more)
+        if not self.is_terminal:
+            self.width = NO_WIDTH
+
+    def print(self, *objects: Any, **more: Any) -> None:
+        texts = (item for item in objects if isinstance(item, str | Text))
+        too_long = any(_longest_word(str(text)) > self.width for text in texts)
+        super().print(*objects, **{"soft_wrap": too_long or None, "crop": False, **more})
+
+
+@dataclass(frozen=True)
+class Column:
+    heading: str = ""
+    key: bool = False  # tells which row it is: stands in every part of a table that is split
+    prose: bool = False  # may be broken between words
+    right: bool = False
+
+
+class Table:
+    """Rows with keys. Where the terminal is too narrow for all columns, prose is broken between words first; then the
+    columns are split into several tables, each with the keys; and where not even one of them fits beside the keys, each
+    row becomes a block of lines. Cells are markup or Text, as rich has them."""
+
+    def __init__(self, *columns: Column) -> None:
+        self.columns = columns
+        self.rows: list[tuple[list[Text], str]] = []
+
+    def add_row(self, *cells: str | Text, style: str = "") -> None:
+        texts = [Text.from_markup(cell) if isinstance(cell, str) else cell for cell in cells]
+        self.rows.append((texts, style))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        everything = range(len(self.columns))
+        if self._narrowest(everything) <= options.max_width:
+            yield from self._drawn(everything, console, options)
+        elif parts := self._parts(options.max_width):
+            for number, part in enumerate(parts):
+                yield from [Text()] if number else []
+                yield from self._drawn(part, console, options)
+        else:
+            yield from self._blocks(console, options.max_width)
+
+    # ---- widths
+
+    def _texts(self, column: int) -> list[str]:
+        return [self.columns[column].heading, *(cells[column].plain for cells, _ in self.rows)]
+
+    def _whole(self, column: int) -> int:
+        """The width in which nothing is broken."""
+        return max(map(cell_len, self._texts(column)))
+
+    def _least(self, column: int) -> int:
+        """The width in which only prose and headings are broken, between words."""
+        heading, *cells = self._texts(column)
+        if self.columns[column].prose:
+            longest = max(map(_longest_word, [heading, *cells]))
+            return max(longest, min(self._whole(column), NARROWEST_PROSE))
+        return max([_longest_word(heading), *map(cell_len, cells)])
+
+    def _alone(self, column: int) -> int:
+        """The width that a column should have where it stands beside the keys only."""
+        return self._whole(column) if self.columns[column].prose else self._least(column)
+
+    def _narrowest(self, columns: Sequence[int]) -> int:
+        return sum(map(self._least, columns)) + GAP * (len(columns) - 1)
+
+    def _widths(self, columns: Sequence[int], width: int) -> dict[int, int]:
+        """What is left when each has the least is shared among those that want more, the modest first."""
+        widths = {column: self._least(column) for column in columns}
+        spare = width - self._narrowest(columns)
+        wanting = sorted(columns, key=lambda column: self._whole(column) - widths[column])
+        for others, column in zip(range(len(wanting), 0, -1), wanting, strict=True):
+            more = min(self._whole(column) - widths[column], spare // others)
+            widths[column] += more
+            spare -= more
+        return widths
+
+    # ---- three ways to draw
+
+    def _drawn(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        headings = any(self.columns[column].heading for column in columns)
+        table = RichTable(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", show_header=headings)
+        for column, its_width in self._widths(columns, options.max_width).items():
+            one = self.columns[column]
+            table.add_column(Text(one.heading), justify="right" if one.right else "left", width=its_width)
+        for cells, style in self.rows:
+            table.add_row(*(cells[column] for column in columns), style=style)
+        for line in console.render_lines(table, options, pad=False):
+            yield from _without_trailing_blanks(line)
+            yield Segment.line()
+
+    def _parts(self, width: int) -> list[list[int]]:
+        """Columns that fit side by side, each part with the keys; none if a column does not fit beside the keys."""
+        keys = [column for column, one in enumerate(self.columns) if one.key]
+        rest = [column for column, one in enumerate(self.columns) if not one.key]
+        room = width - self._narrowest(keys) - GAP
+        if room < width / 2 or any(self._alone(column) > room for column in rest):
+            return []
+        parts: list[list[int]] = []
+        for column in rest:
+            if parts and self._narrowest([*parts[-1], column]) <= width:
+                parts[-1].append(column)
+            else:
+                parts.append([*keys, column])
+        return parts
+
+    def _blocks(self, console: Console, width: int) -> Iterator[Text]:
+        for cells, style in self.rows:
+            named = [(column, cell) for column, cell in zip(self.columns, cells, strict=True) if cell]
+            keys = Text("  ").join(cell for column, cell in named if column.key)
+            keys.stylize("bold")
+            yield from [_unbroken(keys)] if keys else []
+            said = [(column, _said(column, cell, style)) for column, cell in named if not column.key]
+            for line in _packed(said, console, width - GAP):
+                yield _unbroken(Text(" " * GAP).append_text(line))
+
+
+def _said(column: Column, cell: Text, style: str) -> Text:
+    heading = f"{column.heading}: " if column.heading else ""
+    return Text.assemble((heading, "dim"), cell, style=style)
+
+
+def _packed(said: list[tuple[Column, Text]], console: Console, width: int) -> list[Text]:
+    """Lines: prose on its own, of the rest as many side by side as fit."""
+    lines: list[Text] = []
+    open_line = False
+    for column, text in said:
+        if column.prose:
+            lines += _broken(text, console, width)
+        elif open_line and lines[-1].cell_len + GAP + text.cell_len <= width:
+            lines[-1].append(" " * GAP).append_text(text)
+        else:
+            lines.append(text)
+        open_line = not column.prose
+    return lines
+
+
+def _broken(text: Text, console: Console, width: int) -> list[Text]:
+    """Between words, or not at all if a word is longer than a line."""
+    if _longest_word(text.plain) > width:
+        return [text]
+    lines = list(text.wrap(console, width))
+    for line in lines:
+        line.rstrip()
+    return lines
+
+
+def _without_trailing_blanks(line: list[Segment]) -> list[Segment]:
+    while line and not line[-1].text.strip():
+        line = line[:-1]
+    return [*line[:-1], Segment(line[-1].text.rstrip(), line[-1].style)] if line else []
+
+
+def _unbroken(line: Text) -> Text:
+    line.no_wrap, line.overflow = True, "ignore"
+    return line
+
+
+def _longest_word(text: str) -> int:
+    return max(map(cell_len, text.split()), default=0)

@@ -1,0 +1,103 @@
+"""Does every line that the tool prints as a next step work when it is copied from where it was printed?"""
+
+import html
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parents[1] / "data"
+RULES = DATA / "rules" / "openmpi-5.0.11.toml"
+Called = tuple[Path, list[str], dict[str, str]]
+CALLED = ("on the path", "by its path", "as a module")
+
+
+@pytest.fixture
+def called(request: pytest.FixtureRequest, tmp_path: Path) -> Called:
+    """A folder of a user's, a way to start nearfield there, and the environment in which that is possible."""
+    script = Path(sys.executable).with_name("nearfield")
+    env = {name: value for name, value in os.environ.items() if name != "NEARFIELD_RULES"}
+    others = [folder for folder in env["PATH"].split(os.pathsep) if not (Path(folder) / "nearfield").exists()]
+    env["PATH"] = os.pathsep.join(others)
+    (tmp_path / "venv").symlink_to(sys.prefix)
+    if request.param == "on the path":
+        env["PATH"] = os.pathsep.join([str(script.parent), *others])
+        return tmp_path, ["nearfield"], env
+    program = ["venv/bin/nearfield"] if request.param == "by its path" else [sys.executable, "-m", "nearfield"]
+    return tmp_path, program, env
+
+
+class User:
+    """Types commands into a shell in one folder, and copies what is printed."""
+
+    def __init__(self, called: Called) -> None:
+        self.folder, self.program, self.env = called
+
+    def types(self, line: str, code: int = 0) -> str:
+        done = subprocess.run(["sh", "-c", line], cwd=self.folder, env=self.env, capture_output=True, text=True)
+        assert done.returncode == code, f"{line}\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def calls(self, *words: object, code: int = 0) -> str:
+        return self.types(shlex.join([*self.program, *map(str, words)]), code)
+
+
+def after(mark: str, said: str) -> str:
+    """What is told to type behind these words."""
+    found = re.search(rf"{re.escape(mark)} +(.*)", said)
+    assert found, said
+    return found.group(1).strip()
+
+
+@pytest.mark.parametrize("called", CALLED, indirect=True)
+def test_what_errors_and_profiles_tell_to_type(called: Called) -> None:
+    """However nearfield was called and whatever folders are called: is it found by the line that is copied, and does
+    that name the right folder?"""
+    user = User(called)
+    shutil.copytree(DATA / "epyc-vm-quiet", user.folder / "my profile")
+    run = user.folder / "my profile" / "run.toml"
+    run.write_text(run.read_text().replace("complete = true", "complete = false"))
+    line = after("to complete it:", user.calls("show", "my profile"))
+    assert "my profile" in user.types(line, code=2), "there is nothing to resume"
+    user.types(after("--for, or:", user.calls("export", "--for", "mpich", "--rules", RULES, code=2)) + " --help")
+    assert "S0.1" in user.types(after("all of them:", user.calls("reproduce", "S9", code=2)))
+
+
+@pytest.mark.parametrize("called", ["by its path"], indirect=True)
+def test_after_a_probe(called: Called) -> None:
+    """Does its last line make a report?"""
+    user = User(called)
+    said = user.calls("probe", "--on", "blues", "--scenario", "collective", "--sizes", "8", "--quick", "-o", "a probe")
+    assert "report.html" in user.types(after("next:", said))
+
+
+@pytest.mark.parametrize("called", ["by its path"], indirect=True)
+def test_rules_are_found_by_the_command_that_applies_them(called: Called) -> None:
+    """Whether `run` finds the file by itself or not: does the line in the report run a program, from the folder of the
+    user in the terminal, from any on the page? And are rules left out that are for another MPI?"""
+    user = User(called)
+    shutil.copytree(DATA / "epyc-vm-quiet", user.folder / "profile")
+    run = user.folder / "profile" / "run.toml"
+    run.write_text(run.read_text().replace('"4.1.4"', '"5.0.11"'))
+    assert "Run programs as they are" not in user.calls("report", "profile")
+    for place in ("rules.toml", "my rules/rules.toml", "profile/rules.toml"):
+        path = user.folder / place
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(RULES.read_text())
+        chosen = ["--rules", place] if place.startswith("my") else []
+        line = after("Run programs as they are:", user.calls("report", "profile", *chosen))
+        assert ("--rules" in line) == (place != "rules.toml")
+        assert "ran" in user.types(line.replace("-- mpirun ...", "--force -- echo ran"))
+        page = html.unescape((user.folder / "profile" / "report.html").read_text())
+        from_anywhere = re.search(r"<code>(/.* run .*)</code>", page)
+        assert from_anywhere and str(path) in from_anywhere.group(1)
+        user.types("cd / && " + from_anywhere.group(1).replace("-- mpirun ...", "--force -- true"))
+        path.unlink()
+    (user.folder / "rules.toml").write_text(RULES.read_text().replace('"5.0.11"', '"5.0.3"'))
+    said = user.calls("report", "profile")
+    assert "rules.toml is left out" in said and "Run programs as they are" not in said

@@ -1,0 +1,150 @@
+"""Is everything that a table says there whole, however narrow the terminal, and in a pipe?"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from nearfield._native import simulation
+
+import nearfield
+from nearfield import mpi
+from nearfield.cli import diff, doctor, machine, plan, probe_on, reproduce, show, simulate, tune
+from nearfield.cli import mpi as mpi_command
+from nearfield.doctor import examine
+from nearfield.machine import facts, load_machine, machine_files
+from nearfield.plan import default, splits
+from nearfield.profile import load
+from nearfield.profile.compare import compare, largest
+from nearfield.profile.pivot import grids
+from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper
+from nearfield.reproduce.papers import choose
+from nearfield.simulate.case import applications, collectives
+from nearfield.simulate.gains import Gain
+from nearfield.terminal import Table, Terminal
+from nearfield.topology import Topology
+from nearfield.topology_view import draw_distances
+from nearfield.tune import explain
+from nearfield.tune.rules import load_rules
+
+DATA = Path(__file__).parents[1] / "data"
+WIDTHS = (60, 80, 120, 200, None)
+
+
+def of_show() -> list[Table]:
+    """All records, every metric of each scenario."""
+    profile, notes = load(DATA / "epyc-vm-quiet"), show.Footnotes()
+    records = [one for _, one in profile.records.group_by("scenario", "metric", maintain_order=True)]
+    return [show.header(profile), *(show.render(grid, notes)[1] for one in records for grid in grids(one))]
+
+
+def of_diff() -> list[Table]:
+    a, b = (load(DATA / name) for name in ("epyc-vm-quiet", "epyc-vm-busy"))
+    compared = compare(a.records, b.records, (a.run, b.run), 0.05)
+    changes = diff._changes_table(largest(compared.changes))
+    return [diff._header(a, b)[0], diff._summary_table(compared), changes[1]]
+
+
+def of_machine() -> list[Table]:
+    xeon, old = load_machine("xeon-8470"), load_machine("power5-redstorm")
+    rows = [machine._row(load_machine(name)) for name in machine_files()]
+    return [machine._listed(rows), machine._caches(xeon), machine._sources(facts(old))]
+
+
+def of_mpi() -> list[Table]:
+    found = [
+        mpi_command._Row(one, True, True, "ob1 / vader, which copies by process_vm_readv", "") for one in mpi.discover()
+    ]
+    return [mpi_command._table(found)]
+
+
+def of_simulate() -> list[Table]:
+    by_policy = {one.name: 0.123 for one in simulation.policies()} | {"ddio:ways=4,replacement=lru": -0.4567}
+    some = [Gain("bcast", 64, 64, size, 2.5, 12345.0, by_policy) for size in (1024, 12288)]
+    kinds = {"collective": collectives().values(), "application": applications().values()}
+    return [simulate._table(some), *simulate._listed(kinds, simulation.policies())]
+
+
+def of_reproduce() -> list[Table]:
+    statement = Judged(says="payload-l3 saves time", paper="40 % at 64 KiB", ours="38.5 %", holds=True, is_number=True)
+    claim = JudgedClaim(id="S4.1", says="", where="", verdict="shape only", statements=[statement] * 2, note="a note")
+    paper = JudgedPaper(name="S4", title="", claims=[claim], chosen=[])
+    return [reproduce._judged(paper), *(reproduce._listed(claims) for _, claims in choose([]))]
+
+
+def of_explain() -> list[Table]:
+    ways = dict.fromkeys(explain.WAYS, (12345678, 1 << 40))
+    ranks = [explain.Report(100, rank, f"program-{rank}", "", 0, 1, ways) for rank in ("0", "11")]
+    return [explain.table(ranks), explain.table(ranks[:1])]
+
+
+def of_plan() -> list[Table]:
+    return [plan.draw(splits([256, 256, 256], 32, default().costs, ranks_per_node=8), 3)]
+
+
+def of_probe() -> list[Table]:
+    described = [probe_on._described(one) for one in probe_on.scenarios()]
+    measured = [one | {"ranks": "all of several nodes"} for one in described]
+    return [probe_on.table(described, "what is simulated"), probe_on.table(measured, "what it measures")]
+
+
+def of_tune() -> list[Table]:
+    return [tune._ranges(rule) for rule in load_rules(DATA / "rules" / "openmpi-5.0.11.toml").rule]
+
+
+def of_this_machine() -> list[Table]:
+    return [doctor.draw(examine()), draw_distances(Topology.from_synthetic("package:2 l3:2 core:2 pu:2"))]
+
+
+TABLES = (of_show, of_diff, of_machine, of_mpi, of_simulate, of_reproduce, of_explain, of_plan, of_probe, of_tune,
+          of_this_machine)  # fmt: skip
+
+
+def printed(table: Table, width: int | None) -> list[str]:
+    """On a terminal so wide, or in a pipe."""
+    out = io.StringIO()
+    terminal = {"force_terminal": True, "width": width, "color_system": None, "legacy_windows": False}
+    Terminal(file=out, **(terminal if width else {})).print(table)
+    return out.getvalue().splitlines()
+
+
+def whole(table: Table) -> set[str]:
+    """What must not be broken: keys and numbers; of prose and headings, the words. Where each row is a block, its keys
+    need no heading."""
+    words = chain.from_iterable(column.heading.split() for column in table.columns if not column.key)
+    cells = [(column, cell.plain) for row, _ in table.rows for column, cell in zip(table.columns, row, strict=True)]
+    return set(words) | set(chain.from_iterable(text.split() if column.prose else [text] for column, text in cells))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("made", TABLES, ids=lambda made: made.__name__)
+def test_nothing_is_cut(made: Callable[[], list[Table]], width: int | None) -> None:
+    """Every table of the tool: is every key and every number whole on one line, does no line go beyond the terminal but
+    for the keys of a row, one cell or one word that is longer, and is in a pipe every row one line?"""
+    for table in made():
+        lines = printed(table, width)
+        text = "\n".join(lines)
+        assert not [word for word in whole(table) if word not in text], text
+        assert not [line for line in lines if line != line.rstrip()]
+        if width is None:
+            assert len(lines) == len(table.rows) + any(column.heading for column in table.columns)
+        else:
+            assert not [line for line in lines if len(line) > width and not single(line, table)], text
+
+
+def single(line: str, table: Table) -> bool:
+    """Whether the line, a heading before it perhaps, is the keys of a row or one cell."""
+    for row, _ in table.rows:
+        keys = "  ".join(cell.plain for column, cell in zip(table.columns, row, strict=True) if column.key and cell)
+        if line.strip() == keys or any(line.endswith(cell.plain) for cell in row if cell) and "  " not in line.strip():
+            return True
+    return False
+
+
+def test_no_verb_draws_tables_of_its_own() -> None:
+    """Are all tables of this one kind?"""
+    package = Path(nearfield.__file__).parent
+    assert {path.name for path in package.rglob("*.py") if "rich.table" in path.read_text()} == {"terminal.py"}
