@@ -15,8 +15,9 @@ class Ddio final : public Policy {
   Ddio(const Machine& machine, int ways) : level_(static_cast<int>(machine.caches.size()) - 1), ways_(ways) {
     const int there = machine.caches.back().ways;
     if (there > 0 && ways > there)
-      throw std::invalid_argument("policy 'ddio': 'ways=" + std::to_string(ways) + "': the last-level cache of machine '" +
-                                  machine.name + "' has " + std::to_string(there));
+      throw std::invalid_argument("policy 'ddio': 'ways=" + std::to_string(ways) +
+                                  "': the last-level cache of machine '" + machine.name + "' has " +
+                                  std::to_string(there));
   }
   Placement place(const Incoming& incoming, const Evidence&) override { return into_level(level_, incoming, ways_); }
 
