@@ -64,7 +64,7 @@ def test_what_errors_and_profiles_tell_to_type(called: Called) -> None:
     run.write_text(run.read_text().replace("complete = true", "complete = false"))
     line = after("to complete it:", user.calls("show", "my profile"))
     assert "my profile" in user.types(line, code=2), "there is nothing to resume"
-    user.types(after("--for, or:", user.calls("export", "--for", "mpich", "--rules", RULES, code=2)) + " --help")
+    user.types(after("tune that MPI:", user.calls("export", "--for", "mpich", "--rules", RULES, code=2)) + " --help")
     assert "S0.1" in user.types(after("all of them:", user.calls("reproduce", "S9", code=2)))
 
 

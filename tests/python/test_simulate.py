@@ -126,7 +126,7 @@ def test_what_is_done_survives_an_interruption(tmp_path):
     outcome = simulate(request(), interrupted, Listener(), out, "nearfield simulate bcast")
     assert not outcome.complete and not load(out).run.complete
     shown = CliRunner().invoke(app, ["show", str(out)]).output
-    assert "'nearfield simulate bcast' completes it" in " ".join(shown.split())
+    assert "to complete it: nearfield simulate bcast" in " ".join(shown.split())
     left = []
 
     def rest(cases):

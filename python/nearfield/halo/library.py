@@ -10,6 +10,7 @@ import ctypes
 import filecmp
 import hashlib
 import os
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,7 +84,7 @@ def _library_for(libmpi: Path) -> Path:
         return known
     for inst in mpi.discover():
         if inst.library and _same(inst.library, libmpi):
-            built = mpi.program(inst, mpi.HALO)
+            built = mpi.program(inst, mpi.HALO, progress=lambda text: print(f"nearfield: {text}", file=sys.stderr))
             note.parent.mkdir(parents=True, exist_ok=True)
             fresh = note.with_suffix(f".{os.getpid()}")
             fresh.write_text(str(built))
