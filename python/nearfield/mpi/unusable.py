@@ -1,6 +1,7 @@
 """What looks like an MPI and cannot be used: launchers without a compiler wrapper, wheels that overwrote each
 other. Kept for the person who wonders why an MPI is not in the list."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,10 +27,15 @@ def _launchers_alone(usable: list[Installation], wheels: list[Wheel]) -> Iterato
     for folder, origin in folders():
         places.setdefault(folder, origin)
     for folder, origin in places.items():
-        for launcher in sorted(folder.glob("mpirun*")):
+        for launcher in _launchers_in(folder):
             if re.fullmatch(r"mpirun(\.\w+)?", launcher.name) and launcher.resolve() not in known:
                 known.add(launcher.resolve())
                 yield from _alone(launcher, origin)
+
+
+def _launchers_in(folder: Path) -> list[Path]:
+    """None in a folder that this user may not read, as PATH has at times after `su`."""
+    return sorted(folder.glob("mpirun*")) if os.access(folder, os.R_OK | os.X_OK) else []
 
 
 def _alone(launcher: Path, origin: str) -> Iterator[Unusable]:
