@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from nearfield.cli.doctor import command, draw, summary
 from nearfield.doctor import CHECKS, Check, copying, counters, examine, host, kernel, memory, processor, shared_heap
 from nearfield.errors import UsageError
+from nearfield.load import busy_shares
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +162,7 @@ def test_quotas_of_both_cgroup_versions(files, quota, tmp_path):
 
 def test_shares_of_time_are_shares():
     """Is busy time within [0, 1] for every PU that we may use?"""
-    shares = processor._shares(0.05)
+    shares = busy_shares(0.05)
     assert os.sched_getaffinity(0) <= shares.keys()
     assert all(0 <= busy <= 1 and 0 <= steal <= 1 for busy, steal in shares.values())
 

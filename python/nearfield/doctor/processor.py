@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from nearfield.doctor.check import Check, read
+from nearfield.load import BUSY_SHARE, busy_shares
 from nearfield.topology import Topology, ranges
 
 CPU = Path("/sys/devices/system/cpu")
-BUSY_SHARE = 0.2
 STEAL_SHARE = 0.02
-SAMPLE_SECONDS = 0.3
 
 
 def cores() -> Check:
@@ -96,7 +94,7 @@ def _boost() -> str:
 
 def load() -> Check:
     """Is anybody else using the cores right now?"""
-    shares = _shares(SAMPLE_SECONDS)
+    shares = busy_shares()
     allowed = os.sched_getaffinity(0) & shares.keys()
     busy = [cpu for cpu in allowed if shares[cpu][0] > BUSY_SHARE]
     steal = max((shares[cpu][1] for cpu in allowed), default=0.0)
@@ -105,29 +103,6 @@ def load() -> Check:
         return Check("load", "ok", found, "nobody disturbs a measurement at this moment")
     means = "intervals widen and records become unstable"
     return Check("load", "limited", found, means, "Stop what else runs, or come back when it is quiet.")
-
-
-def _shares(seconds: float) -> dict[int, tuple[float, float]]:
-    """Which part of the next seconds every PU is busy, and which part the host of a virtual machine takes."""
-    before = _ticks()
-    time.sleep(seconds)
-    shares = {}
-    for cpu, after in _ticks().items():
-        busy, idle, steal = (b - a for a, b in zip(before.get(cpu, after), after, strict=True))
-        total = max(1, busy + idle + steal)
-        shares[cpu] = (busy / total, steal / total)
-    return shares
-
-
-def _ticks() -> dict[int, tuple[int, int, int]]:
-    """Clock ticks of every PU since boot: busy, idle, taken by the host of this virtual machine."""
-    ticks = {}
-    for line in (read("/proc/stat") or "").splitlines():
-        if line.startswith("cpu") and line[3].isdigit():
-            cpu, *fields = line[3:].split()
-            user, nice, system, idle, iowait, irq, softirq, steal = map(int, fields[:8])
-            ticks[int(cpu)] = (user + nice + system + irq + softirq, idle + iowait, steal)
-    return ticks
 
 
 def numa_balancing() -> Check:

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from nearfield import itself
 from nearfield.errors import ProfileError, UsageError
+from nearfield.load import BUSY_SHARE
 from nearfield.profile.table import Table
 from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import DISTANCES, Topology
@@ -23,9 +24,6 @@ from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
 Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
 Ns = Annotated[float, Field(gt=0, le=1e12)]
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
-
-
-BUSY = 0.5  # load average per core
 
 
 class GainTable(Table):
@@ -164,7 +162,7 @@ class Rules(Table):
     command: str
     seconds: float = Field(ge=0, le=1e9)
     host: str
-    load_1m: float = Field(default=0, ge=0)  # load average when it began
+    busy_share: float = Field(default=0, ge=0, le=1)  # of its cores' time that others took before it began
     mpi: MpiTable
     machine: MachineTable
     tried: TriedTable
@@ -175,9 +173,9 @@ class Rules(Table):
 
     def busy(self) -> str:
         """That others kept the machine busy; empty if they did not."""
-        if self.load_1m <= BUSY * self.machine.cores:
+        if self.busy_share <= BUSY_SHARE:
             return ""
-        return f"the machine was busy when this began (load average {self.load_1m:.1f} on {self.machine.cores} cores)"
+        return f"others took {self.busy_share:.0%} of the cores' time when this began"
 
     def best_for_all(self) -> RuleTable:
         """The one rule where all pairs must have the same: that which gains most over all distances, of those that slow

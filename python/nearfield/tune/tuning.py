@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from statistics import mean
 
 import nearfield
 from nearfield import itself, mpi
 from nearfield.errors import MeasurementError, UsageError
+from nearfield.load import busy_shares
 from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
 from nearfield.tune.arena import Arena
@@ -65,7 +66,7 @@ class Tuning:
         self.stopped = self._deadline.stopped = True
 
     def run(self) -> Rules:
-        start, load_1m = datetime.now(timezone.utc), os.getloadavg()[0]
+        start, busy = datetime.now(timezone.utc), busy_shares()
         inst = mpi.choose(self.request.mpi)
         topology = Topology.live()
         pairs = self._pairs(topology)
@@ -87,7 +88,7 @@ class Tuning:
             command=self.request.command,
             seconds=(datetime.now(timezone.utc) - start).total_seconds(),
             host=socket.gethostname(),
-            load_1m=round(load_1m, 2),
+            busy_share=round(mean(busy[pu][0] for core in topology.cores for pu in core if pu in busy), 3),
             mpi=MpiTable(family=inst.family, version=inst.version, transport=transport),
             machine=machine_table(topology, topology.cache_bytes(topology.pus[0])),
             tried=tried_table(trials),
