@@ -20,6 +20,7 @@ import sys
 import time
 import uuid
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -96,8 +97,9 @@ def kill_once(here: Place, way: Way, argv: list[str], delay_s: float, victim: in
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     environment = {**env, **here.common, **way.environment, MARK: mark}
     process = subprocess.Popen([*way.before, *words], env=environment, start_new_session=True, **quiet)
-    time.sleep(delay_s)
     try:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(delay_s)
         while not (ranks := running(argv[0], mark)) and process.poll() is None:
             time.sleep(0.005)
         if not ranks:
