@@ -14,10 +14,10 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from nearfield.busy import busy_shares
 from nearfield.cli.doctor import command, draw, summary
 from nearfield.doctor import CHECKS, Check, copying, counters, examine, host, kernel, memory, processor, shared_heap
 from nearfield.errors import UsageError
-from nearfield.load import busy_shares
 
 
 @pytest.fixture(scope="module")

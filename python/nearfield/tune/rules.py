@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from nearfield import itself
+from nearfield.busy import BUSY_SHARE
 from nearfield.errors import ProfileError, UsageError
-from nearfield.load import BUSY_SHARE
 from nearfield.profile.table import Table
 from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import DISTANCES, Topology

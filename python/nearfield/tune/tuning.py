@@ -11,8 +11,8 @@ from statistics import mean
 
 import nearfield
 from nearfield import itself, mpi
+from nearfield.busy import busy_shares
 from nearfield.errors import MeasurementError, UsageError
-from nearfield.load import busy_shares
 from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
 from nearfield.tune.arena import Arena
