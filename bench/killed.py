@@ -73,7 +73,7 @@ def kill_often(inst: Installation, setting: Tuned, options: argparse.Namespace, 
 
 @dataclass
 class Outcomes:
-    """What came of the kills of one way to start the program."""
+    """Counts what came of the kills, for one way to start the program."""
 
     wrong: Counter[str] = field(default_factory=Counter)
     too_late: int = 0  # the program had ended before
@@ -91,7 +91,7 @@ class Outcomes:
 
 
 def kill_once(here: Place, way: Way, argv: list[str], delay_s: float, victim: int) -> str:
-    """What was wrong; empty if nothing was; TOO_LATE if the program had ended before."""
+    """Returns what was wrong after one kill: empty if nothing was, TOO_LATE if the program had ended before."""
     words, env = here.command(argv)
     mark = uuid.uuid4().hex
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -118,7 +118,7 @@ def kill_once(here: Place, way: Way, argv: list[str], delay_s: float, victim: in
 
 
 def gone(program: str, mark: str) -> bool:
-    """Whether all ranks end within a second after the launcher."""
+    """Returns whether all ranks end within a second after the launcher."""
     until = time.monotonic() + 1
     while running(program, mark):
         if time.monotonic() > until:
@@ -128,7 +128,7 @@ def gone(program: str, mark: str) -> bool:
 
 
 def running(program: str, mark: str) -> list[int]:
-    """The processes of this program that were started with this mark."""
+    """Returns the processes of this program that were started with this mark."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

@@ -1,4 +1,5 @@
-"""Who else uses the cores at this moment. The load average would not tell: it remembers what we did ourselves."""
+"""Measures how busy the cores are at this moment. The load average would not tell, since it remembers what this program
+did itself."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ SAMPLE_SECONDS = 0.3
 
 
 def busy_shares(seconds: float = SAMPLE_SECONDS) -> dict[int, tuple[float, float]]:
-    """Which part of the next seconds every PU is busy, and which part the host of a virtual machine takes."""
+    """Returns for every PU which part of the next seconds it is busy, and which part of them the host of a virtual
+    machine takes."""
     before = _ticks()
     time.sleep(seconds)
     shares = {}

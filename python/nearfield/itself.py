@@ -1,4 +1,4 @@
-"""How to start this nearfield again: what it tells people to type works when it is copied from where it is printed."""
+"""Makes command lines that start this nearfield again, so that people can copy what it tells them to type."""
 
 from __future__ import annotations
 

@@ -30,9 +30,10 @@ namespace {
 constexpr std::size_t slack_bytes = std::size_t{64} << 20, slack_part = 32;
 // - when nobody has needed it for this long;
 constexpr std::int64_t unneeded_ns = 10'000'000'000;
-constexpr std::size_t always_kept = std::size_t{16} << 20;
-// - at once if it is more than this, and more than a part of what is in use: the system may need it.
+// - at once if it is more than this and a part of what is in use, since the system may need it.
 constexpr std::size_t much_idle = std::size_t{256} << 20, much_idle_part = 4;
+// With less than this idle, the clock is not even asked.
+constexpr std::size_t always_kept = std::size_t{16} << 20;
 // From here on, memory for calloc is returned to the system instead of being set to zero: its pages come anew, zero,
 // where they are first used.
 constexpr std::size_t dropped_from = std::size_t{8} << 20;
@@ -136,7 +137,8 @@ void release_locked(void* block) {
   }
 }
 
-// After memory was taken.
+// Called after memory was taken: keeps the records up to date, and returns idle memory where fragments have made too
+// much of it.
 void note_taken() {
   const std::size_t taken = heap.blocks.taken_bytes(), idle = heap.blocks.idle_bytes();
   heap.least_idle = std::min(heap.least_idle, idle);

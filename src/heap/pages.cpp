@@ -36,7 +36,7 @@ struct Work {
   std::int64_t not_before_ns = 0;
   int region = -1;
   std::size_t piece = 0;  // where this round is
-  std::atomic<unsigned> huge{0}, refused{0};
+  std::atomic<unsigned> made{0};
 };
 
 constinit Work work;
@@ -117,11 +117,10 @@ void make_huge_pages(std::size_t bytes) {
     const int error = errno;
     if (madvise(piece, huge_page, MADV_COLLAPSE) == 0) {
       pieces[work.piece].is_huge.store(true, std::memory_order_relaxed);
-      ++work.huge;
+      ++work.made;
     } else if (errno == EINVAL) {
       work.wanted = false;  // the kernel does not know it
     } else {
-      ++work.refused;
       ++work.piece;  // again in the next round
     }
     errno = error;
@@ -147,7 +146,7 @@ void note_advice(const void* from, std::size_t bytes) {
     pieces[piece].is_advised.store(true, std::memory_order_relaxed);
 }
 
-PageFacts page_facts() { return {work.huge.load(), work.refused.load()}; }
+unsigned huge_pages_made() { return work.made.load(); }
 
 }  // namespace nearfield::heap
 

@@ -68,7 +68,7 @@ void write_report() {
                            "line_ns = %u %u\nhuge_pages = %u\n",
                            rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
                            heap.regions, heap.forks, peers.peers, peers.windows, streaming_copy_name(),
-                           peers.nearest_ns, peers.farthest_ns, page_facts().huge);
+                           peers.nearest_ns, peers.farthest_ns, huge_pages_made());
   for (int way = 0; way < ways; ++way)
     used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s = %zu %zu\n", way_names[way],
                           counts.messages[way], counts.bytes[way]);

@@ -5,6 +5,7 @@
 //   take BYTES [ALIGNMENT]        a block's address
 //   give ADDRESS                  gives it back
 //   fill ADDRESS BYTES SEED       writes
+//   advise ADDRESS BYTES         madvise(MADV_HUGEPAGE): the program asks for huge pages there
 //   check ADDRESS BYTES SEED      "right", or where it is wrong
 //   get PID ADDRESS BYTES SEED    process_vm_readv: how many bytes came and whether they are right, or the error
 //   put PID ADDRESS BYTES SEED    process_vm_writev: how many bytes went, or the error
@@ -22,6 +23,7 @@
 //   from_thread                   takes and gives a block in a thread, which ends
 //   become USER
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -342,6 +344,7 @@ std::string answer(const std::string& verb, std::istream& words) {
   }
   if (verb == "give") return std::free(at(w[0])), "done";
   if (verb == "fill") return fill(at(w[0]), w[0], w[1], seed(2)), "done";
+  if (verb == "advise") return madvise(at(w[0]), w[1], MADV_HUGEPAGE) == 0 ? "done" : error();
   if (verb == "check") return checked(at(w[0]), w[0], w[1], seed(2));
   if (verb == "get") return get(pid, w[1], w[2], seed(3));
   if (verb == "put") return put(pid, w[1], w[2], seed(3));

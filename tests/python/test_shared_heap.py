@@ -19,6 +19,7 @@ import pytest
 from heap_peers import Peers, environment, peers, reports
 
 from nearfield import mpi
+from nearfield.doctor import check, kernel, memory
 from nearfield.mpi import Installation
 from nearfield.tune import shared_heap
 
@@ -136,6 +137,22 @@ def test_ragged_pieces_arrive(ranks: Peers) -> None:
     assert report.in_user_space == 600
     assert report.messages("user_plain") and report.messages("user_streaming")
     assert report.number("windows") >= 2
+
+
+@pytest.mark.parametrize("is_advised", [False, True])
+def test_advised_memory_gets_huge_pages(ranks: Peers, is_advised: bool) -> None:
+    """Where huge pages are by advice only: does memory that was advised get them, and other memory none?"""
+    if check.chosen(memory.THP / "enabled") != "madvise" or memory.shared_gets_huge(kernel.MADV_COLLAPSE) != "yes":
+        pytest.skip("shared memory gets no huge pages by advice here")
+    size = 8 * MiB
+    owner, reader = ranks.start(), ranks.start()
+    source, own = owner.filled(MiB, 1), reader.take(size, 2 * MiB)
+    if is_advised:
+        assert reader.ask("advise", own, size) == "done"
+    reader.ask("fill", own, size, 2)
+    for _ in range(20):
+        assert reader.ask("get", owner.pid, source, MiB, 1).endswith("right")
+    assert bool(ranks.report(reader).number("huge_pages")) is is_advised
 
 
 def test_a_message_to_oneself_arrives(ranks: Peers) -> None:

@@ -1,4 +1,5 @@
-"""What a shell may complete an option's value to: names of this machine's MPIs, described machines, scenarios."""
+"""The values that a shell offers while somebody types an option: MPIs of this machine, described machines, scenarios,
+formats. Each function returns the names that begin with what was typed."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def command(
 
 
 def _make_executable(file: Path) -> None:
-    """For those who may read it, as `chmod +x` does; no more than 0755."""
+    """Lets everybody run the file who may read it. Its mode is 0755 at most."""
     mode = file.stat().st_mode & 0o755
     file.chmod(mode | (mode & 0o444) >> 2)
 
@@ -95,7 +95,7 @@ def _not_for(family: str, theirs: str, path: Path) -> UsageError:
 
 
 def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
-    """What `nearfield run` looks after itself, and whoever installs the file must know."""
+    """Returns comments that tell whoever installs the file what `nearfield run` would take care of by itself."""
     cost = f"{format_bytes(rule.memory_per_rank_bytes)} per rank at {rule.at_ranks_per_node} ranks per node"
     told = [f"Shared memory: {cost}.", f"Found on cores {rule.pair}, {rule.distance}."]
     if rule.flag_ns and not rules.knobs().uses_heap(rule.parameters):

@@ -1,5 +1,5 @@
-"""What the engine writes, line by line. A damaged disk or another hand may have changed a file before it is read again,
-so every line is checked."""
+"""Reads the lines that the engine writes, and checks every one: a damaged disk or another hand may have changed a file
+before it is read again."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def read_lines(path: Path, scenarios: Collection[str] | None = None) -> Iterator
 
 
 def damaged_line(path: Path, scenarios: Collection[str]) -> int | None:
-    """Which line, counted from 1, was whole once and is not to be trusted; None if there is none."""
+    """Returns the number, counted from 1, of the first line that is complete but wrong; None if there is none."""
     number = sum(1 for _ in read_lines(path, scenarios)) + 1
     with path.open("rb") as file:
         return number if sum(text.endswith(b"\n") for text in file) >= number else None

@@ -17,7 +17,7 @@ from pydantic import (
 from nearfield.profile.table import SCHEMA_VERSION as SCHEMA_VERSION
 from nearfield.profile.table import Table
 
-# What a machine can have, with room for years: beyond it a file is damaged.
+# These bounds leave room for machines of years to come. A value beyond them means that the file is damaged.
 Bytes = Annotated[int, Field(ge=0, le=1 << 60)]
 Size = Annotated[int, Field(ge=1, le=1 << 44)]
 Count = Annotated[int, Field(ge=1, le=1 << 20)]

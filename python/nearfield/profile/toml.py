@@ -98,7 +98,7 @@ def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _problem(value: Any) -> str | None:
-    """What no file may hold, whatever the key."""
+    """Returns what is wrong with a value that no key may have; None if nothing is."""
     if isinstance(value, str) and CONTROL.search(value):
         return f"has a control character: {_brief(repr(value))}"
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:

@@ -56,7 +56,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
 
 
 def scripts_of(charts: list[Chart], label: str) -> str:
-    """What draws the charts where the page has places for them. `label`: what a saved picture says about its origin."""
+    """Returns the scripts that draw the charts in their places. `label`: what a saved picture says about its origin."""
     data = embedded_json({"label": label, "charts": [chart.as_dict() for chart in charts]})
     data = f'<script type="application/json" id="charts">{data}</script>'
     return data + "".join(f"<script>\n{script}\n</script>" for script in (get_plotlyjs(), asset("report.js")))
@@ -89,7 +89,7 @@ def headline(profile: Profile) -> str:
 
 
 def banners(profile: Profile, found: list[Finding]) -> str:
-    """What a reader must know before anything else."""
+    """Returns the HTML of the warnings that stand above everything else, since all of it is to be read with care."""
     return _simulated(profile) + _incomplete(profile) + _warnings(found)
 
 

@@ -17,8 +17,8 @@ _KIB = 1024
 
 
 class _Roles(NamedTuple):
-    """What a candidate is, in bytes. `single_copy`: the kernel copies long messages, not the two ranks. `heap`: the
-    shared heap does in place of the kernel; only `eager` counts then."""
+    """Describes a candidate, in bytes. With `single_copy` the kernel copies long messages, otherwise the two ranks do.
+    With `heap` the shared heap copies them in place of the kernel, and only `eager` counts."""
 
     fragment: int
     eager: int

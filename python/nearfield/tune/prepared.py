@@ -88,7 +88,8 @@ def prepared(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str
 
 
 def _first_use(plan: Plan) -> list[str]:
-    """What rules that were made on another host set: said once, so that nobody uses another person's file unseen."""
+    """Returns a line about rules that were made on another host, the first time that they are used: what they set, so
+    that nobody uses another person's file unseen."""
     settings = [plan.host, plan.values]
     if not plan.values or plan.host == os.uname().nodename or answers.recall("told", settings):
         return []

@@ -202,7 +202,7 @@ def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
 
 
 def default_rules() -> Path:
-    """By NEARFIELD_RULES, else `rules.toml` here."""
+    """Returns the file that NEARFIELD_RULES names, else `rules.toml` in this folder."""
     return Path(os.environ.get("NEARFIELD_RULES") or "rules.toml")
 
 
@@ -216,7 +216,7 @@ def applied_by(path: Path, anywhere: bool = False) -> str:
 
 
 def find_rules(given: Path | None) -> Path:
-    """As given, else the default."""
+    """Returns the file that was given, else the default one. UsageError if it does not exist."""
     path = given or default_rules()
     if not path.is_file():
         raise UsageError(f"there are no rules at {path}", f"make them with: {itself.command('tune')}")

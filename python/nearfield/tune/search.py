@@ -60,7 +60,7 @@ OnTrial = Callable[[Trial], None]
 
 
 class Deadline:
-    """Until when something shall take, until when it may, and whether somebody has asked to stop."""
+    """A time by which something shall end, one by which it must, and whether somebody has asked to stop."""
 
     def __init__(self, seconds: float, latest: float | None = None) -> None:
         """`latest`: on the monotonic clock; as a rule it may take no longer than it shall."""
@@ -138,7 +138,7 @@ class Search:
         return best.settings
 
     def _streaming(self) -> str:
-        """The role of the knob that counts while the cores are as far apart as they are now."""
+        """Returns the role of the knob for streaming that holds while the cores are as far apart as they are now."""
         return "far_stream" if place_of(self._arena.flag_ns()) == len(PLACES_NS) else "stream"
 
     def _try_heap(self, sizes: Mapping[str, str], deadline: Deadline) -> Trial | None:

@@ -1,4 +1,4 @@
-"""Which messages the shared heap shall copy in another way than plainly: measured once with none and once with all.
+"""Finds the messages that the shared heap shall copy otherwise than plainly, by measuring with none and with all.
 
 Streaming stores need no line from the other core's cache, but leave none in the receiver's; help by the sender costs
 both ends a few lines of coordination. What is better depends on the size, the caches and how far apart the cores are,

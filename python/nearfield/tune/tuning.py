@@ -158,7 +158,7 @@ class Tuning:
         return problem
 
     def _phase(self, distance: str, name: str, start: float, until: float, latest: float | None = None) -> None:
-        """What follows ends so many seconds after `start`, on the monotonic clock, or by `latest` at the latest."""
+        """Begins a phase. It shall end `until` seconds after `start` (on the monotonic clock), and must by `latest`."""
         left = max(0.0, start + until - time.monotonic())
         self._deadline = Deadline(left, start + latest if latest else None)
         self._deadline.stopped = self.stopped

@@ -1,4 +1,4 @@
-"""Which way of copying what the other core just wrote is the fastest, by size, and why: who has the lines (S0).
+"""Tells by size how what the other core just wrote is copied fastest, and why: it depends on who has the lines (S0).
 
 Three ways: plainly; past the caches by streaming stores, which need no line of the target from anywhere; and by both
 cores, half each, which has twice as many cache misses on the way. The shared heap chooses among them (docs/heap.md).
@@ -59,7 +59,7 @@ def _times(profile: Profile, place: Place, kind: str) -> Curve:
 
 
 def _winner(gains: dict[str, Estimate]) -> str:
-    """What is surely faster than a plain copy, and most so."""
+    """Returns the kind of copy that is surely faster than a plain one, the fastest if there are two; else PLAIN."""
     surely = {kind: gain for kind, gain in gains.items() if gain.low > 1}
     return max(surely, key=lambda kind: surely[kind].value) if surely else PLAIN
 
@@ -71,7 +71,7 @@ def _span(first: int, last: int, is_open: bool) -> str:
 
 
 def _why(profile: Profile, place: Place, plain: Curve, sizes: list[int]) -> str:
-    """What a plain copy waits for."""
+    """Returns sentences that say what a plain copy waits for; empty where reading alone was not measured."""
     reading = ratios(_times(profile, place, "read-remote"), plain)
     among = [size for size in sizes if size in reading]
     if not among:

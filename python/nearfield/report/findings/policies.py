@@ -16,7 +16,7 @@ LEAST = 0.01  # less is not told
 
 @dataclass(frozen=True)
 class _Best:
-    """Where an operation gains most."""
+    """The case in which an operation gains most."""
 
     share: float
     operation: str
@@ -46,7 +46,7 @@ def policies(profile: Profile) -> list[Finding]:
 
 
 def _best(profile: Profile, scenario: str) -> list[_Best]:
-    """Of each operation."""
+    """Returns the best case of each operation."""
     rows = pick(profile.records, scenario=scenario, metric="mean_time", source="sim")
     best: dict[str, _Best] = {}
     keys = ("operation", "ranks", "size_bytes")
