@@ -77,6 +77,20 @@ def release(running: Running) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
+def test_a_build_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does Ctrl-C act while the engine is being built, though nearfield only waits then, and do the compilers end?"""
+    monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path / "cache"))
+
+    def compilers() -> list[int]:
+        return [process.pid for process in living() if "cc1plus" in process.words[0] and str(tmp_path) in str(process)]
+
+    with probing(tmp_path / "out", "--quick") as running:
+        running.until("a compiler", lambda: bool(compilers()))
+        running.interrupt()
+        assert running.ended(timeout_s=10).code == 130
+        running.until("no compiler", lambda: not compilers(), 5)
+
+
 def test_interrupt_saves_and_resume_completes(tmp_path: Path) -> None:
     """After one Ctrl-C, is there a valid profile that says that it is not whole, and does --resume complete it?"""
     out = tmp_path / "p"

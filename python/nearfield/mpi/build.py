@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -203,7 +204,14 @@ def _step(command: list[str], env: dict[str, str], log: Path, *, first: bool) ->
     with log.open("w" if first else "a") as out:
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
-        return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode == 0
+        with subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        ) as process:
+            try:
+                return process.wait() == 0
+            except BaseException:
+                os.killpg(process.pid, signal.SIGTERM)  # the compilers, too
+                raise
 
 
 def _find_executable(work: Path, target: str, log: Path) -> Path:

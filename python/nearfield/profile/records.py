@@ -4,6 +4,7 @@ rows."""
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,10 @@ import polars as pl
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.words import suggestion
 from nearfield.units import UNITS
+
+# polars puts a handler of its own before Python's, after which Linux restarts system calls: Ctrl-C would be noticed
+# only at the end of whatever Python waits for. This lets it end waiting again, wherever polars comes from.
+signal.siginterrupt(signal.SIGINT, True)
 
 # name -> (type, what it says). Their order is the order in the file.
 CORE: dict[str, tuple[type[pl.DataType], str]] = {
