@@ -14,7 +14,7 @@ import pytest
 from report_profiles import HERE, KIB, message, profile
 
 from nearfield.profile import load
-from nearfield.report import summary
+from nearfield.report import comparison, summary
 from nearfield.report.page import write
 from nearfield.reproduce import page as claims_page
 from nearfield.reproduce.outcome import Reproduction
@@ -59,6 +59,12 @@ def two_places_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(profile(rows, complete=False), tmp_path_factory.mktemp("page") / "report.html")
 
 
+@pytest.fixture(scope="module")
+def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    profiles = [load(DATA / name) for name in ("epyc-vm-quiet", "epyc-vm-busy")]
+    return comparison.write(profiles, tmp_path_factory.mktemp("page") / "comparison.html")
+
+
 def show(browser: webdriver.Chrome, page: Path, width: int = 1400, scheme: str = "light") -> None:
     size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -96,8 +102,12 @@ def test_it_loads_without_an_error_and_without_the_network(browser: webdriver.Ch
     assert asked and all(url.startswith(("file:", "data:", "blob:")) for url in asked)
 
 
-def test_every_chart_has_a_plot_with_points(browser: webdriver.Chrome, real_page: Path) -> None:
-    show(browser, real_page)
+@pytest.mark.parametrize("which", ["real_page", "comparison_page"])
+def test_every_chart_has_a_plot_with_points(
+    browser: webdriver.Chrome, which: str, request: pytest.FixtureRequest
+) -> None:
+    show(browser, request.getfixturevalue(which))
+    assert complaints(browser) == []
     charts = browser.find_elements("css selector", "figure.plot")
     assert len(charts) >= 5
     for chart in charts:
@@ -201,7 +211,7 @@ def test_the_selector_shows_another_pair(browser: webdriver.Chrome, two_places_p
 
 
 @pytest.mark.parametrize("width", [320, 390, 1400])
-@pytest.mark.parametrize("which", ["real_page", "two_places_page"])
+@pytest.mark.parametrize("which", ["real_page", "two_places_page", "comparison_page"])
 def test_nothing_sticks_out_to_the_right(
     browser: webdriver.Chrome, which: str, width: int, request: pytest.FixtureRequest
 ) -> None:

@@ -24,14 +24,20 @@ from nearfield.profile.compare import (
     lone_axes,
     summarise,
 )
-from nearfield.profile.records import PLACE
+from nearfield.profile.differences import (
+    UNPAIRED,
+    agreement_line,
+    axis_line,
+    differences,
+    set_ups,
+    variables,
+    verdict_line,
+    where_words,
+)
 from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import format_bytes, format_ratio, format_value, parse_share
+from nearfield.units import format_ratio, format_value, parse_share
 
 SHOWN_CHANGES = 15
-SHOWN_VALUES = 8
-MACHINE_FACTS = ("machine", "processor", "cores", "caches")
-MPI_FACTS = ("MPI", "transport")
 STYLES = {"faster": "green", "slower": "red", "changed": "cyan"}
 
 
@@ -83,49 +89,6 @@ def _require_no_slower(comparison: Comparison, share: float) -> None:
         raise typer.Exit(1)
 
 
-def agreement_line(agreed: dict[str, Any]) -> str:
-    if agreed["share"] is None:
-        return f"no time is stable in both ({agreed['unstable']} unstable)"
-    return (
-        f"{agreed['share'] * 100:.1f} % agree: {agreed['agreeing']} of {agreed['stable']} times "
-        f"that are stable in both ({agreed['unstable']} unstable)"
-    )
-
-
-def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
-    """(what, in A, in B) for whatever of machine, MPI and run is not the same and may explain a ratio."""
-    return _unequal(_facts(a), _facts(b)) + variables(a, b)
-
-
-def variables(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
-    """The MPIs' control variables that are not the same."""
-    in_a, in_b = ({name: str(value) for name, value in p.run.mpi.variables.items()} for p in (a, b))
-    return _unequal(in_a, in_b)
-
-
-def _unequal(*facts: dict[str, str]) -> list[tuple[str, str, str]]:
-    names = list(dict.fromkeys([*facts[0], *facts[1]]))
-    pairs = [(name, facts[0].get(name, "-"), facts[1].get(name, "-")) for name in names]
-    return [(name, in_a, in_b) for name, in_a, in_b in pairs if in_a != in_b]
-
-
-def _facts(profile: Profile) -> dict[str, str]:
-    machine, run = profile.machine, profile.run
-    return {
-        "machine": machine.name,
-        "processor": machine.cpu_model,
-        "cores": str(machine.cores),
-        "caches": ", ".join(f"L{c.level} {format_bytes(c.size_bytes)} x{c.count}" for c in machine.data_caches),
-        "MPI": f"{run.mpi.family} {run.mpi.version}",
-        "transport": run.mpi.transport or "unknown",
-        "kernel": run.host.kernel,
-        "governor": run.host.governor or "unknown",
-        "nearfield": run.nearfield,
-        "tier": run.tier,
-        "source": ", ".join(profile.records["source"].unique().sort()),
-    }
-
-
 # ---- for scripts
 
 
@@ -163,10 +126,7 @@ def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) 
         return Group(*parts, *_variables(a, b, verbose))
     parts += [_summary_table(comparison), Text(agreement_line(agreement(comparison.changes)))]
     parts += [Text(), *_changes_table(largest(comparison.changes))]
-    return Group(*parts, *_axes(lone, comparison), *_variables(a, b, verbose), Text(_UNPAIRED, style="dim"))
-
-
-_UNPAIRED = "A and B were measured at different times: a ratio says what changed, not why."
+    return Group(*parts, *_axes(lone, comparison), *_variables(a, b, verbose), Text(UNPAIRED, style="dim"))
 
 
 def _variables(a: Profile, b: Profile, verbose: bool) -> list[RenderableType]:
@@ -187,15 +147,9 @@ def _side_by_side(pairs: list[tuple[str, str, str]]) -> Table:
 
 
 def _header(a: Profile, b: Profile) -> list[RenderableType]:
-    different = _unequal(_facts(a), _facts(b))
     created = (f"{p.run.created:%Y-%m-%d %H:%M}" for p in (a, b))
-    table = _side_by_side([("profile", str(a.path), str(b.path)), ("created", *created), *different])
-    return [table, Text(_verdict_line({what for what, _, _ in different}), style="bold")]
-
-
-def _verdict_line(different: set[str]) -> str:
-    machine = "different machines" if different & set(MACHINE_FACTS) else "the same machine"
-    return f"{machine}, {'different MPIs' if different & set(MPI_FACTS) else 'the same MPI'}"
+    table = _side_by_side([("profile", str(a.path), str(b.path)), ("created", *created), *set_ups(a, b)])
+    return [table, Text(verdict_line(a, b), style="bold")]
 
 
 def _summary_table(comparison: Comparison) -> Table:
@@ -219,7 +173,7 @@ def _changes_table(changes: list[Change]) -> list[RenderableType]:
         values = [format_value(e.value, change.unit) for e in (change.a, change.b) if e]
         what = Text(f"{change.key['scenario']} {change.key['metric']}")
         verdict = Text(change.verdict or "", style=STYLES.get(change.verdict or "", ""))
-        table.add_row(what, Text(_where(change.key)), *values, _ratio_text(change), verdict)
+        table.add_row(what, Text(where_words(change.key)), *values, _ratio_text(change), verdict)
     return [
         Text(
             f"the largest of {len(changes)} changes" if len(changes) > SHOWN_CHANGES else "changes",
@@ -235,29 +189,9 @@ def _ratio_text(change: Change) -> str:
     return f"{format_ratio(change.ratio.value)} ({change.ratio.low:.2f} to {change.ratio.high:.2f})"
 
 
-def _where(key: dict[str, Any]) -> str:
-    place = [str(key[name]) for name in PLACE if name in key]
-    rest = [(name, value) for name, value in key.items() if name not in (*PLACE, "scenario", "metric")]
-    return ", ".join(place + [_named(name, value) for name, value in rest])
-
-
-def _named(name: str, value: Any) -> str:
-    return f"{name.removesuffix('_bytes')} {format_bytes(value) if name.endswith('_bytes') else value}"
-
-
 def _axes(lone: list[LoneAxis], comparison: Comparison) -> list[RenderableType]:
     """What cannot be compared, because only one of the two has it."""
     if not (comparison.only_a.height or comparison.only_b.height):
         return []
     title = f"not compared: {comparison.only_a.height} records only in A, {comparison.only_b.height} only in B"
-    return [Text(), Text(title, style="bold"), *(Text(f"  {_axis_line(axis)}") for axis in lone), Text()]
-
-
-def _axis_line(axis: LoneAxis) -> str:
-    if axis.column == "scenario":
-        return f"only in {axis.profile}: the scenario {axis.scenario}"
-    bytes_ = axis.column.endswith("_bytes")
-    values = [format_bytes(value) if bytes_ else str(value) for value in axis.values[:SHOWN_VALUES]]
-    more = f" and {len(axis.values) - SHOWN_VALUES} more" if len(axis.values) > SHOWN_VALUES else ""
-    name = axis.column.removesuffix("_bytes")
-    return f"only in {axis.profile}: {axis.scenario} {name} {', '.join(values)}{more}"
+    return [Text(), Text(title, style="bold"), *(Text(f"  {axis_line(axis)}") for axis in lone), Text()]

@@ -1,4 +1,4 @@
-"""`nearfield report`: one HTML page about a profile, and its most important findings in the terminal."""
+"""`nearfield report`: one HTML page about a profile or several, and the most important findings in the terminal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from nearfield import itself
 from nearfield.errors import NearfieldError, UsageError
 from nearfield.profile import Profile, find_profile, load
 from nearfield.report.data import as_data
@@ -22,13 +23,23 @@ REPRODUCTION = "reproduction.json"  # what nearfield.reproduce writes
 
 
 def command(
-    profile: Annotated[
-        Path | None,
-        typer.Argument(help="./nearfield-profile, or the only one here, if absent.", show_default=False),
+    profiles: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="./nearfield-profile, or the only one here, if absent. Of several, the first is what the others are "
+            "compared with.",
+            metavar="PROFILE",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="Default: report.html in the profile's folder."),
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="Default: report.html in the profile's folder; of several profiles, comparison.html here.",
+        ),
     ] = None,
     rules: Annotated[
         Path | None,
@@ -43,9 +54,24 @@ def command(
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained HTML page about a profile: findings, rules, plots, provenance. Or about a folder of
-    `nearfield reproduce`: claims and verdicts."""
+    `nearfield reproduce`: claims and verdicts.
+
+    Of several profiles, the page says first where the others surely differ from the first one. It has what was found in
+    each side by side, the curves of all in the same plots, and the provenance of all.
+
+    Examples:
+
+      nearfield report
+
+      nearfield report before after -o comparison.html
+    """
     if as_json and summary:
         raise UsageError("--json writes no page, --summary writes one", "Give one of them.")
+    if profiles and len(profiles) > 1:
+        _refuse_options_of_one(as_json, summary, rules)
+        _tell_written(_of_several(profiles, out), open_it)
+        return
+    profile = profiles[0] if profiles else None
     if profile and (profile / REPRODUCTION).is_file():
         _of_reproduction(profile, out, as_json)
         return
@@ -60,8 +86,31 @@ def command(
     write = importlib.import_module(f"nearfield.report.{kind}").write
     target = _target(loaded.path, out, "summary.html" if summary else "report.html")
     path = write(loaded, target, tuned, applied_by(used, anywhere=True) if used else "")
+    _tell(found)
+    _tell_written(path, open_it)
+
+
+def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None) -> None:
+    """UsageError for options that are for one profile only."""
+    if as_json:
+        several = itself.command("diff", "A", "B", "--json")
+        raise UsageError("--json is for the findings of one profile", f"For differences of two: {several}")
+    if summary or rules:
+        name = "--summary" if summary else "--rules"
+        raise UsageError(f"{name} is for one profile", f"Leave {name} out, or name one profile.")
+
+
+def _of_several(folders: list[Path], out: Path | None) -> Path:
+    loaded = [load(folder) for folder in folders]
+    comparison = importlib.import_module("nearfield.report.comparison")
+    path = comparison.write(loaded, _target(Path(), out, "comparison.html"))
+    for line in comparison.told(loaded):
+        Terminal().print(Text(f"• {line}"))
+    return path
+
+
+def _tell_written(path: Path, open_it: bool) -> None:
     console = Terminal()
-    _tell(console, found)
     console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
     if open_it and not webbrowser.open(path.resolve().as_uri()):
         console.print(Text("no browser could be opened; open that file in one", style="yellow"))
@@ -118,7 +167,8 @@ def _target(folder: Path, out: Path | None, name: str) -> Path:
     return path
 
 
-def _tell(console: Terminal, found: list[Finding]) -> None:
+def _tell(found: list[Finding]) -> None:
+    console = Terminal()
     told = [f for f in found if f.level != "note"][:TOLD] or found[:TOLD]
     for finding in told:
         console.print(Text(f"• {finding.text}"))

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
+from nearfield import itself
+from nearfield.machine import machine_files
 from nearfield.profile import Profile
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.evidence import drawn_places, narrowed
 from nearfield.report.findings import Finding, findings
 from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import embedded_json, tag, text
+from nearfield.report.markup import embedded_json, raw, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
@@ -36,11 +38,11 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
         asset("main.html"),
         {
             "banner": banners(profile, found),
-            "findings": _findings(found),
+            "findings": findings_html(found),
             "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
             "machine": topology_boxes.draw(profile),
             "pairs": "".join(map(chart_place, heat)) + core_pairs.pairs_table(profile),
-            "scenarios": "".join(_section(part, tuned, apply) for part in parts),
+            "scenarios": "".join(_tuned_or_measured(part, tuned, apply) for part in parts),
             "provenance": provenance.blocks(profile),
         },
     )
@@ -50,7 +52,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
         headline=headline(profile),
         links=_links(parts),
         main=main,
-        controls=_place_selector(profile),
+        controls=place_selector(_labels(profile)),
         scripts=scripts_of(charts, label_of(profile)),
     )
 
@@ -88,35 +90,41 @@ def headline(profile: Profile) -> str:
     return tag("h1", text(title)) + tag("p", " &ensp;|&ensp; ".join(text(f) for f in facts), class_="facts-line")
 
 
-def banners(profile: Profile, found: list[Finding]) -> str:
-    """Returns the HTML of the warnings that stand above everything else, since all of it is to be read with care."""
-    return _simulated(profile) + _incomplete(profile) + _warnings(found)
+def banners(profile: Profile, found: list[Finding], name: str = "") -> str:
+    """Returns the HTML of the warnings that stand above everything else, since all of it is to be read with care.
+    `name`: of the profile, on a page about several."""
+    before = f"{name}: " if name else ""
+    return _simulated(profile, before) + _incomplete(profile, before) + _warnings(found, before)
 
 
-def _simulated(profile: Profile) -> str:
+def _simulated(profile: Profile, before: str) -> str:
     """So that nobody takes the page for a measurement."""
     run = profile.run
     if run.backend != "sim":
         return ""
     message = (
-        f"Simulated: nothing on this page was measured. It is what nearfield's simulator (version {run.simulator}) "
-        f"foresees for the described machine '{run.simulated}' ('nearfield machine show' tells where its numbers are "
-        "from, and which were chosen). Every number is exact for that description, and no more."
+        f"{before}Simulated: nothing {'of it' if before else 'on this page'} was measured. It is what nearfield's "
+        f"simulator (version {run.simulator}) foresees for the described machine '{run.simulated}'. Every number is "
+        "exact for that description, and no more."
     )
-    return tag("p", text(message), class_="banner simulated", role="note")
+    if run.simulated not in machine_files():
+        return tag("p", text(message), class_="banner simulated", role="note")
+    sources = tag("code", raw(itself.command("machine", "show", run.simulated, anywhere=True)))
+    told = f"{text(message)} Where its numbers are from, and which were chosen: {sources}."
+    return tag("p", told, class_="banner simulated", role="note")
 
 
-def _incomplete(profile: Profile) -> str:
+def _incomplete(profile: Profile, before: str) -> str:
     if profile.run.complete:
         return ""
-    message = "This profile is incomplete: the run was interrupted, and some of what belongs here is missing."
+    message = before + "This profile is incomplete: the run was interrupted, and some of what belongs here is missing."
     remedy = f" {tag('code', text(profile.completed_by))} completes it."
     return tag("p", text(message) + remedy, class_="banner", role="alert")
 
 
-def _warnings(found: list[Finding]) -> str:
+def _warnings(found: list[Finding], before: str) -> str:
     told = [f for f in found if f.level == "warning"]
-    return "".join(tag("p", text(f.text), class_="banner", role="alert") for f in told)
+    return "".join(tag("p", text(before + f.text), class_="banner", role="alert") for f in told)
 
 
 def _links(parts: list[Section]) -> list[tuple[str, str]]:
@@ -124,24 +132,27 @@ def _links(parts: list[Section]) -> list[tuple[str, str]]:
     return [*first, *((f"s-{part.scenario}", part.short) for part in parts), ("provenance", "Provenance")]
 
 
-def _place_selector(profile: Profile) -> str:
+def _labels(profile: Profile) -> list[str]:
+    scenarios = profile.records["scenario"].unique(maintain_order=True)
+    return list(dict.fromkeys(place.label for name in scenarios for place in drawn_places(profile.records, name)))
+
+
+def place_selector(labels: list[str]) -> str:
     """One selector for the whole page, where several pairs were measured."""
-    labels = list(dict.fromkeys(p.label for s in profile.records["scenario"].unique(maintain_order=True)
-                                for p in drawn_places(profile.records, s)))  # fmt: skip
     if len(labels) < 2:
         return ""
     options = "".join(tag("option", text(label), value=label) for label in labels)
     return tag("label", "Cores " + tag("select", options, id="place"), class_="place")
 
 
-def _findings(found: list[Finding]) -> str:
-    """Without warnings, which are on top of the page."""
+def findings_html(found: list[Finding], first: int = FIRST) -> str:
+    """Without warnings, which are on top of the page. `first`: how many are shown without asking."""
     told = [f for f in found if f.level not in ("warning", "note")]
     notes = [f for f in found if f.level == "note"]
-    html = tag("ol", "".join(map(finding_item, told[:FIRST])), class_="findings")
+    html = tag("ol", "".join(map(finding_item, told[:first])), class_="findings")
     if not told:
         html = tag("p", "No finding: no stable record gives one.", class_="quiet")
-    html += _more("more findings", told[FIRST:]) + _more("notes on the measurement", notes)
+    html += _more("more findings", told[first:]) + _more("notes on the measurement", notes)
     return html
 
 
@@ -165,10 +176,14 @@ def _rule(rule: Rule) -> str:
     return tag("li", body + tag("p", text(rule.advice)) + tag("p", text(rule.evidence), class_="quiet"))
 
 
-def _section(section: Section, tuned: Rules | None, apply: str) -> str:
+def _tuned_or_measured(section: Section, tuned: Rules | None, apply: str) -> str:
+    return section_html(section, tuned_html(tuned, apply) if tuned and section.scenario == "tuned" else "")
+
+
+def section_html(section: Section, how: str = "") -> str:
+    """`how`: HTML above the charts."""
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
     remarks = "".join(tag("p", text(remark), class_="skipped") for remark in section.remarks)
-    how = tuned_html(tuned, apply) if tuned and section.scenario == "tuned" else ""
     body = tag("h2", text(section.title)) + summary + how + remarks + "".join(map(chart_place, section.charts))
     return tag("section", body, id=f"s-{section.scenario}")
 

@@ -5,6 +5,7 @@
   const { label, charts } = JSON.parse(document.getElementById("charts").textContent);
   const root = document.documentElement;
   const FONT = 'system-ui, -apple-system, "Segoe UI", "Helvetica Neue", "Noto Sans", "DejaVu Sans", sans-serif';
+  const NARROW_LINE = 8; // where a phone has one name of a legend in a line
   const views = [];
 
   // ---- colours: "@name" and "@name:opacity" stand for the variables of style.css
@@ -47,10 +48,11 @@
 
   function dressed(variant, colours, narrow) {
     const { height, ...layout } = themed(variant.layout, colours);
+    const data = themed(variant.data, colours);
     if (narrow) squeeze(layout);
     return {
-      height,
-      data: themed(variant.data, colours),
+      height: height && narrow ? height + NARROW_LINE * data.filter((trace) => trace.showlegend !== false).length : height,
+      data,
       layout: {
         ...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
         font: { family: FONT, size: narrow ? 11 : 13, color: colours.ink },

@@ -1,0 +1,94 @@
+"""Two profiles side by side in words: in what their machines, MPIs and runs differ, and how many times agree. For the
+terminal and for pages alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nearfield.profile.compare import LoneAxis
+from nearfield.profile.records import PLACE
+from nearfield.profile.store import Profile
+from nearfield.units import format_bytes
+
+SHOWN_VALUES = 8
+MACHINE_FACTS = ("machine", "processor", "cores", "caches")
+MPI_FACTS = ("MPI", "transport")
+UNPAIRED = "A and B were measured at different times: a ratio says what changed, not why."
+
+
+def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
+    """(what, in A, in B) for whatever of machine, MPI and run is not the same and may explain a ratio."""
+    return set_ups(a, b) + variables(a, b)
+
+
+def set_ups(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
+    """The same, without the MPIs' control variables."""
+    return _unequal(_facts(a), _facts(b))
+
+
+def variables(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
+    """The MPIs' control variables that are not the same."""
+    in_a, in_b = ({name: str(value) for name, value in p.run.mpi.variables.items()} for p in (a, b))
+    return _unequal(in_a, in_b)
+
+
+def _unequal(*facts: dict[str, str]) -> list[tuple[str, str, str]]:
+    names = list(dict.fromkeys([*facts[0], *facts[1]]))
+    pairs = [(name, facts[0].get(name, "-"), facts[1].get(name, "-")) for name in names]
+    return [(name, in_a, in_b) for name, in_a, in_b in pairs if in_a != in_b]
+
+
+def _facts(profile: Profile) -> dict[str, str]:
+    machine, run = profile.machine, profile.run
+    return {
+        "machine": machine.name,
+        "processor": machine.cpu_model,
+        "cores": str(machine.cores),
+        "caches": ", ".join(f"L{c.level} {format_bytes(c.size_bytes)} x{c.count}" for c in machine.data_caches),
+        "MPI": f"{run.mpi.family} {run.mpi.version}",
+        "transport": run.mpi.transport or "unknown",
+        "kernel": run.host.kernel,
+        "governor": run.host.governor or "unknown",
+        "nearfield": run.nearfield,
+        "tier": run.tier,
+        "source": ", ".join(profile.records["source"].unique().sort()),
+    }
+
+
+def verdict_line(a: Profile, b: Profile) -> str:
+    """Returns 'the same machine, different MPIs' or its like."""
+    different = {what for what, _, _ in set_ups(a, b)}
+    machine = "different machines" if different & set(MACHINE_FACTS) else "the same machine"
+    return f"{machine}, {'different MPIs' if different & set(MPI_FACTS) else 'the same MPI'}"
+
+
+def agreement_line(agreed: dict[str, Any]) -> str:
+    """Returns what `agreement` says, in one sentence."""
+    if agreed["share"] is None:
+        return f"no time is stable in both ({agreed['unstable']} unstable)"
+    return (
+        f"{agreed['share'] * 100:.1f} % agree: {agreed['agreeing']} of {agreed['stable']} times "
+        f"that are stable in both ({agreed['unstable']} unstable)"
+    )
+
+
+def where_words(key: dict[str, Any]) -> str:
+    """Returns 'shared-l3, 0-1, size 64 KiB' from what identifies a record."""
+    place = [str(key[name]) for name in PLACE if name in key]
+    rest = [(name, value) for name, value in key.items() if name not in (*PLACE, "scenario", "metric")]
+    return ", ".join(place + [_named(name, value) for name, value in rest])
+
+
+def _named(name: str, value: Any) -> str:
+    return f"{name.removesuffix('_bytes')} {format_bytes(value) if name.endswith('_bytes') else value}"
+
+
+def axis_line(axis: LoneAxis) -> str:
+    """Returns what only one of the two has measured, in one line."""
+    if axis.column == "scenario":
+        return f"only in {axis.profile}: the scenario {axis.scenario}"
+    bytes_ = axis.column.endswith("_bytes")
+    values = [format_bytes(value) if bytes_ else str(value) for value in axis.values[:SHOWN_VALUES]]
+    more = f" and {len(axis.values) - SHOWN_VALUES} more" if len(axis.values) > SHOWN_VALUES else ""
+    name = axis.column.removesuffix("_bytes")
+    return f"only in {axis.profile}: {axis.scenario} {name} {', '.join(values)}{more}"

@@ -1,0 +1,178 @@
+"""Several profiles on one page: first what surely differs from the first of them, then what was found in each, the
+curves of all in the same plots, and where the numbers come from. The placement rules and the machine are in the report
+of each profile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nearfield import itself
+from nearfield.profile import Profile
+from nearfield.profile.compare import (
+    DEFAULT_THRESHOLD,
+    Change,
+    Comparison,
+    agreement,
+    compare,
+    largest,
+    lone_axes,
+    summarise,
+)
+from nearfield.profile.differences import agreement_line, axis_line, set_ups, variables, verdict_line, where_words
+from nearfield.report import provenance
+from nearfield.report.findings import findings
+from nearfield.report.frame import asset, fill, framed
+from nearfield.report.markup import raw, table, tag, text
+from nearfield.report.overlay import distances, overlaid
+from nearfield.report.page import banners, findings_html, label_of, place_selector, scripts_of, section_html
+from nearfield.report.words import percent, sentence
+from nearfield.report.writing import write_whole
+from nearfield.units import format_ratio, format_value
+
+FIRST_CHANGES, MOST_CHANGES = 12, 200
+FIRST_FINDINGS = 3
+
+
+def write(profiles: Sequence[Profile], path: Path) -> Path:
+    """Writes the page, whole or not at all. ProfileError if that cannot be."""
+    return write_whole(path, render(profiles))
+
+
+def render(profiles: Sequence[Profile]) -> str:
+    """The whole page. The first profile is what the others are compared with."""
+    by_name = dict(zip(names(profiles), profiles, strict=True))
+    parts = overlaid(by_name)
+    found = {name: findings(profile) for name, profile in by_name.items()}
+    sides = [tag("div", tag("h3", raw(name)) + findings_html(own, FIRST_FINDINGS)) for name, own in found.items()]
+    main = {
+        "banner": "".join(banners(profile, found[name], name) for name, profile in by_name.items()),
+        "threshold": text(percent(DEFAULT_THRESHOLD)),
+        "differences": "".join(_differences(by_name, name) for name in list(by_name)[1:]),
+        "findings": "".join(sides),
+        "scenarios": "".join(map(section_html, parts)),
+        "provenance": "".join(_provenance(name, profile) for name, profile in by_name.items()),
+    }
+    labels = "; ".join(f"{name}: {label_of(profile)}" for name, profile in by_name.items())
+    links = [("differences", "Differences"), ("findings", "Findings")]
+    links += [(f"s-{part.scenario}", part.short) for part in parts]
+    return framed(
+        title=f"nearfield: {', '.join(by_name)}",
+        verb="report",
+        headline=_headline(by_name),
+        links=[*links, ("provenance", "Provenance")],
+        main=fill(asset("comparison.html"), main),
+        controls=place_selector(distances(parts)),
+        style=asset("comparison.css"),
+        scripts=scripts_of([chart for part in parts for chart in part.charts], labels),
+    )
+
+
+def names(profiles: Sequence[Profile]) -> list[str]:
+    """A different name for each: that of its folder; its path, where two folders are called the same; with a number,
+    where one was given twice."""
+    folders = [profile.path.resolve().name for profile in profiles]
+    found = [str(p.path) if folders.count(f) > 1 else f for p, f in zip(profiles, folders, strict=True)]
+    return [name if found.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(found)]
+
+
+def told(profiles: Sequence[Profile]) -> list[str]:
+    """What surely differs, in one line for each profile but the first."""
+    first, *others = names(profiles)
+    return [
+        f"{name} against {first}: {_counted(_compared(profiles[0], b))}"
+        for name, b in zip(others, profiles[1:], strict=True)
+    ]
+
+
+def _compared(a: Profile, b: Profile) -> Comparison:
+    return compare(a.records, b.records, (a.run, b.run), DEFAULT_THRESHOLD)
+
+
+def _counted(found: Comparison) -> str:
+    """'12 records faster, 3 slower; 80 % agree: ...'."""
+    if not found.changes:
+        return "the two have no record in common"
+    counts = Counter(change.verdict for change in largest(found.changes))
+    said = [f"{counts[verdict]} {verdict}" for verdict in ("faster", "slower", "changed") if counts[verdict]]
+    return f"{', '.join(said) or 'no sure change'}; {agreement_line(agreement(found.changes))}"
+
+
+def _headline(profiles: Mapping[str, Profile]) -> str:
+    first, *others = profiles.values()
+    title = " beside ".join(map(raw, profiles))
+    alike = "; ".join(
+        f"{name}: {verdict_line(first, other)}" for name, other in zip(list(profiles)[1:], others, strict=True)
+    )
+    if len(others) == 1:
+        alike = sentence(verdict_line(first, others[0]))
+    return tag("h1", title) + tag("p", text(alike), class_="facts-line")
+
+
+# ---- differences
+
+
+def _differences(profiles: Mapping[str, Profile], name: str) -> str:
+    """Of this profile against the first one."""
+    first = next(iter(profiles))
+    a, b = profiles[first], profiles[name]
+    found = _compared(a, b)
+    changes = largest(found.changes)
+    rest = changes[FIRST_CHANGES:MOST_CHANGES]
+    whole = itself.command("diff", a.path.resolve(), b.path.resolve(), "--json", anywhere=True)
+    all_of_them = tag("p", f"All {len(changes)} changes: " + tag("code", raw(whole)), class_="quiet")
+    lone = [tag("li", text(axis_line(axis))) for axis in lone_axes(a.records, b.records)]
+    parts = [
+        tag("h3", f"{raw(name)} (B) against {raw(first)} (A)"),
+        tag("p", text(sentence(_counted(found)) + ".")),
+        _summary(found),
+        _changes(changes[:FIRST_CHANGES]),
+        _folded(f"{len(rest)} smaller changes", _changes(rest)),
+        all_of_them if len(changes) > MOST_CHANGES else "",
+        _folded("machine, MPI and run, where they differ", _side_by_side(set_ups(a, b))),
+        _folded("control variables of the MPI that differ", _side_by_side(variables(a, b))),
+        _folded("what only one of the two has", tag("ul", "".join(lone)) if lone else ""),
+    ]
+    return tag("div", "".join(parts), class_="against")
+
+
+def _summary(found: Comparison) -> str:
+    words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
+    rows = [
+        [text(scenario), *(str(summary[word] or "") for word in words), text(_mean(summary["geometric_mean"]))]
+        for scenario, summary in summarise(found.changes).items()
+    ]
+    return table(["scenario", *words, "geometric mean B/A"], rows, class_="numbers") if rows else ""
+
+
+def _mean(ratio: float | None) -> str:
+    return "" if ratio is None else format_ratio(ratio)
+
+
+def _changes(changes: list[Change]) -> str:
+    """Largest first, as they are given."""
+    rows = [
+        [text(f"{change.key['scenario']} {change.key['metric']}"), text(where_words(change.key)),
+         *(text(format_value(e.value, change.unit)) if e else "" for e in (change.a, change.b)), text(_ratio(change)),
+         tag("span", text(change.verdict), class_=f"verdict {change.verdict}")]
+        for change in changes
+    ]  # fmt: skip
+    return table(["what", "where", "A", "B", "B/A", ""], rows, class_="numbers changes") if rows else ""
+
+
+def _ratio(change: Change) -> str:
+    ratio = change.ratio
+    return f"{format_ratio(ratio.value)} [{ratio.low:.2f} to {ratio.high:.2f}]" if ratio else ""
+
+
+def _side_by_side(unequal: list[tuple[str, str, str]]) -> str:
+    return table(["", "A", "B"], [[raw(cell) for cell in row] for row in unequal]) if unequal else ""
+
+
+def _folded(title: str, content: str) -> str:
+    return tag("details", tag("summary", text(title)) + content) if content else ""
+
+
+def _provenance(name: str, profile: Profile) -> str:
+    return tag("div", tag("h3", raw(name)) + provenance.blocks(profile), class_="provenance")
