@@ -10,10 +10,10 @@ from pathlib import Path
 
 def command(*words: object, anywhere: bool = False) -> str:
     """A verb and its arguments as a line for the shell: in this folder, or in any."""
-    return f"{_program(anywhere)} {shlex.join(map(str, words))}"
+    return f"{program(anywhere)} {shlex.join(map(str, words))}"
 
 
-def _program(anywhere: bool) -> str:
+def program(anywhere: bool = False) -> str:
     """Its name, where the shell finds this one by it; else the path by which it was called; else, in a program of
     somebody else's that has imported nearfield, its module."""
     installed = Path(sys.executable).with_name("nearfield")

@@ -17,7 +17,7 @@ namespace nearfield::planning {
 namespace {
 
 constexpr const char* origin_key = "origin";
-constexpr const char* remedy = "; mend it, or write the file anew: nearfield halo --costs PROFILE";
+constexpr const char* remedy = "; mend it, or write the file anew with nearfield's verb halo and --costs PROFILE";
 
 using Value = std::variant<double*, std::int64_t*, Curve*>;
 using Values = std::vector<std::pair<std::string, Value>>;

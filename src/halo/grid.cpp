@@ -77,7 +77,7 @@ planning::KnownCosts known_costs(const std::string& given, const Node& node) {
     text = all.str();
     if (!in.is_open())
       problem = "the costs in " + file + " cannot be read: " + std::strerror(errno) +
-                "; name a file that 'nearfield halo --costs PROFILE' wrote, or unset NEARFIELD_HALO_COSTS";
+                "; name a file that nearfield's verb halo wrote with --costs PROFILE, or unset NEARFIELD_HALO_COSTS";
   }
   agree(node.comm, problem, Code::argument);
   int bytes = node.rank == 0 && file.empty() ? -1 : static_cast<int>(text.size());

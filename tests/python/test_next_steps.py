@@ -1,5 +1,6 @@
 """Does every line that the tool prints as a next step work when it is copied from where it was printed?"""
 
+import ast
 import html
 import os
 import re
@@ -10,8 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from report_profiles import profile
 
-DATA = Path(__file__).parents[1] / "data"
+import nearfield
+from nearfield import itself
+from nearfield.cli import VERBS
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
 RULES = DATA / "rules" / "openmpi-5.0.11.toml"
 Called = tuple[Path, list[str], dict[str, str]]
 CALLED = ("on the path", "by its path", "as a module")
@@ -52,6 +59,49 @@ def after(mark: str, said: str) -> str:
     found = re.search(rf"{re.escape(mark)} +(.*)", said)
     assert found, said
     return found.group(1).strip()
+
+
+def printed_texts(file: Path) -> list[str]:
+    """The strings of a module that it may print: without docstrings, and without the help of options and the words of
+    schemas, which nearfield.cli.help and the pages of docs/ print in a way of their own."""
+    tree = ast.parse(file.read_text())
+    named = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_key", "_optional", "Field")
+    ]
+    helps = [word.value for node in ast.walk(tree) if isinstance(node, ast.Call)
+             for word in node.keywords if word.arg in ("help", "epilog")]  # fmt: skip
+    bare = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    left_out = {id(inner) for node in [*named, *helps, *bare] for inner in ast.walk(node)}
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return [node.value for node in texts if id(node) not in left_out]
+
+
+# What is written into files, and says what made them.
+OF_FILES = ("What nearfield tune found.", "nearfield simulate", "All pairs get the same; `nearfield run` gives")
+
+
+def test_no_text_tells_to_type_nearfield_by_a_name_that_may_not_be_found() -> None:
+    """Lines to type are made by nearfield.itself; those of the engine and the libraries, which know no path, name the
+    verb in words."""
+    call = re.compile(rf"(?<!-m )\bnearfield (?:{'|'.join(VERBS)})\b")
+    package = Path(nearfield.__file__).parent
+    found = {
+        file: [t for t in printed_texts(file) if call.search(t) and not t.startswith(OF_FILES)]
+        for file in package.rglob("*.py")
+    }
+    assert not {file: texts for file, texts in found.items() if texts}
+    quoted = re.compile(r'"(?:[^"\\]|\\.)*"')
+    native = [f for f in (ROOT / "src").rglob("*.[ch]pp") if f != ROOT / "src/probe/main.cpp"]
+    assert not [t for file in native for t in quoted.findall(file.read_text()) if call.search(t)]
+
+
+def test_an_interrupted_simulation_is_completed_by_this_nearfield(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder only keeps what was typed, by whatever name."""
+    monkeypatch.setattr(itself, "program", lambda: "venv/bin/nearfield")
+    made = profile([], command="nearfield simulate bcast --out 'a b'", complete=False)
+    assert made.completed_by == "venv/bin/nearfield simulate bcast --out 'a b'"
 
 
 @pytest.mark.parametrize("called", CALLED, indirect=True)

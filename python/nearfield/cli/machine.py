@@ -33,7 +33,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help=__doc__,
-    epilog="Start with [bold]nearfield machine list[/bold]; what the keys mean: docs/machine.md.",
+    epilog="Start with `nearfield machine list`; what the keys mean: docs/machine.md.",
 )
 
 
@@ -90,6 +90,8 @@ def check(
     described, and copying must carry as much to and from memory, to 3 %. An error names the file, the key and the
     nearest valid choice.
 
+    Example:
+
       nearfield machine check mine.toml
     """
     machines = [load_machine(name) for name in names]
@@ -136,9 +138,11 @@ def show(
 ) -> None:
     """Show what a machine has, and its free parameters: numbers that nobody states, with the claims that they touch.
 
-    nearfield machine show power5-redstorm -v
+    Examples:
 
-    nearfield machine show nearfield-profile --toml > mine.toml
+      nearfield machine show power5-redstorm -v
+
+      nearfield machine show nearfield-profile --toml > mine.toml
     """
     machine = load_machine(name)
     if as_file:

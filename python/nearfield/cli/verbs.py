@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 import nearfield
 from nearfield.cli import VERBS
+from nearfield.cli.help import Group, helped
 
 
-class Verbs(TyperGroup):
+class Verbs(Group):
     """Imports a verb when it is run or completed, so that none waits for what others need. In lists of verbs, each says
     what its docstring does, read from the source."""
 
@@ -34,11 +35,11 @@ class Verbs(TyperGroup):
     def _verb(self, name: str, module: Any) -> typer.Typer:
         """The module's `app`, if the verb has commands of its own, else one of its `command`."""
         if hasattr(module, "app"):
-            module.app.rich_markup_mode, module.app.info.name = self.rich_markup_mode, name
-            return module.app
-        verb = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
+            module.app.info.name = name
+            return helped(module.app)
+        verb = typer.Typer(add_completion=False)
         verb.command(name=name, context_settings=getattr(module, "CONTEXT", None))(module.command)
-        return verb
+        return helped(verb)
 
 
 def _summary(verb: str) -> str:
@@ -68,5 +69,5 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Measure what caches, core distance, memory layout, pages and load do to MPI here, and make it faster.",
-    epilog="Start with [bold]nearfield probe --quick[/bold], then [bold]nearfield report[/bold].",
+    epilog="Start with `nearfield probe --quick`, then `nearfield report`.",
 )

@@ -22,7 +22,8 @@ def virtualisation() -> Check:
     means = "an image limits permissions, not speed"
     if virtual_machine():
         means = "other guests may share caches and cores; the topology is what the hypervisor claims"
-    remedy = "Compare several runs (nearfield diff); for final numbers use the bare machine."
+    compared = itself.command("diff", "A", "B")
+    remedy = f"Compare several runs ({compared}); for final numbers use the bare machine."
     return Check("virtualisation", "limited", " in a ".join(reversed(kinds)), means, remedy)
 
 

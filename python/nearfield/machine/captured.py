@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from nearfield import itself
 from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import quantity as q
 from nearfield.machine import schema as s
@@ -41,7 +42,7 @@ def captured(profile: Profile) -> s.DescribedMachine:
         what = explain(error, s.DescribedMachine)
         raise ProfileError(
             f"the profile {profile.path} is of no machine that can be simulated: {what}",
-            "Mend its machine.toml if it was edited by hand; otherwise measure anew with 'nearfield probe'.",
+            "Mend its machine.toml if it was edited by hand; otherwise measure anew with: " + itself.command("probe"),
         ) from error
 
 

@@ -48,8 +48,10 @@ class Profile:
     @property
     def completed_by(self) -> str:
         """The command that goes on where this run was interrupted."""
-        of_simulate = self.run.command.startswith("nearfield simulate")
-        return self.run.command if of_simulate else itself.command("probe", "--resume", "--out", self.path)
+        program, _, words = self.run.command.partition(" ")
+        if program == "nearfield" and words.startswith("simulate"):
+            return f"{itself.program()} {words}"
+        return itself.command("probe", "--resume", "--out", self.path)
 
     def __repr__(self) -> str:
         state = "" if self.run.complete else ", incomplete"

@@ -114,7 +114,7 @@ def _check_version(version: Any, path: Path) -> None:
     if not isinstance(version, int):
         raise ProfileError(
             f"{path} has no schema_version: nearfield did not write it",
-            "Give a folder that 'nearfield probe' wrote.",
+            f"Give a folder that this wrote: {itself.command('probe')}",
         )
     if version > SCHEMA_VERSION:
         raise ProfileError(

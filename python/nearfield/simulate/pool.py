@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shlex
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -62,9 +64,11 @@ def mpi_executor() -> type[Executor]:
     try:
         from mpi4py.futures import MPIPoolExecutor
     except (ImportError, RuntimeError) as error:
+        python = shlex.quote(sys.executable)
         raise UsageError(
             f"--mpi needs mpi4py with an MPI: {error}",
-            "pip install mpi4py; then: mpiexec -n 16 python -m mpi4py.futures -m nearfield simulate ... --mpi",
+            f"{python} -m pip install mpi4py; then: mpiexec -n 16 {python} -m mpi4py.futures -m nearfield "
+            "simulate ... --mpi",
         ) from error
     return MPIPoolExecutor
 

@@ -40,7 +40,7 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const SizeCh
 }
 
 std::string unable(const Machine& machine, const Place&) {
-  return machine.cores > 1 ? "" : "a node has one core; among nodes: nearfield simulate";
+  return machine.cores > 1 ? "" : "a node has one core; the verb simulate runs collectives among nodes";
 }
 
 }  // namespace

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nearfield import itself
+
 Level = Literal["warning", "loss", "fact", "good", "note"]
+# After a change that is worth a try.
+AND_COMPARE = f"Then measure again: `{itself.command('diff', 'A', 'B')}` compares the two profiles."
 LEVELS: tuple[Level, ...] = ("warning", "loss", "fact", "good", "note")
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import Curve, Place, one_per_distance, prefix, shared
-from nearfield.report.findings.finding import Finding
+from nearfield.report.findings.finding import AND_COMPARE, Finding
 from nearfield.report.measures import copies, flag, half_round_trip, switch_bytes
 from nearfield.report.words import no_single_copy, sentence, span, times
 from nearfield.units import format_bytes, format_ns, format_rate
@@ -54,7 +54,7 @@ def _slower(
     worst = max(by, key=lambda size: by[size])
     ratio = time[worst].value / bounds[worst][1]
     off = no_single_copy(profile.run.mpi.family, profile.run.mpi.variables)
-    action = f"Worth a try: without single copy ({off}), then compare with 'nearfield diff'." if off else ""
+    action = f"Worth a try: without single copy ({off}). {AND_COMPARE}" if off else ""
     return Finding(
         topic="single-copy",
         title=f"The kernel's copy is {times(ratio)} slower",

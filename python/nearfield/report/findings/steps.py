@@ -8,7 +8,7 @@ from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.schema import Switch
 from nearfield.report.evidence import Place, one_per_distance, prefix
-from nearfield.report.findings.finding import Finding
+from nearfield.report.findings.finding import AND_COMPARE, Finding
 from nearfield.report.measures import half_round_trip
 from nearfield.report.words import listed, sentence, setting, times
 from nearfield.units import format_bytes
@@ -110,7 +110,7 @@ def _action(profile: Profile, switches: list[Switch], factor: float) -> str:
     eager = next((s for s in switches if s.kind == "eager-limit"), None)
     if eager and eager.name and eager.value and factor >= _WORTH_A_WORD:
         larger = setting(profile.run.mpi.family, eager.name, 16 * eager.value)
-        return f"Worth a try: a larger limit ({larger}), then measure again and compare with 'nearfield diff'."
+        return f"Worth a try: a larger limit ({larger}). {AND_COMPARE}"
     if any(s.kind == "unattended-limit" for s in switches):
         return "Let a receiver that computes for long call MPI_Test now and then, or post its receives early."
     return ""

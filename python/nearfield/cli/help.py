@@ -1,0 +1,95 @@
+"""The help of every verb. Paragraphs flow in whatever width the terminal has; what stands indented in a docstring is an
+example, keeps its line and can be copied: it starts this nearfield again, by whatever name the shell finds it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
+
+from nearfield import itself
+from nearfield.cli import VERBS
+from nearfield.terminal import Column, Table, Terminal
+
+_CALL = re.compile(rf"(?<![\w./-])nearfield(?= (?:{'|'.join(VERBS)})\b)")
+
+
+class Command(TyperCommand):
+    """A verb whose help this module prints."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        tell(self, ctx, Terminal())
+
+
+class Group(TyperGroup):
+    """A verb that has commands of its own, or the verbs together."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        tell(self, ctx, Terminal())
+
+
+def helped(app: typer.Typer) -> typer.Typer:
+    """Returns the app, whose commands now print their help as this module does."""
+    app.info.cls = Group
+    for one in app.registered_commands:
+        one.cls = Command
+    return app
+
+
+def tell(command: Any, ctx: Any, console: Terminal) -> None:
+    """Prints usage, text, arguments, options and commands."""
+    console.print(Text("Usage: ", style="bold").append(_typed(" ".join(_usage(command, ctx))), style="not bold"))
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        console.print()
+        _tell_paragraph(_typed(paragraph), console)
+    for title, rows in _tables(command, ctx):
+        if rows:
+            console.print()
+            console.print(Text(title, style="bold"))
+            console.print(_table(rows))
+    if command.epilog:
+        console.print()
+        console.print(_typed(command.epilog))
+
+
+def _usage(command: Any, ctx: Any) -> Iterable[str]:
+    return [ctx.command_path, *command.collect_usage_pieces(ctx)]
+
+
+def _typed(text: str) -> str:
+    """With the name by which the shell finds nearfield before every verb."""
+    return _CALL.sub(lambda _: itself.program(), text)
+
+
+def _tell_paragraph(text: str, console: Terminal) -> None:
+    """Prose flows; an example is not broken, so that it can be copied."""
+    if text.startswith("  "):
+        console.print(Text(text.rstrip(), style="cyan"), soft_wrap=True)
+    else:
+        console.print(Text(" ".join(text.split())))
+
+
+def _tables(command: Any, ctx: Any) -> Iterable[tuple[str, list[tuple[str, str]]]]:
+    """Returns titles, each with names and what they do."""
+    parameters = command.get_params(ctx)
+    for title, kind in (("Arguments", "argument"), ("Options", "option")):
+        records = (one.get_help_record(ctx) for one in parameters if one.param_type_name == kind)
+        yield title, [record for record in records if record]
+    listed = command.list_commands(ctx) if isinstance(command, TyperGroup) else []
+    yield "Commands", [(name, _first_paragraph(command.get_command(ctx, name).help or "")) for name in listed]
+
+
+def _first_paragraph(text: str) -> str:
+    return inspect.cleandoc(text).partition("\n\n")[0]
+
+
+def _table(rows: list[tuple[str, str]]) -> Table:
+    table = Table(Column(key=True), Column(prose=True))
+    for name, words in rows:
+        table.add_row(Text(f"  {name}", style="cyan"), Text(_typed(" ".join(words.replace("\\[", "[").split()))))
+    return table
