@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -19,24 +20,41 @@ namespace {
 constexpr const char* origin_key = "origin";
 constexpr const char* remedy = "; mend it, or write the file anew with nearfield's verb halo and --costs PROFILE";
 
-using Value = std::variant<double*, std::int64_t*, Curve*>;
-using Values = std::vector<std::pair<std::string, Value>>;
+struct Range {
+  double least, most;
+};
+
+// What machines of years to come may cost. A number beyond is a slip, or damage, and every decision would follow it.
+constexpr Range latency_ns{0, 1e9};
+constexpr Range ns_per_byte{1e-5, 1e5};  // 100 TB/s to 10 kB/s
+constexpr Range factor{1, 1e4};
+constexpr Range sweep_ns{1e-4, 1e9};
+constexpr Range length{1, 1e12};  // the x of curves: bytes apart, or cells of a row
+constexpr Range from_bytes{0, 1e15};
+
+using Target = std::variant<double*, std::int64_t*, Curve*>;
+struct Value {
+  std::string key;
+  Target target;
+  Range range;  // of a curve: of its y
+};
+using Values = std::vector<Value>;
 
 Values values_of(Costs& costs) {
   Values list;
   const auto add = [&](const std::string& name, Link& link) {
-    list.insert(list.end(), {{name + ".latency_ns", &link.latency_ns},
-                             {name + ".ns_per_byte", &link.ns_per_byte},
-                             {name + ".strided", &link.strided},
-                             {name + ".banked", &link.banked},
-                             {name + ".load_factor", &link.load_factor},
-                             {name + ".load_from_bytes", &link.load_from_bytes}});
+    list.insert(list.end(), {{name + ".latency_ns", &link.latency_ns, latency_ns},
+                             {name + ".ns_per_byte", &link.ns_per_byte, ns_per_byte},
+                             {name + ".strided", &link.strided, ns_per_byte},
+                             {name + ".banked", &link.banked, ns_per_byte},
+                             {name + ".load_factor", &link.load_factor, factor},
+                             {name + ".load_from_bytes", &link.load_from_bytes, from_bytes}});
   };
   add("in_place", *costs.in_place);
   add("same_node", costs.same_node);
   add("network", costs.network);
-  list.emplace_back("copy_ns_per_byte", &costs.copy_ns_per_byte);
-  list.emplace_back("sweep_ns_per_cell", &costs.sweep_ns_per_cell);
+  list.push_back({"copy_ns_per_byte", &costs.copy_ns_per_byte, ns_per_byte});
+  list.push_back({"sweep_ns_per_cell", &costs.sweep_ns_per_cell, sweep_ns});
   return list;
 }
 
@@ -53,22 +71,28 @@ std::string written(const Curve& curve) {
 }
 
 template <class Number>
-Number read_number(std::string_view word) {
+Number read_number(std::string_view word, Range range) {
   Number number{};
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc{} || end != word.data() + word.size() || !(number >= 0) || number > Number(1e18))
-    throw std::invalid_argument("'" + std::string(word) + "' is no number from 0 on");
+  const double value = static_cast<double>(number);
+  const std::string quoted = "'" + std::string(word) + "'";
+  if (error != std::errc{} || end != word.data() + word.size() || !std::isfinite(value))
+    throw std::invalid_argument(quoted + " is no number");
+  if (value < range.least || value > range.most)
+    throw std::invalid_argument(quoted + " is not from " + written(range.least) + " to " + written(range.most) +
+                                ", as on any machine");
   return number;
 }
 
-Curve read_curve(std::string_view words) {
+Curve read_curve(std::string_view words, Range range) {
   Curve curve;
   std::istringstream in{std::string(words)};
   for (std::string word; in >> word;) {
     const auto colon = word.find(':');
     if (colon == std::string::npos) throw std::invalid_argument("'" + word + "' is no point of a curve, as 64:0.1");
     const std::string_view whole = word;
-    curve[read_number<std::int64_t>(whole.substr(0, colon))] = read_number<double>(whole.substr(colon + 1));
+    const auto x = read_number<std::int64_t>(whole.substr(0, colon), length);
+    curve[x] = read_number<double>(whole.substr(colon + 1), range);
   }
   return curve;
 }
@@ -78,11 +102,11 @@ void read(std::string_view words, const Value& value) {
       [&](auto* to) {
         using Kind = std::remove_pointer_t<decltype(to)>;
         if constexpr (std::is_same_v<Kind, Curve>)
-          *to = read_curve(words);
+          *to = read_curve(words, value.range);
         else
-          *to = read_number<Kind>(words);
+          *to = read_number<Kind>(words, value.range);
       },
-      value);
+      value.target);
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -99,8 +123,8 @@ std::string costs_text(const KnownCosts& known) {
   if (!known.costs.in_place) throw std::invalid_argument("costs without reading in place are not for the halo library");
   Costs costs = known.costs;
   std::string text = "# What messages cost, for nearfield's halo library: NEARFIELD_HALO_COSTS names this file.\n";
-  for (const auto& [key, value] : values_of(costs)) {
-    const auto words = std::visit([](auto* from) { return written(*from); }, value);
+  for (const auto& [key, target, range] : values_of(costs)) {
+    const auto words = std::visit([](auto* from) { return written(*from); }, target);
     text += key + (words.empty() ? "" : " ") + words + "\n";
   }
   return text + origin_key + " " + known.origin + "\n";
@@ -111,7 +135,7 @@ KnownCosts parse_costs(const std::string& text, const std::string& name) {
   known.costs.in_place.emplace();
   const Values values = values_of(known.costs);
   std::vector<std::string> keys{origin_key};
-  for (const auto& [key, value] : values) keys.push_back(key);
+  for (const auto& value : values) keys.push_back(value.key);
   std::set<std::string> missing(keys.begin(), keys.end());
   std::istringstream in(text);
   int number = 0;
@@ -130,8 +154,8 @@ KnownCosts parse_costs(const std::string& text, const std::string& name) {
       fail("there is no '" + key + "', did you mean '" + nearest_name(key, keys) + "'?");
     if (!missing.erase(key)) fail("'" + key + "' stands there twice");
     if (key == origin_key) known.origin = words;
-    for (const auto& [other, value] : values) try {
-        if (key == other) read(words, value);
+    for (const auto& value : values) try {
+        if (key == value.key) read(words, value);
       } catch (const std::invalid_argument& wrong) {
         fail(key + ": " + wrong.what());
       }

@@ -1,6 +1,7 @@
 // A file of costs, by which a program on any number of nodes knows what a profile says without Python:
 // `nearfield halo --costs PROFILE` writes it, a grid reads it. One number or curve a line, all of them, in any order;
-// lines of # are for people. The last line it writes is `origin`, so that a file that was cut short lacks it.
+// lines of # are for people. The last line it writes is `origin`, so that a file that was cut short lacks it. A number
+// that no machine has (a bandwidth of 10^6 GB/s, a factor below 1) is an error.
 #pragma once
 
 #include <string>

@@ -52,7 +52,8 @@ def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) 
     size = _nearest(times, FACE_BYTES)
     link = Link()
     link.latency_ns = times[min(times)]
-    link.ns_per_byte = max(0.0, times[size] - link.latency_ns) / size
+    bytes_ns = times[size] - link.latency_ns
+    link.ns_per_byte = (bytes_ns if bytes_ns > 0 else times[size]) / size  # no machine moves bytes in no time
     apart = _apart(stable, distance)
     if not apart:
         apart = {stride: rate - default.ns_per_byte for stride, rate in default.strided.items()}

@@ -44,6 +44,9 @@ WORDS: dict[str, tuple[str, ...]] = {
     "side": ("sender", "receiver"),
     VERDICT: ("verified", "refuted", "unverifiable"),
 }
+# What values of a unit are, on machines of years to come, too; a value beyond is damage.
+BOUNDS: dict[str, tuple[float, float]] = {"ns": (0, 1e12), "bytes": (0, 1e15), "count": (0, 1e15), "share": (0, 1e3)}
+MOST_BYTES = 1 << 50  # in a parameter
 REQUIRED = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE = ("distance", "pair", "side")
 
@@ -169,6 +172,14 @@ def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
         yield f"{name} is not finite", ~pl.col(name).is_finite()
     yield "only one end of the interval is there", low.is_null() != high.is_null()
     yield "the interval does not contain the value", (value < low) | (value > high)
+    for unit, (least, most) in BOUNDS.items():
+        yield (
+            f"no value in {unit} is below {least:g} or above {most:g}",
+            (pl.col("unit") == unit) & ((low < least) | (value < least) | (value > most) | (high > most)),
+        )
+    for name in _parameter_columns(records):
+        if name.endswith("_bytes") and records[name].dtype == pl.Int64:
+            yield f"{name} is not from 0 to {MOST_BYTES}", ~pl.col(name).is_between(0, MOST_BYTES)
     yield "n is negative", pl.col("n") < 0
     yield "there is a value but no repetition (n = 0)", value.is_not_null() & (pl.col("n") == 0)
     yield "the value is null and no note says why", value.is_null() & (pl.col("note").fill_null("") == "")
