@@ -66,7 +66,7 @@ def test_strides_cost_more_than_load() -> None:
         ("contiguous_mb_per_s = {", "contigous_mb_per_s = {", "did you mean 'contiguous_mb_per_s'"),
         ("{ value = 160, source", "{ value = 160, sauce", "did you mean 'source'"),
         ("value = 160", 'value = "160"', "mode[0].contiguous_mb_per_s.value"),
-        ("value = 160", "value = -160", "greater than 0"),
+        ("value = 160", "value = -160", "from 0.01 to 1e+07"),
         ('mb_per_s = 32, kind = "derived"', 'mb_per_s = 32, kind = "guessed"', "stride[0].kind"),
         ('latency_reason = "the study gives no time of an empty message"\n', "", "latency_reason"),
         ('title = "Cray', 'titel = "Cray', "did you mean 'title'"),

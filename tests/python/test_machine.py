@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,9 @@ import tomlkit
 from nearfield._native import machine as structs
 from test_command_line import completed
 from tuning import nearfield
+from typer.testing import CliRunner
 
+from nearfield.cli import machine as cli
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import facts, load_machine, machine_files
 from nearfield.machine import simulated as simulation
@@ -24,9 +27,10 @@ from nearfield.machine.captured import captured
 from nearfield.machine.dump import as_toml
 from nearfield.machine.native import native
 from nearfield.machine.reference import TABLES
+from nearfield.machine.schema import DescribedMachine, needed_where
 from nearfield.machine.simulated import comparisons
 from nearfield.profile import load
-from nearfield.profile.reference import rewrite
+from nearfield.profile.reference import inner_table, rewrite
 from nearfield.profile.schema import Calibration
 from nearfield.profile.toml import read_toml
 
@@ -164,11 +168,11 @@ MISTAKES = {
     "no such claim": (
         put("cores", {"value": 2, "kind": "chosen", "reason": "x", "claims": ["S9.1"]}), "cores.claims[0]", "S[0-4]"),
     "a unit in the value": (put("memory.latency_ns", "139 ns"), "memory.latency_ns.value", "number"),
-    "negative": (put("memory.latency_ns", -1), "memory.latency_ns.value", "greater than or equal to 0"),
-    "zero ways": (put("cache.0.ways", 0), "cache[0].ways.value", "greater than or equal to 1"),
+    "negative": (put("memory.latency_ns", -1), "memory.latency_ns.value", "from 0 to 1e+07"),
+    "zero ways": (put("cache.0.ways", 0), "cache[0].ways.value", "from 1 to 1048576"),
     "not a number": (put("memory.gb_per_s", float("nan")), "memory.gb_per_s.value", "finite"),
     "without end": (put("memory.gb_per_s", float("inf")), "memory.gb_per_s.value", ""),
-    "half a way": (put("cache.0.ways", 4.5), "cache[0].ways.value", "integer"),
+    "half a way": (put("cache.0.ways", 4.5), "cache[0].ways.value", "whole number"),
     "no clock": (put("core.clock_ghz", None), "core.clock_ghz", "missing"),
     "no memory": (put("memory", None), "memory", "missing"),
     "geometry": (put("cache.0.size_bytes", 32000), "cache[0].size_bytes = 32000", "nearest: 31744"),
@@ -186,7 +190,7 @@ MISTAKES = {
     "a tree over ten ways": (put("cache.1.replacement", "tree-plru"), "cache[1].ways = 10", "nearest: 8"),
     "an unknown inclusion": (put("cache.2.inclusion", "exlusive"), "cache[2].inclusion", "did you mean 'exclusive'"),
     "inclusion of nothing": (put("cache.0.inclusion", "exclusive"), "cache[0].inclusion", "leave it out"),
-    "no inclusion": (put("cache.1.inclusion", None), "cache[1].inclusion", "inclusive, exclusive, neither"),
+    "no inclusion": (put("cache.1.inclusion", None), "cache[1].inclusion", '"inclusive", "exclusive" or "neither"'),
     "a far cache that is faster": (put("cache.2.latency_cycles", 3), "cache[2].latency_cycles = 3", "at least"),
     "memory that is faster": (put("memory.latency_ns", 10), "memory.latency_ns = 10", "at least"),
     "banks without time": (put("memory.banks", 8), "memory.bank_interleave_bytes", "missing"),
@@ -228,6 +232,78 @@ def test_a_mistake_is_named(mistake: str, tmp_path: Path) -> None:
     message = refusal(machine, tmp_path)
     assert key in message and choice in message, message
     assert len(message) < 400, message
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    """Misspelt and missing keys, wrong values and kinds, and what does not go together, in one error, each once?"""
+    machine = values("power5-redstorm")
+    for edit in (
+        put("cores", None), put("core.clock_ghz", 300), put("core.outstanding_misses", None), put("cache.1.way", 4),
+        put("cache.1.ways", None), put("cache.0.size_bytes", 32000), put("transfers", None), put("nic", None),
+        put("messaging.ring_bytes", None),
+    ):  # fmt: skip
+        edit(machine)
+    machine["cores"] = 40
+    machine["memory"]["latency_ns"] = {"value": "139 ns"}
+    del machine["schema_version"]
+    lines = refusal(machine, tmp_path).splitlines()
+    for words in (
+        "10 mistakes",
+        "the key 'schema_version' is missing: it is 1",
+        'cores = 40: must be { value = a whole number from 1 to 1048576, source = "where that is from" }',
+        "core.clock_ghz.value = 300: must be a number from 0.001 to 100",
+        "the key 'core.outstanding_misses' is missing: it is { value = a whole number",
+        "unknown key 'cache[1].way': did you mean 'ways'?",
+        "memory.latency_ns.value = '139 ns': must be a number from 0",
+        "memory.latency_ns: there must be a source",
+        "cache[0].size_bytes = 32000: not divisible",
+        "the key 'nic' is missing, required with [network]",
+        "the key 'messaging.ring_bytes' is missing, required with node copy-in-copy-out",
+    ):
+        assert sum(words in line for line in lines) == 1, (words, lines)
+    assert len(lines) == 11, lines
+
+
+MAKES_NEEDED: dict[str, list[Edit]] = {
+    "transfers.remote_cycles": [put("cache.1.shared_by", 1), put("cache.2.shared_by", 1)],
+    "memory.shared_by": [put("memory.remote_ns", 50)],
+    "memory.banks": [put("memory.bank_busy_ns", 50)],
+    "memory.bank_interleave_bytes": [put("memory.banks", 8)],
+    "memory.bank_busy_ns": [put("memory.banks", 8)],
+    "nic.policy": [put("nic.policy_ways", 2)],
+    "messaging.eager_bytes": [put("messaging.network", "buffered")],
+    "messaging.register_ns": [put("messaging.network", "eager-rendezvous")],
+    "messaging.system_call_ns": [put("messaging.node", "single-copy")],
+}  # key -> how power5-redstorm comes to need it, where it does not already
+OTHERWISE_TOLD = {"transfers", "communication", "network.shape"}  # by their keys; by what a file of nothing says
+
+
+def needed_keys(model: Any = DescribedMachine, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Keys that may be absent and must be there somewhere, and where, by the schema."""
+    for name, info in model.model_fields.items():
+        key, inner = f"{prefix}{name}", inner_table(info)
+        if where := needed_where(info):
+            yield key, where
+        if inner:
+            yield from needed_keys(inner, f"{key}.1." if key == "cache" else f"{key}.")
+
+
+@pytest.mark.parametrize(("key", "where"), [pair for pair in needed_keys() if pair[0] not in OTHERWISE_TOLD])
+def test_a_key_is_asked_for_where_the_page_says(key: str, where: str, tmp_path: Path) -> None:
+    """Do the checks ask for each key that docs/machine.md says is required somewhere, in the page's words?"""
+    machine = values("power5-redstorm")
+    for edit in MAKES_NEEDED.get(key, []):
+        edit(machine)
+    *outer, last = key.split(".")
+    table: Any = machine
+    for part in outer:
+        table = table[int(part)] if part.isdecimal() else table[part]
+    table.pop(last, None)
+    told = key.replace("cache.1.", "cache[1].")
+    assert f"the key '{told}' is missing, required {where}: it is " in refusal(machine, tmp_path)
+    page = (ROOT / "docs" / "machine.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{key.replace('.1.', '[].')}"))
+    assert f"| {where} |" in row
 
 
 def test_an_inclusive_cache_may_have_any_number_of_children(tmp_path: Path) -> None:
@@ -358,8 +434,24 @@ def test_calibration_gives_latencies() -> None:
     overhead = profile.run.clock.overhead_ns
     machine = captured(profile)
     assert [cache.latency_cycles.kind for cache in machine.cache] == ["chosen", "derived", "derived"]
+    assert "a reading" in machine.cache[0].latency_cycles.reason
     assert machine.cache[1].latency_cycles.value == pytest.approx((40 - overhead) * 2.445)
     assert machine.memory.latency_ns.value == pytest.approx(150 - overhead)
+
+
+def test_what_the_clock_cannot_resolve_is_not_derived() -> None:
+    """With a clock of steps of 10 ns, by which L1 and L2 take 10 ns alike: have both a usual latency that says why, and
+    only memory's, of fifteen steps, the measured one?"""
+    profile = load(PROFILE)
+    profile.run.clock.resolution_ns = profile.run.clock.overhead_ns = 10.0
+    profile.run.calibration = Calibration(
+        level_latency_ns=[20.0, 20.0, 30.0], memory_latency_ns=160.0, common_clock=True, flag_ns=58.0
+    )
+    machine = captured(profile)
+    assert [cache.latency_cycles.value for cache in machine.cache] == [4, 14, 50]
+    assert {cache.latency_cycles.kind for cache in machine.cache} == {"chosen"}
+    assert "in steps of 10 ns" in machine.cache[0].latency_cycles.reason
+    assert machine.memory.latency_ns.value == 150 and machine.memory.latency_ns.kind == "derived"
 
 
 def test_a_profile_without_caches_is_refused() -> None:
@@ -422,6 +514,80 @@ def test_what_is_simulated_must_be_what_is_described(
     assert all(one.agrees == agrees for one in compared)
 
 
+@pytest.mark.parametrize(
+    ("name", "edits", "words"),
+    [
+        ("leo3", [put("memory.banks", 8), put("memory.bank_interleave_bytes", 64), put("memory.bank_busy_ns", 40)],
+         ("traffic of memory", "its banks conflict (memory.banks, memory.bank_busy_ns)", "a lower memory.gb_per_s")),
+        ("power5-redstorm", [put("cache.1.bytes_per_cycle", 2)],
+         ("latency of cache[1]", "take too long for a line (cache[1].bytes_per_cycle", "leave them out")),
+    ],
+)  # fmt: skip
+def test_check_names_what_makes_the_simulated_machine_slower(
+    name: str, edits: list[Edit], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Is the key named that accounts for a difference, and what to do?"""
+    machine = values(name)
+    all_of(*edits)(machine)
+    (tmp_path / "mine.toml").write_text(tomlkit.dumps(machine))
+    done = nearfield("machine", "check", str(tmp_path / "mine.toml"))
+    text = " ".join(done.err.split())
+    assert done.code == 4 and "not as described" in done.out and all(word in text for word in words), text
+
+
 def test_the_shell_completes_names() -> None:
     assert completed("nearfield machine show po") == {"power5-redstorm"}
     assert completed("nearfield machine ch") == {"check"}
+    assert completed("nearfield machine new --from he") == {"here"}
+
+
+# ---- a new one
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def made(*words: str) -> Any:
+    """In this process, as the shell would."""
+    return CliRunner().invoke(cli.app, list(words), catch_exceptions=False)
+
+
+def test_a_new_machine_keeps_what_it_starts_from(here: Path) -> None:
+    """Are comments and sources kept, is it named as its file, and is no file overwritten?"""
+    assert "machine check mine.toml" in made("new", "--from", "leo3", "-o", "mine.toml").output
+    text, original = Path("mine.toml").read_text(), FILES["leo3"].read_text()
+    assert original.replace('name = "leo3"', 'name = "mine"') in text
+    assert dict(facts(load_machine("mine.toml"))) == dict(facts(load_machine("leo3")))
+    for words in (["-o", "mine.toml"], ["-o", "mine"], ["-o", "no/such/mine.toml"], ["--profile", "p"]):
+        with pytest.raises(UsageError) as caught:
+            made("new", "--from", "leo3", *words)
+        assert caught.value.remedy
+    assert Path("mine.toml").read_text() == text
+
+
+def test_a_new_machine_of_a_profile_is_the_profiles(here: Path) -> None:
+    made("new", "--from", str(PROFILE))
+    assert dict(facts(load_machine("machine.toml"))) == dict(facts(load_machine(str(PROFILE))))
+
+
+def test_this_machine_says_what_only_measuring_tells(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a profile: is all that a probe would measure a comment, and missing, and nothing else; and with one,
+    is the file whole, unless the profile is another machine's?"""
+    profile = load(PROFILE)
+    monkeypatch.setattr(cli, "capture_machine", lambda *_: profile.machine)
+    assert "10 values that only measuring tells" in made("new", "--from", "here").output
+    missing = refusal(Path("machine.toml").read_text(), here)
+    assert "9 mistakes" in missing and missing.count("is missing") == 9
+    assert all(word in missing for word in ("clock_ghz", "memory.gb_per_s", "transfers.shared", "messaging.node"))
+    filled = Path("machine.toml").read_text().replace('source = "" }  #', 'source = "x" }  #')
+    filled = re.sub(r"^# (?=\w+ = \{)", "", filled, flags=re.MULTILINE)
+    assert [c.shared_by.value for c in loaded(filled, here).cache] == [1, 1, 2]
+    assert "without" not in made("new", "--from", "here", "--profile", str(PROFILE), "-o", "whole.toml").output
+    assert dict(facts(load_machine("whole.toml"))) == dict(facts(load_machine(str(PROFILE))))
+    monkeypatch.setattr(cli, "capture_machine", lambda *_: profile.machine.model_copy(update={"cores": 3}))
+    with pytest.raises(UsageError) as caught:
+        made("new", "--from", "here", "--profile", str(PROFILE), "-o", "other.toml")
+    assert "not of this machine" in caught.value.message

@@ -23,6 +23,10 @@ def _machines() -> Iterable[str]:
     return machine_files()
 
 
+def _machines_and_here() -> Iterable[str]:
+    return "here", *_machines()
+
+
 def _scenarios() -> Iterable[str]:
     """Every file of the engine's scenarios is one."""
     from nearfield.mpi import native_source
@@ -36,4 +40,6 @@ def _formats() -> Iterable[str]:
     return FORMATS
 
 
-mpis, machines, scenarios, formats = map(_names, (_mpis, _machines, _scenarios, _formats))
+mpis, machines, machines_and_here, scenarios, formats = map(
+    _names, (_mpis, _machines, _machines_and_here, _scenarios, _formats)
+)

@@ -1,7 +1,8 @@
 """A live machine in the form of a described one, so that it can be simulated, too.
 
-What the profile measured is derived from its records; what no probe can see has a default of kind "chosen", and
-`nearfield machine show` lists those. `nearfield machine show PROFILE --toml` writes the file for who knows better."""
+What the profile measured is derived from its records. What no probe can see, what this profile does not have, and what
+its clock could not resolve has a usual value of kind "chosen" whose reason says which of these it is; `nearfield
+machine show` lists them. `nearfield machine new --from PROFILE` writes the file for who knows better."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from nearfield import itself
 from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import quantity as q
 from nearfield.machine import schema as s
-from nearfield.profile.toml import explain
+from nearfield.profile.mistakes import mistakes, told
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,26 +23,27 @@ if TYPE_CHECKING:
     from nearfield.profile.schema import Cache
 
 UNSEEN = "no probe can see it; usual value"
+UNMEASURED = "not measured; usual value"  # a probe can
+FEWEST_STEPS = 5  # of the clock, in a time that counts as measured: then it is right to a fifth
 LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., where calibration did not tell
 WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that fits the size
 SHARED = ("same-core", "shared-l2", "shared-l3")  # distances below one last-level cache; others are remote
 
 
-def captured(profile: Profile) -> s.DescribedMachine:
+def captured(profile: Profile, what: str = "") -> s.DescribedMachine:
     """UsageError if the profile knows no cache: then there is nothing to simulate. ProfileError if what it knows is no
-    machine that can be simulated."""
-    machine = profile.machine
-    if not machine.data_caches:
+    machine that can be simulated. `what`: whose profile, for messages."""
+    what = what or f"the profile {profile.path}"
+    if not profile.machine.data_caches:
         raise UsageError(
-            f"the profile {profile.path} knows no caches, so it cannot be simulated",
+            f"{what} knows no caches, so it cannot be simulated",
             "Its machine.toml lacks [[cache]]: level, kind, size_bytes, shared_by and count.",
         )
     try:
         return _machine(profile)
     except ValidationError as error:
-        what = explain(error, s.DescribedMachine)
         raise ProfileError(
-            f"the profile {profile.path} is of no machine that can be simulated: {what}",
+            f"{what} is of no machine that can be simulated: {told(mistakes(error, s.DescribedMachine))}",
             "Mend its machine.toml if it was edited by hand; otherwise measure anew with: " + itself.command("probe"),
         ) from error
 
@@ -86,14 +88,14 @@ def _clock(profile: Profile) -> q.Ghz:
     rate = profile.machine.clock.tsc_ghz
     if rate:
         return _derived(q.Ghz, rate, "machine.toml: tsc_ghz; the time stamp counter's rate is near the cores'")
-    return _chosen(q.Ghz, 2.5)
+    return _chosen(q.Ghz, 2.5, UNMEASURED)
 
 
 def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Cache:
     machine, where = profile.machine, f"machine.toml: level {cache.level}"
     line = cache.line_bytes or machine.line_bytes
     fits = next(ways for ways in WAYS if cache.size_bytes % (ways * line) == 0 or ways == 1)
-    latency_ns = _level_ns(profile, place)
+    latency_ns, why = _level_ns(profile, place)
     usual = LATENCY_CYCLES[min(place, len(LATENCY_CYCLES) - 1)]
     return s.Cache(
         size_bytes=_stated(q.Size, cache.size_bytes, where),
@@ -106,25 +108,36 @@ def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Ca
             q.Cycles, latency_ns * clock_ghz, "run.toml: level_latency_ns less the clock's overhead"
         )
         if latency_ns
-        else _chosen(q.Cycles, usual),
+        else _chosen(q.Cycles, usual, why),
     )
 
 
-def _level_ns(profile: Profile, place: int) -> float | None:
-    """None if calibration did not tell this level from a reading of the clock."""
-    calibration, overhead = profile.run.calibration, profile.run.clock.overhead_ns or 0.0
+def _level_ns(profile: Profile, place: int) -> tuple[float | None, str]:
+    """The latency of a cache; None, and why, if calibration did not tell it from a reading of the clock."""
+    calibration, clock = profile.run.calibration, profile.run.clock
     if calibration is None or place >= len(calibration.level_latency_ns):
-        return None
-    latency = calibration.level_latency_ns[place] - overhead
-    return latency if latency > 0 else None
+        return None, UNMEASURED
+    latency_ns = calibration.level_latency_ns[place] - (clock.overhead_ns or 0.0)
+    return (latency_ns, "") if _is_resolved(profile, latency_ns) else (None, _unresolved(profile))
+
+
+def _is_resolved(profile: Profile, time_ns: float) -> bool:
+    return time_ns > max(0.0, FEWEST_STEPS * (profile.run.clock.resolution_ns or 0.0))
+
+
+def _unresolved(profile: Profile) -> str:
+    clock = profile.run.clock
+    steps = f"in steps of {clock.resolution_ns or 0:.3g} ns, {clock.overhead_ns or 0:.3g} ns a reading"
+    return f"too short for this profile's clock ({steps}); usual value"
 
 
 def _keep_order(caches: list[s.Cache]) -> None:
     """No cache is faster than a nearer one, though single readings of a clock may say so."""
     for nearer, cache in zip(caches, caches[1:], strict=False):
         if cache.latency_cycles.value < nearer.latency_cycles.value:
+            reason = "measured as less than a nearer cache's" if cache.latency_cycles.kind == "derived" else UNMEASURED
             cache.latency_cycles = _chosen(
-                q.Cycles, nearer.latency_cycles.value, "measured as less than a nearer cache's"
+                q.Cycles, nearer.latency_cycles.value, f"{reason}; at least what that one takes"
             )
 
 
@@ -138,7 +151,7 @@ def _transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.T
 
     def cycles(found: list[float]) -> q.Cycles:
         source = "floor: a flag's way, the farthest such distance"
-        return _derived(q.Cycles, max(found) * clock_ghz, source) if found else _chosen(q.Cycles, usual)
+        return _derived(q.Cycles, max(found) * clock_ghz, source) if found else _chosen(q.Cycles, usual, UNMEASURED)
 
     if cores == 1:
         return None
@@ -153,13 +166,14 @@ def _memory(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Memo
     latency_ns = calibration.memory_latency_ns - (profile.run.clock.overhead_ns or 0.0) if calibration else 0.0
     rate = _memory_rate(profile)
     several = machine.memory.numa_nodes > 1 and machine.cores % machine.memory.numa_nodes == 0
+    resolved = _is_resolved(profile, latency_ns)
     return s.Memory(
         latency_ns=_derived(q.Ns, latency_ns, "run.toml: memory_latency_ns less the clock's overhead")
-        if latency_ns > least_ns
-        else _chosen(q.Ns, max(100.0, least_ns)),
+        if latency_ns > least_ns and resolved
+        else _chosen(q.Ns, max(100.0, least_ns), UNMEASURED if resolved or not calibration else _unresolved(profile)),
         gb_per_s=_derived(q.Rate, rate, "floor: read-local, the largest size; of one core")
         if rate
-        else _chosen(q.Rate, 20),
+        else _chosen(q.Rate, 20, UNMEASURED),
         shared_by=_derived(q.Count, machine.cores // machine.memory.numa_nodes, "machine.toml: cores and numa_nodes")
         if several
         else None,
@@ -173,7 +187,7 @@ def _pages(profile: Profile) -> s.Pages:
         page_bytes=_stated(q.Size, profile.machine.pages.base_bytes, "machine.toml: base_bytes"),
         fault_ns=_derived(q.Ns, fault_ns, "pages: first_touch over first_touch_faults, private memory")
         if fault_ns
-        else _chosen(q.Ns, 500),
+        else _chosen(q.Ns, 500, UNMEASURED),
     )
 
 
@@ -182,8 +196,12 @@ def _messaging(profile: Profile) -> s.Messaging:
     single = "single-copy" in switches
     eager = next((switches[kind] for kind in ("eager-limit", "single-copy") if kind in switches), None)
     return s.Messaging(
-        node=_derived(q.NodeProtocol, "single-copy" if single else "copy-in-copy-out", "run.toml: [[switch]]"),
-        node_eager_bytes=_derived(q.Limit, eager, "run.toml: [[switch]]") if eager else _chosen(q.Limit, 4096),
+        node=_derived(q.NodeProtocol, "single-copy" if single else "copy-in-copy-out", "run.toml: [[switch]]")
+        if switches
+        else _chosen(q.NodeProtocol, "copy-in-copy-out", UNMEASURED),
+        node_eager_bytes=_derived(q.Limit, eager, "run.toml: [[switch]]")
+        if eager
+        else _chosen(q.Limit, 4096, UNMEASURED),
         ring_bytes=_chosen(q.Size, 32768),
         send_ns=_chosen(q.Ns, 100),
         receive_ns=_chosen(q.Ns, 100),
@@ -204,7 +222,7 @@ def _pick(profile: Profile, **conditions: Any) -> pl.DataFrame:
     rows = records.filter(pl.col("stable") & pl.col("value").is_not_null() & (pl.col("value") > 0))
     for name, value in conditions.items():
         rows = rows.filter(pl.col(name) == value)
-    return rows
+    return rows.sort("size_bytes") if "size_bytes" in rows.columns else rows
 
 
 def _flags(profile: Profile) -> dict[str, float]:
@@ -214,7 +232,7 @@ def _flags(profile: Profile) -> dict[str, float]:
 
 def _memory_rate(profile: Profile) -> float | None:
     """Of reading more than the caches hold; None if no stable record is of as much."""
-    rows = _pick(profile, scenario="floor", metric="time", kind="read-local").sort("size_bytes")
+    rows = _pick(profile, scenario="floor", metric="time", kind="read-local")
     if not rows.height or rows["size_bytes"][-1] <= (profile.machine.llc_bytes or 0):
         return None
     return float(rows["size_bytes"][-1] / rows["value"][-1])
@@ -223,7 +241,7 @@ def _memory_rate(profile: Profile) -> float | None:
 def _fault_ns(profile: Profile) -> float | None:
     rates = []
     for metric in ("first_touch", "first_touch_faults"):
-        rows = _pick(profile, scenario="pages", metric=metric, memory="private").sort("size_bytes")
+        rows = _pick(profile, scenario="pages", metric=metric, memory="private")
         rates.append(dict(rows.select("size_bytes", "value").iter_rows()) if rows.height else {})
     both = sorted(rates[0].keys() & rates[1].keys())
     return rates[0][both[-1]] / rates[1][both[-1]] if both else None

@@ -1,36 +1,57 @@
 """Whether the numbers of a described machine go together. Each check yields sentences that begin with the key and end
-with the nearest valid choice; what one number alone can be, the schema says."""
+with the nearest valid choice; what one number alone can be, and where a key must be there, the schema says."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext, suppress
 from typing import get_args
 
 from nearfield.machine.quantity import Policy
-from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Network, Nic
+from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Network, Nic, needed_where
+from nearfield.profile.mistakes import field_at, missing
 
 
-def problems(machine: DescribedMachine) -> Iterator[str]:
-    """Lazily: a check may rely on those before it."""
-    given = [name for name in HARDWARE if getattr(machine, name)]
-    if not given and machine.communication is None:
+def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
+    """Returns a sentence for everything that does not go together, in the order of the file.
+
+    partial: some attributes that the schema requires are not there, since they are missing in the file or wrong there,
+    which is told already. A check that comes upon one of them ends there."""
+    found = list(_sections(machine))
+    if not any(getattr(machine, name, True) for name in HARDWARE):
+        return found
+    for check in CHECKS:
+        with suppress(*ABSENT) if partial or found else nullcontext():
+            for problem in check(machine):
+                found.append(problem)  # one by one, so that those before an absent attribute are kept
+    return found
+
+
+ABSENT = (AttributeError, AssertionError, IndexError, ValueError)  # what a check meets where something is absent
+
+
+def _sections(machine: DescribedMachine) -> Iterator[str]:
+    """Of the sections that stand and fall together."""
+    others = ("coherence", "transfers", "pages", "prefetcher", "nic", "network", "messaging")
+    given = [name for name in (*HARDWARE, *others) if getattr(machine, name, True)]
+    if given:
+        yield from (_missing(name) for name in HARDWARE if name not in given)
+    elif getattr(machine, "communication", True) is None:
         yield "there is nothing in it: give [communication], or cores, [core], [[cache]] and [memory], or both"
-    if not given:
-        others = ("coherence", "transfers", "pages", "prefetcher", "nic", "network", "messaging")
-        given = [name for name in others if getattr(machine, name)]
-        yield from (f"the key '{name}' is missing: there is {given[0]}" for name in HARDWARE if given)
-        return
-    yield from (f"the key '{name}' is missing: there is {given[0]}" for name in HARDWARE if name not in given)
+
+
+def _missing(key: str) -> str:
+    """A sentence on a key that must be there; where, the schema says, as docs/machine.md does."""
+    location = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"\w+", key))
+    info = field_at(DescribedMachine, location)
+    return missing(DescribedMachine, location, needed_where(info) if info else "")
+
+
+def _caches(machine: DescribedMachine) -> Iterator[str]:
     for place, cache in enumerate(machine.cache):
         yield from _geometry(f"cache[{place}]", cache)
-    yield from _levels(machine)
-    yield from _sharing(machine)
-    yield from _memory(machine)
-    yield from _pages(machine)
-    yield from _prefetcher(machine)
-    yield from _between_nodes(machine)
-    yield from _messaging(machine)
 
 
 def _geometry(key: str, cache: Cache) -> Iterator[str]:
@@ -59,7 +80,7 @@ def _levels(machine: DescribedMachine) -> Iterator[str]:
     for place, (inner, outer) in enumerate(zip(caches, caches[1:], strict=False), 1):
         key = f"cache[{place}]"
         if outer.inclusion is None:
-            yield f"the key '{key}.inclusion' is missing; valid: inclusive, exclusive, neither"
+            yield _missing(f"{key}.inclusion")
         if outer.line_bytes.value % inner.line_bytes.value:
             line, near = outer.line_bytes.value, inner.line_bytes.value
             yield f"{key}.line_bytes = {line}: not a multiple of cache[{place - 1}].line_bytes; nearest: {near}"
@@ -93,21 +114,22 @@ def _sharing(machine: DescribedMachine) -> Iterator[str]:
     for key, share in shares:
         valid = [n for n in _divisors(cores) if n % before == 0]
         if cores % share:
-            yield f"{key} = {share}: does not divide {cores} cores; {_nearest(share, valid or [cores])}"
-        if share % before and key != "memory.shared_by":
+            yield f"{key} = {share}: does not divide {cores} cores; {_nearest(share, valid)}"
+        elif share % before and key != "memory.shared_by":
             yield f"{key} = {share}: not a multiple of the {before} cores of a nearer cache; {_nearest(share, valid)}"
-        before = share if key != "memory.shared_by" else before
-    yield from _transfers(machine, cores)
+        elif key != "memory.shared_by":
+            before = share
 
 
-def _transfers(machine: DescribedMachine, cores: int) -> Iterator[str]:
-    last = machine.cache[-1].shared_by.value
+def _transfers(machine: DescribedMachine) -> Iterator[str]:
+    assert machine.cores
+    cores, last = machine.cores.value, machine.cache[-1].shared_by.value
     below = any(cache.shared_by.value < last for cache in machine.cache)
     given = machine.transfers
     if below and not (given and given.shared_cycles):
-        yield f"the key 'transfers.shared_cycles' is missing: {last} cores share the last cache, and none before"
+        yield _missing("transfers.shared_cycles")
     if last < cores and not (given and given.remote_cycles):
-        yield f"the key 'transfers.remote_cycles' is missing: {cores} cores have {cores // last} last-level caches"
+        yield _missing("transfers.remote_cycles")
 
 
 def _memory(machine: DescribedMachine) -> Iterator[str]:
@@ -118,11 +140,10 @@ def _memory(machine: DescribedMachine) -> Iterator[str]:
         yield f"memory.latency_ns = {memory.latency_ns.value:g}: the last cache takes {last_ns:.3g} ns; at least that"
     banked = [memory.banks, memory.bank_interleave_bytes, memory.bank_busy_ns]
     names = ("banks", "bank_interleave_bytes", "bank_busy_ns")
-    if any(banked) and not all(banked):
-        missing = next(name for name, value in zip(names, banked, strict=True) if value is None)
-        yield f"the key 'memory.{missing}' is missing: banks, their interleave and their busy time go together"
+    if any(banked):
+        yield from (_missing(f"memory.{name}") for name, value in zip(names, banked, strict=True) if value is None)
     if memory.remote_ns and not memory.shared_by:
-        yield "the key 'memory.shared_by' is missing: there is memory.remote_ns"
+        yield _missing("memory.shared_by")
 
 
 def _pages(machine: DescribedMachine) -> Iterator[str]:
@@ -155,9 +176,7 @@ def _prefetcher(machine: DescribedMachine) -> Iterator[str]:
 def _between_nodes(machine: DescribedMachine) -> Iterator[str]:
     together = ("nic", "network", "messaging")
     if machine.nic or machine.network:
-        missing = [name for name in together if getattr(machine, name) is None]
-        given = "network" if machine.network else "nic"
-        yield from (f"the key '{name}' is missing: there is {given}" for name in missing)
+        yield from (_missing(name) for name in together if getattr(machine, name) is None)
     if machine.network:
         yield from _topology(machine.network)
     if machine.nic:
@@ -174,7 +193,7 @@ def _policy(nic: Nic, caches: list[Cache]) -> Iterator[str]:
         fits = [name for name in valid if len(caches) >= FEWEST_CACHES.get(name, 0)]
         yield f"nic.policy = '{policy}': there are only {len(caches)} caches; valid: {', '.join(fits)}"
     if nic.policy_ways and nic.policy is None:
-        yield "the key 'nic.policy' is missing: there is nic.policy_ways"
+        yield _missing("nic.policy")
     most = max(cache.ways.value for cache in caches)
     if nic.policy_ways and nic.policy_ways.value > most:
         yield f"nic.policy_ways = {nic.policy_ways.value}: no cache has more than {most}; nearest: {most}"
@@ -222,14 +241,16 @@ def _messaging(machine: DescribedMachine) -> Iterator[str]:
     messaging = machine.messaging
     if messaging is None:
         return
-    several = {"network": machine.network, "node": machine.cores and machine.cores.value > 1}
     for where, needed in NEEDED.items():
         protocol = getattr(messaging, where)
-        if protocol is None and several[where]:
-            yield f"the key 'messaging.{where}' is missing: which protocol?"
+        if protocol is None and (machine.network if where == "network" else machine.cores and machine.cores.value > 1):
+            yield _missing(f"messaging.{where}")
         for name in needed.get(protocol.value, ()) if protocol else ():
             if getattr(messaging, name) is None:
-                yield f"the key 'messaging.{name}' is missing: {protocol.value} needs it"
+                yield _missing(f"messaging.{name}")
+
+
+CHECKS = (_caches, _levels, _sharing, _transfers, _memory, _pages, _prefetcher, _between_nodes, _messaging)
 
 
 # ---- nearest valid choices

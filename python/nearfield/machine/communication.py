@@ -3,24 +3,36 @@ are in MB/s of 10^6 bytes and strides in doubles, as such studies give them."""
 
 from __future__ import annotations
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from typing import Annotated
 
-from nearfield.machine.quantity import Quantity, Sourced
+from pydantic import Field, model_validator
+
+from nearfield.machine.quantity import Count, Sourced
 from nearfield.profile.table import Table
+
+MbPerS = Annotated[float, Field(ge=0.01, le=1e7)]  # 10 kB/s to 10 TB/s
+
+
+class Latency(Sourced):
+    value: float = Field(ge=1e-3, le=1e6)
+
+
+class Bandwidth(Sourced):
+    value: MbPerS
 
 
 class StridedRate(Sourced):
     """Of messages whose doubles lie so far apart; of a bank: whose stride is a multiple of it."""
 
-    doubles: PositiveInt = Field(description="the stride")
-    mb_per_s: PositiveFloat = Field(allow_inf_nan=False, description="payload per time")
+    doubles: int = Field(ge=1, le=1 << 24, description="the stride")
+    mb_per_s: MbPerS = Field(description="payload per time")
 
 
 class Load(Sourced):
     """How many times as long bytes take, in messages longer than this, when everybody communicates."""
 
-    factor: float = Field(ge=1, allow_inf_nan=False, description="how many times as long")
-    beyond_bytes: int = Field(ge=0, description="of messages longer than this")
+    factor: float = Field(ge=1, le=1e3, description="how many times as long")
+    beyond_bytes: int = Field(ge=0, le=1 << 34, description="of messages longer than this")
 
 
 class Mode(Table):
@@ -28,9 +40,9 @@ class Mode(Table):
 
     name: str = Field(description="for --mode")
     summary: str = Field(description="what it is")
-    latency_us: Quantity | None = Field(default=None, description="of an empty message, one way")
+    latency_us: Latency | None = Field(default=None, description="of an empty message, one way")
     latency_reason: str = Field(default="", description="why it is not known; it then counts as 0")
-    contiguous_mb_per_s: Quantity = Field(description="of large messages in one piece")
+    contiguous_mb_per_s: Bandwidth = Field(description="of large messages in one piece")
     stride: list[StridedRate] = Field(default_factory=list, description="of messages of single doubles")
     bank: list[StridedRate] = Field(default_factory=list, description="the same, where banks conflict")
     load: Load | None = Field(default=None, description="what others' messages do")
@@ -43,5 +55,5 @@ class Mode(Table):
 
 
 class Communication(Table):
-    ranks_per_node: Quantity = Field(description="of the machine's usual jobs")
+    ranks_per_node: Count = Field(description="of the machine's usual jobs")
     mode: list[Mode] = Field(min_length=1, description="ways to send; the first is the default")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel
@@ -10,13 +11,14 @@ from nearfield.machine.quantity import Sourced
 from nearfield.machine.schema import DescribedMachine
 
 
-def as_toml(machine: DescribedMachine) -> str:
+def as_toml(machine: DescribedMachine, remark: Callable[[Sourced], str] = lambda _: "") -> str:
+    """Returns the file's text. A value of which `remark` has something to say becomes a comment that ends with that."""
     import tomlkit
 
-    return tomlkit.dumps(_table(machine, tomlkit.document()))
+    return tomlkit.dumps(_table(machine, tomlkit.document(), remark))
 
 
-def _table(model: BaseModel, table: Any) -> Any:
+def _table(model: BaseModel, table: Any, remark: Callable[[Sourced], str]) -> Any:
     """Into `table`, in the order of the schema; what is absent, empty or as it is by default is left out."""
     import tomlkit
 
@@ -28,14 +30,22 @@ def _table(model: BaseModel, table: Any) -> Any:
             if name == "claims" and value == []:  # of a chosen value, and must be there
                 table[name] = []
             continue
-        if isinstance(value, Sourced):
-            table[name] = _table(value, tomlkit.inline_table())
+        if isinstance(value, Sourced) and (told := remark(value)):
+            shown = tomlkit.item(_plain(value)).as_string()
+            table.add(tomlkit.comment(f'{name} = {{ value = {shown}, source = "" }}  # {told}'))
+        elif isinstance(value, Sourced):
+            table[name] = _table(value, tomlkit.inline_table(), remark)
         elif isinstance(value, BaseModel):
-            table[name] = _table(value, tomlkit.table())
+            table[name] = _table(value, tomlkit.table(), remark)
         elif isinstance(value, list) and isinstance(value[0], BaseModel):
             table[name] = tomlkit.aot()
             for one in value:
-                table[name].append(_table(one, tomlkit.table()))
+                table[name].append(_table(one, tomlkit.table(), remark))
         elif value != info.default:
             table[name] = value
     return table
+
+
+def _plain(fact: Sourced) -> Any:
+    value = fact.value  # type: ignore[attr-defined]
+    return round(value, 3) if isinstance(value, float) else value

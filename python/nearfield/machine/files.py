@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nearfield import itself
 from nearfield.errors import UsageError
 from nearfield.machine.captured import captured
+from nearfield.machine.partial import also_wrong
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import load
 from nearfield.profile.toml import parse_toml
@@ -13,7 +15,10 @@ from nearfield.profile.words import suggestion
 
 RUN = "run.toml"  # of a profile
 DESCRIBED = "described.toml"  # of one that was simulated: the machine as it was
-_REMEDY = "Mend that line; machines/t3e-900.toml of nearfield shows what a described machine must say."
+_REMEDY = (
+    "Mend it: docs/machine.md lists all keys, and a file to start from is written by "
+    f"{itself.command('machine', 'new', '--from', 't3e-900')}"
+)
 
 
 def machine_files() -> dict[str, Path]:
@@ -26,6 +31,13 @@ def machine_files() -> dict[str, Path]:
 def load_machine(name: str) -> DescribedMachine:
     """By name, by the path of a file that ends in .toml, or the folder of a profile. UsageError if there is none;
     ProfileError that names file and key if something in it is wrong."""
+    found = machine_text(name)
+    return _of_profile(name) if found is None else parse_toml(DescribedMachine, found[1], found[0], _REMEDY, also_wrong)
+
+
+def machine_text(name: str) -> tuple[Path, bytes] | None:
+    """The file that describes a machine, and what it holds; None if the name is a measured profile's. UsageError if
+    there is none."""
     files = machine_files()
     near = _sentence(suggestion(name, files))
     path = Path(name) if name.endswith(".toml") else files.get(name)
@@ -33,14 +45,14 @@ def load_machine(name: str) -> DescribedMachine:
         if path is None and name and Path(name, DESCRIBED).is_file():
             path = Path(name, DESCRIBED)
         if path is None and name and Path(name, RUN).is_file():
-            return _of_profile(name)
+            return None
         content = path.read_bytes() if path else None
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         cause = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"the file '{name}' cannot be read: {cause}", near) from error
     if path is None or content is None:
         raise UsageError(f"there is no described machine '{name}'", near)
-    return parse_toml(DescribedMachine, content, path, _REMEDY)
+    return path, content
 
 
 def _of_profile(folder: str) -> DescribedMachine:

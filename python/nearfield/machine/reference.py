@@ -13,7 +13,7 @@ from typing import get_origin
 from pydantic import BaseModel
 
 from nearfield.machine.quantity import Sourced
-from nearfield.machine.schema import DescribedMachine
+from nearfield.machine.schema import DescribedMachine, needed_where
 from nearfield.profile.reference import inner_table, markdown, plain_name, rewrite
 
 LEFT_OUT = ("communication",)  # docs/halo.md tells of plans
@@ -33,7 +33,7 @@ def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, 
         inner = inner_table(info)
         repeated = get_origin(info.annotation) is list and inner is not None
         key = f"{prefix}{name}" + ("[]" if repeated else "")
-        required = "yes" if info.is_required() else "no"
+        required = "yes" if info.is_required() else needed_where(info) or "no"
         if inner is None:
             yield key, plain_name(info.annotation), required, info.description or ""
         elif issubclass(inner, Sourced):

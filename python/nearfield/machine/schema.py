@@ -6,9 +6,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
+from pydantic.fields import FieldInfo
 
 from nearfield.machine import quantity as q
 from nearfield.machine.communication import Communication
+from nearfield.profile.mistakes import Mistakes
 from nearfield.profile.table import Table
 
 
@@ -16,8 +18,15 @@ def _key(description: str, **constraints: Any) -> Any:
     return Field(description=description, **constraints)
 
 
-def _optional(description: str) -> Any:
-    return Field(default=None, description=description)
+def _optional(description: str, needed: str = "") -> Any:
+    """`needed`: where the key must be there all the same; nearfield.machine.checks asks for it, and says so."""
+    return Field(default=None, description=description, json_schema_extra={"needed": needed} if needed else None)
+
+
+def needed_where(info: FieldInfo) -> str:
+    """Returns where a key that may be absent must be there; empty if nowhere."""
+    extra = info.json_schema_extra
+    return str(extra["needed"]) if isinstance(extra, dict) and "needed" in extra else ""
 
 
 class Core(Table):
@@ -38,7 +47,8 @@ class Cache(Table):
     sub_blocks: q.Count | None = _optional("parts of a line that are valid and dirty on their own; absent: 1")
     shared_by: q.Count = _key("cores per cache, of consecutive numbers")
     inclusion: q.Inclusion | None = _optional(
-        "of what nearer caches hold: inclusive, exclusive (a victim cache) or neither; absent only from the nearest"
+        "of what nearer caches hold: inclusive, exclusive (a victim cache) or neither; absent only from the nearest",
+        needed="beyond the nearest cache",
     )
     write: q.Write | None = _optional("back (absent) or through: stores go on, and a miss does not fill this one")
     replacement: q.Replacement = _key("lru, tree-plru or random")
@@ -49,18 +59,26 @@ class Cache(Table):
 class Transfers(Table):
     """What a core gets from another one's cache."""
 
-    shared_cycles: q.Cycles | None = _optional("from a cache below the same last-level cache")
-    remote_cycles: q.Cycles | None = _optional("from below another last-level cache of the node")
+    shared_cycles: q.Cycles | None = _optional(
+        "from a cache below the same last-level cache", needed="where more cores share the last cache than a nearer one"
+    )
+    remote_cycles: q.Cycles | None = _optional(
+        "from below another last-level cache of the node", needed="with several last-level caches"
+    )
 
 
 class Memory(Table):
     latency_ns: q.Ns = _key("of a load that no cache has, nothing else under way; load-to-use")
     gb_per_s: q.Rate = _key("of one memory, cores and NIC together")
-    shared_by: q.Count | None = _optional("cores per memory; absent: all")
+    shared_by: q.Count | None = _optional("cores per memory; absent: all", needed="with remote_ns")
     remote_ns: q.Ns | None = _optional("what it takes longer from cores of another memory")
-    banks: q.Count | None = _optional("that can be under way at a time; absent: no conflicts")
-    bank_interleave_bytes: q.Size | None = _optional("after so many bytes comes the next bank")
-    bank_busy_ns: q.Ns | None = _optional("between two accesses to one bank")
+    banks: q.Count | None = _optional(
+        "that can be under way at a time; absent: no conflicts", needed="with the other keys of banks"
+    )
+    bank_interleave_bytes: q.Size | None = _optional(
+        "after so many bytes comes the next bank", needed="with the other keys of banks"
+    )
+    bank_busy_ns: q.Ns | None = _optional("between two accesses to one bank", needed="with the other keys of banks")
     gb_per_s_bypass: q.Rate | None = _optional("of loads and stores past the caches, per core; absent: as gb_per_s")
 
 
@@ -89,7 +107,9 @@ class Nic(Table):
     event_bytes: q.Size = _key("of an entry of the event queue")
     event_entries: q.Count = _key("of the event queue")
     read_of_modified: q.DmaRead = _key("what reading a modified line leaves in the cache: keep, clean or invalidate")
-    policy: q.Policy | None = _optional("where it puts incoming bytes unless a run says otherwise; absent: memory")
+    policy: q.Policy | None = _optional(
+        "where it puts incoming bytes unless a run says otherwise; absent: memory", needed="with policy_ways"
+    )
     policy_ways: q.Count | None = _optional("of a set of that cache, that they may take; absent: any")
 
 
@@ -97,7 +117,8 @@ class Network(Table):
     topology: q.Topology = _key("full, torus, hypercube, fat-tree or dragonfly")
     shape: q.Shape | None = _optional(
         "torus: routers per dimension; fat-tree: children per level; "
-        "dragonfly: routers per group, nodes per router, groups"
+        "dragonfly: routers per group, nodes per router, groups",
+        needed="with topology torus, fat-tree or dragonfly",
     )
     nodes_per_router: q.Count | None = _optional("absent: 1")
     max_nodes: q.Count = _key("that there are")
@@ -110,16 +131,24 @@ class Network(Table):
 class Messaging(Table):
     """How this machine's MPI sends, and where it changes over."""
 
-    network: q.NetworkProtocol | None = _optional("protocol between nodes")
-    node: q.NodeProtocol | None = _optional("protocol inside a node")
-    eager_bytes: q.Limit | None = _optional("the longest eager message between nodes")
-    node_eager_bytes: q.Limit | None = _optional("the same inside a node")
-    ring_bytes: q.Size | None = _optional("of the ring that copy-in-copy-out goes through")
+    network: q.NetworkProtocol | None = _optional("protocol between nodes", needed="with [network]")
+    node: q.NodeProtocol | None = _optional("protocol inside a node", needed="with several cores")
+    eager_bytes: q.Limit | None = _optional(
+        "the longest eager message between nodes", needed="with network eager-rendezvous, buffered or synchronous"
+    )
+    node_eager_bytes: q.Limit | None = _optional(
+        "the same inside a node", needed="with node copy-in-copy-out or single-copy"
+    )
+    ring_bytes: q.Size | None = _optional(
+        "of the ring that copy-in-copy-out goes through", needed="with node copy-in-copy-out"
+    )
     send_ns: q.Ns = _key("of the core, per call, apart from memory")
     receive_ns: q.Ns = _key("the same of a receive")
     match_ns: q.Ns = _key("of an arrived header")
-    register_ns: q.Ns | None = _optional("of memory for a zero-copy transfer, per page")
-    system_call_ns: q.Ns | None = _optional("of a kernel's single copy")
+    register_ns: q.Ns | None = _optional(
+        "of memory for a zero-copy transfer, per page", needed="with network eager-rendezvous"
+    )
+    system_call_ns: q.Ns | None = _optional("of a kernel's single copy", needed="with node single-copy")
 
 
 HARDWARE = ("cores", "core", "cache", "memory")  # all of these, or none
@@ -133,18 +162,27 @@ class DescribedMachine(Table):
     references: dict[str, str] = Field(
         default_factory=dict, description="short name in sources -> what it is and where"
     )
-    cores: q.Count | None = _optional("of one node")
+    cores: q.Count | None = _optional("of one node", needed="unless only messages are described")
     coherence: q.Coherence | None = _optional("between caches: mesi (absent) or moesi")
-    core: Core | None = _optional("what one core does")
-    cache: list[Cache] = Field(default_factory=list, max_length=8, description="nearest first; data and unified ones")
-    transfers: Transfers | None = _optional("from other cores' caches")
-    memory: Memory | None = _optional("main memory")
+    core: Core | None = _optional("what one core does", needed="unless only messages are described")
+    cache: list[Cache] = Field(
+        default_factory=list,
+        max_length=8,
+        description="nearest first; data and unified ones",
+        json_schema_extra={"needed": "unless only messages are described"},
+    )
+    transfers: Transfers | None = _optional(
+        "from other cores' caches", needed="with several cores that do not share every cache"
+    )
+    memory: Memory | None = _optional("main memory", needed="unless only messages are described")
     pages: Pages | None = _optional("absent: pages cost nothing")
     prefetcher: Prefetcher | None = _optional("absent: there is none")
-    nic: Nic | None = _optional("absent: one node only")
-    network: Network | None = _optional("absent: one node only")
-    messaging: Messaging | None = _optional("its MPI")
-    communication: Communication | None = _optional("what messages cost, for `nearfield plan`")
+    nic: Nic | None = _optional("absent: one node only", needed="with [network]")
+    network: Network | None = _optional("absent: one node only", needed="with [nic]")
+    messaging: Messaging | None = _optional("its MPI", needed="with [nic] or [network]")
+    communication: Communication | None = _optional(
+        "what messages cost, for `nearfield plan`", needed="unless the rest can be simulated"
+    )
 
     @property
     def simulable(self) -> bool:
@@ -154,6 +192,6 @@ class DescribedMachine(Table):
     def _holds_together(self) -> DescribedMachine:
         from nearfield.machine.checks import problems  # which needs these tables
 
-        if problem := next(problems(self), None):
-            raise ValueError(problem)
+        if found := problems(self):
+            raise Mistakes(found)
         return self

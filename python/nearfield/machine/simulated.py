@@ -3,7 +3,8 @@ does not simulate that machine. `nearfield machine check` prints it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from nearfield._native import memory
 from nearfield.machine.native import native
@@ -19,11 +20,16 @@ class Comparison:
     simulated: float
     unit: str
     reachable: bool = True  # False: the cores cannot have enough under way, so that it is only a bound
+    cause: str = ""  # where they do not agree
+    remedy: str = ""
+
+    @property
+    def reached(self) -> bool:
+        return self.simulated >= (1 - TOLERANCE) * self.described
 
     @property
     def agrees(self) -> bool:
-        below = self.simulated <= (1 + TOLERANCE) * self.described
-        return below and (not self.reachable or self.simulated >= (1 - TOLERANCE) * self.described)
+        return self.simulated <= (1 + TOLERANCE) * self.described and (self.reached or not self.reachable)
 
 
 def comparisons(machine: DescribedMachine) -> list[Comparison]:
@@ -35,15 +41,88 @@ def comparisons(machine: DescribedMachine) -> list[Comparison]:
     clock_ghz = machine.core.clock_ghz.value
     described = [(f"cache[{n}]", cache.latency_cycles.value) for n, cache in enumerate(machine.cache)]
     described.append(("memory", machine.memory.latency_ns.value * clock_ghz))
-    found_ns = memory.chase_latencies_ns(native(machine))
-    latencies = [
-        Comparison(f"latency of {what}", cycles, ns * clock_ghz, "cycles")
-        for (what, cycles), ns in zip(described, found_ns, strict=True)
+    *found, gb_per_s = _measured(machine)
+    compared = [
+        Comparison(f"latency of {what}", cycles, simulated, "cycles")
+        for (what, cycles), simulated in zip(described, found, strict=True)
     ]
-    gb_per_s = memory.copy_traffic_gb_per_s(native(machine))
     described_gb_per_s = machine.memory.gb_per_s.value
     reachable = _under_way_gb_per_s(machine) >= described_gb_per_s
-    return [*latencies, Comparison("traffic of memory", described_gb_per_s, gb_per_s, "GB/s", reachable)]
+    compared.append(Comparison("traffic of memory", described_gb_per_s, gb_per_s, "GB/s", reachable))
+    return [one if one.agrees else _explained(machine, one, place) for place, one in enumerate(compared)]
+
+
+def _measured(machine: DescribedMachine) -> list[float]:
+    """Returns what the simulated machine measures, in the order and the units of `comparisons`."""
+    made = native(machine)
+    cycles = [ns * made.core.clock_ghz for ns in memory.chase_latencies_ns(made)]
+    return [*cycles, memory.copy_traffic_gb_per_s(made)]
+
+
+def _explained(machine: DescribedMachine, one: Comparison, place: int) -> Comparison:
+    """Returns the comparison with the first key that accounts for the difference: changed alone, the two agree."""
+    for change in CHANGES:
+        other = machine.model_copy(deep=True)
+        if (keys := change.apply(other)) and replace(one, simulated=_measured(other)[place]).agrees:
+            return replace(one, cause=f"{change.cause} ({keys})", remedy=change.remedy)
+    if one.what.startswith("latency"):
+        remedy = "Latencies are load-to-use, from the core, and those of farther caches contain those of nearer ones."
+    else:
+        remedy = f"If {one.described:.4g} is a peak of the data sheet, give memory.gb_per_s = {one.simulated:.3g}."
+    return replace(one, cause="no single key accounts for it", remedy=remedy)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Takes one limit off a machine; `apply` returns the keys that set it, empty if the machine has no such limit."""
+
+    cause: str
+    remedy: str
+    apply: Callable[[DescribedMachine], str]
+
+
+def _more_under_way(machine: DescribedMachine) -> str:
+    assert machine.core
+    machine.core.outstanding_misses.value = min(4 * machine.core.outstanding_misses.value, 1 << 20)
+    return "core.outstanding_misses, memory.latency_ns"
+
+
+def _no_bank_conflicts(machine: DescribedMachine) -> str:
+    assert machine.memory
+    had = machine.memory.banks is not None
+    machine.memory.banks = machine.memory.bank_interleave_bytes = machine.memory.bank_busy_ns = None
+    return "memory.banks, memory.bank_busy_ns" if had else ""
+
+
+def _wide_caches(machine: DescribedMachine) -> str:
+    keys = [f"cache[{n}].bytes_per_cycle" for n, cache in enumerate(machine.cache) if cache.bytes_per_cycle]
+    for cache in machine.cache:
+        cache.bytes_per_cycle = None
+    return ", ".join(keys)
+
+
+def _no_prefetcher(machine: DescribedMachine) -> str:
+    had, machine.prefetcher = machine.prefetcher, None
+    return "prefetcher" if had else ""
+
+
+def _fast_accesses(machine: DescribedMachine) -> str:
+    assert machine.core
+    machine.core.cycles_per_access.value = 1e-3
+    return "core.cycles_per_access"
+
+
+CHANGES = (
+    Change(
+        "its cores have too few misses under way for it: a miss takes the memory's latency",
+        "More misses under way, a lower latency, or, if that is a peak of the data sheet, a lower memory.gb_per_s.",
+        _more_under_way,
+    ),
+    Change("its banks conflict", "More banks, a shorter busy time, or a lower memory.gb_per_s.", _no_bank_conflicts),
+    Change("its caches take too long for a line", "Raise these, or leave them out: no limit.", _wide_caches),
+    Change("its prefetcher fetches what is not used", "Fewer streams, or a shorter distance.", _no_prefetcher),
+    Change("its cores take too long for an access", "Fewer cycles per access.", _fast_accesses),
+)
 
 
 def _under_way_gb_per_s(machine: DescribedMachine) -> float:

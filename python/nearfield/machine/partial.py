@@ -1,0 +1,59 @@
+"""What does not go together in a file that has other mistakes, too, so that all of them are told at once."""
+
+from __future__ import annotations
+
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from nearfield.machine.checks import problems
+from nearfield.machine.quantity import Sourced
+from nearfield.machine.schema import DescribedMachine
+from nearfield.profile.mistakes import Location, Mistakes, dotted, unwrapped
+
+
+def also_wrong(values: dict[str, Any], error: ValidationError) -> list[str]:
+    """Returns what checks of several keys say of the parts that are right; nothing if it was they that failed."""
+    causes = [one.get("ctx", {}).get("error") for one in error.errors()]
+    if any(isinstance(cause, Mistakes) for cause in causes):
+        return []
+    part = _Part({one["loc"] for one in error.errors() if one["type"] != "value_error"})
+    machine = part.table(DescribedMachine, values, ())
+    return [*part.without_source, *problems(machine, partial=True)]
+
+
+class _Part:
+    """Tables made of what is right in a file. What is wrong or missing in it is not even an attribute of them, so that
+    nobody takes it for something that the machine does not have."""
+
+    def __init__(self, wrong: set[Location]) -> None:
+        self.without_source: list[str] = []
+        self._wrong = wrong
+        self._around = {location[:end] for location in wrong for end in range(len(location))}
+
+    def table(self, model: Any, values: Any, at: Location) -> Any:
+        values = values if isinstance(values, dict) else {}
+        made = model.model_construct(
+            **{name: self._value(model, name, values[name], at) for name in model.model_fields if name in values}
+        )
+        for name in [name for name in made.__dict__ if (*at, name) in self._wrong]:
+            del made.__dict__[name]
+        if isinstance(made, Sourced) and at in self._around:  # the schema then does not ask for its source
+            self._ask_for_source(made, at)
+        return made
+
+    def _value(self, model: type[BaseModel], name: str, value: Any, at: Location) -> Any:
+        kind, _ = unwrapped(model.model_fields[name].annotation)
+        if get_origin(kind) is list and _is_table(inner := unwrapped(get_args(kind)[0])[0]):
+            items = enumerate(value) if isinstance(value, list) else ()
+            return [self.table(inner, item, (*at, name, place)) for place, item in items]
+        return self.table(kind, value, (*at, name)) if _is_table(kind) else value
+
+    def _ask_for_source(self, made: Sourced, at: Location) -> None:
+        known = all(hasattr(made, name) for name in ("kind", "source", "reason", "claims"))
+        if at not in self._wrong and known and (problem := made.origin_problem()):
+            self.without_source.append(f"{dotted(at)}: {problem}")
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

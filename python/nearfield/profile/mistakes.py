@@ -1,0 +1,176 @@
+"""What is wrong with a TOML file, in words for who wrote it: every mistake, with its key and what may stand there."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from nearfield.profile.words import suggestion
+
+Location = tuple[int | str, ...]
+MOST = 40  # mistakes told at a time
+
+
+class Mistakes(ValueError):
+    """Raised by a check of several keys; `found` has a sentence for each thing that does not go together."""
+
+    def __init__(self, found: list[str]) -> None:
+        super().__init__("; ".join(found))
+        self.found = found
+
+
+def mistakes(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    """Returns a sentence for each mistake, in the order of the file; a key that is missing because it is misspelt is
+    told as misspelt only."""
+    errors = error.errors()
+    meant = {(*e["loc"][:-1], _meant(e["loc"], model)) for e in errors if e["type"] == "extra_forbidden"}
+    found: list[str] = []
+    for one in errors:
+        if one["type"] != "missing" or one["loc"] not in meant:
+            found += _sentences(one, model)
+    return found
+
+
+def told(found: Iterable[str]) -> str:
+    """Returns one mistake as it is, and several as a list with a line each."""
+    lines = list(dict.fromkeys(found))
+    if len(lines) == 1:
+        return lines[0]
+    shown = "".join(f"\n  {line}" for line in lines[:MOST])
+    more = f"\n  and {len(lines) - MOST} more" if len(lines) > MOST else ""
+    return f"{len(lines)} mistakes{shown}{more}"
+
+
+def missing(model: type[BaseModel], location: Location, why: str = "") -> str:
+    """Returns a sentence that names a missing key, why it must be there, and what may stand there."""
+    info = field_at(model, location)
+    reason = f", required {why}" if why else ""
+    if info is None or not allowed(info):
+        return f"the key '{dotted(location)}' is missing{reason}"
+    meaning = f" ({info.description})" if info.description else ""
+    return f"the key '{dotted(location)}' is missing{reason}: it is {allowed(info)}{meaning}"
+
+
+def allowed(info: FieldInfo) -> str:
+    """Returns what a key may hold: 'a whole number from 1 to 15'; empty where this module has no words for it."""
+    return _allowed(info.annotation, info.metadata)
+
+
+def dotted(location: Location) -> str:
+    """Returns ('cache', 1, 'level') as cache[1].level, counted from 0 as in the API."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return brief(text)
+
+
+def brief(text: str, most: int = 120) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
+    """Returns the field of the schema at a location of a file; None where the schema does not say."""
+    info: FieldInfo | None = None
+    annotation: Any = model
+    metadata: list[Any] = []
+    for part in location:
+        if isinstance(part, int):
+            annotation, metadata = unwrapped(next(iter(get_args(annotation)), None))
+            info = None
+        else:
+            if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+                return None
+            info = annotation.model_fields.get(part)
+            if info is None:
+                return None
+            annotation, _ = unwrapped(info.annotation)
+    if info is None and annotation is not None:  # of one value in a list
+        info = FieldInfo(annotation=annotation)
+        info.metadata = metadata
+    return info
+
+
+def _sentences(one: Any, model: type[BaseModel]) -> list[str]:
+    location: Location = one["loc"]
+    key, value = dotted(location), brief(repr(one["input"]))
+    if one["type"] == "value_error":  # a check of several keys, which says what it is about
+        cause = one["ctx"]["error"]
+        return [f"{key}: {s}" if key else s for s in getattr(cause, "found", [str(cause)])]
+    if one["type"] == "extra_forbidden":
+        return [f"unknown key '{key}': {suggestion(str(location[-1]), _keys_at(model, location[:-1]))}"]
+    if one["type"] == "missing":
+        return [missing(model, location)]
+    if one["type"] == "literal_error":
+        words = re.findall(r"'([^']*)'", one["ctx"]["expected"]) or [one["ctx"]["expected"]]
+        return [f"{key} = {value}: {suggestion(str(one['input']), words)}"]
+    info = field_at(model, location)
+    if info is None or not allowed(info):
+        return [f"{key} = {value}: {one['msg'][:1].lower()}{one['msg'][1:]}"]
+    finite = ", and finite" if one["type"] == "finite_number" else ""
+    return [f"{key} = {value}: must be {allowed(info)}{finite}"]
+
+
+def _meant(location: Location, model: type[BaseModel]) -> str:
+    """Returns the one key that a misspelt one was probably meant to be; empty if none is near."""
+    found = re.fullmatch(r"did you mean '(.*)'\?", suggestion(str(location[-1]), _keys_at(model, location[:-1])))
+    return found[1] if found else ""
+
+
+def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
+    """Returns the keys of the table at a location."""
+    info = field_at(model, location) if location else None
+    table = unwrapped(info.annotation)[0] if info else model
+    return table.model_fields if isinstance(table, type) and issubclass(table, BaseModel) else ()
+
+
+def unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
+    """Returns the type behind `X | None` and Annotated[X, ...], and what Annotated adds."""
+    if get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        metadata = [m for one in more for m in (one.metadata if isinstance(one, FieldInfo) else [one])]
+        found, deeper = unwrapped(inner)
+        return found, deeper + metadata
+    if get_origin(annotation) in (Union, types.UnionType):
+        return unwrapped(next(a for a in get_args(annotation) if a is not type(None)))
+    return annotation, []
+
+
+def _allowed(annotation: Any, metadata: list[Any]) -> str:
+    kind, more = unwrapped(annotation)
+    bounds = _bounds([*more, *metadata])
+    if get_origin(kind) is Literal:
+        words = [str(w) if isinstance(w, int) else f'"{w}"' for w in get_args(kind)]
+        return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    if get_origin(kind) is list:
+        return f"a list, each of it {_allowed(get_args(kind)[0], [])}"
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return _pattern(kind)
+    if get_origin(kind) is dict:
+        return "a table"
+    names = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
+    return names[kind] + bounds if kind in names else ""
+
+
+def _pattern(table: type[BaseModel]) -> str:
+    """Returns how a table looks: one that holds a value and its source, in one line; of others, what they must have."""
+    needed = {name: info for name, info in table.model_fields.items() if info.is_required()}
+    if "source" in table.model_fields:
+        values = "".join(f"{name} = {allowed(info)}, " for name, info in needed.items())
+        return f'{{ {values}source = "where that is from" }}'
+    return "a table" + (f" with {', '.join(needed)}" if needed else "")
+
+
+def _bounds(metadata: list[Any]) -> str:
+    found = {name: getattr(m, name) for m in metadata for name in ("ge", "gt", "le", "lt") if hasattr(m, name)}
+    pattern = next((m.pattern for m in metadata if getattr(m, "pattern", None)), "")
+    if pattern:
+        return f" that fits {pattern}"
+    bounds = {name: f"{bound:.7g}" if isinstance(bound, float) else str(bound) for name, bound in found.items()}
+    least = f" from {bounds['ge']}" if "ge" in bounds else f" above {bounds['gt']}" if "gt" in bounds else ""
+    most = f" to {bounds['le']}" if "le" in bounds else f" below {bounds['lt']}" if "lt" in bounds else ""
+    return least + most
