@@ -8,6 +8,7 @@ import pytest
 from nearfield._native import default_costs
 from report_profiles import KIB, MIB, Row, floor, message, profile, row
 
+from nearfield.machine import load_machine
 from nearfield.plan import default, described, measured, splits
 from nearfield.plan.from_profile import costs_of
 from nearfield.profile import from_rows, load
@@ -103,5 +104,5 @@ def test_recorded_profiles_give_plans(name: str) -> None:
 def test_origins_are_told_apart() -> None:
     """Does each say where it is from?"""
     assert "default" in default().origin and default().notes
-    assert "t3e-900, buffered" in described("t3e-900").origin
-    assert any("Latency counts as 0" in note for note in described("t3e-900").notes)
+    assert "t3e-900, buffered" in described(load_machine("t3e-900")).origin
+    assert any("Latency counts as 0" in note for note in described(load_machine("t3e-900")).notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,8 @@ from rich.markup import escape
 from nearfield._native import Costs, Face, Link, Plan
 from nearfield.cli import complete
 from nearfield.errors import UsageError
-from nearfield.plan import Known, default, described, measured, splits
+from nearfield.machine import load_machine
+from nearfield.plan import Known, default, described, measured, simulated, splits
 from nearfield.plan.words import (
     against_best,
     costs_text,
@@ -25,9 +27,13 @@ from nearfield.plan.words import (
     uneven,
     verdict,
 )
+from nearfield.probe.simulated import Watcher
+from nearfield.probe.simulated.cases import Case
+from nearfield.probe.simulated.costs import message_records
+from nearfield.probe.simulated.session import usable_cores
 from nearfield.profile import load
 from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import format_ns, parse_bytes
+from nearfield.units import counted, format_ns, parse_bytes
 
 LEGEND = (
     "time: of an exchange, on the slowest rank. node: ranks of one node. box: cells of that rank. faces: what it waits "
@@ -74,7 +80,8 @@ def command(
 
     A cube of boxes has the least surface, but cuts across rows, so that faces consist of single cells far apart; slabs
     have contiguous faces, but large ones. Which is better depends on what messages, bytes and strides cost: from a
-    profile, from a described machine, or from defaults, and the first line says which. A plan foresees exchanges, not
+    profile, from a described machine (its [communication], else simulated once and kept), or from defaults, and the
+    first line says which. A plan foresees exchanges, not
     the sweep between them, and takes the messages of a rank to follow one another.
 
     Examples:
@@ -115,10 +122,29 @@ def costs_known(profile: Path | None, on: str | None, mode: str | None, messages
         raise UsageError("--profile and --on name two machines", "Give one of them.")
     if mode is not None and on is None:
         raise UsageError("--mode is of a described machine", "Name it: --on t3e-900.")
-    known = described(on, mode) if on is not None else measured(load(profile)) if profile is not None else default()
+    known = costs_on(on, mode) if on is not None else measured(load(profile)) if profile is not None else default()
     if messages:
         known.costs.in_place = None
     return known
+
+
+def costs_on(name: str, mode: str | None) -> Known:
+    """As a described machine's file says, else as simulated."""
+    machine = load_machine(name)
+    if machine.communication or mode is not None or not machine.simulable:
+        return described(machine, mode)
+    watcher = Telling(f"simulating what messages cost on {machine.name}, once")
+    return simulated(machine, message_records(machine, usable_cores(), watcher))
+
+
+class Telling(Watcher):
+    """Says once that it takes a while, and shows how far it is."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def plan(self, cases: list[Case], at_once: int) -> None:
+        print(f"{self._what}: {counted(len(cases), 'case')}, {at_once} at a time", file=sys.stderr)
 
 
 def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:

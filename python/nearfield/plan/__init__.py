@@ -1,6 +1,6 @@
 """Plans: how a grid is best split over ranks and nodes, from what messages cost (src/halo/plan.hpp decides)."""
 
-from nearfield.plan.known import Known, default, described, measured, text_of, written
+from nearfield.plan.known import Known, default, described, measured, simulated, text_of, written
 from nearfield.plan.machines import costs_on, link_of, mode_of
 from nearfield.plan.splits import splits
 
@@ -11,6 +11,7 @@ __all__ = [
     "described",
     "link_of",
     "measured",
+    "simulated",
     "mode_of",
     "splits",
     "text_of",

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from nearfield import itself
 from nearfield._native import Costs, costs_text, default_costs, parse_costs
 from nearfield.errors import UsageError
-from nearfield.machine import load_machine
+from nearfield.machine import DescribedMachine
 from nearfield.plan.from_profile import costs_of
 from nearfield.plan.machines import communication_of, costs_on, mode_of
 from nearfield.profile import Profile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,8 @@ def default() -> Known:
     )
 
 
-def described(name: str, mode: str | None = None) -> Known:
-    """UsageError or ProfileError as `load_machine`."""
-    machine = load_machine(name)
+def described(machine: DescribedMachine, mode: str | None = None) -> Known:
+    """By its [communication]. UsageError if it has none, or not that mode."""
     chosen = mode_of(machine, mode)
     notes = [f"Latency counts as 0: {chosen.latency_reason}."] if chosen.latency_us is None else []
     for what, one in (("contiguous bandwidth", [chosen.contiguous_mb_per_s]), ("strides", chosen.stride + chosen.bank)):
@@ -44,6 +47,28 @@ def described(name: str, mode: str | None = None) -> Known:
             notes.append(f"Its {what}: {', '.join(kinds)}; the file says how.")
     origin = f"the described machine {machine.name}, {chosen.name}: {chosen.summary}"
     return Known(costs_on(machine, mode), origin, int(communication_of(machine).ranks_per_node.value), notes)
+
+
+def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
+    """Of a machine whose file does not say what messages cost: from ping-pongs and strides that were simulated. All
+    ranks send messages, since no scenario simulates reading in place."""
+    costs, lacks = costs_of(records)
+    costs.in_place = None
+    inside = any(not d.startswith("network") for d in records["distance"].drop_nulls())
+    across = any(d.startswith("network") for d in records["distance"].drop_nulls())
+    kinds = [what for what, found in (("inside a node", inside), ("between nodes", across)) if found]
+    shown = itself.command("machine", "show", "t3e-900", "--toml")
+    notes = [
+        f"Messages {' and '.join(kinds)}, and their strides, are simulated: the machine's file has no [communication]. "
+        f"Where one is, it is used instead, as of: {shown}"
+    ]
+    notes += [note for note in lacks if "in place" not in note and "flag" not in note and "copying" not in note]
+    return Known(costs, f"the described machine {machine.name}, simulated", _cores(machine), notes)
+
+
+def _cores(machine: DescribedMachine) -> int | None:
+    """A rank per core, if there are several nodes."""
+    return machine.cores.value if machine.cores and machine.network else None
 
 
 def measured(profile: Profile) -> Known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nearfield import itself
 from nearfield._native import Costs, Link
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
@@ -16,7 +17,7 @@ def communication_of(machine: DescribedMachine) -> Communication:
     if machine.communication is None:
         raise UsageError(
             f"what messages cost on {machine.name} is not described: its file has no [communication]",
-            "machines/t3e-900.toml shows such a section.",
+            f"Such a section shows: {itself.command('machine', 'show', 't3e-900', '--toml')}",
         )
     return machine.communication
 

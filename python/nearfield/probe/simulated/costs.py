@@ -1,0 +1,65 @@
+"""What messages cost on a described machine whose file does not say it: the few cases that a plan needs, simulated once
+and kept in the cache folder."""
+
+from __future__ import annotations
+
+from concurrent.futures import as_completed
+from typing import Any
+
+import polars as pl
+
+import nearfield
+from nearfield import answers
+from nearfield.machine import DescribedMachine
+from nearfield.machine.profiled import SIMULATOR
+from nearfield.probe.simulated.cases import Case, Values, all_cases, case_rows, chosen_scenarios
+from nearfield.probe.simulated.places import Place, choose_places
+from nearfield.probe.simulated.session import Pool, Watcher
+from nearfield.profile import records
+
+SIZES = (8, 64 << 10)  # of an empty message, nearly, and of a face
+STRIDES = (1, 2, 8, 64)  # in doubles
+
+
+def message_records(machine: DescribedMachine, jobs: int, watcher: Watcher) -> pl.DataFrame:
+    """Ping-pongs and strides between the farthest cores of a node, and between nodes. Whatever is on file of the same
+    machine is not simulated again. UsageError if the machine cannot be simulated."""
+    question = [machine.model_dump(mode="json", exclude={"name"}), SIMULATOR, nearfield.__version__, SIZES, STRIDES]
+    found = answers.recall("message-costs", question)
+    if found is None:
+        found = _simulated(machine, jobs, watcher)
+        answers.remember("message-costs", question, found)
+    return records.from_rows(found)
+
+
+def _simulated(machine: DescribedMachine, jobs: int, watcher: Watcher) -> list[dict[str, Any]]:
+    cases = _cases(machine)
+    watcher.plan(cases, jobs)
+    values: dict[Case, Values] = {}
+    with Pool(machine, jobs) as pool:
+        running = {pool.submit(case): case for case in cases}
+        for future in as_completed(running):
+            case = running[future]
+            values[case] = future.result()
+            watcher.done(case)
+    return [row for case in cases for row in case_rows(case, values[case])]
+
+
+def _cases(machine: DescribedMachine) -> list[Case]:
+    places = _farthest(choose_places(machine, "quick", ()))
+    cases, _ = all_cases(machine, chosen_scenarios(("pingpong", "stride")), places, "quick", SIZES)
+    return [case for case in cases if _is_needed(case.scenario, dict(case.parameters))]
+
+
+def _farthest(places: list[Place]) -> list[Place]:
+    """Inside a node, and between nodes."""
+    inside = [place for place in places if not place.between_nodes]
+    return inside[-1:] + [place for place in places if place.between_nodes][-1:]
+
+
+def _is_needed(scenario: str, parameters: dict[str, int | str]) -> bool:
+    """A program has written its cells just before it sends them."""
+    if scenario == "pingpong":
+        return parameters["state"] == "modified"
+    wanted = parameters["stride"] in STRIDES and parameters["size_bytes"] == SIZES[-1]
+    return wanted and parameters["method"] in ("contiguous", "manual-pack") and parameters["mode"] == "standard"
