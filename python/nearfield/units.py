@@ -66,6 +66,11 @@ def format_count(count: float) -> str:
     return f"{count:.0f}" if float(count).is_integer() else f"{count:.3g}"
 
 
+def counted(count: int, noun: str) -> str:
+    """'1 case', '2 cases'."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 # The units a record may have, and how a person reads them.
 UNITS: dict[str, Callable[[float], str]] = {
     "ns": format_ns,

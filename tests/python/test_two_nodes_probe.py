@@ -101,7 +101,7 @@ def test_floor_alone_across_is_a_profile_of_reasons(nodes: TwoNodes, tmp_path: P
     ("hosts", "code", "words"),
     [
         ("nodea cpus={first}\nnodeb cpus=1000\n", 5, "cannot bind to CPU 1000"),
-        ("nodea cpus={first}\nnodec cpus={second}\n", 5, "launches failed"),
+        ("nodea cpus={first}\nnodec cpus={second}\n", 5, "no rank could be started on nodea, nodec: "),
         ("nodea cpu={first}\n", 2, "unknown key 'cpu'"),
     ],
     ids=["no-such-cpu", "no-such-host", "no-such-key"],

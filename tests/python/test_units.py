@@ -6,6 +6,7 @@ import pytest
 
 from nearfield.errors import UsageError
 from nearfield.units import (
+    counted,
     format_bytes,
     format_ns,
     format_rate,
@@ -84,3 +85,8 @@ def test_shares() -> None:
     for wrong in ("5", "-1%", "five", "", "nan"):
         with pytest.raises(UsageError, match="share"):
             parse_share(wrong)
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 cases"), (1, "1 case"), (2, "2 cases")])
+def test_one_is_not_plural(count: int, text: str) -> None:
+    assert counted(count, "case") == text

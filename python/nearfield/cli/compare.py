@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import time
 from typing import Annotated
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from nearfield import _native
+from nearfield import _native, itself
 from nearfield.cli.run import CONTEXT as CONTEXT
 from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, RulesOption
 from nearfield.errors import MeasurementError, UsageError
@@ -99,7 +100,10 @@ def measured(argv: list[str], environment: dict[str, str], pattern: re.Pattern[s
     if done.returncode:
         words = [line for line in (done.stderr + done.stdout).splitlines() if line.strip(" -=")]
         said = f": {words[0]}" if words else " and printed nothing"
-        raise MeasurementError(f"the {name} run ended with exit code {done.returncode}{said}")
+        by_hand = shlex.join(argv) if name == "stock" else itself.command("run", "--", *argv)
+        raise MeasurementError(
+            f"the {name} run ended with exit code {done.returncode}{said}", f"see it by hand: {by_hand}"
+        )
     if pattern is None:
         return seconds
     found = pattern.findall(done.stdout + done.stderr)

@@ -19,6 +19,7 @@ from nearfield.probe.simulated import Watcher, scenarios, simulate
 from nearfield.probe.simulated.cases import Case
 from nearfield.probe.work import Work
 from nearfield.terminal import Column, Table, Terminal
+from nearfield.units import counted
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 INTERRUPTED = 130  # as shells say: 128 + SIGINT
@@ -102,7 +103,7 @@ class _Display(Watcher):
             self._left[_where(case)] = self._left.get(_where(case), 0) + 1
         self._task = self._bar.add_task("simulating", total=sum(case.cost for case in cases))
         self._bar.start()
-        err.print(f"simulating {len(cases)} cases, {at_once} at a time")
+        err.print(f"simulating {counted(len(cases), 'case')}, {at_once} at a time")
 
     def done(self, case: Case) -> None:
         where = _where(case)

@@ -21,6 +21,7 @@ from nearfield.reproduce.session import reproduce as run_reproduction
 from nearfield.simulate import pool
 from nearfield.simulate.stop import Stop
 from nearfield.terminal import Column, Table, Terminal
+from nearfield.units import counted
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -94,9 +95,9 @@ def command(
 def _show(paper: JudgedPaper) -> None:
     Terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
     Terminal().print(_judged(paper))
-    told = len(paper.chosen)
-    if told:
-        Terminal().print(f"[dim]{told} free parameters touch these claims: see the page, or --json[/dim]")
+    if paper.chosen:
+        told = counted(len(paper.chosen), "free parameter")
+        Terminal().print(f"[dim]{told} behind these claims: see the page, or --json[/dim]")
 
 
 def _judged(paper: JudgedPaper) -> Table:
@@ -155,7 +156,9 @@ class _Display(Listener):
         self._bar.stop()
 
     def plan(self, jobs: list[Job], kept: int) -> None:
-        err.print(f"{kept + len(jobs)} cases to simulate" + (f", {kept} of them are there already" if kept else ""))
+        err.print(
+            f"{counted(kept + len(jobs), 'case')} to simulate" + (f", {kept} of them are there already" if kept else "")
+        )
         self._task = self._bar.add_task("simulating", total=sum(job.work for job in jobs))
         self._left, self._tenth = len(jobs), max(1, len(jobs) // 10)
         self._bar.start()
@@ -164,4 +167,4 @@ class _Display(Listener):
         self._left -= 1
         self._bar.update(self._task, advance=job.work, description=str(job))
         if not err.is_terminal and self._left % self._tenth == 0:
-            err.print(f"{self._left} cases left")
+            err.print(f"{counted(self._left, 'case')} left")

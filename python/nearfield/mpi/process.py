@@ -7,6 +7,7 @@ itself is killed, its guard does all that.
 """
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -51,6 +52,11 @@ class Finished:
     def ok(self) -> bool:
         """Some launchers exit with 0 when they are told to end."""
         return self.exit_code == 0 and not self.timed_out
+
+    @property
+    def silence(self) -> str:
+        """For a message about a launch that ended without a word: how to see the same by hand."""
+        return f"it wrote nothing, and was started as: {shlex.join(self.argv)}"
 
 
 def run(

@@ -55,8 +55,10 @@ def ask(command: list[str], env: Mapping[str, str] | None = None) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MpiError(f"{command[0]} does not run: {error}") from error
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or "it says nothing").splitlines()[0]
-        raise MpiError(f"{command[0]} fails (exit code {done.returncode}): {said}")
+        said = (done.stderr.strip() or done.stdout.strip() or "it wrote nothing").splitlines()[0]
+        raise MpiError(
+            f"{command[0]} fails (exit code {done.returncode}): {said}", f"see it by hand: {shlex.join(command)}"
+        )
     return done.stdout + done.stderr
 
 

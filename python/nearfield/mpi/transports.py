@@ -72,10 +72,8 @@ def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
     if done.timed_out:
         return None, f"2 ranks did not finish within {_TIMEOUT_S} s"
     if done.exit_code:
-        return (
-            None,
-            f"2 ranks failed with exit code {done.exit_code}: {_first_words(done.stderr or done.stdout)}",
-        )
+        said = _first_words(done.stderr or done.stdout) or done.silence
+        return None, f"2 ranks failed with exit code {done.exit_code}: {said}"
     text = "\n".join(lines)
     carrier = family.transport(text)
     if carrier is None:
@@ -85,7 +83,7 @@ def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
 
 def _first_words(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip(" -=")]
-    return lines[0] if lines else "it said nothing"
+    return lines[0] if lines else ""
 
 
 def single_copy(text: str) -> str:

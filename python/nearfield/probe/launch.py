@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -93,7 +94,8 @@ def run_job(
     """Runs the launch to its end and says how it ended: {seconds, state, reason}. The lines are in the folder.
 
     Raises MeasurementError for what no other launch would do better: a failed sanity check, a wrong binding,
-    an output that cannot be written. A rank that died, or a launch over its time limit, is a state.
+    an output that cannot be written, hosts on which no rank could be started. A rank that died, or a launch over its
+    time limit, is a state.
     """
     attempt = len(job.attempts(folder))
     output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
@@ -135,7 +137,9 @@ def _ending(job: Job, output: Path, finished: mpi.Finished) -> dict[str, Any]:
         said = re.search(r"nearfield-probe: (\w+): (.*)", finished.stderr)
         if said and said[1] in _REMEDIES:
             _raise_error(said[1], said[2])
-        reason = f"exit code {finished.exit_code}: {_last_words(finished)}"
+        if job.group.hosts and not ended:
+            _raise_unreached([host for host, _ in job.group.hosts], finished)
+        reason = f"exit code {finished.exit_code}: {_last_words(finished) or finished.silence}"
     return {"seconds": finished.seconds, "state": state, "reason": reason}
 
 
@@ -152,14 +156,40 @@ def _raise_error(kind: str, message: str) -> NoReturn:
     raise error(message, _REMEDIES.get(kind, ""))
 
 
+# What ssh and launchers say of a host that they cannot reach -> what to do.
+_UNREACHED = {
+    r"resolve|not known|name resolution|[Uu]nknown host": "correct the name in the hostfile; this must find it: "
+    "getent hosts {host}",
+    r"[Pp]ermission denied|verification failed|[Pp]assword": "let ssh in without a question; try: ssh {host} true",
+    r"refused|timed out|[Nn]o route|unreachable": "start sshd there, or open its port; try: ssh {host} true",
+    r"ssh.*not found|not found.*ssh|execvp.*ssh": "install ssh, or start inside a batch job with --launcher srun",
+}
+
+
+def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
+    """No rank has begun: the launcher's own message, once, and its remedy."""
+    lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines() if line.strip("-= \t")]
+    remote = next((host for host in hosts if host != socket.gethostname()), hosts[0])
+    said = lines[0] if lines else finished.silence
+    remedy = "see whether this works: ssh {host} true"
+    for pattern, other in _UNREACHED.items():
+        if found := next((line for line in lines if re.search(pattern, line)), None):
+            said, remedy = found, other
+            remote = next((host for host in hosts if re.search(rf"\b{re.escape(host)}\b", found)), remote)
+            break
+    raise MeasurementError(
+        f"no rank could be started on {', '.join(dict.fromkeys(hosts))}: {said}", remedy.format(host=remote)
+    )
+
+
 def _last_words(finished: mpi.Finished) -> str:
-    """The line that says most: the engine's own, else one that tells how a rank ended, else the last."""
+    """The line that says most: the engine's own, else one that tells how a rank ended, else the last; empty if none."""
     lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines() if line.strip("-= \t")]
     for telling in (r"^nearfield-probe:", r"signal|[Kk]illed|[Tt]erminat|EXIT CODE|[Aa]bort"):
         found = [line for line in lines if re.search(telling, line)]
         if found:
             return found[0]
-    return lines[-1] if lines else "no output"
+    return lines[-1] if lines else ""
 
 
 class _Watcher:

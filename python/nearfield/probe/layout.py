@@ -6,6 +6,7 @@ Nodes of a hostfile are taken to be like this one; a rank that cannot be bound a
 from __future__ import annotations
 
 import re
+import socket
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -63,7 +64,7 @@ class Node:
 
 def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
     """Lines `HOST [slots=N] [cpus=0,2,4]`, # comments. Without cpus: this node's cores; slots: the first N of them.
-    UsageError names file and line."""
+    `localhost` is this machine, by its name. UsageError names file and line."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
@@ -73,6 +74,8 @@ def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
         words = line.split("#")[0].split()
         if words:
             where = f"{path}:{number}"
+            if words[0] in LOOPBACK:  # ranks are told apart by the names that hosts have themselves
+                words[0] = socket.gethostname()
             if words[0] in nodes:
                 raise UsageError(f"{where}: {words[0]} is there twice", "one line for each host")
             nodes[words[0]] = _node(words, default_cpus, where)
@@ -81,6 +84,7 @@ def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
     return list(nodes.values())
 
 
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOSTFILE = "one host a line: HOST [slots=N] [cpus=0,2]"
 
 

@@ -9,6 +9,7 @@ from nearfield.report.frame import asset, fill, framed
 from nearfield.report.markup import raw, table, tag, text
 from nearfield.report.writing import write_whole
 from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction
+from nearfield.units import counted
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
 
@@ -83,6 +84,6 @@ def _chosen(chosen: list[Chosen]) -> str:
     if not chosen:
         return ""
     rows = [[raw(c.of), raw(c.key), raw(c.value), text(c.reason), text(", ".join(c.claims))] for c in chosen]
-    title = f"{len(chosen)} free parameters that touch these claims"
+    title = f"{counted(len(chosen), 'free parameter')} behind these claims"
     inner = table(("of", "key", "value", "why this value", "claims"), rows)
     return tag("details", tag("summary", text(title)) + inner, class_="wide")

@@ -172,7 +172,7 @@ class Contestant:
         text = self._finished.stderr + self._finished.stdout
         words = [line.strip() for line in text.splitlines() if line.strip(" -=*\t")]
         what = "does not start" if not self.cases else "dies"
-        return Unfit(f"{what} (exit code {self._finished.exit_code}): {words[0] if words else 'it said nothing'}")
+        return Unfit(f"{what} (exit code {self._finished.exit_code}): {words[0] if words else self._finished.silence}")
 
 
 def pairs(stock: Contestant, other: Contestant, case: Case, count: int) -> list[Pair]:

@@ -1,0 +1,58 @@
+"""How a launch ended, in words: what the launcher itself said, once, and what to do."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from nearfield.errors import MeasurementError
+from nearfield.mpi import Finished
+from nearfield.probe.launch import Job, _ending
+from nearfield.probe.layout import Group, Place, read_hostfile
+
+HERE = socket.gethostname()
+
+
+def ending(stderr: str, folder: Path, hosts: tuple[str, str] = ("", "")) -> dict[str, object]:
+    """Of a launch whose ranks wrote nothing."""
+    (folder / "out.jsonl").write_text("")
+    job = Job(Group(("pair",), tuple(Place(cpu, host) for cpu, host in enumerate(hosts))), 0, {"pingpong": 1.0})
+    finished = Finished(("mpirun", "-np", "2", "my engine"), 255, 0.1, False, "", stderr, ())
+    return _ending(job, folder / "out.jsonl", finished)
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("ssh: Could not resolve hostname nodec: Name or service not known", "getent hosts nodec"),
+        ("root@nodec: Permission denied (publickey,password).", "ssh nodec true"),
+        ("ssh: connect to host nodec port 22: Connection refused", "start sshd there"),
+        ("[mpiexec] HYDU_create_process: execvp error on file /usr/bin/ssh", "install ssh"),
+        ("something else went wrong", "ssh nodec true"),
+    ],
+)
+def test_a_host_that_cannot_be_reached_ends_the_probe(said: str, remedy: str, tmp_path: Path) -> None:
+    """Is it an error, which ends the other launches, too, with ssh's own words, the hosts and a remedy?"""
+    with pytest.raises(MeasurementError) as caught:
+        ending(f"-----\n{said}\n-----\nORTE was unable to start\n", tmp_path, (HERE, "nodec"))
+    assert caught.value.message == f"no rank could be started on {HERE}, nodec: {said}"
+    assert remedy in caught.value.remedy
+
+
+def test_a_launch_that_says_nothing_tells_how_it_was_started(tmp_path: Path) -> None:
+    """So that a person can see it by hand?"""
+    reason = "exit code 255: it wrote nothing, and was started as: mpirun -np 2 'my engine'"
+    assert ending("", tmp_path)["reason"] == reason
+    with pytest.raises(MeasurementError) as caught:
+        ending("", tmp_path, (HERE, "nodec"))
+    assert "was started as: mpirun" in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+def test_localhost_is_this_machine(name: str, tmp_path: Path) -> None:
+    """By the name that its ranks are checked by?"""
+    file = tmp_path / "hosts"
+    file.write_text(f"{name} slots=2\nother\n")
+    assert [node.host for node in read_hostfile(file, (0, 1, 2))] == [HERE, "other"]
