@@ -9,7 +9,7 @@ NATIVE := $(shell find src/base src/halo src/heap src/machine src/sim src/topolo
 .PHONY: demo test bench lint clean
 demo: $(VENV)/.installed
 	$(NF) probe --quick --out demo-profile --overwrite
-	$(NF) tune --budget 45 --out demo-profile/rules.toml
+	$(NF) tune --budget 45 --overwrite --out demo-profile/rules.toml
 	$(NF) report demo-profile
 
 test: $(VENV)/.test

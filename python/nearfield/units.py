@@ -61,6 +61,17 @@ def format_rate(bytes_per_ns: float) -> str:
     return _scaled(bytes_per_ns, _RATES)
 
 
+def format_seconds(seconds: float) -> str:
+    """'45 s', '3 min', '3 min 20 s', '1 h 5 min': of a wait, in whole seconds, or in minutes from an hour on."""
+    if seconds < 3600:
+        minutes, rest = divmod(round(seconds), 60)
+        parts = ((minutes, "min"), (rest, "s"))
+    else:
+        hours, rest = divmod(round(seconds / 60), 60)
+        parts = ((hours, "h"), (rest, "min"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
 def format_count(count: float) -> str:
     """'12'; a mean over repetitions may be fractional: '0.33'."""
     return f"{count:.0f}" if float(count).is_integer() else f"{count:.3g}"

@@ -1,6 +1,8 @@
 """Does `nearfield tune` find rules that hold, whatever happens meanwhile?"""
 
+import json
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -60,6 +62,27 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
         assert "Traceback" not in err, err
         assert (process.returncode, out.exists()) == ((0, True) if presses == 1 else (130, False)), err
     load_rules(tmp_path / "rules-1.toml")
+
+
+def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
+    """If nearfield itself is killed, does it go on with what it had measured, in the time that is left?"""
+    out, file = tmp_path / "rules.toml", tmp_path / "rules.toml.trials"
+    command = [*NEARFIELD, "tune", *SHORT, "-o", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        limit = time.monotonic() + 100
+        while not (file.exists() and b'"trial"' in file.read_bytes()) and time.monotonic() < limit:
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    kept = [json.loads(line) for line in file.read_text().splitlines() if '"trial"' in line]
+    assert kept and not out.exists()
+    done = nearfield("tune", "--resume", "-o", out)
+    assert done.code == 0 and not file.exists(), done.err
+    rules = load_rules(out)
+    assert rules.tried.measured + len(rules.tried.unfit) >= len(kept)
+    assert shlex.join(command[command.index("tune") :]) in rules.command, "it is the first command's work"
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_the_search(tmp_path: Path) -> None:

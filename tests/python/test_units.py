@@ -11,6 +11,7 @@ from nearfield.units import (
     format_ns,
     format_rate,
     format_ratio,
+    format_seconds,
     format_value,
     parse_bytes,
     parse_share,
@@ -27,6 +28,22 @@ def test_sizes_are_exact(size_bytes: int, text: str) -> None:
     """Is a size never rounded, and does parse_bytes read it back?"""
     assert format_bytes(size_bytes) == text
     assert parse_bytes(text) == size_bytes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.4, "0 s"),
+        (59.7, "1 min"),
+        (180, "3 min"),
+        (81, "1 min 21 s"),
+        (3600, "1 h"),
+        (5430, "1 h 30 min"),
+    ],
+)
+def test_waits_are_told_in_whole_seconds(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
 
 
 def test_capacities_are_rounded_when_asked() -> None:

@@ -11,13 +11,14 @@ from rich.markup import escape
 
 from nearfield import itself
 from nearfield.cli import complete
+from nearfield.cli.run import RULES_HELP
 from nearfield.errors import ProfileError, UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.profile.words import suggestion
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
 from nearfield.tune.knobs import knob_files
-from nearfield.tune.rules import Rules, RuleTable, find_rules, load_rules
+from nearfield.tune.rules import Rules, RuleTable, find_rules, only_rules
 from nearfield.units import format_bytes
 
 _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items())
@@ -30,7 +31,9 @@ def command(
         str, typer.Option("--for", help="openmpi, mpich, intel or ucx (default: what the rules are for).")
     ] = "",
     form: Annotated[str, typer.Option("--format", help=f"{_FORMATS}.", autocompletion=complete.formats)] = "env",
-    rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Default: rules.toml here.")] = None,
+    rules: Annotated[
+        Path | None, typer.Option("--rules", metavar="FILE", help=f"{RULES_HELP} of which --for chooses.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
     """Write rules as the environment, defaults file, modulefile or Slurm prolog of a site.
@@ -42,11 +45,13 @@ def command(
       nearfield export --format env > /etc/profile.d/mpi-tuning.sh
 
       nearfield export --for openmpi --format conf -o openmpi-mca-params.conf
+
+      nearfield export --rules nearfield-rules --for mpich -o mpich.sh
     """
     if form not in FORMATS:
         raise UsageError(f"unknown format '{form}'", suggestion(form, list(FORMATS)))
-    path = find_rules(rules)
-    text = exported(load_rules(path), family, form, path)
+    path, chosen = only_rules(find_rules(rules), family)
+    text = exported(chosen, family, form, path)
     if out is None:
         print(text, end="")
         return

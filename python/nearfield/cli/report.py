@@ -16,7 +16,8 @@ from nearfield.profile import Profile, find_profile, load
 from nearfield.report.data import as_data
 from nearfield.report.findings import Finding, findings
 from nearfield.terminal import Terminal
-from nearfield.tune.rules import Rules, applied_by, default_rules, load_rules
+from nearfield.tune.places import default_rules
+from nearfield.tune.rules import Rules, applied_by, load_rules, rules_of_mpi
 
 TOLD = 4  # findings in the terminal
 REPRODUCTION = "reproduction.json"  # what nearfield.reproduce writes
@@ -44,7 +45,10 @@ def command(
     rules: Annotated[
         Path | None,
         typer.Option(
-            "--rules", metavar="FILE", help="Add stock against tuned. Default: rules.toml in that folder or here."
+            "--rules",
+            metavar="FILE",
+            help="Add stock against tuned: a file, or a folder of `tune --all-mpis`. Default: rules.toml in that "
+            "folder or here, else nearfield-rules here.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print findings or verdicts as JSON; write no page.")] = False,
@@ -130,15 +134,16 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
     """As given, else in the profile's folder, else where `tune` writes and `run` reads, unless that is of another MPI
     or processor, which is said. UsageError where those that were named, or lie in that folder, are of another MPI."""
     beside = profile.path / "rules.toml"
+    measured = profile.run.mpi
     if given or beside.exists():
-        path = given or beside
-        _require_fit(load_rules(path), path, profile)
+        path, rules = rules_of_mpi(given or beside, measured.family, measured.version)
+        _require_fit(rules, path, profile)
         return path
     usual = default_rules()
-    if not usual.is_file():
+    if not usual.exists():
         return None
     try:
-        rules = load_rules(usual)
+        usual, rules = rules_of_mpi(usual, measured.family, measured.version)
         _require_fit(rules, usual, profile)
         if rules.machine.cpu_model != profile.machine.cpu_model:
             raise UsageError(f"{usual} is for {rules.machine.cpu_model}, the profile of {profile.machine.cpu_model}")

@@ -12,9 +12,12 @@ from nearfield.cli.at_once import start
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # -n 4 belongs to the launcher
 
+RULES_HELP = (
+    "A file, or a folder of `tune --all-mpis`. Default: $NEARFIELD_RULES, else rules.toml or nearfield-rules here,"
+)
 RulesOption = Annotated[
     Path | None,
-    typer.Option("--rules", metavar="FILE", help="Default: $NEARFIELD_RULES, else rules.toml here."),
+    typer.Option("--rules", metavar="FILE", help=f"{RULES_HELP} of which the program's MPI chooses."),
 ]
 MpiOption = Annotated[
     str | None,

@@ -4,41 +4,56 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from nearfield.cli import complete
+from nearfield import itself
+from nearfield.cli import complete, tune_all
+from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting
+from nearfield.errors import UsageError
 from nearfield.terminal import Column, Table, Terminal
+from nearfield.tune import places
 from nearfield.tune.criterion import NEVER_BELOW
-from nearfield.tune.gains import geometric_mean
-from nearfield.tune.rules import Rules, RuleTable, applied_by, require_writable, save_rules
-from nearfield.tune.search import Trial
-from nearfield.tune.tuning import Listener, Request, Tuning
+from nearfield.tune.request import Request
+from nearfield.tune.rules import Rules, RuleTable, applied_by, require_writable
+from nearfield.tune.unfinished import Unfinished
 from nearfield.units import format_bytes, format_span, parse_bytes
-
-INTERRUPTED = 130
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def command(
+    ctx: typer.Context,
     mpi_name: Annotated[
         str | None,
         typer.Option("--mpi", help="Which MPI: a name of `nearfield mpi`, or a path.", autocompletion=complete.mpis),
     ] = None,
+    all_mpis: Annotated[
+        bool,
+        typer.Option("--all-mpis", help="Every MPI of `nearfield mpi`, one after the other, a rules file for each."),
+    ] = False,
     budget: Annotated[
-        float, typer.Option(help="Seconds for everything, all distances together.", metavar="SECONDS", min=5)
+        float, typer.Option(help="Seconds for an MPI, all distances together.", metavar="SECONDS", min=5)
     ] = 180.0,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the rules go.")] = Path("rules.toml"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Where the rules go: rules.toml, or with --all-mpis the folder nearfield-rules, if absent.",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted tune of the same --out, with the time left.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Give up the interrupted tune that is there.")] = False,
     distance: Annotated[list[str] | None, typer.Option(help="Only this distance (repeat for more).")] = None,
     memory: Annotated[
         str, typer.Option(help="Shared memory per rank that a rule may cost.", metavar="BYTES")
@@ -67,10 +82,26 @@ def command(
     Some settings make long messages much faster and short ones a little slower: with `--never-below 0.8` they are
     allowed to.
 
-    Ctrl-C confirms and keeps the best so far; again ends at once.
+    Ctrl-C confirms and keeps the best so far; again ends at once. However it ends, every finished trial is kept beside
+    the rules, in FILE.trials, until the rules are whole: with `--resume` it goes on from there.
+
+    With `--all-mpis` the rules go into a folder, from which `run` and `compare` take those of the program's MPI. If one
+    MPI fails, the others are tuned all the same, and the exit code is not 0.
 
     Next: `nearfield run -- mpirun ...`, `nearfield compare -- mpirun ...`, `nearfield export`.
+
+    Examples:
+
+      nearfield tune --budget 60
+
+      nearfield tune --resume
+
+      nearfield tune --all-mpis --budget 120 -o site-rules
     """
+    if all_mpis and mpi_name:
+        raise UsageError("--all-mpis and --mpi exclude each other", "leave one of them out")
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other", "leave one of them out")
     request = Request(
         mpi=mpi_name,
         budget_s=budget,
@@ -82,33 +113,44 @@ def command(
         sizes=tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else (),
         command=shlex.join(["nearfield", *sys.argv[1:]]),
     )
-    require_writable(out)
-    with _Display() as display:
-        tuning = Tuning(request, display)
-        previous = signal.signal(signal.SIGINT, _stopper(tuning, display))
+    asked = Asked(request, _given(ctx), resume, overwrite)
+    if all_mpis:
+        tune_all.run(out or Path(places.FOLDER), asked, as_json)
+    else:
+        _tune_one(out or Path(places.FILE), asked, as_json)
+
+
+def _given(ctx: typer.Context) -> frozenset[str]:
+    """The options that were typed."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    return frozenset(name for name, source in sources.items() if source and source.name == "COMMANDLINE")
+
+
+def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
+    if out.is_dir():
+        raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / places.FILE}, or tune with --all-mpis")
+    if not asked.resume:
+        require_writable(out)
+    with Unfinished(out).held(resume=asked.resume) as unfinished, Sitting() as sitting:
+        asked.require_free(unfinished)
+        request = asked.begin(unfinished)
         try:
-            rules = tuning.run()
-        except KeyboardInterrupt:
-            err.print("ended; nothing is written")
-            raise typer.Exit(INTERRUPTED) from None
+            rules = sitting.tune(unfinished, request)
         finally:
-            signal.signal(signal.SIGINT, previous)
-    save_rules(rules, out)
+            if not unfinished.found():
+                unfinished.end()
+            elif unfinished.path.exists():
+                again = itself.command("tune", "--resume", "-o", out)
+                sitting.say(f"kept: {unfinished.told()} in {unfinished.path}. To go on: {again}")
+    if rules is None:
+        if not unfinished.found():
+            err.print("ended before anything was measured")
+        raise typer.Exit(INTERRUPTED)
     if as_json:
         print(json.dumps(rules.model_dump(exclude_none=True), indent=1))
     else:
         tell(rules)
     err.print(f"rules: [bold]{escape(str(out))}[/bold]   next: {escape(applied_by(out))}")
-
-
-def _stopper(tuning: Tuning, display: Listener) -> Any:
-    def stop(number: int, frame: FrameType | None) -> None:
-        if tuning.stopped:
-            raise KeyboardInterrupt
-        tuning.stop()
-        display.say("stopping: the best so far is confirmed and kept (again to end at once)")
-
-    return stop
 
 
 def tell(rules: Rules) -> None:
@@ -158,52 +200,3 @@ def gain_text(gain: Any) -> str:
 
 def _value(value: int | str) -> str:
     return format_bytes(value) if isinstance(value, int) and value >= 1024 else str(value)
-
-
-class _Clock(Progress):
-    """Its tasks are done when their time is over."""
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        for task in self.tasks:
-            task.completed = min(task.total or 0, task.elapsed or 0)
-        return super().get_renderables()
-
-
-class _Display(Listener):
-    """One bar for the phase under way; in a log, a line for each phase."""
-
-    def __enter__(self) -> _Display:
-        self._bar = _Clock(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[best]}"),
-            console=err,
-            refresh_per_second=4,
-            transient=True,
-            disable=not err.is_terminal,
-        )
-        self._bar.start()
-        self._task: Any = None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def say(self, text: str) -> None:
-        err.print(escape(text))
-
-    def begin(self, distance: str, phase: str, seconds: float) -> None:
-        if self._task is not None:
-            self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(f"{distance}: {phase}", total=seconds, best="")
-        self._bar.start_task(self._task)
-        if not err.is_terminal:
-            err.print(f"{distance}: {phase} ({seconds:.0f} s)")
-
-    def tried(self, trial: Trial, best: Trial | None, count: int) -> None:
-        if best and best.gains:
-            mean = geometric_mean(best.gains.values()).value
-            self._bar.update(self._task, best=f"{count} tried, best {mean:.2f}x")
-        if trial.reason and err.is_terminal:
-            err.print(f"[dim]{trial.state}: {escape(trial.reason)}[/dim]")

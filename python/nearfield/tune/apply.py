@@ -14,7 +14,7 @@ from nearfield.tune import per_pair
 from nearfield.tune.apart import Flag
 from nearfield.tune.prepared import Application, Plan, merged
 from nearfield.tune.recognise import Recognised, recognise
-from nearfield.tune.rules import Rules, RuleTable, find_rules, load_rules, machine_table, mismatches
+from nearfield.tune.rules import Rules, RuleTable, find_rules, load_rules, machine_table, mismatches, rules_of_mpi
 
 
 def planned(
@@ -23,13 +23,15 @@ def planned(
     """Returns what the rules set for a command, and the files that told its MPI; None for these where the same question
     may have another answer soon. Errors if the rules are not for this command or this machine."""
     path = find_rules(file)
-    rules = load_rules(path)
+    rules = None if path.is_dir() else load_rules(path)
     found = None
     try:
         found = recognise(argv, mpi_name)
     except MpiError:
-        if not force:
+        if rules is None or not force:
             raise
+    if rules is None:
+        path, rules = rules_of_mpi(path, found.family, found.version)
     if found and not force:
         require_fit(rules, found, str(path))
     plan, lasts = _plan(rules, found, os.environ)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nearfield import answers
 from nearfield.tune.command_words import executables, which
+from nearfield.tune.places import default_rules, rules_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,15 +119,15 @@ def environment_of(made: Application) -> dict[str, str]:
 
 def _question(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
     """All that the answer depends on; None where there can be no answer."""
-    file = rules or Path(os.environ.get("NEARFIELD_RULES") or "rules.toml")  # as rules.find_rules has it
-    written = answers.stamp(file)
-    if not written or not which(argv[0]):
+    path = rules or default_rules()
+    written = [[str(file), answers.stamp(file)] for file in rules_files(path)]
+    if not any(stamp for _, stamp in written) or not which(argv[0]):
         return None
     words = [
         [word, str(Path(path).absolute()), answers.stamp(path), may_be] for word, path, may_be in executables(argv)
     ]
     variables = [os.environ.get(name) for name in (*_READ, *ADDED_TO)]
-    return [str(file.absolute()), written, words, force, mpi_name, variables, _machine(), _code()]
+    return [str(path.absolute()), written, words, force, mpi_name, variables, _machine(), _code()]
 
 
 def _machine() -> list[Any]:

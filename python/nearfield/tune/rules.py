@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from math import prod
 from pathlib import Path
@@ -12,13 +13,14 @@ from pydantic import Field, model_validator
 
 from nearfield import itself
 from nearfield.busy import BUSY_SHARE
-from nearfield.errors import ProfileError, UsageError
+from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.profile.table import Table
 from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
 from nearfield.tune.gains import Gain, Range, gaining, geometric_mean
 from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
+from nearfield.tune.places import default_rules, rules_files
 
 # Bounds of what can be: sizes of messages, times per message, and how many times as fast one can be.
 Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
@@ -201,13 +203,8 @@ def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
     )
 
 
-def default_rules() -> Path:
-    """Returns the file that NEARFIELD_RULES names, else `rules.toml` in this folder."""
-    return Path(os.environ.get("NEARFIELD_RULES") or "rules.toml")
-
-
 def applied_by(path: Path, anywhere: bool = False) -> str:
-    """The command that runs programs under the rules in that file: in this folder, or in any."""
+    """The command that runs programs under the rules in that file or folder: in this folder, or in any."""
     if anywhere:
         path = path.absolute()
     found_anyway = not anywhere and path.absolute() == default_rules().absolute()
@@ -216,11 +213,58 @@ def applied_by(path: Path, anywhere: bool = False) -> str:
 
 
 def find_rules(given: Path | None) -> Path:
-    """Returns the file that was given, else the default one. UsageError if it does not exist."""
+    """Returns the file or folder that was given, else the default one. UsageError if there are no rules."""
     path = given or default_rules()
-    if not path.is_file():
+    if not any(file.is_file() for file in rules_files(path)):
         raise UsageError(f"there are no rules at {path}", f"make them with: {itself.command('tune')}")
     return path
+
+
+def rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
+    """Returns the file of a folder whose rules are for this MPI, and what it says; a file that was named itself is
+    taken for whatever it is for."""
+    if not path.is_dir():
+        return path, load_rules(path)
+    fits = lambda rules: (rules.mpi.family, numbers(rules.mpi.version)[:2]) == (family, numbers(version)[:2])  # noqa: E731
+    if found := _those(path, fits):
+        return next((one for one in found if one[1].mpi.version == version), found[0])
+    name = f"{family}-{version}"
+    raise UsageError(
+        f"no rules in {path} are for {family} {version}; there are {_listed(path)}",
+        f"make them with: {itself.command('tune', '--mpi', name, '-o', path / f'{name}.toml')}",
+    )
+
+
+def only_rules(path: Path, family: str = "") -> tuple[Path, Rules]:
+    """Returns the file, or the only one of a folder that is for this family, and what it says."""
+    if not path.is_dir():
+        return path, load_rules(path)
+    found = _those(path, lambda rules: family in ("", rules.mpi.family, rules.knobs().family))
+    if len(found) == 1:
+        return found[0]
+    raise UsageError(
+        f"{path} has rules for {_listed(path)}", f"name one of them, such as --rules {rules_files(path)[0]}"
+    )
+
+
+def _those(folder: Path, wanted: Callable[[Rules], bool]) -> list[tuple[Path, Rules]]:
+    """The files that are wanted. Of those that cannot be read, the first is an error where no other is wanted."""
+    found: list[tuple[Path, Rules]] = []
+    bad: list[NearfieldError] = []
+    for file in rules_files(folder):
+        try:
+            rules = load_rules(file)
+            found += [(file, rules)] if wanted(rules) else []
+        except NearfieldError as error:
+            bad.append(error)
+    if bad and not found:
+        raise bad[0]
+    return found
+
+
+def _listed(folder: Path) -> str:
+    told = [f"{rules.mpi.family} {rules.mpi.version} ({file.name})" for file, rules in _those(folder, bool)]
+    return ", ".join(told) or "none"
 
 
 def load_rules(path: Path) -> Rules:
@@ -277,15 +321,17 @@ def mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -
         found.append(f"they are for {rules.mpi.family}, the program runs under {family}")
     elif numbers(version)[:2] != numbers(rules.mpi.version)[:2]:
         found.append(f"they are for {family} {rules.mpi.version}, the program runs under {version}")
-    theirs = rules.machine
-    for what, here, there in (
-        ("processor", machine.cpu_model, theirs.cpu_model),
-        ("caches (bytes)", machine.cache_bytes, theirs.cache_bytes),
-        ("core distances", machine.distances, theirs.distances),
-    ):
-        if here != there:
-            found.append(f"they were measured on another machine: {what} {_text(there)}, here {_text(here)}")
-    return found
+    return found + [f"they were measured on another machine: {one}" for one in differences(machine, rules.machine)]
+
+
+def differences(here: MachineTable, there: MachineTable) -> list[str]:
+    """What differs between two machines as far as rules depend on it, in words; empty if they are of one kind."""
+    pairs = (
+        ("processor", here.cpu_model, there.cpu_model),
+        ("caches (bytes)", here.cache_bytes, there.cache_bytes),
+        ("core distances", here.distances, there.distances),
+    )
+    return [f"{what} {_text(old)}, here {_text(new)}" for what, new, old in pairs if new != old]
 
 
 def _text(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -41,6 +41,7 @@ AGAIN = 6  # pairs of what looks slower than it may be, since a few of many case
 PLAY_OFF = 3  # the best by score
 PASSES = 3  # of a duel in the play-off
 Origin = Literal["model", "search", "grid"]
+State = Literal["measured", "left", "unfit", "refused"]
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Trial:
 
     settings: Settings
     origin: Origin
-    state: Literal["measured", "left", "unfit", "refused"] = "measured"
+    state: State = "measured"
     score: float = float("-inf")
     gains: dict[Case, Gain] = field(default_factory=dict)
     flag_ns: float = 0.0  # how far apart the cores were
@@ -87,13 +88,18 @@ class Search:
         cases: Sequence[Case] = tuple(searched_cases(SIZES)),
         refused: Callable[[Settings], str | None] = lambda settings: None,
         never_below: float = NEVER_BELOW,
+        known: Iterable[Trial] = (),
     ) -> None:
-        """`refused`: why settings must not even be tried; None if they may. `never_below`: of stock's speed."""
+        """`refused`: why settings must not even be tried; None if they may. `never_below`: of stock's speed. `known`:
+        trials of an earlier sitting, the last one counting where there are several of the same settings; they are
+        answers to what is asked again, and are not measured."""
         self._arena, self._on_trial, self._cases, self._refused = arena, on_trial, cases, refused
         self._never_below = never_below
         self.winner: Settings | None = None
         self._sizes_of_heap: Settings = {}
-        self._known: dict[tuple[tuple[str, Value], ...], Trial] = {}
+        self._known: dict[tuple[tuple[str, Value], ...], Trial] = {_key(trial.settings): trial for trial in known}
+        for trial in self.trials:
+            trial.score = self._score(trial)
 
     @property
     def trials(self) -> list[Trial]:
@@ -102,7 +108,9 @@ class Search:
     def best_first(self) -> list[Trial]:
         """What was measured, if possible with the cores as far apart as they are now."""
         measured = [trial for trial in self.trials if trial.state == "measured"]
-        now = self._arena.all_pairs[-1].flag if self._arena.all_pairs else 0.0
+        if not measured:
+            return []
+        now = self._arena.all_pairs[-1].flag if self._arena.all_pairs else self._arena.flag_ns()
         here = [trial for trial in measured if alike(trial.flag_ns, now)]
         return sorted(here or measured, key=lambda trial: trial.score, reverse=True)
 
@@ -233,13 +241,28 @@ class Search:
         """Also of what was measured, and fails only now, or is part of what was."""
         trial = self._known.setdefault(_key(settings), Trial(settings, "search"))
         trial.state, trial.reason, trial.score = "unfit", reason, float("-inf")
+        self._on_trial(trial)
 
     def _try(self, settings: Settings, origin: Origin, asked: optuna.Trial | None = None) -> Trial:
         key = _key(settings)
         if key not in self._known:
             self._known[key] = self._measured(Trial(settings, origin), asked)
             self._on_trial(self._known[key])
+        elif asked and (gains := self._known[key].gains):
+            looked = {case: gain for case, gain in gains.items() if case[1] in self._first_look()}
+            asked.report(score(looked or gains, self._never_below), 0)  # what others are left by
         return self._known[key]
+
+    def _first_look(self) -> set[int]:
+        """The sizes that are measured before a setting may be left."""
+        return set(sorted({size for _, size in self._cases})[::FIRST_LOOK])
+
+    def _score(self, trial: Trial) -> float:
+        """Of what was measured; of what was left, at the sizes of its first look."""
+        if trial.state not in ("measured", "left"):
+            return float("-inf")
+        refused = trial.state == "measured" and broken(trial.gains, self._never_below - BORDERLINE)
+        return score(trial.gains, self._never_below) - (REFUSAL if refused else 0.0)
 
     def _measured(self, trial: Trial, asked: optuna.Trial | None) -> Trial:
         if reason := self.refuses(trial.settings):
@@ -247,7 +270,7 @@ class Search:
             return trial
         try:
             with self._arena.against(trial.settings, self._cases) as comparison:
-                looked = set(sorted({size for _, size in self._cases})[::FIRST_LOOK])
+                looked = self._first_look()
                 comparison.measure(1, [case for case in comparison.cases if case[1] in looked])
                 trial.score = score(comparison.gains(), self._never_below)
                 if asked:
@@ -260,9 +283,7 @@ class Search:
                 comparison.measure(AGAIN, broken(comparison.gains(), self._never_below))
                 trial.gains, trial.flag_ns = comparison.gains(), flag_of(comparison.found)
             self._look_again(trial)
-            trial.score = score(trial.gains, self._never_below)
-            if broken(trial.gains, self._never_below - BORDERLINE):
-                trial.score -= REFUSAL
+            trial.score = self._score(trial)
         except Unfit as error:
             trial.state, trial.reason = "unfit", error.message
         return trial

@@ -1,0 +1,141 @@
+"""`nearfield tune --all-mpis`: every MPI of this machine, one after the other, each into a rules file of its own."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from nearfield import itself, mpi
+from nearfield.cli import tell as tell_error
+from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting
+from nearfield.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.terminal import Column, Table, Terminal
+from nearfield.tune.request import Request
+from nearfield.tune.rules import Rules, applied_by, require_writable
+from nearfield.tune.tuning import BUILD_S
+from nearfield.tune.unfinished import SUFFIX, Unfinished
+from nearfield.units import format_seconds, format_span
+
+Results = dict[str, Rules | NearfieldError]  # by the name of the MPI
+
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def run(folder: Path, asked: Asked, as_json: bool) -> None:
+    """The file of an MPI that is not done yet is there from the beginning, so that `--resume` knows what is left."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"'{folder}' is a file; --all-mpis writes a folder of rules", "name another one with --out")
+    files = _resumed(folder) if asked.resume else _fresh(folder)
+    with ExitStack() as stack:
+        held = [stack.enter_context(Unfinished(file).held(resume=asked.resume)) for file in files]
+        for one in held:
+            asked.require_free(one)
+        waiting = [(one, asked.begin(one, one.rules.stem)) for one in held]
+        _tell_time(waiting)
+        sitting = stack.enter_context(Sitting())
+        results = _tuned(waiting, sitting)
+    left = [unfinished for unfinished, _ in waiting if unfinished.path.exists()]
+    if as_json:
+        found = {name: one for name, one in results.items() if isinstance(one, Rules)}
+        print(json.dumps({name: rules.model_dump(exclude_none=True) for name, rules in found.items()}, indent=1))
+    elif results:
+        Terminal().print(summary(results, folder))
+    _tell_next(folder, results)
+    _end(folder, results, left, stopped=sitting.stopped)
+
+
+def _fresh(folder: Path) -> list[Path]:
+    """The files of all MPIs, the default's first. An error if there is no MPI, or the folder cannot be written."""
+    mpi.choose()
+    files = [folder / f"{inst.name}.toml" for inst in mpi.discover()]
+    require_writable(files[0])
+    return files
+
+
+def _resumed(folder: Path) -> list[Path]:
+    waiting = sorted(folder.glob(f"*.toml{SUFFIX}"))
+    if not waiting:
+        raise UsageError(
+            f"there is nothing to resume in {folder}: every MPI is done, or none was begun",
+            "start a new tune without --resume",
+        )
+    return [path.with_name(path.name.removesuffix(SUFFIX)) for path in waiting]
+
+
+def _tell_time(waiting: list[tuple[Unfinished, Request]]) -> None:
+    """Before anything is built or measured."""
+    names = [unfinished.rules.stem for unfinished, _ in waiting]
+    many = f"{len(names)} MPIs ({', '.join(names)})" if len(names) > 1 else names[0]
+    if waiting[0][1].exhaustive:
+        err.print(escape(f"{many}: how long each takes is told when it begins"))
+        return
+    seconds = sum(_left_s(unfinished, request) for unfinished, request in waiting)
+    unbuilt = sum(inst.name in names and not mpi.is_built(inst) for inst in mpi.discover())
+    building = f", of which {format_seconds(unbuilt * BUILD_S)} to build the measuring engine" if unbuilt else ""
+    err.print(escape(f"{many}: about {format_seconds(seconds + unbuilt * BUILD_S)} in all{building}"))
+
+
+def _left_s(unfinished: Unfinished, request: Request) -> float:
+    return max(0.0, request.budget_s - sum(map(unfinished.spent_s, unfinished.distances())))
+
+
+def _tuned(waiting: list[tuple[Unfinished, Request]], sitting: Sitting) -> Results:
+    results: Results = {}
+    for number, (unfinished, request) in enumerate(waiting, 1):
+        if sitting.stopped:
+            break
+        name = unfinished.rules.stem
+        sitting.display.prefix = f"{number} of {len(waiting)}, "
+        try:
+            if rules := sitting.tune(unfinished, request):
+                results[name] = rules
+        except NearfieldError as error:
+            results[name] = error
+            tell_error(error)
+    return results
+
+
+def summary(results: Results, folder: Path) -> Table:
+    """A row for each distance of each MPI."""
+    table = Table(Column("MPI", key=True), Column("distance", key=True), Column("gain"), Column("", prose=True))
+    for name, result in results.items():
+        if isinstance(result, NearfieldError):
+            table.add_row(escape(name), "", "", f"[red]failed:[/red] {escape(result.message)}")
+            continue
+        for rule in result.rule:
+            if not rule.parameters:
+                told = f"stock is best ({rule.reason})"
+            elif best := rule.gaining():
+                told = f"most at {format_span(best.from_bytes, best.to_bytes)}: {best.gain.value:.2f}x"
+            else:
+                told = "a little at all sizes"
+            gain = f"{rule.gain.value:.2f}x" if rule.gain else "1.00x"
+            table.add_row(escape(name), rule.distance, gain, escape(told))
+    return table
+
+
+def _tell_next(folder: Path, results: Results) -> None:
+    if any(isinstance(one, Rules) for one in results.values()):
+        err.print(f"rules: [bold]{escape(str(folder))}[/bold], of which each program gets those of its MPI")
+        err.print(f"next: {escape(applied_by(folder))}")
+
+
+def _end(folder: Path, results: Results, left: list[Unfinished], *, stopped: bool) -> None:
+    """Says what is left, and how to go on with it. The exit code tells whether something is."""
+    if not left:
+        return
+    again = itself.command("tune", "--all-mpis", "--resume", "-o", folder)
+    failed = [name for name, one in results.items() if isinstance(one, NearfieldError)]
+    if failed and not stopped:
+        raise MeasurementError(
+            f"{len(failed)} of {len(results)} MPIs could not be tuned: {', '.join(failed)}",
+            f"when that is mended, go on with: {again}",
+        )
+    told = ", ".join(f"{one.rules.stem} ({one.told()})" if one.found() else one.rules.stem for one in left)
+    err.print(escape(f"not done yet: {told}. To go on: {again}"))
+    raise typer.Exit(INTERRUPTED)

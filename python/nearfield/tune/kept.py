@@ -1,0 +1,172 @@
+"""What a tune has found so far, line by line: what was asked, where it began, every trial and every rule that is
+confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from nearfield.errors import ProfileError, UsageError
+from nearfield.profile.table import Table
+from nearfield.topology import DISTANCES
+from nearfield.tune.criterion import COLLECTIVES, MESSAGES
+from nearfield.tune.gains import Case, Gain
+from nearfield.tune.knobs import KnobFile, Value
+from nearfield.tune.request import Request
+from nearfield.tune.rules import Bytes, MachineTable, MpiTable, Ratio, RuleTable, differences
+from nearfield.tune.search import Origin, State, Trial
+
+ANEW = "start anew with --overwrite"
+
+Distance = Literal[DISTANCES]  # type: ignore[valid-type]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Measured = tuple[Literal[(*MESSAGES, *COLLECTIVES)], Bytes, Ratio, Ratio, Ratio, int]  # type: ignore[valid-type]
+
+
+class RequestLine(Table):
+    """The first one."""
+
+    type: Literal["request"] = "request"
+    request: Request
+
+
+class BeginLine(Table):
+    """Where it began: all of it must be the same where it goes on, so that trials may be compared."""
+
+    type: Literal["begin"] = "begin"
+    created: str
+    busy_share: float = Field(ge=0, le=1)
+    nearfield: str
+    knobs: str  # a checksum of what could be set
+    launcher: str
+    mpi: MpiTable
+    machine: MachineTable
+
+    def differences(self, now: BeginLine) -> list[str]:
+        """Why trials from here do not count there; empty if they do."""
+        pairs = [
+            ("nearfield", self.nearfield, now.nearfield),
+            ("the MPI", self.launcher, now.launcher),
+            ("the MPI's version", f"{self.mpi.family} {self.mpi.version}", f"{now.mpi.family} {now.mpi.version}"),
+            ("what carries messages", self.mpi.transport, now.mpi.transport),
+        ]
+        found = [f"{what} was {then}, and is {here}" for what, then, here in pairs if then != here]
+        found += [f"the machine is another: {told}" for told in differences(now.machine, self.machine)]
+        if self.knobs != now.knobs and not found:
+            found.append("the parameters that nearfield knows of this MPI are others now")
+        return found
+
+
+class TrialLine(Table):
+    """A trial that has ended. Its score follows from its gains."""
+
+    type: Literal["trial"] = "trial"
+    distance: Distance
+    spent_s: Seconds  # on this distance until then, in all sittings
+    settings: dict[str, Value]
+    origin: Origin
+    state: State
+    gains: list[Measured]
+    flag_ns: float = Field(ge=0, le=1e12)
+    reason: str
+
+    @classmethod
+    def of(cls, distance: str, spent_s: float, trial: Trial) -> TrialLine:
+        """Unchecked: what cannot be read again is measured again."""
+        gains = [(*case, one.value, one.low, one.high, one.n) for case, one in trial.gains.items()]
+        own = {name: getattr(trial, name) for name in ("settings", "origin", "state", "flag_ns", "reason")}
+        return cls.model_construct(distance=distance, spent_s=spent_s, gains=gains, **own)
+
+    def trial(self) -> Trial:
+        gains = {(pattern, size): Gain(*gain) for pattern, size, *gain in self.gains}
+        own = {name: getattr(self, name) for name in ("settings", "origin", "state", "flag_ns", "reason")}
+        return Trial(gains=gains, **own)
+
+    def strange(self, knobs: KnobFile, cases: Sequence[Case]) -> bool:
+        """Whether its settings or its cases are none of those that are searched."""
+        return bool(knobs.problems(self.settings) if self.gains else ()) or not set(self.trial().gains) <= set(cases)
+
+    @model_validator(mode="after")
+    def _has_gains_if_measured(self) -> TrialLine:
+        if self.state in ("measured", "left") and not self.gains:
+            raise ValueError(f"{self.state}, without gains")
+        return self
+
+
+class RuleLine(Table):
+    """A rule that was confirmed to the end."""
+
+    type: Literal["rule"] = "rule"
+    distance: Distance
+    spent_s: Seconds
+    rule: RuleTable
+
+
+Line = RequestLine | BeginLine | TrialLine | RuleLine
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
+
+
+def read_line(text: bytes) -> Line | None:
+    """Returns what a line says; None if it is damaged."""
+    try:
+        return _LINE.validate_json(text, strict=True)
+    except ValidationError:
+        return None
+
+
+class Kept:
+    """All lines of one tune. Here they are in memory and nowhere else."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.damaged = 0  # lines that could not be read, or that do not fit the others
+
+    def add(self, line: Line) -> None:
+        self.lines.append(line)
+
+    @property
+    def begin(self) -> BeginLine | None:
+        """Where it began, if it has."""
+        return next((line for line in self.lines if isinstance(line, BeginLine)), None)
+
+    def go_on(self, now: BeginLine) -> BeginLine:
+        """Returns where the tune began: here and now, if it has not before. An error if what it found until then does
+        not count here."""
+        if self.begin is None and self.found():
+            raise ProfileError("cannot resume: the line that tells where the tune began is damaged", ANEW)
+        if self.begin is None:
+            self.add(now)
+            return now
+        if reasons := self.begin.differences(now):
+            raise UsageError(f"cannot resume: {'; '.join(reasons)}", f"go on where it began, or {ANEW}")
+        return self.begin
+
+    def found(self) -> int:
+        """Returns how many trials have ended."""
+        return sum(isinstance(line, TrialLine) for line in self.lines)
+
+    def leave_out_strange(self, knobs: KnobFile, cases: Sequence[Case]) -> None:
+        """Counts trials of other parameters or cases among what is damaged."""
+        kept = [line for line in self.lines if not (isinstance(line, TrialLine) and line.strange(knobs, cases))]
+        self.damaged += len(self.lines) - len(kept)
+        self.lines = kept
+
+    def trials(self, distance: str) -> list[Trial]:
+        """Those of a distance, the settings of each once: a setting may fail after it was measured."""
+        lines = [line for line in self.lines if isinstance(line, TrialLine) and line.distance == distance]
+        return list({str(sorted(line.settings.items())): line.trial() for line in lines}.values())
+
+    def rule(self, distance: str) -> RuleTable | None:
+        """What was confirmed for a distance."""
+        return next((one.rule for one in self.lines if isinstance(one, RuleLine) and one.distance == distance), None)
+
+    def distances(self) -> list[str]:
+        """Those that trials are of."""
+        return list(dict.fromkeys(line.distance for line in self.lines if isinstance(line, TrialLine)))
+
+    def spent_s(self, distance: str) -> float:
+        """Returns how long a distance took until its last line, in all sittings."""
+        of_distance = [one for one in self.lines if isinstance(one, TrialLine | RuleLine) and one.distance == distance]
+        return max((one.spent_s for one in of_distance), default=0.0)

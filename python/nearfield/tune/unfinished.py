@@ -1,0 +1,138 @@
+"""The file beside the rules of a tune that has not ended, `<rules>.trials`.
+
+It is there from the beginning until the rules are whole; `tune --resume` goes on from it. A line is on disk before the
+next trial begins, and stands for itself: one that is damaged is left out, and what it held is measured again. Held by
+one tune at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+
+from nearfield.errors import ProfileError, UsageError
+from nearfield.tune.kept import ANEW, Kept, Line, RequestLine, RuleLine, read_line
+from nearfield.tune.request import Request
+
+SUFFIX = ".trials"
+
+
+class Unfinished(Kept):
+    """The file. `held` it is open; then `resumed` or `begun` first."""
+
+    def __init__(self, rules: Path) -> None:
+        """`rules`: the file that the tune is to write."""
+        super().__init__()
+        self.rules, self.path = rules, rules.with_name(f"{rules.name}{SUFFIX}")
+        self._file: FileIO | None = None
+
+    @contextmanager
+    def held(self, *, resume: bool) -> Iterator[Unfinished]:
+        """Open, and nobody else's meanwhile. UsageError with `resume` if there is nothing."""
+        self._file = self._opened(resume)
+        with self._file:
+            self._lock()
+            with _explained(self.path):
+                self._read()
+            yield self
+
+    def resumed(self) -> Request:
+        """Returns what the interrupted tune was asked for."""
+        first = self.lines[0] if self.lines else None
+        if not isinstance(first, RequestLine):
+            raise ProfileError(f"cannot resume: the first line of {self.path} is damaged", ANEW)
+        return first.request
+
+    def require_free(self) -> None:
+        """ProfileError if there is an interrupted tune."""
+        if self.found():
+            raise ProfileError(
+                f"there is an interrupted tune of {self.rules} with {self.told()}",
+                "complete it with --resume, or give it up with --overwrite",
+            )
+
+    def begun(self, request: Request) -> None:
+        """Leaves nothing but this request."""
+        assert self._file
+        with _explained(self.path):
+            self._file.truncate(0)
+        self.lines.clear()
+        self.damaged = 0
+        self.add(RequestLine(request=request))
+
+    def add(self, line: Line) -> None:
+        """Also to the disk."""
+        super().add(line)
+        assert self._file
+        text = line.model_dump_json().encode() + b"\n"
+        with _explained(self.path):
+            if self._file.write(text) != len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._file)
+
+    def told(self) -> str:
+        """What it holds, in words."""
+        rules = sum(isinstance(line, RuleLine) for line in self.lines)
+        trials = f"{self.found()} finished trial{'s' * (self.found() != 1)}"
+        return f"{trials} and {rules} rule{'s' * (rules != 1)}" if rules else trials
+
+    def end(self) -> None:
+        """Removes the file: the rules are whole, or nothing is lost."""
+        self.path.unlink(missing_ok=True)
+
+    def _opened(self, resume: bool) -> FileIO:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | (0 if resume else os.O_CREAT)
+        try:
+            if not resume:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            return FileIO(os.open(self.path, flags, 0o600), "r+")
+        except FileNotFoundError as error:
+            raise UsageError(
+                f"there is nothing to resume at {self.rules}: no {self.path.name} beside it",
+                "start a new tune without --resume",
+            ) from error
+        except OSError as error:
+            raise ProfileError(f"cannot open {self.path}: {error.strerror}", _ELSEWHERE) from error
+
+    def _lock(self) -> None:
+        """And makes sure that nobody else may write there: their settings would be run."""
+        assert self._file
+        status = os.fstat(self._file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise ProfileError(f"{self.path} is in the way: it is not a file that only you may write", _ELSEWHERE)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another tune is at work for {self.rules}", "wait for it, or choose another file with --out"
+            ) from error
+
+    def _read(self) -> None:
+        assert self._file
+        *texts, torn = self._file.readall().split(b"\n")
+        lines = [read_line(text) for text in [*texts, *([torn] if torn else [])]]
+        self.lines = [line for line in lines if line]
+        self.damaged = len(lines) - len(self.lines)
+        if lines and not self.lines:
+            raise ProfileError(f"{self.path} is in the way: it is not of a tune", _ELSEWHERE)
+        if torn:  # so that the next line is one of its own
+            self._file.write(b"\n")
+
+
+_ELSEWHERE = "remove it, or choose another file with --out"
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ProfileError(
+            f"cannot write {path}: {error.strerror or error}", "choose another file with --out"
+        ) from error

@@ -1,0 +1,458 @@
+"""Does an interrupted tune go on where it was, and does one call tune all MPIs, each for itself?
+
+The command line, the search and the files are the real ones; jobs are a formula (made_up.py): no MPI is started.
+"""
+
+import json
+import os
+import re
+import shlex
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up import MODEL, MadeUpArena, hill, searched
+from typer.testing import CliRunner, Result
+
+from nearfield import mpi
+from nearfield.cli import app
+from nearfield.cli.export import exported
+from nearfield.cli.tune_display import Display
+from nearfield.errors import MeasurementError, NearfieldError, ProfileError, UsageError
+from nearfield.topology import Topology
+from nearfield.tune import prepared, tuning
+from nearfield.tune.apply import planned
+from nearfield.tune.gains import Case, Gain
+from nearfield.tune.kept import TrialLine
+from nearfield.tune.knobs import Settings, find_knobs
+from nearfield.tune.repair import grid
+from nearfield.tune.request import Request
+from nearfield.tune.rules import find_rules, load_rules, only_rules, rules_of_mpi
+from nearfield.tune.search import Trial
+from nearfield.tune.unfinished import Unfinished
+
+TRANSPORTS = {"openmpi": "ob1 / sm", "mpich": "ch4 / posix"}
+GRID = ("--exhaustive", "--sizes", "8,16KiB,1MiB", "--budget", "300")
+
+
+def installation(family: str, version: str) -> mpi.Installation:
+    root = Path("/opt") / family
+    return mpi.Installation(f"{family}-{version}", family, version, root, root / "mpirun", root / "mpicxx", "made up")
+
+
+OPENMPI, MPICH = installation("openmpi", "5.0.11"), installation("mpich", "5.0.2")
+
+
+class Machine:
+    """Two cores, MPIs, and what happens when a setting is started. `started`: of each MPI, but for stock."""
+
+    def __init__(self) -> None:
+        self.found = [OPENMPI, MPICH]
+        self.topology = Topology.from_synthetic("package:1 l3:1 l2:2 core:1 pu:1")
+        self.started: dict[str, list[Settings]] = {}
+        self.on_start: Callable[[str, int], None] = lambda name, count: None
+
+    def choose(self, name: str | None = None) -> mpi.Installation:
+        named = [i for i in self.found if name is None or i.name.startswith(name) or str(i.launcher) == name]
+        if not named:
+            raise UsageError(f"no MPI is called '{name}'")
+        return named[0]
+
+    def arena(self, inst: mpi.Installation, engine: Path, topology: Topology, pair: object, knobs: Any) -> MadeUpArena:
+        best = next(knob for knob in knobs.knob if len(knob.grid) > 1 and knob.carrier == "mpi")
+        speed = lambda whole, case: 1.3 if whole[best.name] == best.grid[-1] else 1.0  # noqa: E731
+
+        def faults(settings: Settings, moment: str) -> str:
+            if settings and moment == "start":
+                mine = self.started.setdefault(inst.name, [])
+                mine.append(settings)
+                self.on_start(inst.name, len(mine))
+            return ""
+
+        return MadeUpArena(speed, faults, knobs=knobs)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Machine]:
+    made = Machine()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NEARFIELD_RULES", raising=False)
+    monkeypatch.setattr(mpi, "choose", made.choose)
+    monkeypatch.setattr(mpi, "discover", lambda: made.found)
+    monkeypatch.setattr(mpi, "program", lambda inst, **more: Path("engine"))
+    monkeypatch.setattr(mpi, "is_built", lambda inst: inst is OPENMPI)
+    monkeypatch.setattr(mpi, "transport_or_reason", lambda inst: (TRANSPORTS[inst.family], ""))
+    monkeypatch.setattr(Topology, "live", lambda: made.topology)
+    monkeypatch.setattr(tuning, "Arena", made.arena)
+    monkeypatch.setattr(tuning, "busy_shares", lambda: {0: (0.0, 0.0), 1: (0.0, 0.0)})
+    yield made
+
+
+def tune(*words: object) -> Result:
+    done = CliRunner().invoke(app, ["tune", *map(str, words)])
+    assert done.exception is None or isinstance(done.exception, SystemExit | NearfieldError), done.exception
+    return done
+
+
+def after(count: int, what: type[BaseException] = KeyboardInterrupt, of: str = "") -> Callable[[str, int], None]:
+    """Fails when so many settings have been started."""
+
+    def on_start(name: str, started: int) -> None:
+        if name.startswith(of) and started == count:
+            raise what("made up")
+
+    return on_start
+
+
+def resuming(said: str) -> list[str]:
+    """The words behind `tune` of the command that is told."""
+    found = re.search(r"(?:To go on|go on with): (.*)", said)
+    assert found, said
+    return shlex.split(found.group(1).partition(" tune ")[2])
+
+
+def combinations(inst: mpi.Installation) -> list[Settings]:
+    return [s for s in grid(find_knobs(inst.family, inst.version, TRANSPORTS[inst.family])) if s]
+
+
+# ---- going on
+
+
+def test_an_interrupted_tune_goes_on_by_the_command_that_it_tells(machine: Machine) -> None:
+    """Is each setting measured once in both sittings, the one under way again, and are the rules what they would have
+    been, with the first sitting's command and all trials counted?"""
+    tune(*GRID, "-o", "whole.toml")
+    whole, every = load_rules(Path("whole.toml")), combinations(OPENMPI)
+    machine.started.clear()
+    machine.on_start = after(8)
+    ended = tune(*GRID, "-o", "my rules.toml")
+    assert ended.exit_code == 130 and not Path("my rules.toml").exists()
+    assert "8 finished trials" in ended.output  # stock is a combination, too
+    first = machine.started.pop(OPENMPI.name)
+    machine.on_start = lambda name, count: None
+    done = tune(*resuming(ended.output))
+    assert done.exit_code == 0, done.output
+    second = machine.started[OPENMPI.name][: len(every) - 7]
+    assert first == every[:8] and second == every[7:]
+    rules = load_rules(Path("my rules.toml"))
+    assert (rules.tried, rules.rule[0].parameters) == (whole.tried, whole.rule[0].parameters)
+    assert rules.rule[0].parameters
+    assert not list(Path().glob("*.trials"))
+
+
+def test_ctrl_c_keeps_the_best_and_what_was_found(machine: Machine) -> None:
+    """After one Ctrl-C, are there rules, and can the rest of the time still be used?"""
+    machine.on_start = lambda name, count: os.kill(os.getpid(), signal.SIGINT) if count == 12 else None
+    ended = tune(*GRID)
+    assert ended.exit_code == 0 and "stopping: the best so far is confirmed" in ended.output
+    assert load_rules(Path("rules.toml")).tried.measured == 13
+    assert resuming(ended.output) == ["--resume", "-o", "rules.toml"]
+    assert read("rules.toml").rule("shared-l3") is None, "it was confirmed in short"
+    assert tune("--resume").exit_code == 0
+    assert load_rules(Path("rules.toml")).tried.measured == len(combinations(OPENMPI)) + 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C twice", "SIGTERM"])
+def test_what_ends_at_once_loses_nothing(machine: Machine, number: signal.Signals) -> None:
+    """Is a command told that goes on?"""
+    machine.on_start = lambda name, count: os.kill(os.getpid(), number) if count in (5, 6) else None
+    ended = tune(*GRID)
+    assert ended.exit_code == 130 and not Path("rules.toml").exists()
+    assert resuming(ended.output) == ["--resume", "-o", "rules.toml"]
+    assert len(read("rules.toml").trials("shared-l3")) >= 5
+
+
+@pytest.mark.parametrize("kept", [7, 22])
+def test_a_search_goes_on_as_it_would_have(kept: int) -> None:
+    """What is proposed follows from what was measured: does a search that knows the trials of an earlier one propose
+    the same ones again, measure none of them, and go on as if it had never been interrupted?"""
+    whole = searched(MadeUpArena(hill, noise=0), MODEL, 28)
+    known = [TrialLine.of("same-core", 0.0, trial).trial() for trial in whole.trials[:kept]]
+    arena = MadeUpArena(hill, noise=0)
+    search = searched(arena, MODEL, 28, known=known)
+    assert [(t.settings, t.state, t.score) for t in search.trials] == [
+        (t.settings, t.state, t.score) for t in whole.trials
+    ]
+    assert [settings for settings in arena.started if settings] == [t.settings for t in whole.trials[kept:]]
+
+
+def test_a_distance_that_is_done_is_not_measured_again(machine: Machine) -> None:
+    """With two distances, is the rule of the first taken as it is, and the second tuned from where it was?"""
+    machine.topology = Topology.from_synthetic("package:2 l3:1 l2:2 core:1 pu:1")
+    near, far = machine.topology.representatives()
+    every = combinations(OPENMPI)
+
+    def on_start(name: str, count: int) -> None:
+        lines = [json.loads(line) for line in Path("rules.toml.trials").read_text().splitlines()]
+        if sum(line.get("distance") == far for line in lines) == 4:
+            raise KeyboardInterrupt
+
+    machine.on_start = on_start
+    ended = tune(*GRID)
+    assert ended.exit_code == 130 and f"{len(every) + 1 + 4} finished trials and 1 rule in " in ended.output
+    kept = read("rules.toml")
+    machine.started.clear()
+    machine.on_start = lambda name, count: None
+    assert tune(*resuming(ended.output)).exit_code == 0
+    rules = load_rules(Path("rules.toml"))
+    assert [rule.distance for rule in rules.rule] == [near, far]
+    first = kept.rule(near)
+    assert first and rules.rule[0].point == first.point
+    assert machine.started[OPENMPI.name][: len(every) - 3] == every[3:], "stock and three others are kept"
+    assert rules.tried.measured == 2 * len(every) + 2
+
+
+def read(rules: str) -> Unfinished:
+    """What is kept beside these rules."""
+    with Unfinished(Path(rules)).held(resume=True) as unfinished:
+        return unfinished
+
+
+# ---- what does not go on
+
+
+def interrupted(machine: Machine) -> Path:
+    machine.on_start = after(8)
+    assert tune(*GRID).exit_code == 130
+    machine.on_start = lambda name, count: None
+    machine.started.clear()
+    return Path("rules.toml.trials")
+
+
+def last(text: str, old: str, new: str) -> str:
+    """With another word in the place of the last such one."""
+    before, found, behind = text.rpartition(old)
+    assert found
+    return before + new + behind
+
+
+@pytest.mark.parametrize(
+    ("damage", "lost"),
+    [
+        (lambda text: text[:-20], 1),  # a crash cuts the last line short
+        (lambda text: last(text, '"state":"measured"', '"state":"measurred"'), 1),
+        (lambda text: last(text, '"gains":[[', '"gains":[[7,'), 1),
+        (lambda text: last(text, '"settings":{"', '"settings":{"un'), 1),
+        (lambda text: last(text, '["stream",16384', '["stream",12345'), 1),
+        (lambda text: "\n".join([*text.splitlines()[:3], "\0" * 100, *text.splitlines()[3:], ""]), 0),
+    ],
+)
+def test_what_is_damaged_is_measured_again(machine: Machine, damage: Callable[[str], str], lost: int) -> None:
+    """And is that said, and nothing else measured again?"""
+    file = interrupted(machine)
+    file.write_text(damage(file.read_text()))
+    done = tune("--resume")
+    assert done.exit_code == 0, done.output
+    assert "a line is damaged: what was measured there is measured again" in done.output
+    every = combinations(OPENMPI)
+    searched = machine.started[OPENMPI.name][: len(every) - 7 + lost]
+    assert sum(settings not in every[7:] for settings in searched) == lost
+    assert len(load_rules(Path("rules.toml")).rule[0].point) and not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"nearfield":"', '"nearfield":"9.', "nearfield was 9."),
+        ("/opt/openmpi/mpirun", "/opt/mpich/mpirun", "the MPI's version was openmpi 5.0.11, and is mpich 5.0.2"),
+        ('"version":"5.0.11"', '"version":"5.0.3"', "the MPI's version was openmpi 5.0.3, and is openmpi 5.0.11"),
+        ('"transport":"', '"transport":"pml / ucx ', "what carries messages was pml / ucx"),
+        ('"cpu_model":"', '"cpu_model":"Another', "the machine is another: processor Another"),
+        ('"distances":["shared-l3"]}', '"distances":["same-numa"]}', "core distances same-numa, here shared-l3"),
+        ('"knobs":"', '"knobs":"0', "parameters that nearfield knows of this MPI are others now"),
+        ('"type":"request"', '"type":"reqest"', "the first line"),
+        ('"type":"begin"', '"type":"began"', "where the tune began is damaged"),
+    ],
+)
+def test_what_differs_is_refused(machine: Machine, old: str, new: str, words: str) -> None:
+    """Is the cause named, a remedy told that works, and nothing lost?"""
+    file = interrupted(machine)
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(NearfieldError, match=re.escape(words)) as caught:
+        raise tune("--resume").exception or AssertionError
+    assert "--overwrite" in caught.value.remedy
+    assert file.read_text() == text.replace(old, new, 1)
+    assert tune(*GRID, "--overwrite").exit_code == 0 and not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--budget", "30"), "--budget was 300, and is 30 now"),
+        (("--sizes", "8"), "--sizes was 8, 16384, 1048576, and is 8 now"),
+        (("--mpi", "mpich"), "--mpi was not given, and is mpich now"),
+        (("--distance", "same-numa"), "--distance was not given"),
+        (("--never-below", "0.8"), "--never-below was 0.97"),
+        (("--overwrite",), "exclude each other"),
+    ],
+)
+def test_another_request_is_refused(machine: Machine, given: tuple[str, ...], words: str) -> None:
+    interrupted(machine)
+    with pytest.raises(UsageError, match=re.escape(words)):
+        raise tune("--resume", *given).exception or AssertionError
+    assert tune("--resume", *GRID).exit_code == 0, "what was asked may be said again"
+
+
+def test_nothing_is_thrown_away_unasked(machine: Machine) -> None:
+    """Is a new tune refused while an interrupted one is there, and one that is there no more not resumed?"""
+    file = interrupted(machine)
+    with pytest.raises(ProfileError, match="8 finished trials") as caught:
+        raise tune(*GRID).exception or AssertionError
+    assert "--resume" in caught.value.remedy and "--overwrite" in caught.value.remedy and file.exists()
+    assert tune("--resume").exit_code == 0
+    with pytest.raises(UsageError, match="nothing to resume at rules.toml"):
+        raise tune("--resume").exception or AssertionError
+    machine.started.clear()
+    machine.on_start = after(1)
+    assert "before anything was measured" in tune("--budget", "20", "--sizes", "8", "-o", "other.toml").output
+    assert not Path("other.toml.trials").exists()
+
+
+def test_the_file_is_for_nobody_else(tmp_path: Path) -> None:
+    """Where others may write, is a file that lies in wait left as it is? And is one that is held not taken?"""
+    rules, file = tmp_path / "rules.toml", tmp_path / "rules.toml.trials"
+    (tmp_path / "target").write_text("mine")
+    for trap in (lambda: file.symlink_to(tmp_path / "target"), lambda: file.write_text("a letter\n")):
+        trap()
+        with pytest.raises(ProfileError), Unfinished(rules).held(resume=False):
+            pass
+        assert file.read_text() in ("mine", "a letter\n")
+        file.unlink()
+    with Unfinished(rules).held(resume=False) as unfinished:
+        unfinished.begun(Request())
+        assert file.stat().st_mode & 0o777 == 0o600
+        with pytest.raises(UsageError, match="another tune is at work"), Unfinished(rules).held(resume=True):
+            pass
+    file.chmod(0o666)
+    with pytest.raises(ProfileError, match="only you may write"), Unfinished(rules).held(resume=True):
+        pass
+
+
+def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Also one that cannot be used, and one with numbers that no measurement should have, which is left out."""
+    gains: dict[Case, Gain] = {("pingpong", 8): Gain(1.25, 1.2, 1.3, 6), ("stream", 1 << 20): Gain(0.9, 0.8, 1.0, 2)}
+    good = [
+        Trial({"eager_limit": 65536, "single_copy": "none"}, "model", gains=gains, flag_ns=51.5),
+        Trial({"eager_limit": 4096}, "search", "unfit", reason='dies "so"\n\x1b[2J'),
+    ]
+    bad = Trial({}, "grid", gains={("pingpong", 8): Gain(float("inf"), 1, 1, 1)})
+    with Unfinished(tmp_path / "rules.toml").held(resume=False) as unfinished:
+        unfinished.begun(Request(sizes=(8, 64), never_below=0.8, command="nearfield tune"))
+        for spent, trial in enumerate([*good, bad]):
+            unfinished.add(TrialLine.of("same-core", float(spent), trial))
+    with Unfinished(tmp_path / "rules.toml").held(resume=True) as again:
+        assert again.resumed() == Request(sizes=(8, 64), never_below=0.8, command="nearfield tune")
+        assert (again.trials("same-core"), again.spent_s("same-core"), again.damaged) == (good, 1.0, 1)
+
+
+# ---- all MPIs
+
+
+def test_every_mpi_gets_its_rules(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is there a row for each, and does a program get the rules of its own MPI, whichever verb asks?"""
+    done = tune("--all-mpis", *GRID)
+    assert done.exit_code == 0, done.output
+    folder = Path("nearfield-rules")
+    assert sorted(file.name for file in folder.iterdir()) == ["mpich-5.0.2.toml", "openmpi-5.0.11.toml"]
+    rows = [line.split()[:3] for line in done.output.splitlines() if line.startswith(("mpich-5", "openmpi-5"))]
+    assert [row[:2] for row in rows] == [["openmpi-5.0.11", "shared-l3"], ["mpich-5.0.2", "shared-l3"]]
+    assert "run -- mpirun ..." in done.output, "the folder is found without being named"
+    for inst in (OPENMPI, MPICH):
+        chosen, rules = rules_of_mpi(find_rules(None), inst.family, inst.version)
+        assert (chosen.stem, rules.mpi.family) == (inst.name, inst.family)
+        assert rules_of_mpi(folder, inst.family, re.sub(r"\d+$", "77", inst.version))[0] == chosen, "a patch level"
+        plan, _ = planned(["true"], folder, False, inst.name)
+        assert plan.values and set(plan.values) == set(rules.knobs().for_launch(rules.rule[0].parameters, {}))
+        path, rules = only_rules(folder, inst.family)
+        assert next(iter(plan.values)) in exported(rules, inst.family, "env", path)
+    with pytest.raises(UsageError, match=r"no rules in nearfield-rules are for intel 2021; there are mpich 5.0.2 \(mp"):
+        rules_of_mpi(folder, "intel", "2021")
+    with pytest.raises(UsageError, match=r"has rules for mpich 5.0.2 \(mpich-5.0.2.toml\), openmpi"):
+        only_rules(folder)
+    question = prepared._question(["true"], None, False, "mpich")
+    (folder / "mpich-5.0.2.toml").write_text((folder / "mpich-5.0.2.toml").read_text() + "\n")
+    assert prepared._question(["true"], None, False, "mpich") != question, "what is kept is of other rules"
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, MeasurementError])
+def test_what_fails_or_is_interrupted_costs_only_itself(machine: Machine, what: type[BaseException]) -> None:
+    """Does the other MPI have its rules, does the exit code tell, and does the command that is told go on with the one
+    that is left?"""
+    machine.on_start = after(5, what, of="mpich")
+    machine.found = [OPENMPI, MPICH] if what is KeyboardInterrupt else [MPICH, OPENMPI]
+    done = tune("--all-mpis", *GRID, "-o", "site rules")
+    said = done.output
+    if what is MeasurementError:
+        assert isinstance(done.exception, MeasurementError) and "1 of 2 MPIs could not be tuned" in str(done.exception)
+        assert "failed: made up" in said
+        said += done.exception.remedy
+    else:
+        assert done.exit_code == 130 and "not done yet: mpich-5.0.2 (5 finished trials)" in said
+    folder = Path("site rules")
+    assert load_rules(folder / "openmpi-5.0.11.toml").rule[0].parameters
+    assert [file.name for file in folder.glob("mpich*")] == ["mpich-5.0.2.toml.trials"]
+    machine.started.clear()
+    machine.on_start = lambda name, count: None
+    again = tune(*resuming(said))
+    assert again.exit_code == 0, again.output
+    assert list(machine.started) == ["mpich-5.0.2"] and len(list(folder.iterdir())) == 2
+    assert load_rules(folder / "mpich-5.0.2.toml").tried.measured == len(combinations(MPICH)) + 1
+    with pytest.raises(UsageError, match="nothing to resume in site rules"):
+        raise tune(*resuming(said)).exception or AssertionError
+
+
+def test_all_mpis_needs_a_folder_and_all(machine: Machine) -> None:
+    Path("file").touch()
+    for words, told in ((("-o", "file"), "is a file"), (("--mpi", "mpich"), "exclude each other")):
+        with pytest.raises(UsageError, match=told):
+            raise tune("--all-mpis", *words).exception or AssertionError
+    assert tune("--all-mpis", *GRID, "--json").exit_code == 0
+    machine.found = [replace(OPENMPI, version="3.0", name="openmpi-3.0")]
+    failed = tune("--all-mpis", *GRID)
+    assert failed.exception and "knows no parameters of openmpi 3.0" in failed.output
+
+
+def test_the_time_is_told_before(machine: Machine) -> None:
+    """Of all MPIs, what is left of it when that goes on, and of one with its phases?"""
+    machine.on_start = after(1, MeasurementError)
+    said = tune("--all-mpis", "--budget", "300").output
+    machine.started.clear()
+    assert "2 MPIs (openmpi-5.0.11, mpich-5.0.2): about 11 min in all, of which 1 min to build" in said
+    phases = "(searching 2 min 15 s, playing off 45 s, confirming 2 min)"
+    assert f"1 of 2, openmpi-5.0.11, shared-l3: about 5 min, or up to 6 min where that leaves doubts {phases}" in said
+    with Unfinished(Path("nearfield-rules/mpich-5.0.2.toml")).held(resume=True) as unfinished:
+        unfinished.add(TrialLine.of("shared-l3", 60.0, Trial({}, "model", "unfit")))
+    said = tune("--all-mpis", "--resume").output
+    assert "about 10 min in all" in said and "about 4 min, or up to 5 min" in said
+
+
+def test_a_log_gets_a_line_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also while nothing is tried: where it is, and how long it will take?"""
+    with Display(every_s=0.01) as display:
+        display.plan("mpich-5.0.2", ["same-core"], {"searching": 50.0, "confirming": 100.0}, 30.0)
+        display.begin("same-core", "searching", 50.0)
+        told = ""
+        for _ in range(1000):
+            time.sleep(0.01)
+            told += capsys.readouterr().err
+            if told.count("left in all") > 1:
+                break
+    lines = told.splitlines()
+    assert lines[0].startswith("mpich-5.0.2, same-core: about 2 min 30 s, or up to 3 min ")
+    assert lines[1] == "same-core: searching (50 s)"
+    assert re.fullmatch(r"same-core: searching, \d+ of 50 s; about 2 min \d+ s left in all", lines[2])
+    assert display._line(display._ends + 10).endswith("; longer than was planned")
+
+
+def test_all_rules_are_printed_as_json(machine: Machine) -> None:
+    printed = json.loads(tune("--all-mpis", *GRID, "--json").stdout)
+    assert {name: rules["mpi"]["family"] for name, rules in printed.items()} == {
+        "openmpi-5.0.11": "openmpi",
+        "mpich-5.0.2": "mpich",
+    }
