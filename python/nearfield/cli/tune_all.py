@@ -44,7 +44,7 @@ def run(folder: Path, asked: Asked, as_json: bool) -> None:
         found = {name: one for name, one in results.items() if isinstance(one, Rules)}
         print(json.dumps({name: rules.model_dump(exclude_none=True) for name, rules in found.items()}, indent=1))
     elif results:
-        Terminal().print(summary(results, folder))
+        Terminal().print(summary(results))
     _tell_next(folder, results)
     _end(folder, results, left, stopped=sitting.stopped)
 
@@ -100,7 +100,7 @@ def _tuned(waiting: list[tuple[Unfinished, Request]], sitting: Sitting) -> Resul
     return results
 
 
-def summary(results: Results, folder: Path) -> Table:
+def summary(results: Results) -> Table:
     """A row for each distance of each MPI."""
     table = Table(Column("MPI", key=True), Column("distance", key=True), Column("gain"), Column("", prose=True))
     for name, result in results.items():
