@@ -67,7 +67,7 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
 def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
     """If nearfield itself is killed, does it go on with what it had measured, in the time that is left?"""
     out, file = tmp_path / "rules.toml", tmp_path / "rules.toml.trials"
-    command = [*NEARFIELD, "tune", *SHORT, "-o", str(out)]
+    command = [*NEARFIELD, "tune", "--budget", "5", "--sizes", "8", "-o", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         limit = time.monotonic() + 100
