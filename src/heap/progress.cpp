@@ -1,6 +1,7 @@
 #include "heap/progress.hpp"
 
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <link.h>
 
 #include <atomic>
@@ -20,6 +21,7 @@ struct Offer {
   int (*mpich)(int (*)(void*), void*, int) = nullptr;
   int (*initialized)(int*) = nullptr;
   int (*query_thread)(int*) = nullptr;
+  int (*finalize)() = nullptr;
 };
 
 constexpr int no_stream = 0x3c000000, not_done = 0, done = 1, thread_multiple = 3;  // MPICH's own numbers
@@ -58,6 +60,7 @@ void find_offers() {
     look_up(offer.mpich, library, "PMPIX_Async_start");
     look_up(offer.initialized, library, "PMPI_Initialized");
     look_up(offer.query_thread, library, "PMPI_Query_thread");
+    look_up(offer.finalize, library, "PMPI_Finalize");
   }
 }
 
@@ -68,12 +71,27 @@ int poll_for_mpich(void*) {
   return done;
 }
 
-// MPICH registers only once it is initialised, and not from inside a call where other threads may wait for the same
-// lock.
+// Returns whether MPI_Finalize is among the callers. It still receives messages whose requests the program has freed,
+// but aborts when a callback is registered, and no call of MPICH tells that it has begun.
+bool is_finalizing() {
+  Dl_info info;
+  ElfW(Sym)* function = nullptr;
+  auto* begin = reinterpret_cast<char*>(offer.finalize);
+  if (!begin || !dladdr1(begin, &info, reinterpret_cast<void**>(&function), RTLD_DL_SYMENT) || !function) return false;
+  void* callers[64];
+  const int count = backtrace(callers, 64);
+  for (int i = 0; i < count; ++i)
+    if (callers[i] > begin && callers[i] <= begin + function->st_size) return true;
+  return false;
+}
+
+// MPICH registers only between the end of MPI_Init and the beginning of MPI_Finalize, and not from inside a call where
+// other threads may wait for the same lock.
 bool register_with_mpich() {
   int is_initialized = 0, level = thread_multiple;
   if (offer.initialized(&is_initialized) != 0 || !is_initialized) return false;
   if (offer.query_thread(&level) != 0 || level == thread_multiple) return false;
+  if (is_finalizing()) return false;
   idle_calls = 0;
   return offer.mpich(poll_for_mpich, nullptr, no_stream) == 0;
 }

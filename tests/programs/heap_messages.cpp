@@ -5,6 +5,7 @@
 //   threads    under MPI_THREAD_MULTIPLE, three threads in each rank
 //   spawn      with a process that is started later, over and over
 //   fork       each rank forks between messages, and both generations keep their bytes
+//   freed      a message whose request is freed arrives during MPI_Finalize; nobody can look at its bytes
 #include <mpi.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -174,6 +175,20 @@ void fork_between() {
   }
 }
 
+// Rank 0 sends only after rank 1 has freed its request, so that MPI_Finalize of rank 1 receives.
+void freed() {
+  auto* block = new Block(300000, 64);  // for good: MPI_Finalize writes to it
+  block->fill(own);
+  MPI_Request request;
+  if (own == 1) {
+    MPI_Irecv(block->memory, block->bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);
+    MPI_Request_free(&request);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (own == 0) std::puts("all right");
+  if (own == 0) MPI_Send(block->memory, block->bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -193,7 +208,11 @@ int main(int argc, char** argv) {
   if (how == "threads" && provided == MPI_THREAD_MULTIPLE) threads();
   if (how == "spawn") spawn(argv[0]);
   if (how == "fork") fork_between();
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (own == 0) std::puts("all right");
+  if (how == "freed") {
+    freed();
+  } else {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (own == 0) std::puts("all right");
+  }
   MPI_Finalize();
 }

@@ -563,6 +563,7 @@ def test_a_setting_that_is_not_understood_is_said() -> None:
 # What fails without the heap, too: how, under which MPI, why.
 FAILS_WITHOUT = {
     ("windows", "mpich-4.0"): "MPI_Put between fences is not there after the second one",
+    ("freed", "mpich-4.0"): "MPI_Finalize does not end before the message has arrived, which it never does",
     ("spawn", "mpich"): "MPI_Comm_spawn fails where ranks were started with a binding",
     ("spawn", "intel"): "MPI_Comm_spawn needs a network fabric",
 }
@@ -574,16 +575,17 @@ def messages(installation: Installation, programs: Path) -> Path:
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("how", ["messages", "windows", "threads", "spawn", "fork"])
+@pytest.mark.parametrize("how", ["messages", "windows", "threads", "spawn", "fork", "freed"])
 def test_messages_arrive(installation: Installation, messages: Path, tmp_path: Path, how: str) -> None:
     """Do all long messages of an unmodified MPI program arrive, also by one-sided calls, of several threads, with
-    processes that start later and between forks; and, where the MPI copies by process_vm_readv, were they copied in
-    user space?"""
+    processes that start later, between forks and during MPI_Finalize; and, where the MPI copies by process_vm_readv,
+    were they copied in user space?"""
     for (what, where), reason in FAILS_WITHOUT.items():
         if what == how and installation.name.startswith(where):
             pytest.skip(reason)
     env = environment(tmp_path)
     settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
+    settings["MPIR_CVAR_FINALIZE_WAIT"] = "1"  # else MPICH aborts in MPI_Finalize where a freed request is not complete
     ranks = 3 if how == "spawn" else 2
     done = mpi.run(installation, [str(messages), how], 2, oversubscribe=ranks > CORES, timeout_s=40, env=settings)
     assert done.ok, done.stdout + done.stderr
