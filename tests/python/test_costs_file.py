@@ -58,7 +58,7 @@ def test_a_wrong_line_is_named(old: str, new: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         written(TEXT.replace(old, new), "my/costs")
     assert str(caught.value).startswith("my/costs, ") and said in str(caught.value)
-    assert "nearfield halo --costs PROFILE" in str(caught.value)
+    assert "verb halo and --costs PROFILE" in str(caught.value)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, 400, TEXT.index("origin") - 1, TEXT.index("origin") + 3])
