@@ -18,10 +18,10 @@ struct Link {
   double latency_ns = 0;   ///< of a message without bytes
   double ns_per_byte = 0;  ///< of bytes in one piece
   /// Bytes from one double to the next -> ns per byte of such a message. 8 is contiguous.
-  Curve strided;
+  Curve strided{};
   /// Memory banks: multiple of bytes -> ns per byte at strides that are a multiple of it; the largest one that divides
   /// the stride holds. Where one does, it takes the place of `strided`.
-  Curve banked;
+  Curve banked{};
   double load_factor = 1;            ///< by which the bytes of a message take longer when all ranks communicate at once
   std::int64_t load_from_bytes = 0;  ///< only of messages as long as this
 };

@@ -66,7 +66,10 @@ std::string written(Number number) {
 
 std::string written(const Curve& curve) {
   std::string text;
-  for (const auto& [x, y] : curve) text += (text.empty() ? "" : " ") + written(x) + ":" + written(y);
+  for (const auto& [x, y] : curve) {
+    if (!text.empty()) text += ' ';
+    text.append(written(x)).append(":").append(written(y));
+  }
   return text;
 }
 

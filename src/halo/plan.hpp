@@ -42,7 +42,7 @@ struct Plan {
   PerDimension<int> dims{1, 1, 1};       ///< ranks along each dimension
   PerDimension<int> node_dims{1, 1, 1};  ///< of them on one node; 1, 1, 1: every neighbour is on another node
   double time_ns = 0;                    ///< an exchange, on the slowest rank: the sum of the parts in `parts`
-  Time parts;
+  Time parts{};
   double sweep_ns = 0;                      ///< over that rank's cells; 0 if the costs do not tell
   int messages = 0;                         ///< that this rank receives in an exchange (and sends), or reads in place
   int network_messages = 0;                 ///< of them from other nodes

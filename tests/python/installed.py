@@ -63,7 +63,7 @@ def install(inst: Installation, folder: Path, *, wrapper: bool) -> Installed:
     way. Neither may look for Python or hwloc."""
     made = Installed(inst, folder)
     unneeded = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("Python", "Python3", "hwloc", "PkgConfig")]
-    quickly = ["-DNEARFIELD_HALO=ON", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1"]
+    quickly = ["-DNEARFIELD_HALO=ON", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1 -Werror"]
     by_wrapper = [f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
     by_search = [f"-DMPI_CXX_COMPILER={inst.compiler}"]
     _cmake(inst, ROOT, folder / "build", [*quickly, *unneeded, *(by_wrapper if wrapper else by_search)])

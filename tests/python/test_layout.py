@@ -6,6 +6,7 @@ import pytest
 
 from nearfield.errors import UsageError
 from nearfield.probe.layout import BACKGROUND, NETWORK, Group, Node, Place, plan_groups, read_hostfile
+from nearfield.probe.reasons import by_reason
 from nearfield.topology import Topology
 
 KINDS = {"pair", "all", BACKGROUND}
@@ -229,3 +230,14 @@ def test_names_make_files() -> None:
     groups, _ = groups_of(TWO_CORES, {"pair"}, nodes=nodes)
     assert "/" not in groups[0].name
     assert "*" not in groups[0].name
+
+
+def test_a_reason_is_told_once() -> None:
+    """However many scenarios and distances have it, and each scenario once."""
+    skipped = [
+        ("load", "needs 4 cores"),
+        ("load", "needs 4 cores"),
+        ("pages", "no TLB"),
+        ("collective", "needs 4 cores"),
+    ]
+    assert by_reason(skipped) == "load, collective: needs 4 cores. pages: no TLB"

@@ -20,10 +20,12 @@ from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.machine.native import native
-from nearfield.profile import load
+from nearfield.profile import from_rows, load
+from nearfield.profile.pivot import grids
 from nearfield.simulate import Listener, Request, pool, simulate
 from nearfield.simulate.folder import synthetic
 from nearfield.simulate.gains import gains
+from nearfield.simulate.request import policy_order
 from nearfield.simulate.stop import Stop
 from nearfield.topology import Topology
 
@@ -56,7 +58,7 @@ def test_a_table_and_the_same_as_json():
     options = ["bcast", *SMALL, "--policy", "payload-l3,header-l2", "--memory-slowdown", "1,7.5"]
     table, found = run(*options), json.loads(run(*options, "--json"))
     assert "4 KiB" in table and "16 KiB" in table and "payload-l3" in table
-    assert "+: the share of it that they save" in table
+    assert "others: the share of it that they save (+) or lose (-)" in table
     assert [(case["size_bytes"], case["slowdown"]) for case in found["cases"]] == [
         (4096, 1.0), (4096, 7.5), (16384, 1.0), (16384, 7.5),
     ]  # fmt: skip
@@ -368,3 +370,19 @@ def test_every_collective_on_every_policy():
         found = simulation.run_collective(machine, spec.name, 3000, 3, 2, policies, [1.0, 7.5], 2)
         assert [variant.policy for variant in found[0].variants] == policies
         assert all(fast <= slow for one in found for v in one.variants for fast, slow in [v.time_ns])
+
+
+def test_policies_stand_in_the_order_of_their_list() -> None:
+    """The base first, not by name, in tables of gains and in what `show` makes of the records."""
+    wanted = ["memory", "header-l2", "payload-l3", "ddio:ways=1", "ddio:ways=4", "adaptive"]
+    assert sorted(set(wanted), key=policy_order) == wanted
+    rows = [
+        {"operation": "bcast", "nodes": 2, "ranks": 2, "size_bytes": 8, "memory_slowdown": "1", "policy": policy,
+         "scenario": "collective", "metric": "mean_time", "unit": "ns", "value": 5.0, "n": 1, "stable": True,
+         "source": "sim", "low": 5.0, "high": 5.0}
+        for policy in wanted
+    ]  # fmt: skip
+    assert list(gains(rows[::-1])[0].by_policy) == wanted[1:]
+    several = [{**row, "memory_slowdown": slowdown} for slowdown in ("1", "7.5") for row in rows]
+    (grid, *_) = grids(from_rows(several))
+    assert [row[0] for row in grid.rows] == wanted or grid.columns == wanted

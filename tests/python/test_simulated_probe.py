@@ -14,9 +14,11 @@ import polars as pl
 import pytest
 from tuning import NEARFIELD, nearfield
 
+from nearfield.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.dump import as_toml
 from nearfield.probe.simulated import scenarios
+from nearfield.probe.simulated.cases import chosen_scenarios
 from nearfield.probe.simulated.places import all_places, choose_places
 from nearfield.profile import Profile, load
 from nearfield.report.findings import findings
@@ -253,3 +255,9 @@ def test_findings_give_no_advice_about_a_real_mpi(leo3: Profile) -> None:
     for finding in findings(leo3):
         for word in ("OMPI_", "MPIR_", "/sys/", "quiet machine", "nearfield probe"):
             assert word not in finding.text, finding.text
+
+
+def test_an_unknown_scenario_is_told_what_there_is_once() -> None:
+    with pytest.raises(UsageError, match="no simulated scenario 'protocol'") as refused:
+        chosen_scenarios(("protocol",))
+    assert refused.value.remedy and refused.value.remedy.count("pingpong") == 1

@@ -195,7 +195,9 @@ def show(outcome: Outcome, request: Request) -> None:
                          f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
         Terminal().print(_table(some))
     if found:
-        Terminal().print("[dim]memory: the time of the base policy; of others, +: the share of it that they save[/dim]")
+        Terminal().print(
+            "[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]"
+        )
 
 
 def _table(some: list[Gain]) -> Table:

@@ -21,6 +21,7 @@ from nearfield.probe.interrupt import Interrupt
 from nearfield.probe.launch import Job, OnProgress, describe_scenarios, plan_text, run_job
 from nearfield.probe.layout import Group, plan_groups, read_hostfile
 from nearfield.probe.lines import damaged_line
+from nearfield.probe.reasons import by_reason
 from nearfield.probe.request import Request
 from nearfield.probe.work import Work
 from nearfield.profile import records, schema
@@ -90,7 +91,7 @@ class Session:
         self.jobs, self.skipped = self._plan_jobs()
         if not self.jobs:
             raise MeasurementError(
-                "nothing can be measured here: " + _by_reason(self.skipped),
+                "nothing can be measured here: " + by_reason(self.skipped.items()),
                 "let this process use more cores (taskset, cgroup, batch system)",
             )
         self.transport = mpi.transport_or_reason(self.inst)
@@ -233,11 +234,3 @@ class Session:
         )
         shutil.rmtree(self.out / "samples", ignore_errors=True)  # of the profile that was there before
         return True
-
-
-def _by_reason(skipped: dict[str, str]) -> str:
-    """'collective, pages: needs 2 free cores; there is 1'."""
-    names: dict[str, list[str]] = {}
-    for name, reason in skipped.items():
-        names.setdefault(reason, []).append(name)
-    return ". ".join(f"{', '.join(those)}: {reason}" for reason, those in names.items())

@@ -85,7 +85,10 @@ def _grid(records: pl.DataFrame) -> Grid:
     column = _column_name(records)
     varying = [name for name in parameters(records) if records[name].n_unique() > 1 and name != column]
     constant = [name for name in (*PLACE, *parameters(records)) if records[name].n_unique() == 1 and name != column]
-    rows = sorted({tuple(row) for row in records.select(varying).iter_rows()}, key=_row_order)
+    found = list(dict.fromkeys(tuple(row) for row in records.select(varying).iter_rows()))
+    first_seen = [{row[i]: None for row in found} for i in range(len(varying))]
+    words = [{value: position for position, value in enumerate(seen)} for seen in first_seen]
+    rows = sorted(found, key=lambda row: _row_order(row, words))
     cells = {
         (tuple(record[name] for name in varying), record[column] if column else None): record
         for record in records.iter_rows(named=True)
@@ -120,9 +123,10 @@ def _column_values(records: pl.DataFrame, column: str) -> list[Any]:
     return sorted(values, key=lambda v: (v is None, v)) if records[column].dtype == pl.Int64 else values
 
 
-def _row_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Numbers by size, words by name, null first, column by column."""
-    return tuple((value is not None, isinstance(value, str), value if value is not None else 0) for value in row)
+def _row_order(row: tuple[Any, ...], words: list[dict[Any, int]]) -> tuple[Any, ...]:
+    """Numbers by size, words in the order in which the records have them, null first, column by column."""
+    as_numbers = (seen[value] if isinstance(value, str) else value or 0 for value, seen in zip(row, words, strict=True))
+    return tuple((value is not None, number) for value, number in zip(row, as_numbers, strict=True))
 
 
 def _thinned(grid: Grid, most_rows: int, total: int) -> Grid:

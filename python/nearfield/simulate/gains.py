@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from nearfield.simulate.request import BASE
+from nearfield.simulate.request import BASE, policy_order
 from nearfield.simulate.rows import Row
 
 METRIC = "mean_time"  # S4, section 4.4: the average of the runs
@@ -31,7 +31,7 @@ def gains(rows: list[Row]) -> list[Gain]:
     """By collective, nodes, size and memory speed. Cases without the base are left out."""
     times = {_case(row) + (row["policy"],): row["value"] for row in rows if row["metric"] == METRIC}
     found = {}
-    for key in sorted(times):
+    for key in sorted(times, key=lambda key: (key[:-1], policy_order(key[-1]))):
         *case, policy = key
         base_ns = times.get((*case, BASE))
         if base_ns is None:

@@ -14,6 +14,15 @@ from nearfield.profile.words import suggestion
 from nearfield.simulate.case import Case, applications, collectives, is_application
 
 BASE = "memory"  # the policy that others are compared with; simulated in every case
+
+
+def policy_order(policy: str) -> tuple[bool, int, str]:
+    """A key to sort by: the base first, then as the list of policies has them; one with other parameters after it."""
+    names = [known.name for known in simulation.policies()]
+    name = policy.partition(":")[0]
+    return policy != BASE, names.index(name) if name in names else len(names), policy
+
+
 COLLECTIVE_SIZES = tuple(1 << exponent for exponent in range(10, 21))
 CALLS, RUNS = 7, 1  # of a collective, as S4's micro-benchmark has them, and of an application
 LARGEST_SIZE = (1 << 31) - 1  # MPI counts are ints

@@ -9,7 +9,7 @@ from pathlib import Path
 from nearfield.simulate.case import Case, Result
 from nearfield.simulate.folder import Folder
 from nearfield.simulate.pool import Runner
-from nearfield.simulate.request import Request, refused
+from nearfield.simulate.request import Request, policy_order, refused
 from nearfield.simulate.rows import Row, rows_of, slowdown_text
 
 SAVE_EVERY_S = 20.0
@@ -118,4 +118,4 @@ def _order(row: Row) -> tuple:
     """Times first, the usual one before all."""
     operation, size, ranks, nodes, policy, slowdown = _short(row)
     metric = row["metric"]
-    return (operation, ranks, nodes, size, policy, float(slowdown or "inf"), metric != "time", metric)
+    return (operation, ranks, nodes, size, policy_order(policy), float(slowdown or "inf"), metric != "time", metric)

@@ -50,9 +50,7 @@ def chosen_scenarios(wanted: tuple[str, ...]) -> list[Any]:
     known = {spec.name: spec for spec in simulated.scenarios()}
     for name in wanted:
         if name not in known:
-            raise UsageError(
-                f"there is no simulated scenario '{name}'", f"There are {', '.join(known)}; {suggestion(name, known)}"
-            )
+            raise UsageError(f"there is no simulated scenario '{name}'", suggestion(name, known))
     return [spec for name, spec in known.items() if not wanted or name in wanted]
 
 

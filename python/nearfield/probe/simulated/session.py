@@ -21,6 +21,7 @@ from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.native import native
 from nearfield.machine.profiled import describe_machine
 from nearfield.probe.interrupt import Interrupt
+from nearfield.probe.reasons import by_reason
 from nearfield.probe.request import Request
 from nearfield.probe.simulated.cases import Case, Kept, Values, all_cases, chosen_scenarios, to_rows
 from nearfield.probe.simulated.describe import describe_run
@@ -73,8 +74,8 @@ class Session:
         self.specs = chosen_scenarios(request.scenarios)
         self.cases, self.skipped = all_cases(self.machine, self.specs, self.places, request.tier, request.sizes)
         if not self.cases:
-            reasons = dict.fromkeys(f"{name}: {why}" for name, _, why in self.skipped)
-            raise MeasurementError(f"nothing of this can be simulated on {self.machine.name} ({'; '.join(reasons)})")
+            reasons = by_reason((name, why) for name, _, why in self.skipped)
+            raise MeasurementError(f"nothing of this can be simulated on {self.machine.name}: {reasons}")
 
     def run(self, jobs: int) -> Outcome:
         """Simulates what is left to simulate, and saves."""
