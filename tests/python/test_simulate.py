@@ -14,6 +14,7 @@ import pytest
 from nearfield._native import simulation
 from typer.testing import CliRunner
 
+from nearfield import itself
 from nearfield.cli import app
 from nearfield.cli.simulate import parse_policies, parse_sizes
 from nearfield.errors import NearfieldError, ProfileError, UsageError
@@ -128,7 +129,7 @@ def test_what_is_done_survives_an_interruption(tmp_path):
     outcome = simulate(request(), interrupted, Listener(), out, "nearfield simulate bcast")
     assert not outcome.complete and not load(out).run.complete
     shown = CliRunner().invoke(app, ["show", str(out)]).output
-    assert "to complete it: nearfield simulate bcast" in " ".join(shown.split())
+    assert f"to complete it: {itself.program()} simulate bcast" in " ".join(shown.split())
     left = []
 
     def rest(cases):

@@ -21,7 +21,7 @@ _HEAD = """\
 #   {check}
 """
 _OPEN = """\
-# Lines like '# latency_cycles = ...' are of values that only measuring tells, with usual ones in them: measure with
+# Lines like '# latency_cycles = ...' are of values that only measuring tells, with usual ones in them. Measure with
 #   {probe}
 # and write this file anew with --profile {profile}, or fill them in and say where they are from.
 """
@@ -60,7 +60,7 @@ def _renamed(text: str, file: Path) -> str:
 
 
 def _how_to_get(fact: Sourced) -> str:
-    return "only measuring tells: nearfield probe" if fact.reason.startswith(UNMEASURED) else ""
+    return "only measuring tells" if fact.reason.startswith(UNMEASURED) else ""
 
 
 def _require_same(here: profile_schema.Machine, profile: Profile) -> None:
