@@ -31,7 +31,7 @@ from nearfield.machine.schema import DescribedMachine, needed_where
 from nearfield.machine.simulated import comparisons
 from nearfield.profile import load
 from nearfield.profile.reference import inner_table, rewrite
-from nearfield.profile.schema import Calibration, Clock
+from nearfield.profile.schema import Calibration
 from nearfield.profile.toml import read_toml
 
 ROOT = Path(__file__).parents[2]
@@ -577,7 +577,7 @@ def test_this_machine_says_what_only_measuring_tells(here: Path, monkeypatch: py
     """Without a profile: is all that a probe would measure a comment, and missing, and nothing else; and with one,
     is the file whole, unless the profile is another machine's?"""
     profile = load(PROFILE)
-    unmeasured = profile.machine.model_copy(update={"clock": Clock()})
+    unmeasured = profile.machine.model_copy(update={"clock": type(profile.machine.clock)()})
     monkeypatch.setattr(cli, "capture_machine", lambda *_: unmeasured)
     assert "10 values that only measuring tells" in made("new", "--from", "here").output
     missing = refusal(Path("machine.toml").read_text(), here)
