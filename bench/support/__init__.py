@@ -102,8 +102,8 @@ def run_engine(
             launcher=None,
             on_progress=lambda scenario, share: None,
         )
-        if ending["state"] != "complete":
-            raise MeasurementError(f"the engine under {inst.name}: {ending['reason']}")
+        if ending.state != "complete":
+            raise MeasurementError(f"the engine under {inst.name}: {ending.reason}")
         return [line for path in job.attempts(folder) for line in read_lines(path)]
 
 

@@ -26,6 +26,7 @@ struct Command {
 constexpr Seconds visit_s = 2e-3;  // a visit of one case lasts about this long
 constexpr int longest_visit = 16;
 constexpr std::size_t fewest_visits = 12;  // a machine is faster at one moment than at another
+constexpr std::size_t fewest_samples = 6;  // fewer have no 95 % interval
 constexpr std::size_t most_metrics = 8;
 
 class Run {
@@ -36,13 +37,15 @@ class Run {
     for (auto& data : data_) data.samples.resize(spec.metrics.size());
   }
 
-  void run(Seconds budget) {
-    check_sanity(1);
+  void run(Seconds budget, Seconds limit) {
+    limit_ = limit;
+    progress(0);
+    check_sanity(1, limit / 2);
     if (ctx_.world_rank == 0)
       lead(budget);
     else
       follow();
-    check_sanity(2);
+    check_sanity(2, limit);
     report();
   }
 
@@ -56,14 +59,23 @@ class Run {
   Counters counters_;
   bool has_states_ = false;
   bool cut_ = false;  // rank 0: ended before its time
+  const Ticks begin_ = now();
+  Seconds limit_ = 0;  // since then; rank 0's
 
   bool timed() const { return ctx_.timed != MPI_COMM_NULL; }
   Seconds seconds(Ticks ticks) const { return static_cast<double>(ticks) / ctx_.ticks_per_ns * 1e-9; }
 
   // ---- rank 0 decides
+  Seconds elapsed() const { return seconds(now() - begin_); }
+
+  // Whether nothing that takes so long is begun any more.
+  bool is_over(Seconds limit, Seconds what_takes) {
+    cut_ = cut_ || stop_asked(ctx_);
+    return cut_ || elapsed() + what_takes > limit;
+  }
+
   void lead(Seconds budget) {
-    const Ticks begin = now();
-    const auto elapsed = [&] { return seconds(now() - begin); };
+    const Seconds begin = elapsed();
     std::vector<int> order(cases_.size());
     std::iota(order.begin(), order.end(), 0);
     std::mt19937 random(20121105);
@@ -72,19 +84,17 @@ class Run {
       active = false;
       std::shuffle(order.begin(), order.end(), random);
       for (const int index : order) {
-        const bool out_of_time = elapsed() > budget;
-        if (!wants_visit(index, budget, out_of_time)) continue;
-        cut_ = stop_asked(ctx_);
-        if (cut_) break;
+        const Seconds spent = elapsed() - begin;
+        if (!wants_visit(index, budget, spent > budget) || is_over(limit_, each(index))) continue;
         active = true;
         order_visit(index);
-        if (elapsed() - reported > 0.2) {
-          reported = elapsed();
-          progress(std::min(1.0, reported / budget));
+        if (spent - reported > 0.2) {
+          reported = spent;
+          progress(std::min({1.0, spent / budget, share_reached()}));
         }
       }
     }
-    if (!ctx_.plan.oversubscribed && !cut_) examine_cases();
+    if (!ctx_.plan.oversubscribed) examine_cases();
     command({Task::end, 0, 0});
   }
 
@@ -92,6 +102,7 @@ class Run {
   void examine_cases() {
     for (int i = 0; i < static_cast<int>(cases_.size()); ++i) {
       const CaseData& data = data_[static_cast<std::size_t>(i)];
+      if (data.samples[0].empty() || is_over(limit_, each(i))) continue;
       const bool slow = data.spent > 0.01 * static_cast<double>(data.samples[0].size());
       if (has_states_) command({Task::sample_state, i, slow ? 1 : 8});
       command({Task::count_events, i, slow ? 1 : 3});
@@ -100,21 +111,34 @@ class Run {
 
   // A case is visited until it is precise; slow cases only while they have had less than their share of the time.
   bool wants_visit(int index, Seconds budget, bool out_of_time) {
-    CaseData& data = data_[static_cast<std::size_t>(index)];
-    if (data.done) return false;
+    const CaseData& data = data_[static_cast<std::size_t>(index)];
+    if (data.done || !data.checked) return false;
     const auto n = static_cast<std::int64_t>(data.samples[0].size());
-    if (n < ctx_.plan.min_samples) return !out_of_time || n < 6;
+    if (n < ctx_.plan.min_samples) return !out_of_time || n < std::int64_t{fewest_samples};
     if (out_of_time) return false;
     const Seconds fair = budget / static_cast<double>(cases_.size());
     if (data.spent > 4 * fair) return false;
     return true;
   }
 
+  // Of the few repetitions that every case gets beyond the budget, too: how many there are.
+  double share_reached() const {
+    std::size_t reached = 0;
+    for (const CaseData& data : data_) reached += std::min<std::size_t>(data.samples[0].size(), fewest_samples);
+    return static_cast<double>(reached) / static_cast<double>(fewest_samples * data_.size());
+  }
+
+  // What a repetition takes; the check took as long.
+  Seconds each(int index) const {
+    const CaseData& data = data_[static_cast<std::size_t>(index)];
+    const auto n = data.samples[0].size();
+    return n == 0 ? data.sanity : data.spent / static_cast<double>(n);
+  }
+
   void order_visit(int index) {
     CaseData& data = data_[static_cast<std::size_t>(index)];
-    const auto n = data.samples[0].size();
-    const Seconds each = n == 0 ? visit_s : data.spent / static_cast<double>(n);
-    const int repetitions = n == 0 ? 1 : std::clamp(static_cast<int>(visit_s / each), 1, longest_visit);
+    const bool is_first = data.samples[0].empty();
+    const int repetitions = is_first ? 1 : std::clamp(static_cast<int>(visit_s / each(index)), 1, longest_visit);
     const Ticks begin = now();
     command({Task::measure, index, repetitions});
     data.spent += seconds(now() - begin);
@@ -212,10 +236,10 @@ class Run {
 
   // ---- sanity
   // At the end only cases that take little time are checked again.
-  void check_sanity(unsigned seed) {
+  void check_sanity(unsigned seed, Seconds limit) {
     constexpr Seconds slow = 0.01;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
-      int skip = data_[i].sanity > slow;
+      int skip = data_[i].sanity > slow || (ctx_.world_rank == 0 && is_over(limit, 0));
       MPI_Bcast(&skip, 1, MPI_INT, 0, ctx_.world);
       if (skip) continue;
       const Ticks begin = now();
@@ -239,6 +263,7 @@ class Run {
       MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MIN, ctx_.world);
       if (failed < ctx_.world_size) sanity_failed(i, failed, problem);
       data_[i].sanity = seconds(now() - begin);
+      data_[i].checked = true;
     }
   }
 
@@ -259,7 +284,20 @@ class Run {
       if (measured > 0 && timed()) reporter.report_case(cases_[i], data_[i], counters_.events());
     }
     reporter.report_missing(counters_.events(), scenario_->missing());
-    emit_.line(JsonObject().add("type", "scenario_end").add("scenario", spec_.name).add("cut", cut_));
+    report_end(reporter);
+  }
+
+  // Rank 0 knows how far it got. What Ctrl-C has cut is not missing: it is measured when the probe is resumed.
+  void report_end(Reporter& reporter) {
+    int missed = 0;
+    for (std::size_t i = 0; i < cases_.size() && !cut_; ++i) {
+      if (!data_[i].samples[0].empty()) continue;
+      reporter.report_missed(cases_[i]);
+      ++missed;
+    }
+    JsonObject line;
+    line.add("type", "scenario_end").add("scenario", spec_.name).add("cut", cut_ || missed > 0);
+    emit_.line(line.add("missed", missed));
   }
 };
 
@@ -270,9 +308,9 @@ bool stop_asked(const Context& ctx) {
   return !ctx.plan.stop_file.empty() && stat(ctx.plan.stop_file.c_str(), &unused) == 0;
 }
 
-void run_scenario(Context& ctx, const Spec& spec, double budget_s, Emitter& emit) {
+void run_scenario(Context& ctx, const Spec& spec, double budget_s, double limit_s, Emitter& emit) {
   try {
-    Run(ctx, spec, emit).run(budget_s);
+    Run(ctx, spec, emit).run(budget_s, limit_s);
   } catch (const Unavailable& reason) {
     emit.line(JsonObject().add("type", "skipped").add("scenario", spec.name).add("reason", reason.what()));
   }

@@ -1,5 +1,9 @@
 // Runs one scenario: checks that data arrives, then measures its cases interleaved until each is precise enough
 // or the time is spent, then proves buffer states and counts events. Rank 0 decides, the others follow.
+//
+// Two times count. The budget is what the scenario should take: beyond it a case is visited only until it has the few
+// repetitions that an interval needs. The limit is what it may take: beyond it nothing is begun, and cases that were
+// not reached are reported as missing.
 #pragma once
 
 #include "probe/context.hpp"
@@ -9,8 +13,9 @@
 namespace nearfield::probe {
 
 /// Collective over ctx.world. Emits one line per case and metric, or one saying why the scenario was skipped.
+/// `limit_s` counts on rank 0 only; 0 or less reaches no case.
 /// Throws Failure("sanity") on all ranks when a check fails on any.
-void run_scenario(Context& ctx, const Spec& spec, double budget_s, Emitter& emit);
+void run_scenario(Context& ctx, const Spec& spec, double budget_s, double limit_s, Emitter& emit);
 
 /// The user wants the launch to end (rank 0's view).
 bool stop_asked(const Context& ctx);

@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "base/statistics.hpp"
 #include "probe/binding.hpp"
@@ -185,16 +187,26 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
     emit_switches(ctx, emit);
   }
   bool stopped = false;
+  const Ticks begin = now();
+  const auto measuring_s = [&] { return static_cast<double>(now() - begin) / ctx.ticks_per_ns * 1e-9; };
+  double budgets_left = 0;
+  for (const auto& request : plan.scenarios) budgets_left += request.budget_s;
   for (const auto& request : plan.scenarios) {
     stopped = stop_asked(ctx);
     MPI_Bcast(&stopped, 1, MPI_CXX_BOOL, 0, ctx.world);
     if (stopped) break;
     const Spec& spec = find_scenario(request.name);
     require_ranks(spec, ctx.world_size);
-    run_scenario(ctx, spec, request.budget_s, emit);
+    // What one leaves of its share is for those after it.
+    const double share = request.budget_s / std::exchange(budgets_left, budgets_left - request.budget_s);
+    const double no_limit = std::numeric_limits<double>::infinity();
+    const double limit = plan.time_limit_s > 0 ? (plan.time_limit_s - measuring_s()) * share : no_limit;
+    run_scenario(ctx, spec, request.budget_s, limit, emit);
     check_place(world_rank, placement_of(plan, world_rank));
   }
-  emit.line(JsonObject().add("type", stopped || stop_asked(ctx) ? "stopped" : "end"));
+  JsonObject last;
+  last.add("type", stopped || stop_asked(ctx) ? "stopped" : "end");
+  emit.line(last.add("measuring_s", measuring_s()));
   start_line.reset();
   if (ctx.timed != MPI_COMM_NULL) MPI_Comm_free(&ctx.timed);
 }

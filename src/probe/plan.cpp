@@ -58,6 +58,7 @@ const std::map<std::string, Setter>& setters() {
       {"sizes", [](Plan& p, const std::string& v) { p.sizes = parse_list(v); }},
       {"rank", [](Plan& p, const std::string& v) { p.ranks.push_back(parse_placement(v)); }},
       {"scenario", [](Plan& p, const std::string& v) { p.scenarios.push_back(parse_request(v)); }},
+      {"time_limit_s", [](Plan& p, const std::string& v) { p.time_limit_s = parse<double>(v); }},
       {"oversubscribed", [](Plan& p, const std::string& v) { p.oversubscribed = parse<int>(v) != 0; }},
       {"corrupt", [](Plan& p, const std::string& v) { p.corrupt = parse<int>(v) != 0; }},
   };

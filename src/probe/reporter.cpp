@@ -141,6 +141,11 @@ void Reporter::report_events(const std::vector<Counters::Event>& events) {
   }
 }
 
+void Reporter::report_missed(const Parameters& parameters) {
+  for (const auto& metric : spec_.metrics)
+    emit_missing(metric.name, metric.unit, parameters, "not measured: the time was over");
+}
+
 void Reporter::report_missing(const std::vector<Counters::Event>& events, const std::vector<MissingCase>& cases) {
   for (const auto& event : events)
     if (!event.missing.empty()) emit_missing(event.name, "count", {}, event.missing);

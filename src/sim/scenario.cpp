@@ -1,5 +1,6 @@
 #include "sim/scenario.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "base/text.hpp"
@@ -35,6 +36,17 @@ const ScenarioSpec& find_scenario(const std::string& name) {
 
 std::int64_t llc_bytes(const Machine& machine) {
   return machine.caches.empty() ? 0 : static_cast<std::int64_t>(machine.caches.back().size_bytes);
+}
+
+std::int64_t largest_message(const Machine& machine, const SizeChoice& choice) {
+  constexpr std::int64_t quick = 16 << 20;
+  const std::int64_t beyond_caches = 4 * llc_bytes(machine);
+  return choice.tier == "quick" ? std::min(beyond_caches, quick) : beyond_caches;
+}
+
+bool too_much(const SizeChoice& choice, std::int64_t ranks, std::int64_t bytes) {
+  constexpr std::int64_t most = 48 << 20;
+  return choice.tier == "quick" && choice.sizes.empty() && ranks * bytes > most;
 }
 
 std::int64_t number(const Parameters& parameters, const std::string& name) {

@@ -67,6 +67,11 @@ const ScenarioSpec& find_scenario(const std::string& name);
 
 // The machine's last cache, in bytes.
 std::int64_t llc_bytes(const Machine& machine);
+// Of a pair: beyond all caches, but for `quick` no more than a host simulates in some seconds.
+std::int64_t largest_message(const Machine& machine, const SizeChoice& choice);
+// Whether `quick`, if nobody has asked for this size, leaves the case out: so many ranks move so many bytes each, which
+// takes a host minutes on a machine with many cores.
+bool too_much(const SizeChoice& choice, std::int64_t ranks, std::int64_t bytes);
 // The parameter of that name; std::invalid_argument if it is missing, or of another kind.
 std::int64_t number(const Parameters& parameters, const std::string& name);
 std::string word(const Parameters& parameters, const std::string& name);

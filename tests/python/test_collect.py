@@ -251,6 +251,19 @@ def test_missing_case_is_null_beside_measured_ones(tmp_path: Path) -> None:
     assert only(rows, "send", size_bytes=4096)["note"] == "no huge pages"
 
 
+def test_case_for_which_one_launch_had_no_time(tmp_path: Path) -> None:
+    """Is there no null beside what another launch measured, on either side?"""
+    over = missing("send", "not measured: the time was over", {"size_bytes": 8}) | {"unit": "ns"}
+    late = {"type": "scenario_end", "scenario": "pingpong", "cut": True, "missed": 1}
+    jobs = [
+        write(tmp_path, [HEADER, samples([9.0] * 8, side="sender"), end()], number=0),
+        write(tmp_path, [HEADER, over, late, {"type": "end", "measuring_s": 5.0}], number=1),
+    ]
+    rows = rows_of(collect(jobs, tmp_path, KIND_OF))
+    assert [(row["value"], row["n"]) for row in rows if row["metric"] == "send"] == [(9.0, 8)]
+    assert finished_scenarios(jobs[1], tmp_path) == set()
+
+
 @pytest.mark.parametrize(
     ("launches", "words"),
     [

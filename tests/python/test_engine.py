@@ -228,6 +228,27 @@ def _is_rank(process: Path, plan: Path) -> bool:
 
 
 @needs_two_cores
+@pytest.mark.parametrize("limit", [0.001, 1.0])
+def test_time_limit_is_kept(installations: list[Installation], tmp_path: Path, limit: float) -> None:
+    """Of cases that would never be precise enough: does measuring end in time, is each either measured or missing with
+    that reason, and is the scenario not whole if one is missing?"""
+    plan = write_plan(tmp_path, ["floor", "pollution"], 2, min_samples=10_000_000, time_limit_s=limit)
+    plan.write_text(plan.read_text().replace(" 0.2", " 600"))
+    finished, lines = run_plan(installations[0], plan, 2)
+    assert finished.exit_code == 0, finished.stderr
+    (end,) = of_type(lines, "end")
+    assert end["measuring_s"] < limit + 10
+    over = [line for line in of_type(lines, "missing") if line["reason"] == "not measured: the time was over"]
+    for scenario in ("floor", "pollution"):
+        (last,) = (line for line in of_type(lines, "scenario_end") if line["scenario"] == scenario)
+        missed = {str(line["parameters"]) for line in over if line["scenario"] == scenario}
+        measured = {str(line["parameters"]) for line in of_type(lines, "samples") if line["scenario"] == scenario}
+        assert (last["missed"], last["cut"]) == (len(missed), bool(missed))
+        assert not missed & measured
+        assert missed if limit < 0.01 else measured
+
+
+@needs_two_cores
 def test_stop_file_ends_early_with_what_there_is(installations: list[Installation], tmp_path: Path) -> None:
     """Asked to stop, does the engine end, say so, and not call the scenario whole?"""
     stop = tmp_path / "stop"

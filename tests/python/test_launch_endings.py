@@ -9,13 +9,13 @@ import pytest
 
 from nearfield.errors import MeasurementError
 from nearfield.mpi import Finished
-from nearfield.probe.launch import Job, _ending
+from nearfield.probe.launch import Ending, Job, _ending
 from nearfield.probe.layout import Group, Place, read_hostfile
 
 HERE = socket.gethostname()
 
 
-def ending(stderr: str, folder: Path, hosts: tuple[str, str] = ("", "")) -> dict[str, object]:
+def ending(stderr: str, folder: Path, hosts: tuple[str, str] = ("", "")) -> Ending:
     """Of a launch whose ranks wrote nothing."""
     (folder / "out.jsonl").write_text("")
     job = Job(Group(("pair",), tuple(Place(cpu, host) for cpu, host in enumerate(hosts))), 0, {"pingpong": 1.0})
@@ -44,7 +44,7 @@ def test_a_host_that_cannot_be_reached_ends_the_probe(said: str, remedy: str, tm
 def test_a_launch_that_says_nothing_tells_how_it_was_started(tmp_path: Path) -> None:
     """So that a person can see it by hand?"""
     reason = "exit code 255: it wrote nothing, and was started as: mpirun -np 2 'my engine'"
-    assert ending("", tmp_path)["reason"] == reason
+    assert ending("", tmp_path).reason == reason
     with pytest.raises(MeasurementError) as caught:
         ending("", tmp_path, (HERE, "nodec"))
     assert "was started as: mpirun" in caught.value.message

@@ -1,9 +1,11 @@
 """Does `nearfield simulate` simulate what it is asked for, keep it, and say what is wrong with what it is asked?"""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -143,9 +145,10 @@ def test_what_is_done_survives_an_interruption(tmp_path):
     assert whole.complete
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_signals_end_processes_in_order(tmp_path, number):
-    """Stopped while processes simulate, twice even: does it end soon, say how to go on, and leave no process behind?"""
+    """Stopped while processes simulate, twice even, once alone and once with all its processes: does it end soon, say
+    how to go on and with its exit code by what, and leave no process behind? Nor if it is killed?"""
     out = tmp_path / "profile"
     options = ["--nodes", "8", "--bytes", "64,16M", "--repetitions", "10000", "--jobs", "2", "--out", out]
     command = [Path(sys.executable).with_name("nearfield"), "simulate", "bcast", *options]
@@ -156,11 +159,12 @@ def test_signals_end_processes_in_order(tmp_path, number):
         time.sleep(0.1)
     started = children_of(running.pid)
     time.sleep(0.5)
-    for _ in range(2):
-        running.send_signal(number)
+    for send in {signal.SIGTERM: (os.killpg, os.kill), signal.SIGKILL: (os.kill,)}.get(number, (os.kill, os.killpg)):
+        send(running.pid, number)
     _, told = running.communicate(timeout=60)
-    assert running.returncode == 130, told
-    assert "Traceback" not in told and "the same command goes on" in told
+    if number != signal.SIGKILL:
+        assert running.returncode == 128 + number, told
+        assert "Traceback" not in told and "memory" not in told and "the same command goes on" in told
     deadline = time.monotonic() + 20  # Python's own helper ends when it sees its parent gone
     while left := [pid for pid in started if is_alive(pid)]:
         assert time.monotonic() < deadline, left
@@ -298,6 +302,14 @@ def test_a_worker_that_dies_is_reported():
     """Is a process that ends, out of memory say, told to the user rather than waited for?"""
     with pytest.raises(NearfieldError, match="died"):
         list(pool._through(ThreadPoolExecutorThatBreaks(), list(request().cases()), Stop()))
+
+
+def test_workers_that_end_with_the_command_are_no_lack_of_memory():
+    """A batch system ends a job's processes in any order: if the workers are the first, is it a stop all the same?"""
+    with Stop() as stop, pytest.raises(KeyboardInterrupt):
+        threading.Timer(pool.LOOK_UP_S / 2, os.kill, [os.getpid(), signal.SIGTERM]).start()
+        list(pool._through(ThreadPoolExecutorThatBreaks(), list(request().cases()), stop))
+    assert stop.exit_code == 143
 
 
 class ThreadPoolExecutorThatBreaks(ThreadPoolExecutor):

@@ -15,10 +15,10 @@ import pytest
 from tuning import NEARFIELD, nearfield
 
 from nearfield.errors import UsageError
-from nearfield.machine import load_machine
+from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.dump import as_toml
 from nearfield.probe.simulated import scenarios
-from nearfield.probe.simulated.cases import chosen_scenarios
+from nearfield.probe.simulated.cases import Case, all_cases, chosen_scenarios
 from nearfield.probe.simulated.places import all_places, choose_places
 from nearfield.profile import Profile, load
 from nearfield.report.findings import findings
@@ -98,15 +98,16 @@ def test_two_runs_are_equal_to_the_last_bit(leo3: Profile, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_probe_goes_on(leo3: Profile, tmp_path: Path, how: signal.Signals) -> None:
-    """Stopped after some cases, it saves these; resumed, it ends as if nothing had been."""
+    """Stopped after some cases, with all its processes, it saves these; resumed, it ends as if nothing had been."""
     out, kept = tmp_path / "p", tmp_path / "p.launches" / "simulated.jsonl"
     command = [*NEARFIELD, "probe", "--on", "leo3", *FEW, "-o", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     while process.poll() is None and not (kept.exists() and kept.read_text().count("\n") >= 3):
         time.sleep(0.02)
-    os.kill(process.pid, how)
+    os.killpg(process.pid, how)
     _, told = process.communicate(timeout=60)
-    assert process.returncode == 130, told
+    assert process.returncode == 128 + how, told
+    assert b"Traceback" not in told and b"--resume" in told, told
     partial = load(out)
     assert not partial.run.complete and 0 < partial.records.height < leo3.records.height
     before = len(kept.read_text().splitlines())
@@ -189,6 +190,22 @@ def test_load_is_of_those_who_are_left(tmp_path: Path) -> None:
         "probe", *options, "--on", "power5-redstorm", "--distance", "shared-l2", "-o", str(tmp_path / "q")
     )
     assert refused.code not in (0, 130) and "two ranks beside the pair" in " ".join(refused.err.split())
+
+
+@pytest.mark.parametrize("name", ["xeon-8470", "epyc-9755"])
+def test_quick_is_quick_on_machines_of_a_hundred_cores_too(name: str) -> None:
+    """Do all cases together move about as many bytes as on one of twelve? With sizes asked for, is none left out?"""
+
+    def cases(machine: DescribedMachine, sizes: tuple[int, ...] = ()) -> list[Case]:
+        places = choose_places(machine, "quick", ())
+        return all_cases(machine, chosen_scenarios(()), places, "quick", sizes)[0]
+
+    small, large = load_machine("leo3"), load_machine(name)
+    bytes_of = [sum(case.work(machine) for case in cases(machine)) for machine in (small, large)]
+    assert bytes_of[1] < 2 * bytes_of[0]
+    asked = [dict(case.parameters) for case in cases(large, (8, 64 << 20))]
+    assert {one["size_bytes"] for one in asked if one.get("operation") == "alltoall"} == {8, 64 << 20}
+    assert {one["size_bytes"] for one in asked if "variant" in one} == {64 << 20}, "8 B are no row of a stencil"
 
 
 # ---- what machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from nearfield.errors import NearfieldError
@@ -43,6 +44,7 @@ def main() -> None:
     """Runs the command line; every error a user can act on ends here, as one line and an exit code."""
     from nearfield.cli import at_once
 
+    signal.signal(signal.SIGTERM, _end)
     try:
         if not at_once.run(sys.argv[1:]):
             from nearfield.cli.verbs import app
@@ -53,6 +55,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _end(number: int, frame: Any) -> None:
+    """As Ctrl-C does, SIGTERM leaves blocks in order, so that ranks and compilers end with their command."""
+    sys.exit(128 + number)
 
 
 def tell(error: NearfieldError) -> None:

@@ -28,10 +28,10 @@ from nearfield.plan.words import (
     verdict,
 )
 from nearfield.probe.simulated import Watcher
-from nearfield.probe.simulated.cases import Case
+from nearfield.probe.simulated.cases import Job
 from nearfield.probe.simulated.costs import message_records
-from nearfield.probe.simulated.session import usable_cores
 from nearfield.profile import load
+from nearfield.simulate.pool import cores
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted, format_ns, parse_bytes
 
@@ -134,7 +134,7 @@ def costs_on(name: str, mode: str | None) -> Known:
     if machine.communication or mode is not None or not machine.simulable:
         return described(machine, mode)
     watcher = Telling(f"simulating what messages cost on {machine.name}, once")
-    return simulated(machine, message_records(machine, usable_cores(), watcher))
+    return simulated(machine, message_records(machine, cores(), watcher))
 
 
 class Telling(Watcher):
@@ -143,8 +143,8 @@ class Telling(Watcher):
     def __init__(self, what: str) -> None:
         self._what = what
 
-    def plan(self, cases: list[Case], at_once: int) -> None:
-        print(f"{self._what}: {counted(len(cases), 'case')}, {at_once} at a time", file=sys.stderr)
+    def plan(self, jobs: list[Job], kept: int, at_once: int) -> None:
+        print(f"{self._what}: {counted(len(jobs), 'case')}, {at_once} at a time", file=sys.stderr)
 
 
 def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:

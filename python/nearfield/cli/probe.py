@@ -5,29 +5,28 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from nearfield import itself, mpi
 from nearfield.cli import complete, probe_on
+from nearfield.cli.work_bar import WorkBar
 from nearfield.errors import UsageError
 from nearfield.machine import machine_files
 from nearfield.probe import TIERS, Listener, Request
 from nearfield.probe import probe as run_probe
-from nearfield.probe.launch import Job, describe_scenarios
-from nearfield.probe.simulated.session import usable_cores
+from nearfield.probe.launch import Ending, Job, describe_scenarios
+from nearfield.probe.session import LAUNCH_OVERHEAD_S, Outcome
+from nearfield.simulate.pool import cores
 from nearfield.terminal import Terminal
-from nearfield.units import parse_bytes
+from nearfield.units import counted, parse_bytes
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
-
-
-INTERRUPTED = 130  # as shells say: 128 + SIGINT
 
 
 def command(
@@ -35,7 +34,11 @@ def command(
     quick: Annotated[bool, typer.Option("--quick", help=f"{TIERS['quick'].summary}, fewer sizes")] = False,
     full: Annotated[bool, typer.Option("--full", help=f"{TIERS['full'].summary}, all sizes, many repetitions")] = False,
     budget: Annotated[
-        float | None, typer.Option(help="this many seconds of measuring instead of the tier's", metavar="SECONDS")
+        float | None,
+        typer.Option(
+            help="not longer than this many seconds, instead of the tier's time; what is not reached is for --resume",
+            metavar="SECONDS",
+        ),
     ] = None,
     scenario: Annotated[
         list[str] | None,
@@ -81,7 +84,8 @@ def command(
     Ranks bind themselves to cores, put message buffers into known cache states, and time what happens. The result is a
     profile: a folder that `nearfield show`, `diff` and `report` read. Keep the machine quiet meanwhile.
 
-    Ctrl-C saves what was measured; --resume completes it.
+    Ctrl-C saves what was measured; --resume completes it. With --budget the probe ends by itself when the time is over,
+    and --resume measures what was not reached.
 
     Examples:
 
@@ -120,20 +124,29 @@ def command(
         distances=tuple(distance or ()),
     )
     if on is not None or (resume and probe_on.was_simulated(out)):
-        return probe_on.run(out, request, resume=resume, overwrite=overwrite, jobs=jobs or usable_cores())
-    with _Display() as display:
+        probe_on.refuse_live_options(["budget"] if budget else [])
+        return probe_on.run(out, request, resume=resume, overwrite=overwrite, jobs=jobs or cores())
+    with _Display(budget) as display:
         outcome = run_probe(
             out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=display
         )
-    folder = escape(str(out))
+    _tell_end(outcome, out, budget)
+    raise typer.Exit(128 + outcome.stopped_by if outcome.stopped_by and not outcome.complete else 0)
+
+
+def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
+    folder, again = escape(str(out)), escape(itself.command("probe", "--resume", "-o", out))
     if not outcome.saved:
         err.print("stopped before anything was measured")
-    elif not outcome.complete:
-        again = escape(itself.command("probe", "--resume", "-o", out))
+    elif outcome.complete:
+        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
+    elif outcome.stopped_by:
         err.print(f"stopped; what was measured is in [bold]{folder}[/bold]. To go on: {again}")
     else:
-        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
-    raise typer.Exit(0 if outcome.complete else INTERRUPTED)
+        cases, launches = counted(outcome.missed, "case"), counted(outcome.not_begun, "launch", "launches")
+        left = [f"{cases} not reached"] * bool(outcome.missed) + [f"{launches} not begun"] * bool(outcome.not_begun)
+        err.print(f"the {budget_s:g} s of --budget are over: {', '.join(left)}")
+        err.print(f"what was measured is in [bold]{folder}[/bold]. To measure the rest, however long it takes: {again}")
 
 
 def _absolute(machine: str | None) -> str | None:
@@ -143,8 +156,8 @@ def _absolute(machine: str | None) -> str | None:
 
 
 def _require_alone(ctx: typer.Context) -> None:
-    """--resume measures what the interrupted probe was asked for."""
-    allowed = {"resume", "out", "keep_samples", "jobs"}
+    """--resume measures what the interrupted probe was asked for, as long as that takes or the user says."""
+    allowed = {"resume", "out", "keep_samples", "jobs", "budget"}
     given = [name for name in ctx.params if _is_given(ctx, name) and name not in allowed]
     if given:
         option = {"mpi_name": "mpi"}.get(given[0], given[0])
@@ -169,23 +182,18 @@ def _list(mpi_name: str | None, as_json: bool) -> None:
 
 
 class _Display(Listener):
-    """One progress bar over all launches; its unit is a second of measuring. In a log, a line for each launch."""
+    """Work is seconds of measuring; starting ranks takes as long as it took the last time. A line tells of each launch
+    in a log."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._bar = WorkBar(err, self._left_s)
+        self._limit_s = limit_s
+        self._to_start, self._starting_s = 0, LAUNCH_OVERHEAD_S
+        self._total_s = self._done_s = self._now_s = self._measuring_s = 0.0
+        self._first: float | None = None  # when measuring began: the limit counts from there
+        self._measures = time.monotonic()
 
     def __enter__(self) -> _Display:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=err,
-            refresh_per_second=2,
-            transient=True,
-            disable=not err.is_terminal,
-        )
-        self._task: Any = None
-        self._done_s = 0.0
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -195,25 +203,48 @@ class _Display(Listener):
         err.print(escape(text))
 
     def plan(self, jobs: list[Job]) -> None:
-        total = sum(sum(job.budgets.values()) for job in jobs)
-        self._task = self._bar.add_task("starting", total=total)
-        self._bar.start()
+        self._to_start, self._total_s = len(jobs), sum(sum(job.budgets.values()) for job in jobs)
+        if jobs:
+            self._bar.start()
 
     def begin(self, job: Job) -> None:
         where = f"{job.group.distance or 'all cores'} ({job.group.pair})"
         self._label = f"{where} launch {job.number + 1}"
-        self._bar.update(self._task, description=f"{self._label}: starting {len(job.group.places)} ranks")
-        if not err.is_terminal:  # a log: a line for each launch
+        self._now_s, self._measures = 0.0, time.monotonic()
+        self._show(f"starting {len(job.group.places)} ranks")
+        if not err.is_terminal:
             err.print(f"{self._label}: {', '.join(job.budgets)}")
 
     def progress(self, job: Job, scenario: str, share: float) -> None:
+        if not self._now_s:
+            self._starting_s, self._measures = time.monotonic() - self._measures, time.monotonic()
+            self._first = self._first or self._measures
+            self._to_start -= 1
         names = list(job.budgets)
         before = sum(job.budgets[name] for name in names[: names.index(scenario)])
-        completed = self._done_s + before + share * job.budgets[scenario]
-        self._bar.update(self._task, completed=completed, description=f"{self._label}: {scenario}")
+        self._now_s = max(before + share * job.budgets[scenario], 1e-3)
+        self._show(scenario)
 
-    def end(self, job: Job, ending: dict[str, Any]) -> None:
+    def end(self, job: Job, ending: Ending) -> None:
+        if self._now_s:
+            self._measuring_s += time.monotonic() - self._measures
+        else:
+            self._to_start -= 1
         self._done_s += sum(job.budgets.values())
-        self._bar.update(self._task, completed=self._done_s)
-        if ending["state"] == "failed":
-            err.print(f"[yellow]launch failed[/yellow] ({self._label}): {escape(ending['reason'])}")
+        self._now_s = 0.0
+        self._show("ending")
+        if ending.state == "failed":
+            err.print(f"[yellow]launch failed[/yellow] ({self._label}): {escape(ending.reason or '')}")
+
+    def _show(self, what: str) -> None:
+        self._bar.show(f"{self._label}: {what}", (self._done_s + self._now_s) / self._total_s)
+
+    def _left_s(self) -> float | None:
+        """Cases take longer than planned where something else uses the cores."""
+        now, done_s = time.monotonic(), self._done_s + self._now_s
+        measured_s = self._measuring_s + (now - self._measures if self._now_s else 0.0)
+        pace = max(1.0, measured_s / done_s) if done_s else 1.0
+        left_s = pace * (self._total_s - done_s) + self._to_start * self._starting_s
+        if self._limit_s is None or self._first is None:
+            return left_s
+        return min(left_s, max(0.0, self._limit_s - (now - self._first)))

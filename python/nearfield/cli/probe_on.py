@@ -12,17 +12,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
-from nearfield.cli.work_bar import work_bar
+from nearfield.cli.work_bar import Pace, WorkBar
 from nearfield.errors import UsageError
 from nearfield.probe.request import Request
 from nearfield.probe.simulated import Watcher, scenarios, simulate
-from nearfield.probe.simulated.cases import Case
+from nearfield.probe.simulated.cases import Job
 from nearfield.probe.work import Work
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
-INTERRUPTED = 130  # as shells say: 128 + SIGINT
 # Options of `probe` that are about ranks, launching and time, of which a simulation has none.
 LIVE_ONLY = ("budget", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
 
@@ -53,7 +52,7 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
         err.print(f"stopped; what there is is in [bold]{folder}[/bold]. To go on: {again}")
     else:
         err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
-    raise typer.Exit(0 if outcome.complete else INTERRUPTED)
+    raise typer.Exit(128 + outcome.stopped_by if outcome.stopped_by and not outcome.complete else 0)
 
 
 def list_scenarios(as_json: bool) -> None:
@@ -85,33 +84,25 @@ def _described(spec: Any) -> dict[str, Any]:
 
 
 class _Display(Watcher):
-    """One progress bar over all cases; in a log, a line for each scenario and place."""
+    """Work is estimated."""
 
     def __enter__(self) -> _Display:
-        self._bar = work_bar(err)
-        self._left: dict[str, int] = {}
+        self._pace = Pace(0)
+        self._bar = WorkBar(err, lambda: self._pace.left_s())
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def say(self, text: str) -> None:
-        err.print(escape(text))
-
-    def plan(self, cases: list[Case], at_once: int) -> None:
-        for case in cases:
-            self._left[_where(case)] = self._left.get(_where(case), 0) + 1
-        self._task = self._bar.add_task("simulating", total=sum(case.cost for case in cases))
+    def plan(self, jobs: list[Job], kept: int, at_once: int) -> None:
+        self._pace = Pace(sum(job.work for job in jobs))
+        self._cases, self._done = len(jobs), 0
+        there = f", {kept} more are there already" if kept else ""
+        err.print(f"simulating {counted(len(jobs), 'case')}, {at_once} at a time{there}")
         self._bar.start()
-        err.print(f"simulating {counted(len(cases), 'case')}, {at_once} at a time")
 
-    def done(self, case: Case) -> None:
-        where = _where(case)
-        self._left[where] -= 1
-        self._bar.update(self._task, advance=case.cost, description=where)
-        if not self._left[where] and not err.is_terminal:
-            err.print(f"{where}: done")
-
-
-def _where(case: Case) -> str:
-    return f"{case.place.distance or 'all cores'}: {case.scenario}"
+    def done(self, job: Job) -> None:
+        self._pace.done += job.work
+        self._done += 1
+        told = f"{self._done} of {self._cases} cases, now {job.case}"
+        self._bar.show(told, self._pace.done / self._pace.total)

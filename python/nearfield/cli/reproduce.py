@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from nearfield.cli.work_bar import work_bar
+from nearfield.cli.work_bar import Pace, WorkBar
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.runs import Job, run_job
@@ -25,7 +25,6 @@ from nearfield.units import counted
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-INTERRUPTED = 130  # as shells say: 128 + SIGINT
 _COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "not simulated": "dim"}
 
 
@@ -88,7 +87,7 @@ def command(
         _count(found)
     if not found.complete:
         err.print("stopped: what is not complete is not judged; the same command goes on")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(stop.exit_code)
     err.print(f"page: [bold]{escape(str(page))}[/bold]   profiles of what was simulated are beside it")
 
 
@@ -146,10 +145,11 @@ def _listed(claims: list[Any]) -> Table:
 
 
 class _Display(Listener):
-    """A bar whose unit is estimated work; in a log, a line now and then."""
+    """Work is estimated."""
 
     def __enter__(self) -> _Display:
-        self._bar = work_bar(err)
+        self._pace = Pace(0)
+        self._bar = WorkBar(err, lambda: self._pace.left_s())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -159,12 +159,10 @@ class _Display(Listener):
         err.print(
             f"{counted(kept + len(jobs), 'case')} to simulate" + (f", {kept} of them are there already" if kept else "")
         )
-        self._task = self._bar.add_task("simulating", total=sum(job.work for job in jobs))
-        self._left, self._tenth = len(jobs), max(1, len(jobs) // 10)
+        self._pace, self._cases, self._done = Pace(sum(job.work for job in jobs)), len(jobs), 0
         self._bar.start()
 
     def done(self, job: Job) -> None:
-        self._left -= 1
-        self._bar.update(self._task, advance=job.work, description=str(job))
-        if not err.is_terminal and self._left % self._tenth == 0:
-            err.print(f"{counted(self._left, 'case')} left")
+        self._pace.done += job.work
+        self._done += 1
+        self._bar.show(f"{self._done} of {self._cases} cases, now {job}", self._pace.done / self._pace.total)

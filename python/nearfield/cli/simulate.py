@@ -16,7 +16,7 @@ from rich.markup import escape
 from nearfield import itself
 from nearfield._native import simulation
 from nearfield.cli import complete
-from nearfield.cli.work_bar import work_bar
+from nearfield.cli.work_bar import Pace, WorkBar
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
@@ -30,7 +30,6 @@ from nearfield.units import format_bytes, format_ns, parse_bytes
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-INTERRUPTED = 130  # as shells say: 128 + SIGINT
 USUAL_NODES = 64
 
 
@@ -126,7 +125,7 @@ def command(
     else:
         show(outcome, request)
     _tell_end(outcome, out)
-    raise typer.Exit(0 if outcome.complete else INTERRUPTED)
+    raise typer.Exit(0 if outcome.complete else stop.exit_code)
 
 
 # ---- what the options say
@@ -269,11 +268,11 @@ def _listed(kinds: dict[str, Any], policies: list[Any]) -> list[Table]:
 
 
 class _Display(Listener):
-    """A bar whose unit is estimated work; in a log, nothing."""
+    """Work is estimated."""
 
     def __enter__(self) -> _Display:
-        self._bar = work_bar(err)
-        self._task: Any = None
+        self._pace = Pace(0)
+        self._bar = WorkBar(err, lambda: self._pace.left_s())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -282,8 +281,10 @@ class _Display(Listener):
     def plan(self, cases: list[Case], kept: int) -> None:
         if kept:
             err.print(f"{kept} of {kept + len(cases)} cases are there already")
-        self._task = self._bar.add_task(f"{len(cases)} cases", total=sum(case.work for case in cases))
+        self._pace, self._cases, self._done = Pace(sum(case.work for case in cases)), len(cases), 0
         self._bar.start()
 
     def done(self, case: Case, result: Result) -> None:
-        self._bar.update(self._task, advance=case.work, description=str(case))
+        self._pace.done += case.work
+        self._done += 1
+        self._bar.show(f"{self._done} of {self._cases} cases, now {case}", self._pace.done / self._pace.total)

@@ -17,7 +17,8 @@ from typing import Any
 
 
 class Guard:
-    """Around a launch. `tell` adds to what the guard knows; leaving ends it."""
+    """Around a launch. `tell` adds to what the guard knows. Leaving ends it; leaving by an exception lets it look for
+    what is left to be ended, for a signal may come between the launcher's start and the moment when somebody knows."""
 
     def __init__(self, **facts: Any) -> None:
         self._process = subprocess.Popen(
@@ -42,7 +43,8 @@ class Guard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.kill()
+        if kind is None:
+            self._process.kill()
         self._process.communicate()
 
 

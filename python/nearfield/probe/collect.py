@@ -137,8 +137,9 @@ def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[dict[st
     ]
     rows += _verdict_rows(found)
     measured = {key[:4] for key, one in series.items() if not one.empty()}
+    cases = {(*key[:4], key[5]) for key, one in series.items() if not one.empty()}  # of whatever side
     for key, (unit, reason) in found.missing.items():
-        if key[5] != "{}" or key[:4] not in measured:
+        if (key[:4] not in measured) if key[5] == "{}" else ((*key[:4], key[5]) not in cases):
             rows.append(_frame(key, unit) | {"value": None, "n": 0, "stable": False, "note": reason})
     return rows
 

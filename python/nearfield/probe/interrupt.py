@@ -1,34 +1,47 @@
-"""Ctrl-C while ranks measure: the first asks the engine to end soon and in order, the second ends the ranks."""
+"""Ctrl-C while ranks measure: the first asks the engine to end soon and in order; the second, or patience at its end,
+ends the ranks."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 from typing import Any
+
+PATIENCE_S = 3.0  # with an engine that was asked to end
+_ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """While entered, takes SIGINT and SIGTERM. Only `wait_for` is ever interrupted, so that saving is not."""
+    """While entered, takes SIGINT and SIGTERM, and SIGQUIT, which asks nobody. Only `wait_for` is ever interrupted, so
+    that saving is not."""
 
     def __init__(self, stop_file: Path, say: Callable[[str], None]) -> None:
-        self.asked = False
+        self.asked: int | None = None  # by which signal
         self._stop_file, self._say = stop_file, say
         self._at_once = self._waiting = False
+        self._patience: Timer | None = None
 
     def __enter__(self) -> Interrupt:
-        self._old = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._old = {number: signal.signal(number, self._on_signal) for number in (*_ASKING, signal.SIGQUIT)}
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._patience:
+            self._patience.cancel()
+            self._patience.join()
         for number, handler in self._old.items():
             signal.signal(number, handler)
 
-    def wait_for(self, launch: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    def wait_for(self, launch: Callable[[], Any]) -> Any | None:
         """How the launch ended; None if it was ended at once."""
         try:
             self._waiting = True
+            if self._at_once:  # by a signal that came just before
+                return None
             ending = launch()
             self._waiting = False
         except KeyboardInterrupt:
@@ -38,20 +51,22 @@ class Interrupt:
         return ending
 
     def _on_signal(self, number: int, frame: Any) -> None:
-        if not self.asked:
-            self.asked = True
-            self._at_once = not self._ask_engine()
-            with suppress(OSError):  # whoever read this may be gone
-                self._say("stopping: saving what was measured (again to stop at once)")
-        elif not self._at_once:
+        if self._at_once:
+            return  # the ranks are being ended; a third Ctrl-C must not leave some of them behind
+        again, self.asked = self.asked is not None, self.asked or number  # before the next signal may come
+        if again or number not in _ASKING:
             self._at_once = True
         else:
-            return  # the ranks are being ended; a third Ctrl-C must not leave some of them behind
+            self._at_once = not self._ask_engine() or self._at_once  # by a signal that came meanwhile
+            with suppress(OSError):  # whoever read this may be gone
+                self._say("stopping: saving what was measured (again to stop at once)")
         if self._at_once and self._waiting:
             raise KeyboardInterrupt
 
     def _ask_engine(self) -> bool:
-        """False if that is not possible: the disk is full."""
+        """False if that is not possible: the disk is full. The end of patience is as good as a second signal."""
+        self._patience = Timer(PATIENCE_S, os.kill, [os.getpid(), signal.SIGTERM])
+        self._patience.start()
         try:
             self._stop_file.touch()
         except OSError:

@@ -23,6 +23,7 @@ from nearfield.probe.layout import Group
 from nearfield.probe.lines import read_lines
 from nearfield.probe.tiers import Tier
 from nearfield.topology import Topology
+from nearfield.units import counted
 
 OnProgress = Callable[[str, float], None]  # scenario, share of its time that is spent
 
@@ -42,6 +43,17 @@ class Job:
         """What this and earlier sittings wrote for this launch, oldest first."""
         files = (self.file(folder, attempt, ".jsonl") for attempt in count())
         return list(takewhile(Path.exists, files))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a launch ended."""
+
+    state: str  # as schema.Launch has it
+    reason: str | None = None
+    seconds: float = 0.0
+    measuring_s: float = 0.0  # without starting the ranks and ending them; 0: not known
+    missed: int = 0  # cases for which there was no time
 
 
 def describe_scenarios(inst: Installation, engine: Path) -> list[dict[str, Any]]:
@@ -90,8 +102,8 @@ def run_job(
     *,
     launcher: str | None,
     on_progress: OnProgress,
-) -> dict[str, Any]:
-    """Runs the launch to its end and says how it ended: {seconds, state, reason}. The lines are in the folder.
+) -> Ending:
+    """Runs the launch to its end and returns how it ended. The lines are in the folder.
 
     Raises MeasurementError for what no other launch would do better: a failed sanity check, a wrong binding,
     an output that cannot be written, hosts on which no rank could be started. A rank that died, or a launch over its
@@ -120,27 +132,29 @@ def run_job(
     return _ending(job, output, finished)
 
 
-def _ending(job: Job, output: Path, finished: mpi.Finished) -> dict[str, Any]:
-    ended = set()
+def _ending(job: Job, output: Path, finished: mpi.Finished) -> Ending:
+    missed, line = 0, None
     for line in read_lines(output):
-        ended.add(line["type"])
+        missed += line.get("missed", 0)
         if line["type"] == "error":
             _raise_error(line["kind"], line["message"])
-    state, reason = "failed", None
-    if "end" in ended:
-        state = "complete"
-    elif "stopped" in ended:
-        state = "stopped"
-    elif finished.timed_out:
-        reason = f"no end after {finished.seconds:.0f} s"
-    else:
-        said = re.search(r"nearfield-probe: (\w+): (.*)", finished.stderr)
-        if said and said[1] in _REMEDIES:
-            _raise_error(said[1], said[2])
-        if job.group.hosts and not ended:
-            _raise_unreached([host for host, _ in job.group.hosts], finished)
-        reason = f"exit code {finished.exit_code}: {_last_words(finished) or finished.silence}"
-    return {"seconds": finished.seconds, "state": state, "reason": reason}
+        if line["type"] in ("end", "stopped"):
+            state, reason = ("complete", None) if line["type"] == "end" else ("stopped", None)
+            if missed:
+                state, reason = "stopped", f"the time was over: {counted(missed, 'case')} not reached"
+            return Ending(state, reason, finished.seconds, line["measuring_s"], missed)
+    if job.group.hosts and not line and not finished.timed_out:
+        _raise_unreached([host for host, _ in job.group.hosts], finished)
+    return Ending("failed", _why_failed(finished), finished.seconds)
+
+
+def _why_failed(finished: mpi.Finished) -> str:
+    if finished.timed_out:
+        return f"no end after {finished.seconds:.0f} s"
+    said = re.search(r"nearfield-probe: (\w+): (.*)", finished.stderr)
+    if said and said[1] in _REMEDIES:
+        _raise_error(said[1], said[2])
+    return f"exit code {finished.exit_code}: {_last_words(finished) or finished.silence}"
 
 
 _REMEDIES = {

@@ -74,8 +74,11 @@ class ProgressLine(_OfScenario):
 
 
 class ScenarioEndLine(_OfScenario):
+    """`missed`: cases for which there was no time."""
+
     type: Literal["scenario_end"]
     cut: bool
+    missed: Annotated[Whole, Field(ge=0)] = 0
 
 
 class _OfCase(_OfScenario):
@@ -121,7 +124,10 @@ class ErrorLine(_Line):
 
 
 class EndLine(_Line):
+    """`measuring_s`: how long it took without starting the ranks and ending them."""
+
     type: Literal["end", "stopped"]
+    measuring_s: Annotated[float, Field(ge=0)] = 0.0
 
 
 _LINE: TypeAdapter[Any] = TypeAdapter(

@@ -10,7 +10,6 @@ import shutil
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from nearfield import itself, mpi, profile
 from nearfield.errors import MeasurementError, NearfieldError, UsageError
@@ -18,8 +17,9 @@ from nearfield.probe.collect import collect, finished_scenarios, to_rows
 from nearfield.probe.describe import Facts, describe_run
 from nearfield.probe.facts import capture_machine
 from nearfield.probe.interrupt import Interrupt
-from nearfield.probe.launch import Job, OnProgress, describe_scenarios, plan_text, run_job
+from nearfield.probe.launch import Ending, Job, OnProgress, describe_scenarios, plan_text, run_job
 from nearfield.probe.layout import Group, plan_groups, read_hostfile
+from nearfield.probe.limit import TimeLimit
 from nearfield.probe.lines import damaged_line
 from nearfield.probe.reasons import by_reason
 from nearfield.probe.request import Request
@@ -39,28 +39,33 @@ class Listener:
     def plan(self, jobs: list[Job]) -> None: ...
     def begin(self, job: Job) -> None: ...
     def progress(self, job: Job, scenario: str, share: float) -> None: ...
-    def end(self, job: Job, ending: dict[str, Any]) -> None: ...
+    def end(self, job: Job, ending: Ending) -> None: ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    complete: bool  # False: the user stopped it
+    complete: bool  # False: the user stopped it, or the time was over
     saved: bool  # False: before anything was measured
+    stopped_by: int | None = None  # the signal
+    missed: int = 0  # cases for which there was no time
+    not_begun: int = 0  # launches for which there was none
 
 
 def probe(
     out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool, listener: Listener
 ) -> Outcome:
-    """Measures and saves a profile at `out`. Raises NearfieldError; when a launch failed, after saving what the others
-    measured."""
+    """Measures and saves a profile at `out`, and returns how far that came. With `resume` the request is that of the
+    interrupted probe; of the one given here the budget counts, without which it takes as long as it takes. Raises
+    NearfieldError; when a launch failed, after saving what the others measured."""
     out = out.resolve()
     work = Work(out)
+    limit = TimeLimit(request.budget_s)
     if resume:
         request = work.read_request()
     else:
         work.require_free(overwrite=overwrite)
     profile.ensure_writable(out, overwrite=overwrite or resume)
-    session = Session(out, work, request, listener)
+    session = Session(out, work, request, listener, limit)
     session.prepare()
     with work.held(session.request, fresh=not resume):
         return session.run(keep_samples)
@@ -69,14 +74,16 @@ def probe(
 class Session:
     """One sitting. Launches run one after the other: they would disturb each other."""
 
-    def __init__(self, out: Path, work: Work, request: Request, listener: Listener) -> None:
-        self.out, self.work, self.listener = out, work, listener
+    def __init__(self, out: Path, work: Work, request: Request, listener: Listener, limit: TimeLimit) -> None:
+        self.out, self.work, self.listener, self.limit = out, work, listener, limit
         self.tier = request.thoroughness
         self.topology = Topology.live()
         self.inst = mpi.choose(request.mpi)
         self.request = replace(request, mpi=request.mpi or self.inst.name)  # --resume goes on with the same
         self.launches: list[schema.Launch] = []
         self.spent: dict[str, float] = {}
+        self.stopped_by: int | None = None
+        self.missed = self.not_begun = 0
 
     def prepare(self) -> None:
         """Builds the engine if need be and plans the jobs. MeasurementError if there is nothing to measure."""
@@ -142,7 +149,7 @@ class Session:
         if failure:
             raise failure
         self._raise_failed_launch(saved)
-        return Outcome(complete, saved)
+        return Outcome(complete, saved, self.stopped_by, self.missed, self.not_begun)
 
     def _measure(self) -> NearfieldError | None:
         """Runs the jobs until one shows that the others would fail alike, or the user has had enough."""
@@ -150,17 +157,19 @@ class Session:
         self.listener.plan([job for job in left if job.budgets])
         failure: NearfieldError | None = None
         with Interrupt(self.work.stop_file, self.listener.say) as interrupt:
-            for job, rest in zip(self.jobs, left, strict=True):
-                ending: dict[str, Any] = {"seconds": 0.0, "state": "pending", "reason": None}
+            for index, (job, rest) in enumerate(zip(self.jobs, left, strict=True)):
+                ending = Ending("pending")
                 if not rest.budgets:
-                    ending["state"] = "complete"
+                    ending = Ending("complete")
                 elif not failure and not interrupt.asked:
+                    time_s = self.limit.share(sum(bool(o.budgets) and o.number == job.number for o in left[index:]))
                     try:
-                        ending = interrupt.wait_for(lambda rest=rest: self._run(rest)) or ending | {"state": "stopped"}
+                        ending = interrupt.wait_for(lambda: self._run(rest, time_s)) or Ending("stopped")  # noqa: B023
                     except NearfieldError as error:
                         failure = error
-                        ending |= {"state": "failed", "reason": error.message}
+                        ending = Ending("failed", error.message)
                 self._note(job, ending)
+            self.stopped_by = interrupt.asked
         return failure
 
     def _left(self, job: Job) -> Job:
@@ -171,9 +180,14 @@ class Session:
         done = finished_scenarios(job, self.work.folder)
         return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
 
-    def _run(self, job: Job) -> dict[str, Any]:
+    def _run(self, job: Job, time_s: float | None) -> Ending:
+        """`time_s`: to measure at most; None: as long as it takes."""
+        if time_s == 0.0:
+            self.not_begun += 1
+            return Ending("pending", "the time was over")
         self.listener.begin(job)
         extra = {"sizes": " ".join(map(str, self.request.sizes))} if self.request.sizes else {}
+        extra |= {"time_limit_s": f"{time_s:.3f}"} if time_s else {}
         on_progress: OnProgress = lambda scenario, share: self.listener.progress(job, scenario, share)  # noqa: E731
         ending = run_job(
             job,
@@ -184,13 +198,15 @@ class Session:
             launcher=self.request.launcher,
             on_progress=on_progress,
         )
+        self.limit.spend(ending)
+        self.missed += ending.missed
         self.listener.end(job, ending)
         return ending
 
-    def _note(self, job: Job, ending: dict[str, Any]) -> None:
+    def _note(self, job: Job, ending: Ending) -> None:
         places = job.group.places
         name = f"{job.group.name}.{job.number}"
-        self.spent[name] = self.spent.get(name, 0.0) + ending["seconds"]
+        self.spent[name] = self.spent.get(name, 0.0) + ending.seconds
         self.launches.append(
             schema.Launch(
                 ranks=len(places),
@@ -198,7 +214,9 @@ class Session:
                 hosts=[place.host for place in places] if job.group.hosts else [],
                 scenarios=list(job.budgets),
                 distance=job.group.distance,
-                **ending | {"seconds": self.spent[name]},
+                seconds=self.spent[name],
+                state=ending.state,
+                reason=ending.reason,
             )
         )
 

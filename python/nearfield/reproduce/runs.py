@@ -26,7 +26,7 @@ from nearfield.simulate.request import Request
 from nearfield.simulate.rows import rows_of
 
 Row = dict[str, Any]
-_SETUP_WORK = 3e5  # of a case of a scenario, in the units in which a case of a collective counts
+_BYTES_OF_A_LINE = 8  # that take as long to simulate in a scenario as a line's way in a collective
 _WHOLE_NODE = Place("", 0, 1)
 
 
@@ -101,14 +101,8 @@ def _cluster_cases(machine: DescribedMachine, run: ClusterRun, quick: bool) -> l
 
 
 def _work(machine: DescribedMachine, case: ScenarioCase | ClusterCase) -> float:
-    if isinstance(case, ClusterCase):
-        return case.work
-    given = dict(case.parameters)
-    nodes = machine.network.max_nodes.value if case.scenario == "load" and machine.network else 1
-    lines = (float(given.get("size_bytes", 0)) + nodes**2 * float(given.get("load_bytes", 0))) / 64
-    cells = 3 * float(given.get("cells", 0)) ** 3
-    rows = 32 * 24 if case.scenario == "stencil" else 8
-    return _SETUP_WORK + cells + rows * lines * (int(given.get("stride", 1) > 1) * 7 + 1)
+    """In the units in which a case of a collective counts."""
+    return case.work if isinstance(case, ClusterCase) else case.work(machine) / _BYTES_OF_A_LINE
 
 
 def _what(case: ScenarioCase | ClusterCase) -> str:

@@ -7,9 +7,11 @@ import os
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from threading import Thread
 from typing import Any
 
 from nearfield.errors import MeasurementError, UsageError
@@ -35,11 +37,13 @@ def one_after_the_other(
 
 
 def on_cores(jobs: int, stop: Stop | None = None, of_case: Callable[[Any], Any] = run_case) -> Runner:
-    """On so many processes; in this one if that is all. `of_case`: what is done for each, a function of a module; cases
-    say how much `work` they are."""
+    """On so many processes; in this one if that is all and `run_case`, which looks for signals while it runs, is what
+    is done. `of_case`: what is done for each, a function of a module; cases say how much `work` they are."""
 
     def run(cases: list[Any]) -> Iterator[tuple[Any, Any]]:
-        if min(jobs, len(cases)) <= 1:
+        if not cases:
+            return
+        if min(jobs, len(cases)) == 1 and of_case is run_case:
             yield from one_after_the_other(cases, stop, of_case)
             return
         with _processes(min(jobs, len(cases))) as executor:
@@ -77,18 +81,23 @@ def _through(
     executor: Executor, cases: list[Any], stop: Stop, of_case: Callable[[Any], Any] = run_case
 ) -> Iterator[tuple[Any, Any]]:
     """The longest first, so that none is left alone at the end."""
-    futures = {executor.submit(of_case, case): case for case in sorted(cases, key=lambda c: -c.work)}
-    left = set(futures)
+    futures: dict[Future[Any], Any] = {}
     try:
+        with _interrupts_kept_off():
+            for case in sorted(cases, key=lambda c: -c.work):
+                futures[executor.submit(of_case, case)] = case
+        left = set(futures)
         while left:
             done, left = wait(left, timeout=LOOK_UP_S, return_when=FIRST_COMPLETED)
             for future in done:
                 yield futures[future], future.result()
             stop.check()
     except BrokenExecutor as error:
+        time.sleep(LOOK_UP_S)  # who ends a whole group of processes may come to this one last
+        stop.check()
         raise MeasurementError(
             "a process of the simulation died: there was probably too little memory",
-            "Take fewer --jobs, nodes or policies; what is done is kept with --out.",
+            "take fewer --jobs: each needs memory of its own",
         ) from error
     finally:
         for future in futures:
@@ -97,9 +106,9 @@ def _through(
 
 @contextmanager
 def _processes(jobs: int) -> Iterator[Executor]:
-    """At Ctrl-C they end at once; it is the parent's to answer."""
+    """When the block is left by an exception, Ctrl-C for one, they end at once."""
     before = set(multiprocessing.active_children())
-    executor = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_ignore_interrupts)
+    executor = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
     try:
         yield executor
     except BaseException:
@@ -110,5 +119,24 @@ def _processes(jobs: int) -> Iterator[Executor]:
         executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end_with_parent() -> None:
+    """Of a process of the pool, which would otherwise simulate on after its parent was killed."""
+    parent = multiprocessing.parent_process()
+    assert parent
+
+    def wait_for_its_end() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=wait_for_its_end, daemon=True).start()
+
+
+@contextmanager
+def _interrupts_kept_off() -> Iterator[None]:
+    """Processes that are started meanwhile never see Ctrl-C, not even while they start: it is their parent's to
+    answer."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -12,8 +12,13 @@ class Stop:
     """While entered, takes SIGINT and SIGTERM, by which batch systems end jobs. Never entered, it never stops."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked: int | None = None  # by which signal
         self._at_once = False
+
+    @property
+    def exit_code(self) -> int:
+        """As shells say which signal ended a command."""
+        return 128 + (self.asked or 0)
 
     def __enter__(self) -> Stop:
         self._old = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -39,6 +44,6 @@ class Stop:
             self._at_once = False
 
     def _on_signal(self, number: int, frame: Any) -> None:
-        self.asked = True
+        self.asked = self.asked or number
         if self._at_once:
             raise KeyboardInterrupt

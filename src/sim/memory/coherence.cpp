@@ -28,9 +28,17 @@ Hierarchy::Others Hierarchy::ask_others_at_memory(const Node& own, Address addre
 }
 
 // A whole unit, which may be several lines of a nearer cache. `met`: where the asking core's way meets that of these.
+// Machines have many caches that a run never uses: those are asked, and counted, without a look at their lines.
 void Hierarchy::ask_in(Node& node, Node* met, Address address, Ask ask, Others& found) {
   if (!node.used && node.level == 0) return;
   ++node.counts.snoops;
+  const bool here = node.used && answer(node, met, address, ask, found);
+  if (node.inclusion == Inclusion::inclusive && !here) return;
+  for (auto* child : node.children) ask_in(*child, met, address, ask, found);
+}
+
+// Of one cache; whether it had some of the unit.
+bool Hierarchy::answer(Node& node, Node* met, Address address, Ask ask, Others& found) {
   const auto unit = address & ~(unit_ - 1);
   bool here = false;
   for (auto at = unit; at < unit + unit_; at += node.array.unit_bytes()) {
@@ -59,8 +67,7 @@ void Hierarchy::ask_in(Node& node, Node* met, Address address, Ask ask, Others& 
     else
       found.unwritten = true;
   }
-  if (node.inclusion == Inclusion::inclusive && !here) return;
-  for (auto* child : node.children) ask_in(*child, met, address, ask, found);
+  return here;
 }
 
 // After a store at `level`: out to the first cache whose copy was not shared, beyond which nobody has one.

@@ -159,6 +159,7 @@ class Hierarchy {
   Others ask_others_below(Node& node, const Node& own, Address address, Ask ask);
   Others ask_others_at_memory(const Node& own, Address address, Ask ask);
   void ask_in(Node& node, Node* met, Address address, Ask ask, Others& found);
+  bool answer(Node& node, Node* met, Address address, Ask ask, Others& found);
   void remove_from_others_beyond(int core, int level, Address address);
   bool remove_before(Node& node, const CacheArray::Way& way, Address address);
   bool remove_from_all(Node& node, Address address);

@@ -1,6 +1,8 @@
 // Bcast, Allreduce, Allgather and Alltoall among the ranks of one node, one on each core, by MPICH's algorithms; what
 // each gives was written once, before. Among nodes, and by other policies of the NIC: `nearfield simulate`. Left out:
 // collectives over a window that all of a node share, which some MPIs have inside a node.
+#include "sim/collective.hpp"
+
 #include <algorithm>
 
 #include "sim/collectives/measure.hpp"
@@ -34,8 +36,12 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const SizeCh
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   std::vector<Parameters> list;
   for (const auto size : sizes)
-    for (const char* operation : operations)
+    for (const char* operation : operations) {
+      const auto bytes = static_cast<std::uint64_t>(size);
+      const CallSizes each = find_collective(operation).sizes(0, machine.cores, {0, 0, bytes, 0});
+      if (too_much(choice, machine.cores, static_cast<std::int64_t>(std::max(each.in_bytes, each.out_bytes)))) continue;
       list.push_back({{"operation", operation}, {"size_bytes", size}, {"ranks", std::int64_t{machine.cores}}});
+    }
   return list;
 }
 

@@ -111,16 +111,18 @@ std::vector<Result> run(const Machine& machine, const Place& place, const Parame
   return {{"half_round_trip", "ns", "", shared.round_trips_ns / (2 * (times - 1)), ""}};
 }
 
-std::vector<Parameters> cases(const Machine&, const Place&, const SizeChoice& choice) {
+std::vector<Parameters> cases(const Machine& machine, const Place& place, const SizeChoice& choice) {
   const bool quick = choice.tier == "quick";
   std::vector<std::int64_t> sizes{8, 1024, 4096, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
   std::vector<std::int64_t> loads{0, 1024, 16 << 10, 64 << 10, 256 << 10, 1 << 20};
   if (quick) sizes = {8, 4096, 64 << 10, 1 << 20};
   if (quick) loads = {0, 1024, 64 << 10, 1 << 20};
   if (!choice.sizes.empty()) sizes = choice.sizes;
+  const int ranks = place.between_nodes ? std::min(machine.max_nodes, most_nodes) : machine.cores;
   std::vector<Parameters> list;
   for (const auto size : sizes)
-    for (const auto load : loads) list.push_back({{"size_bytes", size}, {"load_bytes", load}});
+    for (const auto load : loads)
+      if (!too_much(choice, ranks, load)) list.push_back({{"size_bytes", size}, {"load_bytes", load}});
   return list;
 }
 

@@ -54,14 +54,17 @@ std::vector<Result> run(const Machine& described, const Place&, const Parameters
   return results;
 }
 
-std::vector<Parameters> cases(const Machine&, const Place&, const SizeChoice& choice) {
+std::vector<Parameters> cases(const Machine& machine, const Place&, const SizeChoice& choice) {
   std::vector<std::int64_t> sizes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20};
   if (choice.tier == "quick") sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20};
   if (choice.tier == "full") sizes.push_back(64 << 20);
   if (!choice.sizes.empty()) sizes = choice.sizes;
   std::vector<Parameters> list;
-  for (const auto size : sizes)
+  constexpr int light = 8;  // the ranks only touch their own memory, once or twice
+  for (const auto size : sizes) {
+    if (too_much(choice, machine.cores, size / light)) continue;
     for (const char* memory : {"private", "private-huge"}) list.push_back({{"size_bytes", size}, {"memory", memory}});
+  }
   return list;
 }
 

@@ -94,7 +94,7 @@ std::vector<Parameters> cases(const Machine& machine, const Place& place, const 
   const auto limit =
       static_cast<std::int64_t>(place.between_nodes ? messaging.eager_bytes : messaging.node_eager_bytes);
   std::vector<Parameters> list;
-  for (const auto size : dense_size_ladder(choice, {limit}, 1, 4 * llc_bytes(machine)))
+  for (const auto size : dense_size_ladder(choice, {limit}, 1, largest_message(machine, choice)))
     for (const char* state : {"invalid", "exclusive", "modified", "reused"})
       list.push_back({{"size_bytes", size}, {"state", state}});
   return list;

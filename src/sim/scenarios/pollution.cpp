@@ -1,5 +1,7 @@
 // SCN2 of S0, section II.B: what reading the message buffer costs right after the call, and what it misses. invalid and
 // preloaded say what the caches held before the call; base-invalid and base-preloaded are the same reading without one.
+#include <algorithm>
+
 #include "sim/scenarios/pair.hpp"
 
 namespace nearfield::sim {
@@ -47,7 +49,7 @@ std::vector<Result> run(const Machine& machine, const Place& place, const Parame
 
 std::vector<Parameters> cases(const Machine& machine, const Place&, const SizeChoice& choice) {
   std::vector<Parameters> list;
-  for (const auto size : size_ladder(choice, 64, 2 * llc_bytes(machine)))
+  for (const auto size : size_ladder(choice, 64, std::min(2 * llc_bytes(machine), largest_message(machine, choice))))
     for (const char* state : {"invalid", "preloaded", "base-invalid", "base-preloaded"})
       list.push_back({{"size_bytes", size}, {"state", state}});
   return list;

@@ -15,7 +15,7 @@ namespace {
 constexpr int tag = 9;
 constexpr std::uint64_t element = 8;
 constexpr std::uint64_t at_a_time = 64;  // elements of a row whose accesses follow each other, operand by operand
-constexpr std::int64_t most_rows = 32;
+constexpr std::int64_t most_rows = 32, fewest_columns = 3;
 constexpr int warm = 20, counted = 4;  // iterations: until buffers of the MPI have gone round, and those that count
 
 struct Case {
@@ -77,7 +77,7 @@ Task<> program(const Side& side, Case c) {
 std::vector<Result> run(const Machine& machine, const Place& place, const Parameters& parameters) {
   const std::int64_t columns = number(parameters, "size_bytes") / static_cast<std::int64_t>(element);
   const std::string variant = word(parameters, "variant");
-  if (columns < 3) throw std::invalid_argument("stencil: rows of three doubles at least");
+  if (columns < fewest_columns) throw std::invalid_argument("stencil: rows of three doubles at least");
   if (variant != "listing-1" && variant != "opt1" && variant != "opt2")
     throw std::invalid_argument("'" + variant + "' is no variant of the stencil");
   const Case c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(std::min(columns, most_rows)),
@@ -92,9 +92,10 @@ std::vector<Result> run(const Machine& machine, const Place& place, const Parame
 
 std::vector<Parameters> cases(const Machine& machine, const Place&, const SizeChoice& choice) {
   std::vector<Parameters> list;
-  for (const auto size : size_ladder(choice, 64, std::min<std::int64_t>(llc_bytes(machine), 1 << 20)))
+  const std::int64_t largest = choice.tier == "quick" ? 128 << 10 : 1 << 20;
+  for (const auto size : size_ladder(choice, 64, std::min(llc_bytes(machine), largest)))
     for (const char* variant : {"listing-1", "opt1", "opt2"})
-      list.push_back({{"size_bytes", size}, {"variant", variant}});
+      if (size >= fewest_columns * std::int64_t{element}) list.push_back({{"size_bytes", size}, {"variant", variant}});
   return list;
 }
 

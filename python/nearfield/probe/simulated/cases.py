@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from nearfield._native import simulated
-from nearfield.errors import UsageError
+from nearfield.errors import MeasurementError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.probe.simulated.places import Place
@@ -21,8 +21,9 @@ from nearfield.profile.words import suggestion
 Values = list[tuple[str, str, str, float | None, str]]  # metric, unit, side, value or why not
 _LINE = TypeAdapter(tuple[str, Values])  # a case's key and what came of it
 _NOWHERE = Place("", 0, 1)  # of scenarios in which all cores take part
-_STARTING = 32 << 10  # bytes of messages that take as long to simulate as setting up a case
-_WEIGHTS = {"size_bytes": 1, "load_bytes": 100}  # what so many bytes of a load's ranks cost beside the pair's
+# Bytes that ranks read and write which take as long to simulate as setting up a case: on one node, and for each node.
+_SETTING_UP, _A_NODE = 64e3, 500e3
+_MOST_LOADED_NODES = 48  # src/sim/scenarios/load.cpp
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,54 @@ class Case:
     def key(self) -> str:
         return json.dumps([self.scenario, self.place.distance, *self.parameters])
 
-    @property
-    def cost(self) -> float:
-        """About how long it takes, relative to others."""
-        return _STARTING + sum(_WEIGHTS[name] * float(value) for name, value in self.parameters if name in _WEIGHTS)
+    def __str__(self) -> str:
+        return f"{self.scenario}, {self.place.distance or 'all cores'}"
+
+    def work(self, machine: DescribedMachine) -> float:
+        """About how long it takes, relative to others: the bytes that all its ranks read and write, in all
+        repetitions."""
+        given = dict(self.parameters)
+        size, nodes = float(given.get("size_bytes", 0)), 2 if self.place.between_nodes else 1
+        cores = machine.cores.value if machine.cores else 1
+        again = min(max((1 << 20) / max(size, 1), 2), 20)  # as in src/sim/scenarios/pair.cpp
+        if self.scenario == "stencil":
+            moved = 24 * 32 * size / 2
+        elif self.scenario == "pages":
+            moved = cores * size / 2
+        elif self.scenario == "collective":
+            moved = 6 * cores * size * (cores if given["operation"] in ("allgather", "alltoall") else 1)
+        elif self.scenario == "load":
+            ranks = min(machine.network.max_nodes.value, _MOST_LOADED_NODES) if nodes > 1 and machine.network else cores
+            nodes = ranks if nodes > 1 else 1
+            moved = again * size + 4 * ranks * float(given.get("load_bytes", 0))
+        else:
+            moved = again * size * (4 if int(given.get("stride", 1)) > 1 else 1) + 3 * float(given.get("cells", 0)) ** 3
+        return _SETTING_UP + (nodes > 1) * nodes * _A_NODE + moved
 
     def run(self, machine: Any) -> Values:
         results = simulated.run(self.scenario, machine, self.place.native(), list(self.parameters))
         return [(r.metric, r.unit, r.side, r.value, r.reason) for r in results]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A case, for a process of a pool."""
+
+    machine: DescribedMachine
+    case: Case
+
+    @property
+    def work(self) -> float:
+        return self.case.work(self.machine)
+
+
+def run_job(job: Job) -> Values:
+    """MeasurementError for what the simulator refuses."""
+    try:
+        return job.case.run(native(job.machine))
+    except (ValueError, RuntimeError) as error:
+        what = f"{job.case.scenario} {dict(job.case.parameters)} on {job.machine.name}"
+        raise MeasurementError(f"{what} cannot be simulated: {error}") from error
 
 
 def chosen_scenarios(wanted: tuple[str, ...]) -> list[Any]:
@@ -57,7 +98,7 @@ def chosen_scenarios(wanted: tuple[str, ...]) -> list[Any]:
 def all_cases(
     machine: DescribedMachine, specs: list[Any], places: list[Place], tier: str, sizes: tuple[int, ...]
 ) -> tuple[list[Case], list[tuple[str, str | None, str]]]:
-    """Cases, longest first within a scenario and place; and what this machine cannot do: scenario, distance, why."""
+    """Cases; and what this machine cannot do: scenario, distance, why."""
     cases, skipped = [], []
     struct = native(machine)
     for spec in specs:
@@ -69,7 +110,7 @@ def all_cases(
                 continue
             found = simulated.cases(spec.name, struct, place.native(), tier, list(sizes))
             mine = [Case(spec.name, place, tuple(map(tuple, parameters))) for parameters in found]
-            cases += sorted((c for c in mine if _has_mode(machine, c)), key=lambda c: -c.cost)
+            cases += [case for case in mine if _has_mode(machine, case)]
     return cases, skipped
 
 

@@ -3,7 +3,6 @@ and kept in the cache folder."""
 
 from __future__ import annotations
 
-from concurrent.futures import as_completed
 from typing import Any
 
 import polars as pl
@@ -12,10 +11,11 @@ import nearfield
 from nearfield import answers
 from nearfield.machine import DescribedMachine
 from nearfield.machine.profiled import SIMULATOR
-from nearfield.probe.simulated.cases import Case, Values, all_cases, case_rows, chosen_scenarios
+from nearfield.probe.simulated.cases import Case, Job, Values, all_cases, case_rows, chosen_scenarios, run_job
 from nearfield.probe.simulated.places import Place, choose_places
-from nearfield.probe.simulated.session import Pool, Watcher
+from nearfield.probe.simulated.session import Watcher
 from nearfield.profile import records
+from nearfield.simulate import pool
 
 SIZES = (8, 64 << 10)  # of an empty message, nearly, and of a face
 STRIDES = (1, 2, 8, 64)  # in doubles
@@ -34,14 +34,12 @@ def message_records(machine: DescribedMachine, jobs: int, watcher: Watcher) -> p
 
 def _simulated(machine: DescribedMachine, jobs: int, watcher: Watcher) -> list[dict[str, Any]]:
     cases = _cases(machine)
-    watcher.plan(cases, jobs)
+    todo = [Job(machine, case) for case in cases]
+    watcher.plan(todo, 0, jobs)
     values: dict[Case, Values] = {}
-    with Pool(machine, jobs) as pool:
-        running = {pool.submit(case): case for case in cases}
-        for future in as_completed(running):
-            case = running[future]
-            values[case] = future.result()
-            watcher.done(case)
+    for job, found in pool.on_cores(jobs, of_case=run_job)(todo):
+        values[job.case] = found
+        watcher.done(job)
     return [row for case in cases for row in case_rows(case, values[case])]
 
 

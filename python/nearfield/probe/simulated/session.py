@@ -3,45 +3,42 @@ to use; what there is is saved at any end."""
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
-from dataclasses import dataclass, field
-from multiprocessing import get_context
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nearfield import profile
 from nearfield._native import simulated
 from nearfield.errors import MeasurementError
-from nearfield.machine import DescribedMachine, load_machine
+from nearfield.machine import load_machine
 from nearfield.machine.native import native
 from nearfield.machine.profiled import describe_machine
-from nearfield.probe.interrupt import Interrupt
 from nearfield.probe.reasons import by_reason
 from nearfield.probe.request import Request
-from nearfield.probe.simulated.cases import Case, Kept, Values, all_cases, chosen_scenarios, to_rows
+from nearfield.probe.simulated.cases import Job, Kept, all_cases, chosen_scenarios, run_job, to_rows
 from nearfield.probe.simulated.describe import describe_run
 from nearfield.probe.simulated.places import choose_places, topology_xml
 from nearfield.probe.work import Work
 from nearfield.profile import records
+from nearfield.simulate import pool
+from nearfield.simulate.stop import Stop
 
 
 class Watcher:
     """What a simulated probe tells while it runs; the base class keeps quiet."""
 
-    def say(self, text: str) -> None: ...
-    def plan(self, cases: list[Case], at_once: int) -> None: ...
-    def done(self, case: Case) -> None: ...
+    def plan(self, jobs: list[Job], kept: int, at_once: int) -> None:
+        """`kept`: cases that need not be simulated."""
+
+    def done(self, job: Job) -> None: ...
 
 
 @dataclass
 class Outcome:
     complete: bool  # False: the user stopped it
     saved: bool  # False: before anything was simulated
+    stopped_by: int | None = None  # the signal
 
 
 def scenarios() -> list[Any]:
@@ -82,32 +79,25 @@ class Session:
         started = time.monotonic()
         earlier = self.work.read_spent().get("total", 0.0)
         kept = Kept(self.work.folder)
-        left = [case for case in self.cases if case.key not in kept.values]
-        self.watcher.plan(left, jobs)
-        with Interrupt(self.work.stop_file, self.watcher.say) as interrupt, Pool(self.machine, jobs) as pool:
-            interrupt.wait_for(lambda: self._run_all(pool, left, kept, interrupt))
+        left = [Job(self.machine, case) for case in self.cases if case.key not in kept.values]
+        self.watcher.plan(left, len(self.cases) - len(left), jobs)
+        with Stop() as stop:
+            self._run_all(left, kept, pool.on_cores(jobs, stop, run_job))
         complete = all(case.key in kept.values for case in self.cases)
         seconds = earlier + time.monotonic() - started
         saved = self._save(kept, complete=complete, seconds=seconds)
         self.work.write_spent({"total": seconds})
         if complete or not saved:
             self.work.end(None)
-        return Outcome(complete, saved)
+        return Outcome(complete, saved, stop.asked)
 
-    def _run_all(self, pool: Pool, cases: list[Case], kept: Kept, interrupt: Interrupt) -> dict[str, Any]:
-        """After the first Ctrl-C what is under way is finished."""
-        left = iter(cases)
-        running: dict[Future[Values], Case] = {}
-        while True:
-            while not interrupt.asked and len(running) < 2 * pool.jobs and (case := next(left, None)):
-                running[pool.submit(case)] = case
-            if not running:
-                return {}
-            done, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
-            for future in done:
-                case = running.pop(future)
-                kept.add(case, _result(future, case, self.machine))
-                self.watcher.done(case)
+    def _run_all(self, jobs: list[Job], kept: Kept, runner: pool.Runner) -> None:
+        try:
+            for job, values in runner(jobs):
+                kept.add(job.case, values)
+                self.watcher.done(job)
+        except KeyboardInterrupt:  # cases under way are lost
+            pass
 
     def _save(self, kept: Kept, *, complete: bool, seconds: float) -> bool:
         """False if there is nothing to save."""
@@ -126,55 +116,3 @@ class Session:
             overwrite=True,
         )
         return True
-
-
-def _result(future: Future[Values], case: Case, machine: DescribedMachine) -> Values:
-    what = f"{case.scenario} {dict(case.parameters)} on {machine.name}"
-    try:
-        return future.result()
-    except BrokenProcessPool as error:
-        raise MeasurementError(f"a process of the simulation ended: {what}", "is there enough memory?") from error
-    except (ValueError, RuntimeError) as error:
-        raise MeasurementError(f"{what} cannot be simulated: {error}") from error
-
-
-@dataclass
-class Pool:
-    """Processes that simulate. They leave Ctrl-C to this one, and are ended with the block, at once if it failed."""
-
-    machine: DescribedMachine
-    jobs: int
-    _executor: ProcessPoolExecutor = field(init=False)
-
-    def __enter__(self) -> Pool:
-        self._executor = ProcessPoolExecutor(
-            self.jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(self.machine,)
-        )
-        return self
-
-    def submit(self, case: Case) -> Future[Values]:
-        return self._executor.submit(_run, case)
-
-    def __exit__(self, *_: object) -> None:
-        processes = list((self._executor._processes or {}).values())
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            with suppress(OSError, ValueError):
-                process.terminate()  # idle, or in C++ that nothing else interrupts
-
-
-_machine: Any = None  # of a simulating process
-
-
-def _begin(machine: DescribedMachine) -> None:
-    global _machine
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _machine = native(machine)
-
-
-def _run(case: Case) -> Values:
-    return case.run(_machine)
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0))

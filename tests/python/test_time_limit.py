@@ -1,0 +1,69 @@
+"""Does a probe with a budget end in time, by sharing the time among its launches, and does it say when the time is
+short?"""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from nearfield.probe import interrupt
+from nearfield.probe.interrupt import Interrupt
+from nearfield.probe.launch import Ending
+from nearfield.probe.limit import TimeLimit
+
+
+def test_no_budget_is_no_limit() -> None:
+    limit = TimeLimit(None)
+    limit.spend(Ending("complete", seconds=1e6))
+    assert limit.share(3) is None
+
+
+def test_launches_of_a_round_share_what_is_left() -> None:
+    """Of the first launch only the measuring counts; of later ones the start, too, which is reckoned with."""
+    limit = TimeLimit(60.0)
+    assert limit.share(2) == 30
+    limit.spend(Ending("complete", seconds=25.0, measuring_s=20.0))
+    assert limit.share(1) == 60 - 20 - 5
+    limit.spend(Ending("complete", seconds=15.0, measuring_s=10.0))
+    assert limit.share(2) == (40 - 15 - 5) / 2
+
+
+def test_something_is_measured_however_short_the_time() -> None:
+    """Else --resume --budget would never come to an end. But no launch is begun for nothing."""
+    limit = TimeLimit(0.01)
+    assert limit.share(2) == 0.005
+    limit.spend(Ending("stopped", seconds=4.0, measuring_s=0.02))
+    assert limit.share(1) == 0
+
+
+@pytest.mark.parametrize("failed", [Ending("failed", "killed", seconds=70.0), Ending("stopped")])
+def test_a_launch_that_failed_has_used_its_time(failed: Ending) -> None:
+    limit = TimeLimit(60.0)
+    limit.spend(failed)
+    assert limit.share(1) == (0 if failed.seconds else pytest.approx(60, abs=0.1))
+
+
+# ---- Ctrl-C
+
+
+@pytest.mark.parametrize(
+    "numbers", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGTERM], [signal.SIGQUIT]]
+)
+def test_ranks_that_do_not_react_are_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: list[signal.Signals]
+) -> None:
+    """Asked once, after a while; asked twice, or by SIGQUIT, at once. Nobody waits for the launch to end by itself."""
+    monkeypatch.setattr(interrupt, "PATIENCE_S", 0.2 if len(numbers) == 1 else 60)
+    said: list[str] = []
+    with Interrupt(tmp_path / "stop", said.append) as taken:
+        for number in numbers:
+            threading.Timer(0.1, os.kill, [os.getpid(), number]).start()
+        begin = time.monotonic()
+        assert taken.wait_for(lambda: time.sleep(30)) is None
+    assert time.monotonic() - begin < 20
+    assert taken.asked in numbers
+    if len(numbers) == 1:
+        assert (tmp_path / "stop").exists() == bool(said) == (signal.SIGQUIT not in numbers)
