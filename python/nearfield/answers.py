@@ -32,7 +32,7 @@ def recall(kind: str, question: Any) -> Any:
     changed since."""
     text = json.dumps(question)
     try:
-        kept = json.loads(_file(kind, text).read_text())
+        kept = json.loads(_file(kind, text).read_text(encoding="utf-8"))
         if kept["question"] == text and all(stamp(path) == then for path, then in kept["files"].items()):
             return kept["answer"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -48,7 +48,7 @@ def remember(kind: str, question: Any, answer: Any, files: Iterable[str | Path] 
     fresh = file.with_suffix(f".new-{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps(kept))
+        fresh.write_text(json.dumps(kept), encoding="utf-8")
         fresh.replace(file)
         _forget_oldest(file.parent)
     except OSError:

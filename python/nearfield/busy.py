@@ -26,7 +26,7 @@ def busy_shares(seconds: float = SAMPLE_SECONDS) -> dict[int, tuple[float, float
 def _ticks() -> dict[int, tuple[int, int, int]]:
     """Clock ticks of every PU since boot: busy, idle, taken by the host of this virtual machine."""
     ticks = {}
-    for line in Path("/proc/stat").read_text().splitlines():
+    for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines():
         if line.startswith("cpu") and line[3].isdigit():
             cpu, *fields = line[3:].split()
             user, nice, system, idle, iowait, irq, softirq, steal = map(int, fields[:8])

@@ -116,6 +116,24 @@ def test_the_shell_completes(words: str, expected: set[str]) -> None:
     assert completed(words) == expected
 
 
+@pytest.mark.parametrize("words", ["show {profile}", "mpi", "topology"])
+def test_a_terminal_without_unicode_shows_what_it_can(words: str) -> None:
+    """Where neither files nor output are UTF-8 by default, is everything read, and what cannot be shown replaced?"""
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    profile = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
+    command = [sys.executable, "-m", "nearfield", *words.format(profile=profile).split()]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert done.returncode == 0 and done.stdout, done.stderr
+
+
+def test_an_exhausted_system_is_told_in_a_line(tmp_path: Path) -> None:
+    """A full disk where temporary files are is no traceback?"""
+    profile = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
+    limited = f"ulimit -f 4; exec {sys.executable} -m nearfield report {profile} -o {tmp_path}/r.html"
+    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True)
+    assert done.returncode == 1 and "error: File too large" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_a_profile_is_read_by_who_only_imports_nearfield() -> None:
     """Do `nearfield.load` and the version come when they are asked for, and is what is not there an error?"""
     script = "import nearfield, sys; assert 'polars' not in sys.modules; print(nearfield.load, nearfield.__version__)"

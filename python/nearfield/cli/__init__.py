@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 
@@ -11,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# What the system has no more of, wherever that shows.
+EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 VERBS = (
     "probe",
     "show",
@@ -45,6 +48,9 @@ def main() -> None:
     from nearfield.cli import at_once
 
     signal.signal(signal.SIGTERM, _end)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
     try:
         if not at_once.run(sys.argv[1:]):
             from nearfield.cli.verbs import app
@@ -53,6 +59,12 @@ def main() -> None:
     except NearfieldError as error:
         tell(error)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in EXHAUSTED:
+            raise
+        what = f"{error.strerror}: {error.filename or 'a temporary file'}"
+        tell(NearfieldError(what, "free some, raise the limit (ulimit), or set TMPDIR to a folder with room"))
+        sys.exit(NearfieldError.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
 

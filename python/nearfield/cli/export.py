@@ -56,7 +56,7 @@ def command(
         print(text, end="")
         return
     try:
-        out.write_text(text)
+        out.write_text(text, encoding="utf-8")
         if FORMATS[form].executable:
             _make_executable(out)
     except OSError as error:

@@ -44,7 +44,7 @@ class Verbs(Group):
 
 def _summary(verb: str) -> str:
     """What its module's `command`, or the module, says of itself."""
-    source = ast.parse(Path(__file__).with_name(f"{verb}.py").read_text())
+    source = ast.parse(Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8"))
     command = next((n for n in source.body if isinstance(n, ast.FunctionDef) and n.name == "command"), source)
     return ast.get_docstring(command) or ""
 

@@ -62,7 +62,7 @@ def sibling_refused(*, permit: bool) -> str:
 def read_refused(pid: int, address: int) -> str:
     """Why a new child of ours cannot read SECRET there; empty when it can."""
     command = [sys.executable, "-c", _READER, str(pid), str(address)]
-    reader = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    reader = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
     if reader.returncode != 0:
         return reader.stderr.strip() or "the reading process died"
     return "" if reader.stdout.strip() == SECRET else "process_vm_readv delivered wrong bytes"
@@ -73,7 +73,9 @@ def sibling(script: str, *, permit: bool) -> Iterator[tuple[int, int]]:
     """A child of ours that prints two numbers, which are yielded, its process id first, and ends when its input is
     closed."""
     command = [sys.executable, "-c", script, "permit" if permit else "plain"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace"
+    ) as process:
         words = process.stdout.readline().split()
         if len(words) != 2:
             raise OSError(0, f"a second Python process did not start ({sys.executable})")

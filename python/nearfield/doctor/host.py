@@ -79,11 +79,15 @@ def compile_refused(compiler: str) -> str:
     if shutil.which(compiler.split()[0]) is None:
         return "not found"
     command = [*compiler.split(), "-std=c++20", "-x", "c++", "-fsyntax-only", "-"]
-    run = subprocess.run(command, input=PROGRAM, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(
+        command, input=PROGRAM, capture_output=True, text=True, errors="replace", timeout=60, check=False
+    )
     complaints = run.stderr.strip().splitlines() or ["it failed without a word"]
     return next((line for line in complaints if "error" in line), complaints[0]) if run.returncode else ""
 
 
 def _first_line_of_version(compiler: str) -> str:
-    run = subprocess.run([*compiler.split(), "--version"], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [*compiler.split(), "--version"], capture_output=True, text=True, errors="replace", check=False
+    )
     return run.stdout.partition("\n")[0]

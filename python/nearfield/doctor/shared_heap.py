@@ -81,7 +81,7 @@ def _ways(*, permit: bool) -> list[str]:
     """How one child of ours may read another's heap; none if it may not."""
     with copying.sibling(_HOLDER, permit=permit) as (pid, file):
         fetcher = [sys.executable, "-c", _FETCHER, str(pid), str(file)]
-        done = subprocess.run(fetcher, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(fetcher, capture_output=True, text=True, errors="replace", timeout=30, check=False)
     if not done.stdout or copying.sibling_refused(permit=permit):
         return []
     return [*done.stdout.splitlines(), "process_vm_readv"]

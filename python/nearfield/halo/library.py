@@ -68,7 +68,7 @@ def _in_words(error: Exception) -> tuple[str, str]:
 
 def _loaded_mpi() -> Path:
     """The libmpi of this process, links resolved."""
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         path = Path(line.split(maxsplit=5)[-1])
         if path.name.startswith(("libmpi.so", "libmpich.so")):
             return path.resolve()
@@ -80,14 +80,14 @@ def _library_for(libmpi: Path) -> Path:
     status = libmpi.stat()
     key = hashlib.sha256(f"{libmpi} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:20]
     note = mpi.cache_root() / "halo" / f"{key}-{mpi.contents(mpi.HALO)}"
-    if note.is_file() and (known := Path(note.read_text())).is_file():
+    if note.is_file() and (known := Path(note.read_text(encoding="utf-8"))).is_file():
         return known
     for inst in mpi.discover():
         if inst.library and _same(inst.library, libmpi):
             built = mpi.program(inst, mpi.HALO, progress=lambda text: print(f"nearfield: {text}", file=sys.stderr))
             note.parent.mkdir(parents=True, exist_ok=True)
             fresh = note.with_suffix(f".{os.getpid()}")
-            fresh.write_text(str(built))
+            fresh.write_text(str(built), encoding="utf-8")
             fresh.replace(note)
             return built
     raise MpiError(

@@ -47,4 +47,4 @@ def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, 
 
 if __name__ == "__main__":
     page = Path(sys.argv[1])
-    page.write_text(rewrite(page.read_text(), TABLES))
+    page.write_text(rewrite(page.read_text(encoding="utf-8"), TABLES), encoding="utf-8")

@@ -126,7 +126,7 @@ def _folder(inst: Installation, target: str, source: Path) -> Path:
 def _is_whole(folder: Path, target: str) -> bool:
     """Whether the cache entry is what was put there; a truncated or edited one is built again."""
     try:
-        noted = json.loads((folder / "build.json").read_text())
+        noted = json.loads((folder / "build.json").read_text(encoding="utf-8"))
         return os.access(folder / target, os.X_OK) and noted["sha256"] == _sha256(folder / target)
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -140,7 +140,7 @@ def _sha256(file: Path) -> str:
 def _locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Holds an exclusive lock that ends with the process, however it ends."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w") as handle:
+    with file.open("w", encoding="utf-8") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -175,7 +175,7 @@ def _build(inst: Installation, target: str, source: Path, folder: Path) -> None:
         shutil.copy2(log, fresh / "build.log")
         note = {"mpi": inst.name, "library": str(inst.library), "compiler": compiler_version(inst)}
         note |= {"source": str(source), "sha256": _sha256(fresh / target)}
-        (fresh / "build.json").write_text(json.dumps(note, indent=1) + "\n")
+        (fresh / "build.json").write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)
 
@@ -201,7 +201,7 @@ def _compile(inst: Installation, target: str, source: Path, work: Path) -> Path:
 
 
 def _step(command: list[str], env: dict[str, str], log: Path, *, first: bool) -> bool:
-    with log.open("w" if first else "a") as out:
+    with log.open("w" if first else "a", encoding="utf-8") as out:
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
         with subprocess.Popen(

@@ -64,7 +64,7 @@ def first_error(log: str) -> str:
 
 
 def explain_failure(inst: Installation, what: str, log: Path) -> MpiError:
-    text = log.read_text(errors="replace")
+    text = log.read_text(encoding="utf-8", errors="replace")
     error = first_error(text)
     packages = FAMILIES[inst.family].packages
     remedies = [advice.format(packages=packages) for pattern, advice in _REMEDIES if re.search(pattern, error)]

@@ -28,6 +28,7 @@ class Guard:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for nearfield
             text=True,
+            errors="replace",
         )
         self.tell(path=sys.path, **facts)
 

@@ -110,12 +110,12 @@ def _srun_environment(hosts: Hosts | None) -> dict[str, str]:
     lines = "".join(f"{host}\n" * count for host, count in hosts)
     file = cache_root() / "hosts" / hashlib.sha256(lines.encode()).hexdigest()[:20]
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(lines)
+    file.write_text(lines, encoding="utf-8")
     return {"SLURM_HOSTFILE": str(file)}
 
 
 @lru_cache
 def _srun_mpi_types(srun: Path) -> frozenset[str]:
     """What this cluster's Slurm can speak to ranks; it prints the list to standard error."""
-    done = subprocess.run([str(srun), "--mpi=list"], capture_output=True, text=True, timeout=20)
+    done = subprocess.run([str(srun), "--mpi=list"], capture_output=True, text=True, errors="replace", timeout=20)
     return frozenset((done.stdout + done.stderr).replace(",", " ").split())

@@ -214,7 +214,7 @@ def marked(mark: str) -> Iterator[int]:
 
 def _is_dead(process: Path) -> bool:
     """A zombie, which only its parent can remove."""
-    return (process / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    return (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] in "ZX"
 
 
 def _signal(pids: Iterator[int] | list[int], number: signal.Signals) -> None:

@@ -47,7 +47,7 @@ def _paths_in_use() -> Iterator[str]:
         if not process.name.isdigit():
             continue
         try:
-            for line in (process / "maps").read_text(errors="replace").splitlines():
+            for line in (process / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
                 if "/" in line:
                     yield line[line.index("/") :]
             yield from (str(fd.readlink()) for fd in (process / "fd").iterdir())

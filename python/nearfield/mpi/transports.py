@@ -36,7 +36,7 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
         if known is None:
             known = _find_out(inst, engine)
             if known[0]:
-                note.write_text(json.dumps(known))
+                note.write_text(json.dumps(known), encoding="utf-8")
         return known
     except NearfieldError as error:
         return None, error.message
@@ -44,7 +44,7 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
 
 def _read(note: Path) -> tuple[str | None, str] | None:
     try:
-        carrier, reason = json.loads(note.read_text())
+        carrier, reason = json.loads(note.read_text(encoding="utf-8"))
         return carrier, reason
     except (OSError, ValueError):
         return None

@@ -76,7 +76,7 @@ def _memory_bytes() -> int:
 
 def _first_line(path: str | Path) -> str | None:
     try:
-        return Path(path).read_text().split("\n")[0].strip() or None
+        return Path(path).read_text(encoding="utf-8").split("\n")[0].strip() or None
     except OSError:
         return None
 
@@ -88,6 +88,6 @@ def _chosen(path: Path) -> str | None:
 
 
 def _hypervisor() -> str | None:
-    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
     vendor = _first_line("/sys/class/dmi/id/sys_vendor")
     return (vendor or "a hypervisor") if " hypervisor" in flags else None

@@ -59,7 +59,9 @@ class Ending:
 def describe_scenarios(inst: Installation, engine: Path) -> list[dict[str, Any]]:
     """The engine's own description of its scenarios; needs no launcher."""
     environment = {**os.environ, **inst.env}
-    result = subprocess.run([engine, "--describe"], capture_output=True, text=True, env=environment, check=False)
+    result = subprocess.run(
+        [engine, "--describe"], capture_output=True, text=True, errors="replace", env=environment, check=False
+    )
     try:
         return json.loads(result.stdout)
     except json.JSONDecodeError as error:
@@ -114,7 +116,7 @@ def run_job(
     try:
         plan_file.unlink(missing_ok=True)  # of a start that got no further
         for file, text in ((plan_file, plan(output)), (output, "")):
-            with file.open("x") as new:  # through no link
+            with file.open("x", encoding="utf-8") as new:  # through no link
                 new.write(text)
     except OSError as error:
         raise ProfileError(f"cannot write {plan_file}: {error.strerror}", _REMEDIES["output"]) from error

@@ -102,4 +102,4 @@ def markdown(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 if __name__ == "__main__":
     page = Path(sys.argv[1])
-    page.write_text(rewrite(page.read_text()))
+    page.write_text(rewrite(page.read_text(encoding="utf-8")), encoding="utf-8")

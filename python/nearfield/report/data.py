@@ -71,4 +71,4 @@ def as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
 
 if __name__ == "__main__":
     page = Path(sys.argv[1])
-    page.write_text(rewrite(page.read_text(), TABLES))
+    page.write_text(rewrite(page.read_text(encoding="utf-8"), TABLES), encoding="utf-8")

@@ -80,7 +80,7 @@ def verdict(statements: list[Judged]) -> Verdict:
 
 def save(folder: Path, reproduction: Reproduction) -> None:
     new = folder / f".{FILE}.new"
-    new.write_text(reproduction.model_dump_json(indent=1))
+    new.write_text(reproduction.model_dump_json(indent=1), encoding="utf-8")
     new.replace(folder / FILE)
 
 

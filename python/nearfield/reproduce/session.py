@@ -113,7 +113,7 @@ class Kept:
         text = self._path.read_text(encoding="utf-8", errors="replace")
         if text and not text.endswith("\n"):
             text = text[: text.rfind("\n") + 1]
-            self._path.write_text(text)
+            self._path.write_text(text, encoding="utf-8")
         for line in text.splitlines():
             key, rows = json.loads(line)
             yield key, rows

@@ -42,13 +42,13 @@ class Folder:
             records=records.from_rows(rows),
             overwrite=True,
         )
-        (self.out / DESCRIBED).write_text(as_toml(self.machine))
+        (self.out / DESCRIBED).write_text(as_toml(self.machine), encoding="utf-8")
 
     def _require_same_machine(self) -> None:
         file = self.out / DESCRIBED
         if not file.exists():
             raise ProfileError(f"the profile '{self.out}' was not simulated", "Give another name with --out.")
-        if file.read_text() != as_toml(self.machine):
+        if file.read_text(encoding="utf-8") != as_toml(self.machine):
             raise ProfileError(
                 f"the profile '{self.out}' is of another machine than '{self.machine.name}' is now: see {file}",
                 "Give another name with --out.",

@@ -89,7 +89,7 @@ class Contestant:
         self._answers = os.open(folder / "answers", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         plan = {**self._plan, "output": folder / "answers", "turns": folder / "turns"}
         text = "".join(f"{key} = {value}\n" for key, value in plan.items())
-        (folder / "plan").write_text(text + "".join(f"rank = {cpu}\n" for cpu in self._pair))
+        (folder / "plan").write_text(text + "".join(f"rank = {cpu}\n" for cpu in self._pair), encoding="utf-8")
         self._thread = threading.Thread(target=self._run, args=(folder / "plan",), daemon=True)
         self._thread.start()
         try:

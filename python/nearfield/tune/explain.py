@@ -114,7 +114,7 @@ def with_traffic(reports: Iterable[Report]) -> list[Report]:
 
 def _read(file: Path) -> Report | None:
     try:
-        values = dict(line.split(" = ", 1) for line in file.read_text(errors="replace").splitlines())
+        values = dict(line.split(" = ", 1) for line in file.read_text(encoding="utf-8", errors="replace").splitlines())
         ways = {way: tuple(map(int, values[way].split())) for way in WAYS}
         reason = "" if values["reason"] == "-" else values["reason"]
         counts = int(values["forks"]), int(values["regions"])

@@ -189,9 +189,9 @@ def knob_files() -> tuple[KnobFile, ...]:
 
 
 def _read(path: Path) -> KnobFile:
-    content = read_toml(path.read_text())
+    content = read_toml(path.read_text(encoding="utf-8"))
     if content.get("shared_heap"):
-        content["knob"] = [*content["knob"], *read_toml(_HEAP.read_text())["knob"]]
+        content["knob"] = [*content["knob"], *read_toml(_HEAP.read_text(encoding="utf-8"))["knob"]]
     return KnobFile(**content)
 
 

@@ -133,7 +133,7 @@ def _question(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: st
 def _machine() -> list[Any]:
     """This machine since it was started, and the PUs that this process may use."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         boot = ""
     return [os.uname().nodename, boot, sorted(os.sched_getaffinity(0))]
