@@ -242,7 +242,8 @@ def simulated(operation: str, policy: str, slowdown: str, time: float, size: int
 
 
 def test_simulated_applications_have_a_plot_and_a_finding() -> None:
-    """Is every application there, by policy and speed of memory under these names, and what saves most told?"""
+    """Is every application there, by policy and speed of memory under these names, and what saves most told? And are
+    placement rules, of which nothing was simulated, left out?"""
     rows = [
         simulated(name, policy, slowdown, time, size)
         for name, size in (("amg", KIB), ("fft", MIB))
@@ -250,7 +251,9 @@ def test_simulated_applications_have_a_plot_and_a_finding() -> None:
         for slowdown, time in zip(("1", "10"), times, strict=True)
     ]
     made = profile([*rows, simulated("bcast", "memory", "1", 50), simulated("bcast", "tph", "1", 49)], backend="sim")
-    chart = charts_of(render(made))["application"]
+    page = render(made)
+    assert 'id="rules"' not in page and '"#rules"' not in page
+    chart = charts_of(page)["application"]
     assert chart["options"]["application"] == ["amg, 1 KiB a rank", "fft, 1 MiB a rank"]
     drawn = trace(chart, "tph", application="fft, 1 MiB a rank", show="time saved")
     assert drawn["x"] == ["memory as described", "memory 10x as slow"] and "error_y" not in drawn

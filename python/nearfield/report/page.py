@@ -34,12 +34,13 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
     found = findings(profile, tuned, apply)
+    placement = [] if _has_no_messages(profile) else rules(narrowed(profile))
     main = fill(
         asset("main.html"),
         {
             "banner": banners(profile, found),
             "findings": findings_html(found),
-            "rules": "".join(_rule(rule) for rule in rules(narrowed(profile))),
+            "rules": _placement(placement),
             "machine": topology_boxes.draw(profile),
             "pairs": "".join(map(chart_place, heat)) + core_pairs.pairs_table(profile),
             "scenarios": "".join(_tuned_or_measured(part, tuned, apply) for part in parts),
@@ -50,7 +51,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
         title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
         verb="report",
         headline=headline(profile),
-        links=_links(parts),
+        links=_links(parts, bool(placement)),
         main=main,
         controls=place_selector(_labels(profile)),
         scripts=scripts_of(charts, label_of(profile)),
@@ -127,8 +128,22 @@ def _warnings(found: list[Finding], before: str) -> str:
     return "".join(tag("p", text(before + f.text), class_="banner", role="alert") for f in told)
 
 
-def _links(parts: list[Section]) -> list[tuple[str, str]]:
-    first = [("findings", "Findings"), ("rules", "Rules"), ("machine", "Machine")]
+def _has_no_messages(profile: Profile) -> bool:
+    """Whether this is of simulated collectives or applications only: then nothing tells where to put communication."""
+    return profile.run.backend == "sim" and not {"pingpong", "protocol"} & set(profile.records["scenario"])
+
+
+def _placement(found: list[Rule]) -> str:
+    """Returns the section of the placement rules; empty if there are none."""
+    if not found:
+        return ""
+    intro = "The three placement rules of Pellegrini, Hoefler and Fahringer, with this machine's thresholds."
+    items = tag("ol", "".join(map(_rule, found)), class_="rules")
+    return tag("section", tag("h2", "Where to put communication") + tag("p", intro, class_="quiet") + items, id="rules")
+
+
+def _links(parts: list[Section], has_rules: bool) -> list[tuple[str, str]]:
+    first = [("findings", "Findings"), *([("rules", "Rules")] if has_rules else []), ("machine", "Machine")]
     return [*first, *((f"s-{part.scenario}", part.short) for part in parts), ("provenance", "Provenance")]
 
 
