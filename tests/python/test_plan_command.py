@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import Future
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -12,10 +13,8 @@ from typer.testing import CliRunner
 
 from nearfield.cli.plan import command
 from nearfield.errors import UsageError
-from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
 from nearfield.probe.simulated import costs
-from nearfield.probe.simulated.cases import Case, Values
+from nearfield.simulate import pool
 
 QUIET = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
 
@@ -102,41 +101,25 @@ def test_errors_have_a_remedy(arguments: list[str], words: str) -> None:
     assert words in caught.value.message and caught.value.remedy
 
 
-class HereAtOnce:
-    """Simulates in this process."""
-
-    ran = 0
-
-    def __init__(self, machine: DescribedMachine, jobs: int) -> None:
-        self._machine = native(machine)
-
-    def __enter__(self) -> HereAtOnce:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def submit(self, case: Case) -> Future[Values]:
-        HereAtOnce.ran += 1
-        done: Future[Values] = Future()
-        done.set_result(case.run(self._machine))
-        return done
-
-
 def test_what_no_file_says_is_simulated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a machine without [communication]: are costs those of simulated ping-pongs, told as such, and kept?"""
     monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path))
-    monkeypatch.setattr(costs, "Pool", HereAtOnce)
+    simulated: list[Any] = []
+
+    def here(jobs: int, of_case: Callable[[Any], Any]) -> pool.Runner:
+        return lambda cases: simulated.extend(cases) or pool.one_after_the_other(cases, of_case=of_case)
+
+    monkeypatch.setattr(pool, "on_cores", here)
     asked = ("64x64x64", "-n", "8", "--on", "power5-redstorm", "--json")
     first = json.loads(CliRunner().invoke(app, list(asked), catch_exceptions=False).stdout)
-    ran = HereAtOnce.ran
-    assert first["origin"] == "the described machine power5-redstorm, simulated" and ran == 14
+    assert first["origin"] == "the described machine power5-redstorm, simulated" and len(simulated) == 14
     assert first["costs"]["in_place"] is None and "are simulated" in first["notes"][0]
     network = first["costs"]["network"]
     assert network["latency_ns"] > 5000  # the wire's, to which the software's is added
     assert 1 / network["ns_per_byte"] == pytest.approx(1.1, rel=0.05)  # GB/s of its NIC
     assert network["latency_ns"] > 5 * first["costs"]["same_node"]["latency_ns"]
     assert json.loads(CliRunner().invoke(app, list(asked), catch_exceptions=False).stdout) == first
-    assert HereAtOnce.ran == ran
+    assert len(simulated) == 14
 
 
 def test_what_a_file_says_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:

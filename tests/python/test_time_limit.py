@@ -1,7 +1,6 @@
 """Does a probe with a budget end in time, by sharing the time among its launches, and does it say when the time is
 short?"""
 
-import os
 import signal
 import threading
 import time
@@ -60,7 +59,7 @@ def test_ranks_that_do_not_react_are_ended(
     said: list[str] = []
     with Interrupt(tmp_path / "stop", said.append) as taken:
         for number in numbers:
-            threading.Timer(0.1, os.kill, [os.getpid(), number]).start()
+            threading.Timer(0.1, signal.pthread_kill, [threading.main_thread().ident, number]).start()
         begin = time.monotonic()
         assert taken.wait_for(lambda: time.sleep(30)) is None
     assert time.monotonic() - begin < 20

@@ -104,5 +104,5 @@ class _Display(Watcher):
     def done(self, job: Job) -> None:
         self._pace.done += job.work
         self._done += 1
-        told = f"{self._done} of {self._cases} cases, now {job.case}"
+        told = f"{self._done} of {self._cases} cases ({job.case})"
         self._bar.show(told, self._pace.done / self._pace.total)

@@ -165,4 +165,4 @@ class _Display(Listener):
     def done(self, job: Job) -> None:
         self._pace.done += job.work
         self._done += 1
-        self._bar.show(f"{self._done} of {self._cases} cases, now {job}", self._pace.done / self._pace.total)
+        self._bar.show(f"{self._done} of {self._cases} cases ({job})", self._pace.done / self._pace.total)

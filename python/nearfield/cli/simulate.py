@@ -287,4 +287,4 @@ class _Display(Listener):
     def done(self, case: Case, result: Result) -> None:
         self._pace.done += case.work
         self._done += 1
-        self._bar.show(f"{self._done} of {self._cases} cases, now {case}", self._pace.done / self._pace.total)
+        self._bar.show(f"{self._done} of {self._cases} cases ({case})", self._pace.done / self._pace.total)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nearfield.answers import cache_root
@@ -210,7 +210,8 @@ def _step(command: list[str], env: dict[str, str], log: Path, *, first: bool) ->
             try:
                 return process.wait() == 0
             except BaseException:
-                os.killpg(process.pid, signal.SIGTERM)  # the compilers, too
+                with suppress(ProcessLookupError):  # that step has just ended
+                    os.killpg(process.pid, signal.SIGTERM)  # the compilers, too
                 raise
 
 

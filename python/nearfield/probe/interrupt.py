@@ -3,12 +3,11 @@ ends the ranks."""
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Timer
+from threading import Timer, main_thread
 from typing import Any
 
 PATIENCE_S = 3.0  # with an engine that was asked to end
@@ -65,7 +64,7 @@ class Interrupt:
 
     def _ask_engine(self) -> bool:
         """False if that is not possible: the disk is full. The end of patience is as good as a second signal."""
-        self._patience = Timer(PATIENCE_S, os.kill, [os.getpid(), signal.SIGTERM])
+        self._patience = Timer(PATIENCE_S, signal.pthread_kill, [main_thread().ident, signal.SIGTERM])
         self._patience.start()
         try:
             self._stop_file.touch()
