@@ -78,7 +78,7 @@ Number read_number(std::string_view word, Range range) {
   Number number{};
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   const double value = static_cast<double>(number);
-  const std::string quoted = "'" + std::string(word) + "'";
+  const std::string quoted = std::string("'").append(word).append("'");
   if (error != std::errc{} || end != word.data() + word.size() || !std::isfinite(value))
     throw std::invalid_argument(quoted + " is no number");
   if (value < range.least || value > range.most)
