@@ -148,7 +148,7 @@ def test_a_program_is_explained(installations: list[Installation], programs: Pat
     inst = installations[0]
     carrier, reason = mpi.transport_or_reason(inst)
     assert carrier, reason
-    rules = write(tmp_path, rules_for(inst, carrier, {"shared_heap": "on"}))
+    rules = write(tmp_path, rules_for(inst, carrier, {"shared_heap": "on", "help": "never"}))
     program = mpi_program.built(inst, "explained.cpp", programs)
     argv, env = launch_command(inst, [str(program), "heap", "heap", "static", "heap"], 2)
     (tmp_path / "scratch").mkdir()
