@@ -24,7 +24,7 @@ def busy_shares(seconds: float = SAMPLE_SECONDS) -> dict[int, tuple[float, float
 
 
 def _ticks() -> dict[int, tuple[int, int, int]]:
-    """Clock ticks of every PU since boot: busy, idle, taken by the host of this virtual machine."""
+    """Returns for every PU its clock ticks since boot: busy, idle, and taken by the host of this virtual machine."""
     ticks = {}
     for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines():
         if line.startswith("cpu") and line[3].isdigit():

@@ -62,7 +62,7 @@ def format_rate(bytes_per_ns: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """'45 s', '3 min', '3 min 20 s', '1 h 5 min': of a wait, in whole seconds, or in minutes from an hour on."""
+    """Returns a time to wait as '45 s', '3 min', '3 min 20 s' or '1 h 5 min'."""
     if seconds < 3600:
         minutes, rest = divmod(round(seconds), 60)
         parts = ((minutes, "min"), (rest, "s"))
@@ -78,7 +78,7 @@ def format_count(count: float) -> str:
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """'1 case', '2 cases'."""
+    """Returns '1 case' or '2 cases'."""
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 

@@ -24,19 +24,20 @@ struct Range {
   double least, most;
 };
 
-// What machines of years to come may cost. A number beyond is a slip, or damage, and every decision would follow it.
+// The costs that a machine may have, with room for future ones. A number outside is a typing error or damage, and every
+// decision would follow it.
 constexpr Range latency_ns{0, 1e9};
 constexpr Range ns_per_byte{1e-5, 1e5};  // 100 TB/s to 10 kB/s
 constexpr Range factor{1, 1e4};
 constexpr Range sweep_ns{1e-4, 1e9};
-constexpr Range length{1, 1e12};  // the x of curves: bytes apart, or cells of a row
+constexpr Range length{1, 1e12};  // the x of curves, in bytes or in cells of a row
 constexpr Range from_bytes{0, 1e15};
 
 using Target = std::variant<double*, std::int64_t*, Curve*>;
 struct Value {
   std::string key;
   Target target;
-  Range range;  // of a curve: of its y
+  Range range;  // of the y of a curve
 };
 using Values = std::vector<Value>;
 

@@ -32,7 +32,7 @@ constexpr std::size_t slack_bytes = std::size_t{64} << 20, slack_part = 32;
 constexpr std::int64_t unneeded_ns = 10'000'000'000;
 // - at once if it is more than this and a part of what is in use, since the system may need it.
 constexpr std::size_t much_idle = std::size_t{256} << 20, much_idle_part = 4;
-// With less than this idle, the clock is not even asked.
+// If less than this is idle, not even the clock is read.
 constexpr std::size_t always_kept = std::size_t{16} << 20;
 // From here on, memory for calloc is returned to the system instead of being set to zero: its pages come anew, zero,
 // where they are first used.

@@ -26,7 +26,7 @@ void forget_huge_pages(const char* from, std::size_t bytes);
 // Called when the program advises huge pages for its memory.
 void note_advice(const void* from, std::size_t bytes);
 
-// How many there are by now, of this process.
+// The number of them so far, in this process.
 unsigned huge_pages_made();
 
 }  // namespace nearfield::heap

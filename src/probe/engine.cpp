@@ -60,7 +60,7 @@ class Run {
   bool has_states_ = false;
   bool cut_ = false;  // rank 0: ended before its time
   const Ticks begin_ = now();
-  Seconds limit_ = 0;  // since then; rank 0's
+  Seconds limit_ = 0;  // the time since then after which nothing more is begun; only rank 0 has it
 
   bool timed() const { return ctx_.timed != MPI_COMM_NULL; }
   Seconds seconds(Ticks ticks) const { return static_cast<double>(ticks) / ctx_.ticks_per_ns * 1e-9; }
@@ -68,7 +68,7 @@ class Run {
   // ---- rank 0 decides
   Seconds elapsed() const { return seconds(now() - begin_); }
 
-  // Whether nothing that takes so long is begun any more.
+  // Returns whether too little time is left to begin something that takes this long.
   bool is_over(Seconds limit, Seconds what_takes) {
     cut_ = cut_ || stop_asked(ctx_);
     return cut_ || elapsed() + what_takes > limit;
@@ -121,14 +121,14 @@ class Run {
     return true;
   }
 
-  // Of the few repetitions that every case gets beyond the budget, too: how many there are.
+  // Returns how many repetitions every case gets even beyond the budget.
   double share_reached() const {
     std::size_t reached = 0;
     for (const CaseData& data : data_) reached += std::min<std::size_t>(data.samples[0].size(), fewest_samples);
     return static_cast<double>(reached) / static_cast<double>(fewest_samples * data_.size());
   }
 
-  // What a repetition takes; the check took as long.
+  // Returns the time of one repetition, which is about that of the check.
   Seconds each(int index) const {
     const CaseData& data = data_[static_cast<std::size_t>(index)];
     const auto n = data.samples[0].size();
@@ -287,7 +287,8 @@ class Run {
     report_end(reporter);
   }
 
-  // Rank 0 knows how far it got. What Ctrl-C has cut is not missing: it is measured when the probe is resumed.
+  // Only rank 0 knows how far it got. Cases that Ctrl-C cut off are not reported as missing, since a resumed probe
+  // measures them.
   void report_end(Reporter& reporter) {
     int missed = 0;
     for (std::size_t i = 0; i < cases_.size() && !cut_; ++i) {

@@ -197,7 +197,7 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
     if (stopped) break;
     const Spec& spec = find_scenario(request.name);
     require_ranks(spec, ctx.world_size);
-    // What one leaves of its share is for those after it.
+    // Time that a scenario leaves unused is for the scenarios after it.
     const double share = request.budget_s / std::exchange(budgets_left, budgets_left - request.budget_s);
     const double no_limit = std::numeric_limits<double>::infinity();
     const double limit = plan.time_limit_s > 0 ? (plan.time_limit_s - measuring_s()) * share : no_limit;

@@ -30,7 +30,7 @@ struct Plan {
   std::vector<std::int64_t> sizes;        ///< message sizes instead of the tier's
   std::vector<Placement> ranks;           ///< one per rank
   std::vector<ScenarioRequest> scenarios;
-  double time_limit_s = 0;      ///< of all measuring together, whatever is not measured then; 0: none
+  double time_limit_s = 0;      ///< for all measuring together; 0: no limit
   bool oversubscribed = false;  ///< more ranks than cores: yield instead of spinning, times mean nothing
   bool corrupt = false;         ///< damage what arrived, to test that sanity checks notice
 

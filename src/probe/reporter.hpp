@@ -22,11 +22,11 @@ struct CaseData {
   std::vector<std::size_t> visits;           // at which visit it was taken
   std::vector<std::int64_t> events;          // summed over counted repetitions
   int counted = 0;
-  Sampled sampled;       // lines of the stated buffers
-  std::string state;     // that they should be in
-  Seconds spent = 0;     // measuring it; rank 0's
-  Seconds sanity = 0;    // the first check of it took
-  bool checked = false;  // data arrives as it should
+  Sampled sampled;       // lines of the buffers with a stated cache state
+  std::string state;     // the cache state that these lines should have
+  Seconds spent = 0;     // the time that measuring took, on rank 0
+  Seconds sanity = 0;    // the time that the first check took
+  bool checked = false;  // whether the check found that data arrives as it should
   bool done = false;
 };
 
@@ -42,7 +42,7 @@ class Reporter {
 
   /// Every metric of the case, the skew of its starts, verdicts on its buffers, and events counted.
   void report_case(const Parameters& parameters, const CaseData& data, const std::vector<Counters::Event>& events);
-  /// A case for which there was no time.
+  /// Reports a case that was not measured because the time was over.
   void report_missed(const Parameters& parameters);
   /// What this machine cannot give, with reasons.
   void report_missing(const std::vector<Counters::Event>& events, const std::vector<MissingCase>& cases);

@@ -67,10 +67,11 @@ const ScenarioSpec& find_scenario(const std::string& name);
 
 // The machine's last cache, in bytes.
 std::int64_t llc_bytes(const Machine& machine);
-// Of a pair: beyond all caches, but for `quick` no more than a host simulates in some seconds.
+// Returns a size for a pair that is larger than all caches. For `quick` it is no larger than a host can simulate in
+// some seconds.
 std::int64_t largest_message(const Machine& machine, const SizeChoice& choice);
-// Whether `quick`, if nobody has asked for this size, leaves the case out: so many ranks move so many bytes each, which
-// takes a host minutes on a machine with many cores.
+// Returns whether `quick` leaves a case out in which this many ranks move this many bytes each, unless the user asked
+// for the size. On a machine with many cores, such a case takes a host minutes.
 bool too_much(const SizeChoice& choice, std::int64_t ranks, std::int64_t bytes);
 // The parameter of that name; std::invalid_argument if it is missing, or of another kind.
 std::int64_t number(const Parameters& parameters, const std::string& name);

@@ -16,7 +16,7 @@ import pytest
 
 from nearfield import mpi
 from nearfield.errors import MpiError, UsageError
-from nearfield.mpi import Installation
+from nearfield.mpi import Installation, build
 from nearfield.mpi.compiler import first_error
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.process import marked
@@ -230,12 +230,16 @@ def test_damaged_cache_entry_is_built_again(
 
 
 def test_changed_source_is_another_build(
-    installations: list[Installation], tmp_path: Path, scratch_cache: Path
+    installations: list[Installation], tmp_path: Path, scratch_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Does an edit of the sources lead to a new executable, and the edit undone back to the old one?"""
+    """Does an edit of the sources lead to a new executable, and the edit undone back to the old one? Is who waits told
+    how far it is?"""
     inst = installations[0]
+    monkeypatch.setattr(build, "EVERY_S", 0.05)
+    said: list[str] = []
     folder = mpi_program.write_project(tmp_path / "project", "int main() { return 0; }")
-    first = mpi.program(inst, TARGET, source=folder)
+    first = mpi.program(inst, TARGET, said.append, folder)
+    assert {"still building: CMake looks at the compiler", "still building: 0 of 2 steps are done"} & set(said)
     mpi_program.write_project(folder, "int main() { return 1; }")
     assert mpi.program(inst, TARGET, source=folder) != first
     mpi_program.write_project(folder, "int main() { return 0; }")

@@ -6,45 +6,44 @@ import time
 import pytest
 from rich.console import Console
 
-from nearfield.cli import work_bar
-from nearfield.cli.work_bar import Pace, WorkBar, left_text
+from nearfield.cli.work_bar import CaseBar, Standing, WorkBar, left_text
+
+WHAT = "12 of 891 cases, now pingpong, same-package [shared by 52 cores]"
 
 
 def test_the_rest_takes_as_long_as_what_is_done() -> None:
     now = [100.0]
-    pace = Pace(200.0, clock=lambda: now[0])
-    assert pace.left_s() is None
-    now[0], pace.done = 110.0, 50.0
-    assert pace.left_s() == 30
-    now[0] = 120.0  # nothing more was done meanwhile
-    assert pace.left_s() == 60
-    pace.done = 201.0
-    assert pace.left_s() == 0
+    with CaseBar(Console(file=io.StringIO()), clock=lambda: now[0]) as bar:
+        bar.plan([50.0, 100.0, 50.0])
+        assert bar.standing() == Standing("0 of 3 cases", 0.0, None)
+        now[0] = 110.0
+        bar.done("a case", 50.0)
+        assert bar.standing() == Standing("1 of 3 cases (a case)", 0.25, 30.0)
+        now[0] = 120.0  # nothing more was done meanwhile
+        assert bar.standing().left_s == 60
+        bar.done("b", 100.0)
+        bar.done("c", 51.0)  # the estimates of work are rounded
+        assert bar.standing().left_s == 0
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(None, "time left not known yet"), (0.2, "about 1 s left"), (59, "about 59 s left"), (840, "about 14 min left"),
-     (7800, "about 2 h 10 min left")],
+     (7800, "about 2 h 10 min left"), (-3, "longer than was planned")],
 )  # fmt: skip
 def test_time_left_in_words(seconds: float | None, text: str) -> None:
     assert left_text(seconds) == text
 
 
-def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long they are, without a control character, and none after the end."""
-    monkeypatch.setattr(work_bar, "EVERY_S", 0.01)
+def test_a_pipe_gets_whole_lines() -> None:
+    """Are they never wrapped, without a control character, and does none come after the end?"""
     out = io.StringIO()
-    bar = WorkBar(Console(file=out, width=40), lambda: 840.0)
-    what = "12 of 891 cases, now pingpong, same-package [shared by 52 cores]"
-    bar.show(what, 0.03)
-    bar.start()
-    while "\n" not in out.getvalue():
-        time.sleep(0.01)
-    bar.stop()
-    time.sleep(0.05)
+    with WorkBar(Console(file=out, width=40), lambda: Standing(WHAT, 0.03, 840.0), every_s=0.01) as bar:
+        bar.start()
+        while "\n" not in out.getvalue():
+            time.sleep(0.01)
     lines = out.getvalue().splitlines()
-    assert set(lines) == {f"{what}: 3 % done, about 14 min left"}
+    assert set(lines) == {f"{WHAT}: 3 % done, about 14 min left"}
     time.sleep(0.05)
     assert out.getvalue().splitlines() == lines
 
@@ -52,9 +51,16 @@ def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_a_terminal_gets_one_line_that_fits(columns: int) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=columns)
-    bar = WorkBar(console, lambda: 840.0)
-    bar.show("12 of 891 cases, now pingpong, same-package and more words than fit", 0.03)
+    bar = WorkBar(console, lambda: Standing(WHAT, 0.03, 840.0))
     assert bar._bar
     (line,) = console.render_lines(bar._bar.get_renderable(), pad=False)
     text = "".join(segment.text for segment in line)
     assert len(text) <= columns and "about 14 min left" in text and "3 %" in text
+
+
+def test_nothing_is_told_while_nothing_is_under_way() -> None:
+    out = io.StringIO()
+    with WorkBar(Console(file=out), lambda: None, every_s=0.01) as bar:
+        bar.start()
+        time.sleep(0.05)
+    assert out.getvalue() == ""

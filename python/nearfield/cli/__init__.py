@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# What the system has no more of, wherever that shows.
+# Errors of a system that has run out of something: disk, quota, file size, file descriptors or memory.
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 VERBS = (
     "probe",
@@ -35,7 +35,7 @@ VERBS = (
 
 
 def __getattr__(name: str) -> Any:
-    """`app`, of which `nearfield run` needs nothing, and whose import takes a while."""
+    """Imports `app` when it is asked for: the import takes a while, and `nearfield run` does not need it."""
     if name == "app":
         from nearfield.cli.verbs import app
 
@@ -70,11 +70,12 @@ def main() -> None:
 
 
 def _end(number: int, frame: Any) -> None:
-    """As Ctrl-C does, SIGTERM leaves blocks in order, so that ranks and compilers end with their command."""
+    """Ends the command on SIGTERM as Ctrl-C does, by an exception, so that its ranks and compilers end with it."""
     sys.exit(128 + number)
 
 
 def tell(error: NearfieldError) -> None:
+    """Prints an error and its remedy."""
     from rich.console import Console  # takes a while, and most commands end well
     from rich.markup import escape
 

@@ -1,5 +1,5 @@
-"""The help of every verb. Paragraphs flow in whatever width the terminal has; what stands indented in a docstring is an
-example, keeps its line and can be copied: it starts this nearfield again, by whatever name the shell finds it."""
+"""Prints the help of every verb. Paragraphs are wrapped at the width of the terminal. An indented line of a docstring
+is an example: it is never wrapped, and it names nearfield as the shell finds it, so that it can be copied."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def _usage(command: Any, ctx: Any) -> Iterable[str]:
 
 
 def _typed(text: str) -> str:
-    """With the name by which the shell finds nearfield before every verb."""
+    """Returns the text with every `nearfield VERB` written as the shell finds this nearfield."""
     return _CALL.sub(lambda _: itself.program(), text)
 
 
 def _tell_paragraph(text: str, console: Terminal) -> None:
-    """Prose flows; an example is not broken, so that it can be copied."""
+    """Prints prose wrapped, and an example in one line."""
     if text.startswith("  "):
         console.print(Text(text.rstrip(), style="cyan"), soft_wrap=True)
     else:
@@ -75,7 +75,7 @@ def _tell_paragraph(text: str, console: Terminal) -> None:
 
 
 def _tables(command: Any, ctx: Any) -> Iterable[tuple[str, list[tuple[str, str]]]]:
-    """Returns titles, each with names and what they do."""
+    """Returns for each table its title, and its rows as pairs of a name and what it does."""
     parameters = command.get_params(ctx)
     for title, kind in (("Arguments", "argument"), ("Options", "option")):
         records = (one.get_help_record(ctx) for one in parameters if one.param_type_name == kind)

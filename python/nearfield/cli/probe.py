@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from nearfield import itself, mpi
 from nearfield.cli import complete, probe_on
-from nearfield.cli.work_bar import WorkBar
+from nearfield.cli.work_bar import Standing, WorkBar
 from nearfield.errors import UsageError
 from nearfield.machine import machine_files
 from nearfield.probe import TIERS, Listener, Request
@@ -156,7 +156,7 @@ def _absolute(machine: str | None) -> str | None:
 
 
 def _require_alone(ctx: typer.Context) -> None:
-    """--resume measures what the interrupted probe was asked for, as long as that takes or the user says."""
+    """Raises UsageError if --resume stands beside options that would change what the interrupted probe measures."""
     allowed = {"resume", "out", "keep_samples", "jobs", "budget"}
     given = [name for name in ctx.params if _is_given(ctx, name) and name not in allowed]
     if given:
@@ -182,11 +182,12 @@ def _list(mpi_name: str | None, as_json: bool) -> None:
 
 
 class _Display(Listener):
-    """Work is seconds of measuring; starting ranks takes as long as it took the last time. A line tells of each launch
-    in a log."""
+    """Shows how many seconds of measuring are done. Starting ranks is expected to take as long as it took the last
+    time. A log also gets a line for each launch."""
 
     def __init__(self, limit_s: float | None) -> None:
-        self._bar = WorkBar(err, self._left_s)
+        self._bar = WorkBar(err, self._standing)
+        self._what = "starting"
         self._limit_s = limit_s
         self._to_start, self._starting_s = 0, LAUNCH_OVERHEAD_S
         self._total_s = self._done_s = self._now_s = self._measuring_s = 0.0
@@ -197,7 +198,7 @@ class _Display(Listener):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._bar.__exit__()
 
     def say(self, text: str) -> None:
         err.print(escape(text))
@@ -211,7 +212,7 @@ class _Display(Listener):
         where = f"{job.group.distance or 'all cores'} ({job.group.pair})"
         self._label = f"{where} launch {job.number + 1}"
         self._now_s, self._measures = 0.0, time.monotonic()
-        self._show(f"starting {len(job.group.places)} ranks")
+        self._what = f"{self._label}: starting {len(job.group.places)} ranks"
         if not err.is_terminal:
             err.print(f"{self._label}: {', '.join(job.budgets)}")
 
@@ -223,7 +224,7 @@ class _Display(Listener):
         names = list(job.budgets)
         before = sum(job.budgets[name] for name in names[: names.index(scenario)])
         self._now_s = max(before + share * job.budgets[scenario], 1e-3)
-        self._show(scenario)
+        self._what = f"{self._label}: {scenario}"
 
     def end(self, job: Job, ending: Ending) -> None:
         if self._now_s:
@@ -232,15 +233,15 @@ class _Display(Listener):
             self._to_start -= 1
         self._done_s += sum(job.budgets.values())
         self._now_s = 0.0
-        self._show("ending")
+        self._what = f"{self._label}: ending"
         if ending.state == "failed":
             err.print(f"[yellow]launch failed[/yellow] ({self._label}): {escape(ending.reason or '')}")
 
-    def _show(self, what: str) -> None:
-        self._bar.show(f"{self._label}: {what}", (self._done_s + self._now_s) / self._total_s)
+    def _standing(self) -> Standing:
+        return Standing(self._what, (self._done_s + self._now_s) / self._total_s, self._left_s())
 
-    def _left_s(self) -> float | None:
-        """Cases take longer than planned where something else uses the cores."""
+    def _left_s(self) -> float:
+        """Returns the seconds that are left. Where something else uses the cores, cases take longer than planned."""
         now, done_s = time.monotonic(), self._done_s + self._now_s
         measured_s = self._measuring_s + (now - self._measures if self._now_s else 0.0)
         pace = max(1.0, measured_s / done_s) if done_s else 1.0

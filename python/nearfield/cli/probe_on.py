@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
-from nearfield.cli.work_bar import Pace, WorkBar
+from nearfield.cli.work_bar import CaseBar
 from nearfield.errors import UsageError
 from nearfield.probe.request import Request
 from nearfield.probe.simulated import Watcher, scenarios, simulate
@@ -22,7 +22,7 @@ from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
-# Options of `probe` that are about ranks, launching and time, of which a simulation has none.
+# Options of `probe` about ranks, launching and time. A simulation has none of these.
 LIVE_ONLY = ("budget", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
 
 
@@ -41,9 +41,9 @@ def refuse_live_options(given: list[str]) -> None:
 
 
 def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int) -> None:
-    """Ends with the exit code."""
-    with _Display() as display:
-        outcome = simulate(out, request, resume=resume, overwrite=overwrite, jobs=jobs, watcher=display)
+    """Runs the simulation, says what came of it, and ends the process with the exit code."""
+    with CaseBar(err) as bar:
+        outcome = simulate(out, request, resume=resume, overwrite=overwrite, jobs=jobs, watcher=_Display(bar))
     folder = escape(str(out))
     if not outcome.saved:
         err.print("stopped before anything was simulated")
@@ -64,7 +64,7 @@ def list_scenarios(as_json: bool) -> None:
 
 
 def table(scenarios: list[dict[str, Any]], summary: str) -> Table:
-    """A line each; which ranks take part is said of those that are measured."""
+    """Returns a table with a row for each scenario. Measured scenarios also say which ranks take part."""
     ranks = [Column("ranks")] if "ranks" in scenarios[0] else []
     lists = (Column(name, prose=True) for name in (summary, "parameters", "metrics"))
     made = Table(Column("scenario", key=True), *ranks, *lists)
@@ -84,25 +84,15 @@ def _described(spec: Any) -> dict[str, Any]:
 
 
 class _Display(Watcher):
-    """Work is estimated."""
+    """Shows how many cases are done."""
 
-    def __enter__(self) -> _Display:
-        self._pace = Pace(0)
-        self._bar = WorkBar(err, lambda: self._pace.left_s())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+    def __init__(self, bar: CaseBar) -> None:
+        self._bar = bar
 
     def plan(self, jobs: list[Job], kept: int, at_once: int) -> None:
-        self._pace = Pace(sum(job.work for job in jobs))
-        self._cases, self._done = len(jobs), 0
         there = f", {kept} more are there already" if kept else ""
         err.print(f"simulating {counted(len(jobs), 'case')}, {at_once} at a time{there}")
-        self._bar.start()
+        self._bar.plan(job.work for job in jobs)
 
     def done(self, job: Job) -> None:
-        self._pace.done += job.work
-        self._done += 1
-        told = f"{self._done} of {self._cases} cases ({job.case})"
-        self._bar.show(told, self._pace.done / self._pace.total)
+        self._bar.done(job.case, job.work)

@@ -95,7 +95,7 @@ def command(
 
 
 def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None) -> None:
-    """UsageError for options that are for one profile only."""
+    """Raises UsageError for options that only make sense with one profile."""
     if as_json:
         several = itself.command("diff", "A", "B", "--json")
         raise UsageError("--json is for the findings of one profile", f"For differences of two: {several}")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from nearfield.cli.work_bar import Pace, WorkBar
+from nearfield.cli.work_bar import CaseBar
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.runs import Job, run_job
@@ -73,9 +73,9 @@ def command(
     if list_:
         _list(wanted, as_json)
         return
-    with Stop() as stop, _Display() as display:
+    with Stop() as stop, CaseBar(err) as bar:
         settings = Settings(out, quick, shlex.join(["nearfield", *sys.argv[1:]]))
-        found = run_reproduction(wanted, settings, pool.on_cores(jobs or pool.cores(), stop, run_job), display)
+        found = run_reproduction(wanted, settings, pool.on_cores(jobs or pool.cores(), stop, run_job), _Display(bar))
     from nearfield.reproduce.page import write  # takes a while to import
 
     page = write(found, out / "report.html")
@@ -145,24 +145,16 @@ def _listed(claims: list[Any]) -> Table:
 
 
 class _Display(Listener):
-    """Work is estimated."""
+    """Shows how many cases are done."""
 
-    def __enter__(self) -> _Display:
-        self._pace = Pace(0)
-        self._bar = WorkBar(err, lambda: self._pace.left_s())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+    def __init__(self, bar: CaseBar) -> None:
+        self._bar = bar
 
     def plan(self, jobs: list[Job], kept: int) -> None:
         err.print(
             f"{counted(kept + len(jobs), 'case')} to simulate" + (f", {kept} of them are there already" if kept else "")
         )
-        self._pace, self._cases, self._done = Pace(sum(job.work for job in jobs)), len(jobs), 0
-        self._bar.start()
+        self._bar.plan(job.work for job in jobs)
 
     def done(self, job: Job) -> None:
-        self._pace.done += job.work
-        self._done += 1
-        self._bar.show(f"{self._done} of {self._cases} cases ({job})", self._pace.done / self._pace.total)
+        self._bar.done(job, job.work)

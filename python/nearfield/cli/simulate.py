@@ -16,7 +16,7 @@ from rich.markup import escape
 from nearfield import itself
 from nearfield._native import simulation
 from nearfield.cli import complete
-from nearfield.cli.work_bar import Pace, WorkBar
+from nearfield.cli.work_bar import CaseBar
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
@@ -117,9 +117,9 @@ def command(
         repetitions=repetitions,
         whole=whole,
     )
-    with Stop() as stop, _Display() as display:
+    with Stop() as stop, CaseBar(err) as bar:
         runner = pool.on_mpi(stop) if mpi else pool.on_cores(jobs or pool.cores(), stop)
-        outcome = run_simulation(request, runner, display, out, shlex.join(["nearfield", *sys.argv[1:]]))
+        outcome = run_simulation(request, runner, _Display(bar), out, shlex.join(["nearfield", *sys.argv[1:]]))
     if as_json:
         print(json.dumps(as_dicts(outcome, request), indent=1))
     else:
@@ -268,23 +268,15 @@ def _listed(kinds: dict[str, Any], policies: list[Any]) -> list[Table]:
 
 
 class _Display(Listener):
-    """Work is estimated."""
+    """Shows how many cases are done."""
 
-    def __enter__(self) -> _Display:
-        self._pace = Pace(0)
-        self._bar = WorkBar(err, lambda: self._pace.left_s())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+    def __init__(self, bar: CaseBar) -> None:
+        self._bar = bar
 
     def plan(self, cases: list[Case], kept: int) -> None:
         if kept:
             err.print(f"{kept} of {kept + len(cases)} cases are there already")
-        self._pace, self._cases, self._done = Pace(sum(case.work for case in cases)), len(cases), 0
-        self._bar.start()
+        self._bar.plan(case.work for case in cases)
 
     def done(self, case: Case, result: Result) -> None:
-        self._pace.done += case.work
-        self._done += 1
-        self._bar.show(f"{self._done} of {self._cases} cases ({case})", self._pace.done / self._pace.total)
+        self._bar.done(case, case.work)

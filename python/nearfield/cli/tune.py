@@ -121,7 +121,7 @@ def command(
 
 
 def _given(ctx: typer.Context) -> frozenset[str]:
-    """The options that were typed."""
+    """Returns the names of the options that were typed."""
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     return frozenset(name for name, source in sources.items() if source and source.name == "COMMANDLINE")
 
@@ -154,7 +154,7 @@ def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
 
 
 def tell(rules: Rules) -> None:
-    """What was found, for a person."""
+    """Prints the rules for a person to read."""
     console = Terminal()
     if busy := rules.busy():
         console.print(f"[yellow]{busy}: tune again when it is quiet[/yellow]")

@@ -27,7 +27,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def run(folder: Path, asked: Asked, as_json: bool) -> None:
-    """The file of an MPI that is not done yet is there from the beginning, so that `--resume` knows what is left."""
+    """Tunes every MPI. The unfinished files of all of them are made first, so that `--resume` knows which are left."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file; --all-mpis writes a folder of rules", "name another one with --out")
     files = _resumed(folder) if asked.resume else _fresh(folder)
@@ -50,7 +50,8 @@ def run(folder: Path, asked: Asked, as_json: bool) -> None:
 
 
 def _fresh(folder: Path) -> list[Path]:
-    """The files of all MPIs, the default's first. An error if there is no MPI, or the folder cannot be written."""
+    """Returns the rules files of all MPIs, the default's first. Raises NearfieldError if there is no MPI, or if the
+    folder cannot be written."""
     mpi.choose()
     files = [folder / f"{inst.name}.toml" for inst in mpi.discover()]
     require_writable(files[0])
@@ -68,7 +69,7 @@ def _resumed(folder: Path) -> list[Path]:
 
 
 def _tell_time(waiting: list[tuple[Unfinished, Request]]) -> None:
-    """Before anything is built or measured."""
+    """Says how long all MPIs will take together, before anything is built or measured."""
     names = [unfinished.rules.stem for unfinished, _ in waiting]
     many = f"{len(names)} MPIs ({', '.join(names)})" if len(names) > 1 else names[0]
     if waiting[0][1].exhaustive:
@@ -101,7 +102,7 @@ def _tuned(waiting: list[tuple[Unfinished, Request]], sitting: Sitting) -> Resul
 
 
 def summary(results: Results) -> Table:
-    """A row for each distance of each MPI."""
+    """Returns a table with a row for each distance of each MPI."""
     table = Table(Column("MPI", key=True), Column("distance", key=True), Column("gain"), Column("", prose=True))
     for name, result in results.items():
         if isinstance(result, NearfieldError):
@@ -126,7 +127,7 @@ def _tell_next(folder: Path, results: Results) -> None:
 
 
 def _end(folder: Path, results: Results, left: list[Unfinished], *, stopped: bool) -> None:
-    """Says what is left, and how to go on with it. The exit code tells whether something is."""
+    """If an MPI is left to tune, says which and how to go on, and ends with an exit code that is not 0."""
     if not left:
         return
     again = itself.command("tune", "--all-mpis", "--resume", "-o", folder)

@@ -1,4 +1,4 @@
-"""What one call of `nearfield tune` has for each MPI that it tunes: the request, the display, and Ctrl-C."""
+"""One call of `nearfield tune`, which tunes one MPI or several: what was asked for, the display, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearfield.tune.unfinished import Unfinished
 
 INTERRUPTED = 130  # as shells say: 128 + SIGINT
 
-# Options that say what is asked: the field of Request that each sets.
+# From the name of an option to the field of Request that it sets.
 _ASKING = {
     "mpi_name": "mpi", "budget": "budget_s", "distance": "distances", "memory": "memory_limit_bytes",
     "ranks_per_node": "ranks_per_node", "never_below": "never_below", "sizes": "sizes", "exhaustive": "exhaustive",
@@ -24,21 +24,22 @@ _ASKING = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What was typed."""
+    """What the user asked for on the command line."""
 
     request: Request
-    given: frozenset[str]  # names of the options among it
+    given: frozenset[str]  # the names of the options that were typed
     resume: bool
     overwrite: bool
 
     def require_free(self, unfinished: Unfinished) -> None:
-        """That a new tune destroys no interrupted one that nobody gave up."""
+        """Raises ProfileError if a new tune would destroy an interrupted one, unless --overwrite gave that up."""
         if not (self.resume or self.overwrite):
             unfinished.require_free()
 
     def begin(self, unfinished: Unfinished, mpi_name: str | None = None) -> Request:
-        """Returns what this file's tune is asked for: now, or with `--resume` when it began. UsageError if the two
-        differ. `mpi_name`: of one among all."""
+        """Returns the request for the rules of this file. With `--resume` that is the request of the interrupted tune,
+        and UsageError is raised if an option that was typed now differs from it. `mpi_name` is the MPI of this file
+        when all MPIs are tuned."""
         if not self.resume:
             request = replace(self.request, mpi=mpi_name or self.request.mpi)
             unfinished.begun(request)
@@ -63,8 +64,8 @@ def _told(value: object) -> str:
 
 
 class Sitting:
-    """Use as a context. The first Ctrl-C asks the tune under way to confirm its best and to end; the second, or
-    SIGTERM, which batch systems send, ends it at once."""
+    """Use as a context. The first Ctrl-C asks the tune that is running to confirm its best settings and to end. The
+    second Ctrl-C ends it at once, and so does SIGTERM, which batch systems send."""
 
     def __init__(self) -> None:
         self.display = Display()
@@ -87,8 +88,8 @@ class Sitting:
         self.display.say(text)
 
     def tune(self, unfinished: Unfinished, request: Request) -> Rules | None:
-        """Tunes one MPI, and saves its rules; None if that was ended at once. What was found stays in the unfinished
-        file unless the rules are whole."""
+        """Tunes one MPI, saves its rules and returns them; returns None if the tune was ended at once. The unfinished
+        file is removed only when the rules are complete."""
         self._tuning = Tuning(request, self.display, unfinished)
         try:
             rules = self._tuning.run()

@@ -1,87 +1,122 @@
-"""How far long work is and how long it still takes: a bar on a terminal; in a pipe or a log a line every few
-seconds."""
+"""Tells how far long work has come and how long the rest will take: as a bar on a terminal, and as a line every few
+seconds in a pipe or a log."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from threading import Event, Thread
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
-from rich.text import Text
 
-EVERY_S = 5.0  # a line
+EVERY_S = 5.0  # between two lines
 
 
-class Pace:
-    """Work in any unit, and how long the rest of it takes if it goes on as it went so far."""
+@dataclass(frozen=True)
+class Standing:
+    """How far the work has come at one moment."""
 
-    def __init__(self, total: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.total, self.done = total, 0.0
-        self._clock, self._begin = clock, clock()
+    what: str  # is being done
+    share: float  # of the whole work that is done, from 0 to 1
+    left_s: float | None  # until the end; None as long as nothing tells; negative if the end is overdue
 
-    def left_s(self) -> float | None:
-        """None: nothing is done that would tell."""
-        elapsed = self._clock() - self._begin
-        return elapsed / self.done * max(0.0, self.total - self.done) if self.done > 0 else None
+    def __str__(self) -> str:
+        return f"{self.what}: {100 * self.share:.0f} % done, {left_text(self.left_s)}"
 
 
 class WorkBar:
-    """`left_s` is asked for the seconds that are left, or None while nobody knows, on a thread of its own."""
+    """Shows what `standing` returns, which is called on a thread of its own; None means that nothing is under way. Use
+    as a context: the bar appears with `start` and goes with the context."""
 
-    def __init__(self, console: Console, left_s: Callable[[], float | None]) -> None:
-        self._console, self._left_s = console, left_s
-        self._what, self._share = "starting", 0.0
+    def __init__(self, console: Console, standing: Callable[[], Standing | None], every_s: float = EVERY_S) -> None:
+        self._console, self._standing, self._every_s = console, standing, every_s
         self._ended = Event()
-        self._bar = _bar(console, left_s) if console.is_terminal else None
-        self._task = self._bar.add_task(self._what, total=1.0) if self._bar else None
+        self._bar = _Bar(console, standing) if console.is_terminal else None
         self._lines = Thread(target=self._print_lines, daemon=True)
 
-    def start(self) -> None:
-        self._bar.start() if self._bar else self._lines.start()
+    def __enter__(self) -> WorkBar:
+        return self
 
-    def show(self, what: str, share: float) -> None:
-        """What is being done, and how much of all is done, from 0 to 1."""
-        self._what, self._share = what, share
-        if self._bar and self._task is not None:
-            self._bar.update(self._task, completed=share, description=escape(what))
-
-    def stop(self) -> None:
-        """The bar goes. Twice is as good as once."""
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._bar:
             self._bar.stop()
+        elif self._lines.is_alive():
+            self._lines.join()
+
+    def start(self) -> None:
+        if self._bar:
+            self._bar.start()
+        else:
+            self._lines.start()
 
     def _print_lines(self) -> None:
-        while not self._ended.wait(EVERY_S):
-            line = f"{self._what}: {100 * self._share:.0f} % done, {left_text(self._left_s())}"
-            self._console.print(escape(line), soft_wrap=True)
+        while not self._ended.wait(self._every_s):
+            if now := self._standing():
+                self._console.print(escape(str(now)), soft_wrap=True)
+
+
+class CaseBar(WorkBar):
+    """A bar for cases whose work is estimated in any unit. The rest of the work is expected to go on as fast as the
+    cases that are done."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(console, self.standing)
+        self._clock = clock
+        self._cases = self._cases_done = 0
+        self._work = self._work_done = self._begun = 0.0
+        self._latest = ""
+
+    def plan(self, work: Iterable[float]) -> None:
+        """Starts the bar for cases with these amounts of work."""
+        amounts = list(work)
+        self._cases, self._work, self._begun = len(amounts), sum(amounts), self._clock()
+        self.start()
+
+    def done(self, case: object, work: float) -> None:
+        """Notes that a case is done, which had this amount of work."""
+        self._cases_done += 1
+        self._work_done += work
+        self._latest = f" ({case})"
+
+    def standing(self) -> Standing:
+        done, rest = self._work_done, max(0.0, self._work - self._work_done)
+        left_s = (self._clock() - self._begun) / done * rest if done else None
+        what = f"{self._cases_done} of {self._cases} cases{self._latest}"
+        return Standing(what, done / self._work if self._work else 0.0, left_s)
 
 
 def left_text(seconds: float | None) -> str:
-    """'about 40 s left'; coarse, as it is a guess."""
+    """Returns 'about 40 s left'. The text is coarse because the time is a guess."""
     if seconds is None:
         return "time left not known yet"
+    if seconds < 0:
+        return "longer than was planned"
     if seconds < 100:
         return f"about {max(1, round(seconds))} s left"
     minutes = round(seconds / 60)
     return f"about {minutes} min left" if minutes < 100 else f"about {minutes // 60} h {minutes % 60} min left"
 
 
-class _TimeLeft(ProgressColumn):
-    def __init__(self, left_s: Callable[[], float | None]) -> None:
-        super().__init__(Column(no_wrap=True))
-        self._asked = left_s
+class _Bar(Progress):
+    """A bar of one line, which asks for the standing before it is drawn."""
 
-    def render(self, task: Task) -> Text:
-        return Text(left_text(self._asked()))
+    def __init__(self, console: Console, standing: Callable[[], Standing | None]) -> None:
+        self._standing = standing
+        what = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+        left = TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True))
+        columns: list[Any] = [what, BarColumn(bar_width=16), TextColumn("{task.percentage:>3.0f} %")]
+        columns += [TimeElapsedColumn(), left]
+        super().__init__(*columns, console=console, refresh_per_second=2, transient=True, expand=True)
+        self._task = self.add_task("starting", total=1.0, left="")
 
-
-def _bar(console: Console, left_s: Callable[[], float | None]) -> Progress:
-    whole = Column(ratio=1, no_wrap=True, overflow="ellipsis")
-    columns = (TextColumn("{task.description}", table_column=whole), BarColumn(bar_width=16))
-    told = (TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn(), _TimeLeft(left_s))
-    return Progress(*columns, *told, console=console, refresh_per_second=2, transient=True, expand=True)
+    def get_renderables(self) -> Iterable[RenderableType]:
+        if not self.tasks or not (now := self._standing()):
+            return ()
+        self.update(self._task, completed=now.share, description=escape(now.what), left=left_text(now.left_s))
+        return super().get_renderables()

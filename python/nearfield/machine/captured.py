@@ -1,8 +1,8 @@
-"""A live machine in the form of a described one, so that it can be simulated, too.
+"""Turns the profile of a live machine into a described machine, so that it can be simulated.
 
-What the profile measured is derived from its records. What no probe can see, what this profile does not have, and what
-its clock could not resolve has a usual value of kind "chosen" whose reason says which of these it is; `nearfield
-machine show` lists them. `nearfield machine new --from PROFILE` writes the file for who knows better."""
+Values that the profile measured are computed from its records. Every other value is a usual one of kind "chosen". Its
+reason says why it was not measured: no probe can see it, the profile lacks it, or the clock cannot resolve it.
+`nearfield machine show` lists them, and `nearfield machine new --from PROFILE` writes a file to correct them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 UNSEEN = "no probe can see it; usual value"
 UNMEASURED = "not measured; usual value"  # a probe can
-FEWEST_STEPS = 5  # of the clock, in a time that counts as measured: then it is right to a fifth
+FEWEST_STEPS = 5  # A time of fewer steps of the clock, which may be wrong by more than a fifth, does not count.
 LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., where calibration did not tell
 WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that fits the size
 SHARED = ("same-core", "shared-l2", "shared-l3")  # distances below one last-level cache; others are remote
 
 
 def captured(profile: Profile, what: str = "") -> s.DescribedMachine:
-    """UsageError if the profile knows no cache: then there is nothing to simulate. ProfileError if what it knows is no
-    machine that can be simulated. `what`: whose profile, for messages."""
+    """Returns the described machine. Raises UsageError if the profile knows no cache, since nothing can be simulated
+    then, and ProfileError if its values make no machine. `what` names the profile in messages."""
     what = what or f"the profile {profile.path}"
     if not profile.machine.data_caches:
         raise UsageError(

@@ -1,5 +1,5 @@
-"""Whether the numbers of a described machine go together. Each check yields sentences that begin with the key and end
-with the nearest valid choice; what one number alone can be, and where a key must be there, the schema says."""
+"""Checks whether the numbers of a described machine fit together. Each check yields sentences that begin with the key
+and end with the nearest valid choice. The schema says what a single number may be, and which keys are required."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nearfield.profile.mistakes import field_at, missing
 
 
 def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
-    """Returns a sentence for everything that does not go together, in the order of the file.
+    """Returns a sentence for every contradiction, in the order of the file.
 
-    partial: some attributes that the schema requires are not there, since they are missing in the file or wrong there,
-    which is told already. A check that comes upon one of them ends there."""
+    `partial` says that the machine lacks attributes which the schema requires, because the file lacks them or has them
+    wrong; the user is told that elsewhere. A check ends when it meets such an attribute."""
     found = list(_sections(machine))
     if not any(getattr(machine, name, True) for name in HARDWARE):
         return found
@@ -29,11 +29,11 @@ def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
     return found
 
 
-ABSENT = (AttributeError, AssertionError, IndexError, ValueError)  # what a check meets where something is absent
+ABSENT = (AttributeError, AssertionError, IndexError, ValueError)  # raised by a check that meets a missing attribute
 
 
 def _sections(machine: DescribedMachine) -> Iterator[str]:
-    """Of the sections that stand and fall together."""
+    """Yields the sections that are missing although others which need them are there."""
     others = ("coherence", "transfers", "pages", "prefetcher", "nic", "network", "messaging")
     given = [name for name in (*HARDWARE, *others) if getattr(machine, name, True)]
     if given:
@@ -43,7 +43,7 @@ def _sections(machine: DescribedMachine) -> Iterator[str]:
 
 
 def _missing(key: str) -> str:
-    """A sentence on a key that must be there; where, the schema says, as docs/machine.md does."""
+    """Returns a sentence about a required key; the schema says where the key is required."""
     location = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"\w+", key))
     info = field_at(DescribedMachine, location)
     return missing(DescribedMachine, location, needed_where(info) if info else "")
@@ -55,7 +55,7 @@ def _caches(machine: DescribedMachine) -> Iterator[str]:
 
 
 def _geometry(key: str, cache: Cache) -> Iterator[str]:
-    """Of one cache."""
+    """Checks the sizes of one cache."""
     size, ways, line = cache.size_bytes.value, cache.ways.value, cache.line_bytes.value
     if line & (line - 1):
         yield f"{key}.line_bytes = {line}: not a power of two; {_nearest(line, _powers_of_two(line))}"
@@ -73,7 +73,7 @@ def _geometry(key: str, cache: Cache) -> Iterator[str]:
 
 
 def _levels(machine: DescribedMachine) -> Iterator[str]:
-    """Of each cache and those before it."""
+    """Compares each cache with the nearer ones."""
     caches = machine.cache
     if caches[0].inclusion and caches[0].inclusion.value != "neither":
         yield f"cache[0].inclusion = '{caches[0].inclusion.value}': there is no nearer cache; leave it out"

@@ -12,7 +12,8 @@ from nearfield.machine.schema import DescribedMachine
 
 
 def as_toml(machine: DescribedMachine, remark: Callable[[Sourced], str] = lambda _: "") -> str:
-    """Returns the file's text. A value of which `remark` has something to say becomes a comment that ends with that."""
+    """Returns the text of the file. A value for which `remark` returns words is written as a comment that ends with
+    them."""
     import tomlkit
 
     return tomlkit.dumps(_table(machine, tomlkit.document(), remark))

@@ -36,8 +36,8 @@ def load_machine(name: str) -> DescribedMachine:
 
 
 def machine_text(name: str) -> tuple[Path, bytes] | None:
-    """The file that describes a machine, and what it holds; None if the name is a measured profile's. UsageError if
-    there is none."""
+    """Returns the path and the content of the file that describes a machine; None if the name is that of a measured
+    profile. Raises UsageError if there is neither."""
     files = machine_files()
     near = _sentence(suggestion(name, files))
     path = Path(name) if name.endswith(".toml") else files.get(name)

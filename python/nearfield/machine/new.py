@@ -1,5 +1,5 @@
-"""The text of a machine.toml to start from: another machine's, as it is written; a profile's; or this machine's, as far
-as its topology tells, with a comment for each value that only measuring gives."""
+"""Writes a machine.toml for the user to start from. It is a copy of another machine's file, or made from a profile, or
+made from what this machine's topology tells, with a comment for each value that must be measured."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from nearfield.profile import schema as profile_schema
 
 _HEAD = """\
 # {what}
-# Change what differs, and where each value is from. The keys: docs/machine.md of nearfield. Is it right?
+# Change the values that differ, and say where each new value is from. docs/machine.md of nearfield lists the keys.
+# This checks the file:
 #   {check}
 """
 _OPEN = """\
-# Lines like '# latency_cycles = ...' are of values that only measuring tells, with usual ones in them. Measure with
+# Lines like '# latency_cycles = ...' stand for values that must be measured; they hold usual values. Measure with
 #   {probe}
 # and write this file anew with --profile {profile}, or fill them in and say where they are from.
 """
 
 
 def of_machine(name: str, file: Path) -> str:
-    """A described machine's text with its comments and sources, or a profile's machine, under the file's name. Errors
-    as `load_machine`."""
+    """Returns the text of a described machine with its comments and sources, or of the machine of a profile, under the
+    name of the new file. Raises the errors of `load_machine`."""
     machine = load_machine(name)
     found = machine_text(name)
     text = found[1].decode() if found else as_toml(machine)
@@ -37,8 +38,8 @@ def of_machine(name: str, file: Path) -> str:
 
 
 def of_here(here: profile_schema.Machine, profile: Profile | None, file: Path) -> str:
-    """`here`: what this machine says of itself. UsageError if that says nothing of caches, or `profile` is another
-    machine's."""
+    """Returns the text of this machine, which `here` describes. Raises UsageError if `here` knows no caches, or if
+    `profile` was measured on another machine."""
     if profile:
         _require_same(here, profile)
         return _head(f"This machine, as the profile {profile.path} measured it.", file) + _renamed(
@@ -74,6 +75,6 @@ def _require_same(here: profile_schema.Machine, profile: Profile) -> None:
 
 
 def _unmeasured(here: profile_schema.Machine) -> Profile:
-    """A profile without a record."""
+    """Returns a profile without records."""
     run = profile_schema.Run.model_construct(clock=profile_schema.RunClock(), calibration=None, switch=[])
     return Profile(Path(), here, run, records.from_rows([]), "")

@@ -1,4 +1,5 @@
-"""What does not go together in a file that has other mistakes, too, so that all of them are told at once."""
+"""Finds the values of a machine file that contradict each other although the file has other mistakes too, so that the
+user learns of all mistakes at once."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from nearfield.profile.mistakes import Location, Mistakes, dotted, unwrapped
 
 
 def also_wrong(values: dict[str, Any], error: ValidationError) -> list[str]:
-    """Returns what checks of several keys say of the parts that are right; nothing if it was they that failed."""
+    """Returns what the checks of several keys find in the valid parts of a file. Returns nothing if `error` comes from
+    these checks, which have then told everything."""
     causes = [one.get("ctx", {}).get("error") for one in error.errors()]
     if any(isinstance(cause, Mistakes) for cause in causes):
         return []
@@ -23,8 +25,8 @@ def also_wrong(values: dict[str, Any], error: ValidationError) -> list[str]:
 
 
 class _Part:
-    """Tables made of what is right in a file. What is wrong or missing in it is not even an attribute of them, so that
-    nobody takes it for something that the machine does not have."""
+    """Builds tables from the valid values of a file. A value that is wrong or missing is no attribute of its table, so
+    that a check cannot mistake it for something that the machine does not have."""
 
     def __init__(self, wrong: set[Location]) -> None:
         self.without_source: list[str] = []

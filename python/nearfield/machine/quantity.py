@@ -35,7 +35,7 @@ class Sourced(Table):
         return self
 
     def origin_problem(self) -> str:
-        """Returns what is wrong with where it is from; empty if nothing is."""
+        """Returns what is wrong with the source of this value; empty if it is right."""
         if self.kind == "chosen" and (not self.reason or self.claims is None):
             return "of what is chosen there must be the reason, and the claims that it touches ([] if none)"
         if self.kind != "chosen" and not self.source:
@@ -50,7 +50,7 @@ class Sourced(Table):
         return self.reason if self.kind == "chosen" else self.source
 
 
-# These bounds leave room for machines of years to come. A value beyond them is a slip, or damage.
+# These bounds leave room for future machines. A value beyond them is a typing error, or the file is damaged.
 
 
 def _number(least: float, most: float) -> Any:

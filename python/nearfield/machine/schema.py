@@ -19,12 +19,13 @@ def _key(description: str, **constraints: Any) -> Any:
 
 
 def _optional(description: str, needed: str = "") -> Any:
-    """`needed`: where the key must be there all the same; nearfield.machine.checks asks for it, and says so."""
+    """Returns a key that may be absent. `needed` says in which machines it is required; nearfield.machine.checks
+    enforces that."""
     return Field(default=None, description=description, json_schema_extra={"needed": needed} if needed else None)
 
 
 def needed_where(info: FieldInfo) -> str:
-    """Returns where a key that may be absent must be there; empty if nowhere."""
+    """Returns in which machines an optional key is required; empty if in none."""
     extra = info.json_schema_extra
     return str(extra["needed"]) if isinstance(extra, dict) and "needed" in extra else ""
 

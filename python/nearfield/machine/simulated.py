@@ -20,7 +20,7 @@ class Comparison:
     simulated: float
     unit: str
     reachable: bool = True  # False: the cores cannot have enough under way, so that it is only a bound
-    cause: str = ""  # where they do not agree
+    cause: str = ""  # why the two differ; empty if they agree
     remedy: str = ""
 
     @property
@@ -60,7 +60,7 @@ def _measured(machine: DescribedMachine) -> list[float]:
 
 
 def _explained(machine: DescribedMachine, one: Comparison, place: int) -> Comparison:
-    """Returns the comparison with the first key that accounts for the difference: changed alone, the two agree."""
+    """Returns the comparison with the cause of its difference: the first key whose change alone makes the two agree."""
     for change in CHANGES:
         other = machine.model_copy(deep=True)
         if (keys := change.apply(other)) and replace(one, simulated=_measured(other)[place]).agrees:
@@ -126,8 +126,8 @@ CHANGES = (
 
 
 def _under_way_gb_per_s(machine: DescribedMachine) -> float:
-    """What copying cores can at most ask one memory for: two lines read, by so many misses at a time, for one that is
-    written."""
+    """Returns the most that copying cores can ask one memory for. Their misses limit the lines that they read, and they
+    read two lines for each line that they write."""
     made = native(machine)
     line_bytes = made.caches[-1].line_bytes / made.caches[-1].sub_blocks
     cores = made.dram.shared_by or made.cores

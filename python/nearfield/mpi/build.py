@@ -10,14 +10,17 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from nearfield.answers import cache_root
 from nearfield.errors import MpiError
@@ -40,14 +43,15 @@ _SOURCES = {  # folders that a target is made of; of others all that there is
     SHIM: ("src/base", "src/tune/mpich"),
     HALO: ("src/base", "src/halo", "include"),
 }
+EVERY_S = 5.0  # between two lines of progress
 Progress = Callable[[str], None]
 
 
 def program(
     inst: Installation, target: str = ENGINE, progress: Progress | None = None, source: Path | None = None
 ) -> Path:
-    """The executable `target` for this MPI; built at the first call. Raises MpiError with the compiler's
-    first error. `progress` gets a line whenever there is something to say to a person who waits."""
+    """Returns the path of the executable `target` for this MPI, which the first call builds. Raises MpiError with the
+    compiler's first error. `progress` gets a line every few seconds for the person who waits."""
     source = source or native_source()
     say = progress or (lambda line: None)
     while not _is_whole(folder := _folder(inst, target, source), target):
@@ -55,7 +59,7 @@ def program(
         with _cache_errors(), _locked(folder.with_suffix(".lock"), lambda text=wait: say(text)):
             if not _is_whole(folder, target):
                 say(f"building {_WORDS.get(target, target)} for {inst.name} (once)")
-                _build(inst, target, source, folder)
+                _build(inst, target, source, folder, say)
     return folder / target
 
 
@@ -138,15 +142,25 @@ def _sha256(file: Path) -> str:
 
 @contextmanager
 def _locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Holds an exclusive lock that ends with the process, however it ends."""
+    """Holds an exclusive lock that ends with the process, however it ends. Calls `waiting` every few seconds while
+    another process holds it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w", encoding="utf-8") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        told = float("-inf")
+        while not _is_locked_by(handle):
+            if time.monotonic() > told + EVERY_S:
+                told = time.monotonic()
+                waiting()
+            time.sleep(0.1)
         yield
+
+
+def _is_locked_by(handle: IO[str]) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager
@@ -160,11 +174,11 @@ def _cache_errors() -> Iterator[None]:
         ) from error
 
 
-def _build(inst: Installation, target: str, source: Path, folder: Path) -> None:
+def _build(inst: Installation, target: str, source: Path, folder: Path, say: Progress) -> None:
     """Builds in the work tree, then puts the result into place in one rename."""
     work = cache_root() / "work" / _digest(*_toolchain_parts(inst, source), str(source))
     with _locked(work.with_suffix(".lock"), lambda: None):
-        log = _compile(inst, target, source, work)
+        log = _compile(inst, target, source, work, say)
         if _folder(inst, target, source) != folder:
             return  # somebody edited the sources meanwhile; the caller starts again
         built = _find_executable(work, target, log)
@@ -180,7 +194,7 @@ def _build(inst: Installation, target: str, source: Path, folder: Path) -> None:
         fresh.rename(folder)
 
 
-def _compile(inst: Installation, target: str, source: Path, work: Path) -> Path:
+def _compile(inst: Installation, target: str, source: Path, work: Path, say: Progress) -> Path:
     """Configures and builds, from scratch if the old tree does not do. Returns the log."""
     configure = [_tool("cmake"), "-S", str(source), "-B", str(work), "-G", "Ninja"]
     configure += [f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
@@ -193,14 +207,14 @@ def _compile(inst: Installation, target: str, source: Path, work: Path) -> Path:
         reused = attempt == "reuse" and (work / "CMakeCache.txt").exists()
         if not reused:
             shutil.rmtree(work, ignore_errors=True)
-        if all(_step(command, env, log, first=command is configure) for command in steps):
+        if all(_step(command, env, log, say, first=command is configure) for command in steps):
             return log
         if not reused:
             break
     raise explain_failure(inst, _WORDS.get(target, target), log)
 
 
-def _step(command: list[str], env: dict[str, str], log: Path, *, first: bool) -> bool:
+def _step(command: list[str], env: dict[str, str], log: Path, say: Progress, *, first: bool) -> bool:
     with log.open("w" if first else "a", encoding="utf-8") as out:
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
@@ -208,11 +222,21 @@ def _step(command: list[str], env: dict[str, str], log: Path, *, first: bool) ->
             command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         ) as process:
             try:
-                return process.wait() == 0
+                while True:
+                    try:
+                        return process.wait(EVERY_S) == 0
+                    except subprocess.TimeoutExpired:
+                        say(f"still building: {_how_far(log)}")
             except BaseException:
                 with suppress(ProcessLookupError):  # that step has just ended
                     os.killpg(process.pid, signal.SIGTERM)  # the compilers, too
                 raise
+
+
+def _how_far(log: Path) -> str:
+    """Returns '12 of 40 steps are done', as Ninja tells them; before Ninja starts, CMake looks at the compiler."""
+    steps = re.findall(r"^\[(\d+)/(\d+)\]", log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    return "{} of {} steps are done".format(*steps[-1]) if steps else "CMake looks at the compiler"
 
 
 def _find_executable(work: Path, target: str, log: Path) -> Path:

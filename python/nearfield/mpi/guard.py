@@ -17,8 +17,9 @@ from typing import Any
 
 
 class Guard:
-    """Around a launch. `tell` adds to what the guard knows. Leaving ends it; leaving by an exception lets it look for
-    what is left to be ended, for a signal may come between the launcher's start and the moment when somebody knows."""
+    """A context around a launch. `tell` adds to what the guard knows. If an exception leaves the context, the guard
+    first looks for processes that must be ended, since a signal may come just after the launcher started and before
+    anybody knows of it."""
 
     def __init__(self, **facts: Any) -> None:
         self._process = subprocess.Popen(

@@ -55,7 +55,7 @@ class Finished:
 
     @property
     def silence(self) -> str:
-        """For a message about a launch that ended without a word: how to see the same by hand."""
+        """Returns the command that shows by hand why a launch ended without a message."""
         return f"it wrote nothing, and was started as: {shlex.join(self.argv)}"
 
 

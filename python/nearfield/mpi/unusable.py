@@ -34,7 +34,8 @@ def _launchers_alone(usable: list[Installation], wheels: list[Wheel]) -> Iterato
 
 
 def _launchers_in(folder: Path) -> list[Path]:
-    """None in a folder that this user may not read, as PATH has at times after `su`."""
+    """Returns the launchers in a folder. There are none in a folder that this user may not read; after `su`, PATH may
+    name such folders."""
     return sorted(folder.glob("mpirun*")) if os.access(folder, os.R_OK | os.X_OK) else []
 
 

@@ -39,7 +39,7 @@ def default() -> Known:
 
 
 def described(machine: DescribedMachine, mode: str | None = None) -> Known:
-    """By its [communication]. UsageError if it has none, or not that mode."""
+    """Returns what a machine's [communication] says. Raises UsageError if it has none, or not that mode."""
     chosen = mode_of(machine, mode)
     notes = [f"Latency counts as 0: {chosen.latency_reason}."] if chosen.latency_us is None else []
     for what, one in (("contiguous bandwidth", [chosen.contiguous_mb_per_s]), ("strides", chosen.stride + chosen.bank)):
@@ -50,8 +50,8 @@ def described(machine: DescribedMachine, mode: str | None = None) -> Known:
 
 
 def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
-    """Of a machine whose file does not say what messages cost: from ping-pongs and strides that were simulated. All
-    ranks send messages, since no scenario simulates reading in place."""
+    """Returns what simulated ping-pongs and strides tell about a machine whose file does not say what messages cost.
+    All ranks send messages, since no scenario simulates reading in place."""
     costs, lacks = costs_of(records)
     costs.in_place = None
     inside = any(not d.startswith("network") for d in records["distance"].drop_nulls())

@@ -1,5 +1,5 @@
-"""Ctrl-C while ranks measure: the first asks the engine to end soon and in order; the second, or patience at its end,
-ends the ranks."""
+"""Handles Ctrl-C while ranks measure. The first one asks the engine to end soon and to report what it has. The second
+one ends the ranks, and so does an engine that takes longer than PATIENCE_S."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from threading import Timer, main_thread
 from typing import Any
 
-PATIENCE_S = 3.0  # with an engine that was asked to end
+PATIENCE_S = 3.0  # the time in which an engine that was asked to end must end
 _ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """While entered, takes SIGINT and SIGTERM, and SIGQUIT, which asks nobody. Only `wait_for` is ever interrupted, so
-    that saving is not."""
+    """A context that handles SIGINT and SIGTERM, and SIGQUIT, which ends the ranks at once. Signals only ever interrupt
+    `wait_for`, so that results are saved undisturbed."""
 
     def __init__(self, stop_file: Path, say: Callable[[str], None]) -> None:
-        self.asked: int | None = None  # by which signal
+        self.asked: int | None = None  # the first signal that asked for the end
         self._stop_file, self._say = stop_file, say
         self._at_once = self._waiting = False
         self._patience: Timer | None = None
@@ -36,10 +36,10 @@ class Interrupt:
             signal.signal(number, handler)
 
     def wait_for(self, launch: Callable[[], Any]) -> Any | None:
-        """How the launch ended; None if it was ended at once."""
+        """Returns how the launch ended; None if it was ended at once."""
         try:
             self._waiting = True
-            if self._at_once:  # by a signal that came just before
+            if self._at_once:  # a signal came just before
                 return None
             ending = launch()
             self._waiting = False
@@ -56,14 +56,15 @@ class Interrupt:
         if again or number not in _ASKING:
             self._at_once = True
         else:
-            self._at_once = not self._ask_engine() or self._at_once  # by a signal that came meanwhile
-            with suppress(OSError):  # whoever read this may be gone
+            self._at_once = not self._ask_engine() or self._at_once  # a second signal may have come meanwhile
+            with suppress(OSError):  # the reader of a pipe may be gone
                 self._say("stopping: saving what was measured (again to stop at once)")
         if self._at_once and self._waiting:
             raise KeyboardInterrupt
 
     def _ask_engine(self) -> bool:
-        """False if that is not possible: the disk is full. The end of patience is as good as a second signal."""
+        """Asks the engine to end, and starts the timer that acts as a second signal. Returns False if the engine cannot
+        be asked because the disk is full."""
         self._patience = Timer(PATIENCE_S, signal.pthread_kill, [main_thread().ident, signal.SIGTERM])
         self._patience.start()
         try:

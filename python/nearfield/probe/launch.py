@@ -183,7 +183,7 @@ _UNREACHED = {
 
 
 def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
-    """No rank has begun: the launcher's own message, once, and its remedy."""
+    """Raises the error for a launch of which no rank began: the launcher's own message and a remedy."""
     lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines() if line.strip("-= \t")]
     remote = next((host for host in hosts if host != socket.gethostname()), hosts[0])
     said = lines[0] if lines else finished.silence

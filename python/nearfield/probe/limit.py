@@ -1,29 +1,30 @@
-"""How the time that the user gave is shared among launches, so that a probe keeps it on a busy machine, too."""
+"""Shares the time that the user gave among the launches, so that a probe also keeps it on a busy machine."""
 
 from __future__ import annotations
 
 from nearfield.probe.launch import Ending
 
-SHORTEST_S = 0.2  # of measuring, for which a launch is begun
+SHORTEST_S = 0.2  # a launch that could measure for less than this is not begun
 
 
 class TimeLimit:
-    """Of the first launch only what it measures counts: something is measured however short the time is. Of later ones
-    their start counts, too, and is expected to take as long as the last one's."""
+    """The time that is left. Starting the first launch is not counted, so that something is measured however short the
+    limit is. Starting a later launch is counted, and is expected to take as long as the last start."""
 
     def __init__(self, seconds: float | None) -> None:
         self._left_s = seconds
         self._launching_s = 0.0
 
     def share(self, launches: int) -> float | None:
-        """Seconds of measuring for the first of so many launches that are next; None without a limit, 0 if a launch is
-        not worth its start any more."""
+        """Returns for how many seconds the next launch may measure if `launches` are still to come. Returns None
+        without a limit, and 0 if too little is left to start a launch."""
         if self._left_s is None:
             return None
         seconds = (self._left_s - self._launching_s) / launches
         return seconds if seconds >= SHORTEST_S or not self._launching_s else 0.0
 
     def spend(self, ending: Ending) -> None:
+        """Subtracts the time that a launch took."""
         if self._left_s is None:
             return
         is_first = not self._launching_s

@@ -74,7 +74,7 @@ class ProgressLine(_OfScenario):
 
 
 class ScenarioEndLine(_OfScenario):
-    """`missed`: cases for which there was no time."""
+    """The end of a scenario. `missed` cases were not measured because the time was over."""
 
     type: Literal["scenario_end"]
     cut: bool
@@ -124,7 +124,7 @@ class ErrorLine(_Line):
 
 
 class EndLine(_Line):
-    """`measuring_s`: how long it took without starting the ranks and ending them."""
+    """The end of a launch. `measuring_s` does not include starting and ending the ranks."""
 
     type: Literal["end", "stopped"]
     measuring_s: Annotated[float, Field(ge=0)] = 0.0

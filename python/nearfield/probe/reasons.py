@@ -1,4 +1,4 @@
-"""Why scenarios cannot run, in one sentence."""
+"""Says why scenarios cannot run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 
 def by_reason(skipped: Iterable[tuple[str, str]]) -> str:
-    """Returns 'collective, pages: needs 2 free cores; there is 1' from names and reasons: every reason and every name
-    once. Several reasons are sentences."""
+    """Returns 'collective, pages: needs 2 free cores; there is 1' from pairs of a name and its reason. Names with the
+    same reason stand together."""
     names: dict[str, dict[str, None]] = {}
     for name, reason in skipped:
         names.setdefault(reason, {})[name] = None

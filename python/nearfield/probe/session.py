@@ -181,7 +181,7 @@ class Session:
         return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
 
     def _run(self, job: Job, time_s: float | None) -> Ending:
-        """`time_s`: to measure at most; None: as long as it takes."""
+        """Runs a launch, which measures for at most `time_s` seconds, or without a limit if that is None."""
         if time_s == 0.0:
             self.not_begun += 1
             return Ending("pending", "the time was over")

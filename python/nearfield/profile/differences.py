@@ -1,5 +1,5 @@
-"""Two profiles side by side in words: in what their machines, MPIs and runs differ, and how many times agree. For the
-terminal and for pages alike."""
+"""Says in words how the machines, MPIs and runs of two profiles differ, and how many of their times agree. The terminal
+and the pages both use it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ UNPAIRED = "A and B were measured at different times: a ratio says what changed,
 
 
 def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
-    """(what, in A, in B) for whatever of machine, MPI and run is not the same and may explain a ratio."""
+    """Returns (what, in A, in B) for every fact of machine, MPI and run that differs and may explain a ratio."""
     return set_ups(a, b) + variables(a, b)
 
 
 def set_ups(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
-    """The same, without the MPIs' control variables."""
+    """Returns the differences without the control variables of the MPIs."""
     return _unequal(_facts(a), _facts(b))
 
 
 def variables(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
-    """The MPIs' control variables that are not the same."""
+    """Returns the control variables of the MPIs that differ."""
     in_a, in_b = ({name: str(value) for name, value in p.run.mpi.variables.items()} for p in (a, b))
     return _unequal(in_a, in_b)
 

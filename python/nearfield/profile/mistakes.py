@@ -1,4 +1,4 @@
-"""What is wrong with a TOML file, in words for who wrote it: every mistake, with its key and what may stand there."""
+"""Tells the author of a TOML file every mistake in it, with its key and what the key may hold."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pydantic.fields import FieldInfo
 from nearfield.profile.words import suggestion
 
 Location = tuple[int | str, ...]
-MOST = 40  # mistakes told at a time
+MOST = 40  # mistakes that are told at once
 
 
 class Mistakes(ValueError):
-    """Raised by a check of several keys; `found` has a sentence for each thing that does not go together."""
+    """Raised by a check of several keys. `found` holds a sentence for each contradiction."""
 
     def __init__(self, found: list[str]) -> None:
         super().__init__("; ".join(found))
@@ -25,8 +25,8 @@ class Mistakes(ValueError):
 
 
 def mistakes(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Returns a sentence for each mistake, in the order of the file; a key that is missing because it is misspelt is
-    told as misspelt only."""
+    """Returns a sentence for each mistake, in the order of the file. A key that is missing because it is misspelt is
+    only reported as misspelt."""
     errors = error.errors()
     meant = {(*e["loc"][:-1], _meant(e["loc"], model)) for e in errors if e["type"] == "extra_forbidden"}
     found: list[str] = []
@@ -37,7 +37,7 @@ def mistakes(error: ValidationError, model: type[BaseModel]) -> list[str]:
 
 
 def told(found: Iterable[str]) -> str:
-    """Returns one mistake as it is, and several as a list with a line each."""
+    """Returns a single mistake unchanged, and several mistakes as a list with a line for each."""
     lines = list(dict.fromkeys(found))
     if len(lines) == 1:
         return lines[0]
@@ -116,7 +116,7 @@ def _sentences(one: Any, model: type[BaseModel]) -> list[str]:
 
 
 def _meant(location: Location, model: type[BaseModel]) -> str:
-    """Returns the one key that a misspelt one was probably meant to be; empty if none is near."""
+    """Returns the key that the author probably meant; empty if no key is similar."""
     found = re.fullmatch(r"did you mean '(.*)'\?", suggestion(str(location[-1]), _keys_at(model, location[:-1])))
     return found[1] if found else ""
 
@@ -157,7 +157,7 @@ def _allowed(annotation: Any, metadata: list[Any]) -> str:
 
 
 def _pattern(table: type[BaseModel]) -> str:
-    """Returns how a table looks: one that holds a value and its source, in one line; of others, what they must have."""
+    """Returns how a table looks: a table of a value and its source as one line, another by its required keys."""
     needed = {name: info for name, info in table.model_fields.items() if info.is_required()}
     if "source" in table.model_fields:
         values = "".join(f"{name} = {allowed(info)}, " for name, info in needed.items())

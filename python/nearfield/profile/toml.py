@@ -39,8 +39,8 @@ def parse_toml(
     remedy: str = _REMEDY,
     also_wrong: Callable[[dict[str, Any], ValidationError], list[str]] | None = None,
 ) -> Model:
-    """ProfileError that names `path` and the line, or every key that is wrong. `also_wrong` returns what does not go
-    together in a file that has other mistakes."""
+    """Returns the model of a file. Raises ProfileError that names `path` and the line, or every key that is wrong.
+    `also_wrong` returns the contradictions in a file that has other mistakes."""
     try:
         values = read_toml(content.decode())
     except UnicodeDecodeError as error:
@@ -95,7 +95,8 @@ def _problem(value: Any) -> str | None:
 
 
 def _check_version(version: Any, path: Path, *, by_hand: bool) -> None:
-    """What is missing in a file that people write is told with its other mistakes."""
+    """Raises ProfileError if nearfield cannot read this version. A version that is missing in a file that people write
+    (`by_hand`) is left to the schema, which tells it with the other mistakes."""
     if not isinstance(version, int):
         if by_hand:
             return

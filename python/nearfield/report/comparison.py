@@ -1,6 +1,6 @@
-"""Several profiles on one page: first what surely differs from the first of them, then what was found in each, the
-curves of all in the same plots, and where the numbers come from. The placement rules and the machine are in the report
-of each profile."""
+"""The page that compares several profiles. It shows in this order what surely differs from the first profile, the
+findings of each profile, the curves of all profiles in the same plots, and where the numbers come from. The placement
+rules and the machine are left to the report of each profile."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ FIRST_FINDINGS = 3
 
 
 def write(profiles: Sequence[Profile], path: Path) -> Path:
-    """Writes the page, whole or not at all. ProfileError if that cannot be."""
+    """Writes the page and returns its path. Raises ProfileError if it cannot be written; then nothing is left."""
     return write_whole(path, render(profiles))
 
 
 def render(profiles: Sequence[Profile]) -> str:
-    """The whole page. The first profile is what the others are compared with."""
+    """Returns the HTML of the page. All other profiles are compared with the first one."""
     by_name = dict(zip(names(profiles), profiles, strict=True))
     parts = overlaid(by_name)
     found = {name: findings(profile) for name, profile in by_name.items()}
@@ -70,15 +70,15 @@ def render(profiles: Sequence[Profile]) -> str:
 
 
 def names(profiles: Sequence[Profile]) -> list[str]:
-    """A different name for each: that of its folder; its path, where two folders are called the same; with a number,
-    where one was given twice."""
+    """Returns a different name for each profile: the name of its folder, or its path where two folders have the same
+    name, and with a number where the same profile was given twice."""
     folders = [profile.path.resolve().name for profile in profiles]
     found = [str(p.path) if folders.count(f) > 1 else f for p, f in zip(profiles, folders, strict=True)]
     return [name if found.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(found)]
 
 
 def told(profiles: Sequence[Profile]) -> list[str]:
-    """What surely differs, in one line for each profile but the first."""
+    """Returns one line for each profile but the first, which says what surely differs from the first."""
     first, *others = names(profiles)
     return [
         f"{name} against {first}: {_counted(_compared(profiles[0], b))}"
@@ -91,7 +91,7 @@ def _compared(a: Profile, b: Profile) -> Comparison:
 
 
 def _counted(found: Comparison) -> str:
-    """'12 records faster, 3 slower; 80 % agree: ...'."""
+    """Returns '12 faster, 3 slower; ...' with the share of times that agree."""
     if not found.changes:
         return "the two have no record in common"
     counts = Counter(change.verdict for change in largest(found.changes))
@@ -114,7 +114,7 @@ def _headline(profiles: Mapping[str, Profile]) -> str:
 
 
 def _differences(profiles: Mapping[str, Profile], name: str) -> str:
-    """Of this profile against the first one."""
+    """Returns the HTML that tells how the named profile differs from the first one."""
     first = next(iter(profiles))
     a, b = profiles[first], profiles[name]
     found = _compared(a, b)
@@ -151,7 +151,7 @@ def _mean(ratio: float | None) -> str:
 
 
 def _changes(changes: list[Change]) -> str:
-    """Largest first, as they are given."""
+    """Returns the table of changes, in the given order."""
     rows = [
         [text(f"{change.key['scenario']} {change.key['metric']}"), text(where_words(change.key)),
          *(text(format_value(e.value, change.unit)) if e else "" for e in (change.a, change.b)), text(_ratio(change)),

@@ -1,6 +1,6 @@
-"""The plots of several profiles in one: every curve has the colour that it has in the report of its own profile, and
-the dash and marker of that profile. Cores are chosen by distance, since PU numbers mean nothing on another machine:
-each distance is represented by its first pair."""
+"""Draws the curves of several profiles in the same plots. A curve has the colour that it has in the report of its own
+profile; the dashes and markers tell which profile it is from. The reader selects cores by their distance, because PU
+numbers mean nothing on another machine. The first pair of each distance represents it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from nearfield.report.plots import SCENARIOS, Section, sections
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
 from nearfield.report.plots.series import STYLES, Style, Trace, style
 
-LEAST_PX, LINE_PX = 400, 12  # of a plot's height: without its legend, and for each name in that
-ROW_PX = 48  # where questions are answered
-Named = Sequence[tuple[str, Any]]  # name of a profile, and what is of it
+LEAST_PX, LINE_PX = 400, 12  # the height of a plot without its legend, and of each name in the legend
+ROW_PX = 48  # the height of a row in a plot of answers to questions
+Named = Sequence[tuple[str, Any]]  # pairs of a profile's name and something of that profile
 
 
 def overlaid(profiles: Mapping[str, Profile]) -> list[Section]:
-    """Returns the sections of all profiles, those of one scenario in one. `profiles`: by the names for the legend."""
+    """Returns one section for each scenario that a profile has. The keys of `profiles` are the names for the legend."""
     found = {name: _by_distance(profile) for name, profile in profiles.items()}
     scenarios = list(dict.fromkeys(section.scenario for parts in found.values() for section in parts))
     known = [name for name in SCENARIOS if name in scenarios]
@@ -34,7 +34,7 @@ def overlaid(profiles: Mapping[str, Profile]) -> list[Section]:
 
 
 def distances(parts: Iterable[Section]) -> list[str]:
-    """Returns what a page's selector of cores offers."""
+    """Returns the distances that the page lets the reader select."""
     choices = (variant.choice for part in parts for chart in part.charts for variant in chart.variants)
     return list(dict.fromkeys(choice[PLACE] for choice in choices if PLACE in choice))
 
@@ -50,7 +50,7 @@ def _by_distance(profile: Profile) -> list[Section]:
 
 
 def _renamed(part: Section, places: Iterable[Place]) -> Section:
-    """A variant for each distance, called as that; the first one if several scenarios took different pairs."""
+    """Returns the section with one variant for each distance, named by the distance."""
     names = {place.label: place.distance or place.label for place in places}
     charts = []
     for chart in part.charts:
@@ -66,7 +66,8 @@ def _renamed(part: Section, places: Iterable[Place]) -> Section:
 
 
 def _section(own: Named, everyone: Iterable[str]) -> Section:
-    """`own`: the sections of one scenario, of the profiles that have it; `everyone`: all profiles' names."""
+    """Returns the section of one scenario. `own` holds the sections of the profiles that have this scenario, and
+    `everyone` the names of all profiles."""
     names = list(everyone)
     charts: dict[str, list[tuple[str, Chart]]] = {}
     for name, part in own:
@@ -90,7 +91,8 @@ def _chart(own: Named, names: list[str]) -> Chart:
 
 
 def _said_by(said: Named, names: list[str]) -> list[str]:
-    """Sentences that stand for all these profiles as they are; others begin with the names of theirs."""
+    """Returns each sentence once. A sentence that is not said by all profiles begins with the names of those that say
+    it."""
     found: dict[str, list[str]] = {}
     for name, sentence in said:
         found.setdefault(sentence, []).append(name)
@@ -109,7 +111,7 @@ def _figure(own: Named, names: list[str]) -> Figure:
 
 
 def _rows(own: Named, names: list[str]) -> list[Trace]:
-    """Answers: a row for each question and profile, by question, in the colour of the profile."""
+    """Returns the rows of a plot of answers: one for each question and profile, in the colour of the profile."""
     found = [(name, trace) for name, traces in own for trace in traces]
     questions = list(dict.fromkeys(trace["y"][0] for _, trace in found))
     rows = []
@@ -128,7 +130,7 @@ def _named(trace: Trace, name: str) -> Trace:
 
 
 def _dressed(trace: Trace, name: str, number: int) -> Trace:
-    """With the name, dash and markers of its profile, of which this is the one with that number. The first one keeps
+    """Returns the trace with the name, dash and markers of the profile with this number. Only the first profile keeps
     the area under a floor."""
     look = STYLES[number % len(STYLES)]
     new = _named(trace, name)
@@ -144,7 +146,7 @@ def _dressed(trace: Trace, name: str, number: int) -> Trace:
 
 
 def _symbol(symbol: str, look: Style) -> str:
-    """Of the profile; hollow, or with a dot, as it was."""
+    """Returns the symbol of the profile, which is hollow or has a dot if `symbol` is or has."""
     kind = re.search(r"(-open)?(-dot)?$", symbol)
     return look.symbol + (kind.group() if kind else "")
 
@@ -159,8 +161,8 @@ def _layout(own: Named) -> dict[str, Any]:
 
 
 def _axis(axes: list[dict[str, Any]]) -> dict[str, Any]:
-    """From the least to the most that one of them shows; the ticks are those of the one that shows most, and of the
-    others what lies beyond."""
+    """Returns an axis that shows everything that any of these axes shows. It has the ticks of the longest axis, and
+    those of the others that lie beyond it."""
     ranged = sorted((axis for axis in axes if "range" in axis), key=lambda axis: axis["range"][0] - axis["range"][1])
     if not ranged:
         return _with_ticks(axes)
@@ -180,7 +182,7 @@ def _with_ticks(axes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _marks(own: Named, kind: str) -> list[dict[str, Any]]:
-    """Those that all have, once; words of others say whose they are."""
+    """Returns each mark once. The text of a mark that not all profiles have names the profiles that have it."""
     found: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for name, layout in own:
         for mark in layout[kind]:

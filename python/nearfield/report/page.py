@@ -92,8 +92,8 @@ def headline(profile: Profile) -> str:
 
 
 def banners(profile: Profile, found: list[Finding], name: str = "") -> str:
-    """Returns the HTML of the warnings that stand above everything else, since all of it is to be read with care.
-    `name`: of the profile, on a page about several."""
+    """Returns the HTML of the warnings at the top of the page. `name` is the name of the profile on a page about
+    several."""
     before = f"{name}: " if name else ""
     return _simulated(profile, before) + _incomplete(profile, before) + _warnings(found, before)
 
@@ -129,7 +129,8 @@ def _warnings(found: list[Finding], before: str) -> str:
 
 
 def _has_no_messages(profile: Profile) -> bool:
-    """Whether this is of simulated collectives or applications only: then nothing tells where to put communication."""
+    """Whether the profile only has simulated collectives or applications, which do not tell where to put
+    communication."""
     return profile.run.backend == "sim" and not {"pingpong", "protocol"} & set(profile.records["scenario"])
 
 
@@ -161,7 +162,8 @@ def place_selector(labels: list[str]) -> str:
 
 
 def findings_html(found: list[Finding], first: int = FIRST) -> str:
-    """Without warnings, which are on top of the page. `first`: how many are shown without asking."""
+    """Returns the HTML of all findings but the warnings, which stand at the top of the page. `first` findings are
+    shown, and the others unfold."""
     told = [f for f in found if f.level not in ("warning", "note")]
     notes = [f for f in found if f.level == "note"]
     html = tag("ol", "".join(map(finding_item, told[:first])), class_="findings")
@@ -196,7 +198,7 @@ def _tuned_or_measured(section: Section, tuned: Rules | None, apply: str) -> str
 
 
 def section_html(section: Section, how: str = "") -> str:
-    """`how`: HTML above the charts."""
+    """Returns the HTML of a section. `how` is HTML that stands above its charts."""
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
     remarks = "".join(tag("p", text(remark), class_="skipped") for remark in section.remarks)
     body = tag("h2", text(section.title)) + summary + how + remarks + "".join(map(chart_place, section.charts))

@@ -101,7 +101,7 @@ def _cluster_cases(machine: DescribedMachine, run: ClusterRun, quick: bool) -> l
 
 
 def _work(machine: DescribedMachine, case: ScenarioCase | ClusterCase) -> float:
-    """In the units in which a case of a collective counts."""
+    """Returns an estimate of the time, in the unit in which cases of collectives are estimated."""
     return case.work if isinstance(case, ClusterCase) else case.work(machine) / _BYTES_OF_A_LINE
 
 

@@ -37,8 +37,8 @@ def one_after_the_other(
 
 
 def on_cores(jobs: int, stop: Stop | None = None, of_case: Callable[[Any], Any] = run_case) -> Runner:
-    """On so many processes; in this one if that is all and `run_case`, which looks for signals while it runs, is what
-    is done. `of_case`: what is done for each, a function of a module; cases say how much `work` they are."""
+    """Returns a runner that calls `of_case` for every case on this many processes. `of_case` is a function of a module,
+    and every case says how much `work` it is. A single `run_case` runs in this process, since it checks for signals."""
 
     def run(cases: list[Any]) -> Iterator[tuple[Any, Any]]:
         if not cases:
@@ -78,8 +78,9 @@ def mpi_executor() -> type[Executor]:
 
 
 def in_order(cases: list[Any]) -> list[Any]:
-    """Returns first the cases that take next to nothing, so that something is there soon and tells how fast it goes;
-    then the others, the longest first, so that none is left alone at the end."""
+    """Returns the cases in the order in which they should run. Very short ones come first, so that there are soon
+    results, and a speed to estimate the end by. The others follow, the longest first, so that none is left alone at the
+    end."""
     little = sum(case.work for case in cases) / 1000
     return sorted(cases, key=lambda case: (case.work > little, -case.work if case.work > little else 0.0))
 
@@ -99,7 +100,7 @@ def _through(
                 yield futures[future], future.result()
             stop.check()
     except BrokenExecutor as error:
-        time.sleep(LOOK_UP_S)  # who ends a whole group of processes may come to this one last
+        time.sleep(LOOK_UP_S)  # a signal to the whole group may reach the workers before this process
         stop.check()
         raise MeasurementError(
             "a process of the simulation died: there was probably too little memory",
@@ -112,7 +113,7 @@ def _through(
 
 @contextmanager
 def _processes(jobs: int) -> Iterator[Executor]:
-    """When the block is left by an exception, Ctrl-C for one, they end at once."""
+    """Provides worker processes, which end at once when an exception such as Ctrl-C leaves the block."""
     before = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
     try:
@@ -126,7 +127,7 @@ def _processes(jobs: int) -> Iterator[Executor]:
 
 
 def _end_with_parent() -> None:
-    """Of a process of the pool, which would otherwise simulate on after its parent was killed."""
+    """Makes a worker process end when its parent is killed. It would otherwise go on with its simulation."""
     parent = multiprocessing.parent_process()
     assert parent
 
@@ -139,8 +140,8 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _interrupts_kept_off() -> Iterator[None]:
-    """Processes that are started meanwhile never see Ctrl-C, not even while they start: it is their parent's to
-    answer."""
+    """Processes that are started in this context never see Ctrl-C, not even while they start, because their parent
+    handles it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

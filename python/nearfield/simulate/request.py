@@ -17,7 +17,8 @@ BASE = "memory"  # the policy that others are compared with; simulated in every 
 
 
 def policy_order(policy: str) -> tuple[bool, int, str]:
-    """A key to sort by: the base first, then as the list of policies has them; one with other parameters after it."""
+    """Returns a key for sorting: the base comes first, then the policies in the order of their list, each before its
+    versions with other parameters."""
     names = [known.name for known in simulation.policies()]
     name = policy.partition(":")[0]
     return policy != BASE, names.index(name) if name in names else len(names), policy

@@ -19,7 +19,7 @@ class Listener:
     """What a simulation tells while it runs; the base class keeps quiet."""
 
     def plan(self, cases: list[Case], kept: int) -> None:
-        """`kept`: cases that need not be simulated."""
+        """Says which cases will be simulated. `kept` more are there from an interrupted run."""
 
     def done(self, case: Case, result: Result) -> None: ...
 

@@ -12,12 +12,12 @@ class Stop:
     """While entered, takes SIGINT and SIGTERM, by which batch systems end jobs. Never entered, it never stops."""
 
     def __init__(self) -> None:
-        self.asked: int | None = None  # by which signal
+        self.asked: int | None = None  # the signal that asked for the end
         self._at_once = False
 
     @property
     def exit_code(self) -> int:
-        """As shells say which signal ended a command."""
+        """The exit code by which shells tell that a signal ended a command."""
         return 128 + (self.asked or 0)
 
     def __enter__(self) -> Stop:

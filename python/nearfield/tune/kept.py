@@ -1,5 +1,5 @@
-"""What a tune has found so far, line by line: what was asked, where it began, every trial and every rule that is
-confirmed."""
+"""What a tune has found so far, as a list of lines: the request, where the tune began, every finished trial and every
+confirmed rule."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ Measured = tuple[Literal[(*MESSAGES, *COLLECTIVES)], Bytes, Ratio, Ratio, Ratio,
 
 
 class RequestLine(Table):
-    """The first one."""
+    """The first line: what the user asked for."""
 
     type: Literal["request"] = "request"
     request: Request
 
 
 class BeginLine(Table):
-    """Where it began: all of it must be the same where it goes on, so that trials may be compared."""
+    """Where and with what the tune began. It can only be resumed where all of this is the same, since trials from
+    different machines or MPIs cannot be compared."""
 
     type: Literal["begin"] = "begin"
     created: str
     busy_share: float = Field(ge=0, le=1)
     nearfield: str
-    knobs: str  # a checksum of what could be set
+    knobs: str  # a checksum of the parameters that could be set
     launcher: str
     mpi: MpiTable
     machine: MachineTable
 
     def differences(self, now: BeginLine) -> list[str]:
-        """Why trials from here do not count there; empty if they do."""
+        """Returns the reasons why trials of this line do not count for `now`; empty if they count."""
         pairs = [
             ("nearfield", self.nearfield, now.nearfield),
             ("the MPI", self.launcher, now.launcher),
@@ -60,11 +61,11 @@ class BeginLine(Table):
 
 
 class TrialLine(Table):
-    """A trial that has ended. Its score follows from its gains."""
+    """A finished trial. Its score is not stored because it follows from the gains."""
 
     type: Literal["trial"] = "trial"
     distance: Distance
-    spent_s: Seconds  # on this distance until then, in all sittings
+    spent_s: Seconds  # by this distance up to here, in all sittings
     settings: dict[str, Value]
     origin: Origin
     state: State
@@ -74,7 +75,8 @@ class TrialLine(Table):
 
     @classmethod
     def of(cls, distance: str, spent_s: float, trial: Trial) -> TrialLine:
-        """Unchecked: what cannot be read again is measured again."""
+        """Returns the line of a trial. Its values are checked only when the line is read again; a line that fails is
+        left out then, and its trial is measured again."""
         gains = [(*case, one.value, one.low, one.high, one.n) for case, one in trial.gains.items()]
         own = {name: getattr(trial, name) for name in ("settings", "origin", "state", "flag_ns", "reason")}
         return cls.model_construct(distance=distance, spent_s=spent_s, gains=gains, **own)
@@ -85,7 +87,7 @@ class TrialLine(Table):
         return Trial(gains=gains, **own)
 
     def strange(self, knobs: KnobFile, cases: Sequence[Case]) -> bool:
-        """Whether its settings or its cases are none of those that are searched."""
+        """Whether the trial has a setting or a case that the search of today does not have."""
         return bool(knobs.problems(self.settings) if self.gains else ()) or not set(self.trial().gains) <= set(cases)
 
     @model_validator(mode="after")
@@ -96,7 +98,7 @@ class TrialLine(Table):
 
 
 class RuleLine(Table):
-    """A rule that was confirmed to the end."""
+    """A rule whose confirmation was completed."""
 
     type: Literal["rule"] = "rule"
     distance: Distance
@@ -117,7 +119,7 @@ def read_line(text: bytes) -> Line | None:
 
 
 class Kept:
-    """All lines of one tune. Here they are in memory and nowhere else."""
+    """The lines of one tune, in memory. `Unfinished` also writes them to a file."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -128,12 +130,12 @@ class Kept:
 
     @property
     def begin(self) -> BeginLine | None:
-        """Where it began, if it has."""
+        """The line that tells where the tune began; None before it began."""
         return next((line for line in self.lines if isinstance(line, BeginLine)), None)
 
     def go_on(self, now: BeginLine) -> BeginLine:
-        """Returns where the tune began: here and now, if it has not before. An error if what it found until then does
-        not count here."""
+        """Returns where the tune began, which is `now` for a new tune. Raises UsageError if the trials of an earlier
+        sitting do not count here, and ProfileError if the line that would tell is damaged."""
         if self.begin is None and self.found():
             raise ProfileError("cannot resume: the line that tells where the tune began is damaged", ANEW)
         if self.begin is None:
@@ -148,22 +150,23 @@ class Kept:
         return sum(isinstance(line, TrialLine) for line in self.lines)
 
     def leave_out_strange(self, knobs: KnobFile, cases: Sequence[Case]) -> None:
-        """Counts trials of other parameters or cases among what is damaged."""
+        """Removes trials that have other parameters or cases than today's search, and counts them as damaged."""
         kept = [line for line in self.lines if not (isinstance(line, TrialLine) and line.strange(knobs, cases))]
         self.damaged += len(self.lines) - len(kept)
         self.lines = kept
 
     def trials(self, distance: str) -> list[Trial]:
-        """Those of a distance, the settings of each once: a setting may fail after it was measured."""
+        """Returns the trials of a distance. If the same settings were tried twice, the later trial counts, because
+        settings may fail after they were measured."""
         lines = [line for line in self.lines if isinstance(line, TrialLine) and line.distance == distance]
         return list({str(sorted(line.settings.items())): line.trial() for line in lines}.values())
 
     def rule(self, distance: str) -> RuleTable | None:
-        """What was confirmed for a distance."""
+        """Returns the confirmed rule of a distance; None if there is none yet."""
         return next((one.rule for one in self.lines if isinstance(one, RuleLine) and one.distance == distance), None)
 
     def distances(self) -> list[str]:
-        """Those that trials are of."""
+        """Returns the distances that have a trial."""
         return list(dict.fromkeys(line.distance for line in self.lines if isinstance(line, TrialLine)))
 
     def spent_s(self, distance: str) -> float:

@@ -1,4 +1,5 @@
-"""Where rules lie: one file for one MPI, or a folder with a file for each. Imports next to nothing."""
+"""Where rules are stored: in one file for one MPI, or in a folder with a file for each MPI. This module imports next to
+nothing, so that `nearfield run` starts quickly."""
 
 from __future__ import annotations
 
@@ -16,5 +17,5 @@ def default_rules() -> Path:
 
 
 def rules_files(path: Path) -> list[Path]:
-    """Returns the file itself, or all of the folder, in the order of their names."""
+    """Returns the file itself, or all rules files of a folder in the order of their names."""
     return sorted(path.glob("*.toml")) if path.is_dir() else [path]

@@ -1,4 +1,4 @@
-"""What is asked of `tune`."""
+"""What the user asks `tune` for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.tune.criterion import NEVER_BELOW
 
 @dataclass(frozen=True)
 class Request:
-    """Kept beside unfinished rules, so that the tune can be resumed."""
+    """The options of one tune. It is stored beside unfinished rules, so that the tune can be resumed."""
 
     mpi: str | None = None
     budget_s: Annotated[float, Field(gt=0, le=1e9)] = 180.0

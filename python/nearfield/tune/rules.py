@@ -21,6 +21,7 @@ from nearfield.tune.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
 from nearfield.tune.gains import Gain, Range, gaining, geometric_mean
 from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
 from nearfield.tune.places import default_rules, rules_files
+from nearfield.units import format_bytes
 
 # Bounds of what can be: sizes of messages, times per message, and how many times as fast one can be.
 Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
@@ -105,13 +106,15 @@ class RuleTable(Table):
         return gaining({(one.pattern, one.size_bytes): one.gain.as_gain() for one in points}, WORTH_TELLING)
 
     def promise(self) -> str:
-        """What was made sure of, in words."""
-        return (
+        """Returns in words which sizes are not slower, and what is slower all the same."""
+        kept = (
             "no size was found slower" if self.never_below >= NEVER_BELOW else f"no size below {self.never_below:.2f}"
         )
+        slower = ", ".join(f"{p.pattern} of {format_bytes(p.size_bytes)} {p.gain.value:.2f}" for p in self.slower())
+        return f"{kept} over all patterns together, but {slower}" if slower else kept
 
     def slower(self) -> list[PointTable]:
-        """What is slower all the same: a pattern for which others make up, or as much as was allowed."""
+        """Returns the points that are slower: a pattern at a size where other patterns gain, or what was allowed."""
         return [one for one in self.point if one.gain.as_gain().below(NEVER_BELOW)]
 
     def patterns(self) -> list[str]:
@@ -325,7 +328,7 @@ def mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -
 
 
 def differences(here: MachineTable, there: MachineTable) -> list[str]:
-    """What differs between two machines as far as rules depend on it, in words; empty if they are of one kind."""
+    """Returns in words the differences between two machines on which rules depend; empty if there are none."""
     pairs = (
         ("processor", here.cpu_model, there.cpu_model),
         ("caches (bytes)", here.cache_bytes, there.cache_bytes),

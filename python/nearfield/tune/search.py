@@ -90,9 +90,9 @@ class Search:
         never_below: float = NEVER_BELOW,
         known: Iterable[Trial] = (),
     ) -> None:
-        """`refused`: why settings must not even be tried; None if they may. `never_below`: of stock's speed. `known`:
-        trials of an earlier sitting, the last one counting where there are several of the same settings; they are
-        answers to what is asked again, and are not measured."""
+        """`refused` returns why settings must not be tried, or None. `never_below` is a share of stock's speed. `known`
+        are trials of an earlier sitting: the search takes their results instead of measuring the same settings
+        again."""
         self._arena, self._on_trial, self._cases, self._refused = arena, on_trial, cases, refused
         self._never_below = never_below
         self.winner: Settings | None = None
@@ -254,11 +254,11 @@ class Search:
         return self._known[key]
 
     def _first_look(self) -> set[int]:
-        """The sizes that are measured before a setting may be left."""
+        """Returns the sizes that are measured before a setting may be left."""
         return set(sorted({size for _, size in self._cases})[::FIRST_LOOK])
 
     def _score(self, trial: Trial) -> float:
-        """Of what was measured; of what was left, at the sizes of its first look."""
+        """Returns the score of a trial. A trial that was left early is judged by the sizes of its first look."""
         if trial.state not in ("measured", "left"):
             return float("-inf")
         refused = trial.state == "measured" and broken(trial.gains, self._never_below - BORDERLINE)

@@ -1,7 +1,7 @@
 """`nearfield tune` without the command line: for every distance a search and its confirmation, then the rules.
 
-What has ended is kept as it ends (`kept`), so that an interrupted tune can go on: trials, which are ratios of times
-taken in turn, count in any sitting; the play-off and what is confirmed are of one sitting each."""
+Every trial is stored when it ends (`kept`), so that an interrupted tune can go on. Trials count in any later sitting,
+since they are ratios of times that were measured in turn. An interrupted play-off or confirmation is repeated."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Listener:
 
     def say(self, text: str) -> None: ...
     def plan(self, mpi_name: str, distances: list[str], seconds: Mapping[str, float], longer_s: float) -> None:
-        """Before anything is measured; `seconds`: about how long each phase will take, all distances together;
-        `longer_s`: how much more confirming may take."""
+        """Is called before anything is measured. `seconds` says about how long each phase will take for all distances
+        together, and `longer_s` how much more the confirmation may take."""
 
     def begin(self, distance: str, phase: str, share: float) -> None: ...
     def tried(self, trial: Trial, best: Trial | None, count: int) -> None: ...
@@ -104,7 +104,8 @@ class Tuning:
     def _go_on(
         self, inst: mpi.Installation, transport: str, knobs: KnobFile, topology: Topology, busy: float
     ) -> BeginLine:
-        """Returns where the tune began: now, or in an earlier sitting, of which what is damaged is told."""
+        """Returns where the tune began: now, or in an earlier sitting. Says how many lines of an earlier sitting are
+        damaged."""
         begin = self.kept.go_on(
             BeginLine(
                 created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -130,7 +131,7 @@ class Tuning:
             self.listener.say(f"others take {busy:.0%} of the cores' time: it will take longer, and find less")
 
     def _estimate(self, knobs: KnobFile, distances: list[str]) -> dict[str, float]:
-        """About how many seconds each phase will take, all distances together, after what is there already."""
+        """Returns about how many seconds each phase will still take, for all distances together."""
         left = [distance for distance in distances if self.kept.rule(distance) is None]
         share = self.request.budget_s / len(distances)
         searching = sum(max(0.0, self._searching_s(knobs, one, share) - self.kept.spent_s(one)) for one in left)
@@ -141,8 +142,8 @@ class Tuning:
         return {**seconds, ELSEWHERE: others * ELSEWHERE_S} if others else seconds
 
     def _searching_s(self, knobs: KnobFile, distance: str, share: float) -> float:
-        """How long a distance is searched in all sittings: its share of the budget, or what a whole grid takes, by the
-        combinations that were measured."""
+        """Returns how long a distance is searched in all sittings. That is its share of the budget, or for a whole grid
+        an estimate from the combinations that were measured."""
         if not self.request.exhaustive:
             return SEARCHED_BY * share
         done = len(self.kept.trials(distance))
@@ -234,7 +235,7 @@ class Tuning:
 
 
 def _busy_share(topology: Topology) -> float:
-    """Which part of the cores' time others take now."""
+    """Returns the share of the cores' time that other programs take now."""
     busy = busy_shares()
     return round(mean(busy[pu][0] for core in topology.cores for pu in core if pu in busy), 3)
 

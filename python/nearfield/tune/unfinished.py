@@ -1,8 +1,8 @@
 """The file beside the rules of a tune that has not ended, `<rules>.trials`.
 
-It is there from the beginning until the rules are whole; `tune --resume` goes on from it. A line is on disk before the
-next trial begins, and stands for itself: one that is damaged is left out, and what it held is measured again. Held by
-one tune at a time.
+It exists from the beginning of a tune until its rules are complete, and `tune --resume` goes on from it. Every line is
+on disk before the next trial begins. A damaged line is left out, and its trial is measured again. Only one tune at a
+time can hold the file.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ SUFFIX = ".trials"
 
 
 class Unfinished(Kept):
-    """The file. `held` it is open; then `resumed` or `begun` first."""
+    """The lines of a tune together with their file. Enter `held` first; then call `resumed` to go on, or `begun` to
+    start anew."""
 
     def __init__(self, rules: Path) -> None:
-        """`rules`: the file that the tune is to write."""
+        """`rules` is the file that the tune will write."""
         super().__init__()
         self.rules, self.path = rules, rules.with_name(f"{rules.name}{SUFFIX}")
         self._file: FileIO | None = None
 
     @contextmanager
     def held(self, *, resume: bool) -> Iterator[Unfinished]:
-        """Open, and nobody else's meanwhile. UsageError with `resume` if there is nothing."""
+        """Opens the file and locks it. With `resume`, raises UsageError if there is no such file."""
         self._file = self._opened(resume)
         with self._file:
             self._lock()
@@ -50,7 +51,7 @@ class Unfinished(Kept):
         return first.request
 
     def require_free(self) -> None:
-        """ProfileError if there is an interrupted tune."""
+        """Raises ProfileError if the file holds an interrupted tune."""
         if self.found():
             raise ProfileError(
                 f"there is an interrupted tune of {self.rules} with {self.told()}",
@@ -58,7 +59,7 @@ class Unfinished(Kept):
             )
 
     def begun(self, request: Request) -> None:
-        """Leaves nothing but this request."""
+        """Empties the file and writes the request as its first line."""
         assert self._file
         with _explained(self.path):
             self._file.truncate(0)
@@ -67,7 +68,7 @@ class Unfinished(Kept):
         self.add(RequestLine(request=request))
 
     def add(self, line: Line) -> None:
-        """Also to the disk."""
+        """Appends a line, and returns when it is on disk."""
         super().add(line)
         assert self._file
         text = line.model_dump_json().encode() + b"\n"
@@ -77,13 +78,13 @@ class Unfinished(Kept):
             os.fsync(self._file)
 
     def told(self) -> str:
-        """What it holds, in words."""
+        """Returns in words how many trials and rules the file holds."""
         rules = sum(isinstance(line, RuleLine) for line in self.lines)
         trials = f"{self.found()} finished trial{'s' * (self.found() != 1)}"
         return f"{trials} and {rules} rule{'s' * (rules != 1)}" if rules else trials
 
     def end(self) -> None:
-        """Removes the file: the rules are whole, or nothing is lost."""
+        """Removes the file."""
         self.path.unlink(missing_ok=True)
 
     def _opened(self, resume: bool) -> FileIO:
@@ -101,7 +102,7 @@ class Unfinished(Kept):
             raise ProfileError(f"cannot open {self.path}: {error.strerror}", _ELSEWHERE) from error
 
     def _lock(self) -> None:
-        """And makes sure that nobody else may write there: their settings would be run."""
+        """Locks the file. Raises ProfileError if others may write to it, since this program runs the settings in it."""
         assert self._file
         status = os.fstat(self._file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:

@@ -28,7 +28,8 @@ Hierarchy::Others Hierarchy::ask_others_at_memory(const Node& own, Address addre
 }
 
 // A whole unit, which may be several lines of a nearer cache. `met`: where the asking core's way meets that of these.
-// Machines have many caches that a run never uses: those are asked, and counted, without a look at their lines.
+// A machine has many caches that a run never uses. A search of such a cache is counted, but its lines are not looked
+// at.
 void Hierarchy::ask_in(Node& node, Node* met, Address address, Ask ask, Others& found) {
   if (!node.used && node.level == 0) return;
   ++node.counts.snoops;
@@ -37,7 +38,7 @@ void Hierarchy::ask_in(Node& node, Node* met, Address address, Ask ask, Others& 
   for (auto* child : node.children) ask_in(*child, met, address, ask, found);
 }
 
-// Of one cache; whether it had some of the unit.
+// Does so in one cache, and returns whether it held a part of the unit.
 bool Hierarchy::answer(Node& node, Node* met, Address address, Ask ask, Others& found) {
   const auto unit = address & ~(unit_ - 1);
   bool here = false;

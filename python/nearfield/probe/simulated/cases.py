@@ -40,8 +40,8 @@ class Case:
         return f"{self.scenario}, {self.place.distance or 'all cores'}"
 
     def work(self, machine: DescribedMachine) -> float:
-        """About how long it takes, relative to others: the bytes that all its ranks read and write, in all
-        repetitions."""
+        """Returns an estimate of how long the case takes, relative to others: the bytes that all its ranks read and
+        write in all repetitions."""
         given = dict(self.parameters)
         size, nodes = float(given.get("size_bytes", 0)), 2 if self.place.between_nodes else 1
         cores = machine.cores.value if machine.cores else 1
@@ -78,7 +78,7 @@ class Job:
 
 
 def run_job(job: Job) -> Values:
-    """MeasurementError for what the simulator refuses."""
+    """Simulates a case and returns its values. Raises MeasurementError if the simulator refuses it."""
     try:
         return job.case.run(native(job.machine))
     except (ValueError, RuntimeError) as error:
@@ -87,7 +87,7 @@ def run_job(job: Job) -> Values:
 
 
 def chosen_scenarios(wanted: tuple[str, ...]) -> list[Any]:
-    """UsageError for one that there is not."""
+    """Returns the wanted scenarios, or all. Raises UsageError for an unknown one."""
     known = {spec.name: spec for spec in simulated.scenarios()}
     for name in wanted:
         if name not in known:
@@ -98,7 +98,7 @@ def chosen_scenarios(wanted: tuple[str, ...]) -> list[Any]:
 def all_cases(
     machine: DescribedMachine, specs: list[Any], places: list[Place], tier: str, sizes: tuple[int, ...]
 ) -> tuple[list[Case], list[tuple[str, str | None, str]]]:
-    """Cases; and what this machine cannot do: scenario, distance, why."""
+    """Returns the cases, and for everything that this machine cannot do the scenario, the distance and the reason."""
     cases, skipped = [], []
     struct = native(machine)
     for spec in specs:

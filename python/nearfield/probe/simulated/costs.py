@@ -1,5 +1,5 @@
-"""What messages cost on a described machine whose file does not say it: the few cases that a plan needs, simulated once
-and kept in the cache folder."""
+"""Simulates what messages cost on a described machine whose file does not say it. Only the few cases that a plan needs
+are simulated, once; the cache folder keeps them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from nearfield.probe.simulated.session import Watcher
 from nearfield.profile import records
 from nearfield.simulate import pool
 
-SIZES = (8, 64 << 10)  # of an empty message, nearly, and of a face
+SIZES = (8, 64 << 10)  # nearly an empty message, and the face of a grid
 STRIDES = (1, 2, 8, 64)  # in doubles
 
 
 def message_records(machine: DescribedMachine, jobs: int, watcher: Watcher) -> pl.DataFrame:
-    """Ping-pongs and strides between the farthest cores of a node, and between nodes. Whatever is on file of the same
-    machine is not simulated again. UsageError if the machine cannot be simulated."""
+    """Returns records of ping-pongs and strides between the farthest cores of a node, and between nodes. A machine that
+    was simulated before is taken from the cache folder. Raises UsageError if the machine cannot be simulated."""
     question = [machine.model_dump(mode="json", exclude={"name"}), SIMULATOR, nearfield.__version__, SIZES, STRIDES]
     found = answers.recall("message-costs", question)
     if found is None:
@@ -50,13 +50,14 @@ def _cases(machine: DescribedMachine) -> list[Case]:
 
 
 def _farthest(places: list[Place]) -> list[Place]:
-    """Inside a node, and between nodes."""
+    """Returns the farthest cores of a node, and of two nodes."""
     inside = [place for place in places if not place.between_nodes]
     return inside[-1:] + [place for place in places if place.between_nodes][-1:]
 
 
 def _is_needed(scenario: str, parameters: dict[str, int | str]) -> bool:
-    """A program has written its cells just before it sends them."""
+    """Whether a plan needs this case. Its buffers are modified, since a program writes its cells just before it sends
+    them."""
     if scenario == "pingpong":
         return parameters["state"] == "modified"
     wanted = parameters["stride"] in STRIDES and parameters["size_bytes"] == SIZES[-1]

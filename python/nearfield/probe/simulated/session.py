@@ -29,7 +29,7 @@ class Watcher:
     """What a simulated probe tells while it runs; the base class keeps quiet."""
 
     def plan(self, jobs: list[Job], kept: int, at_once: int) -> None:
-        """`kept`: cases that need not be simulated."""
+        """Says which cases will be simulated. `kept` more are there from an interrupted run."""
 
     def done(self, job: Job) -> None: ...
 
