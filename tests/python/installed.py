@@ -53,7 +53,7 @@ class Installed:
             pytest.skip(f"{self.inst.name} has no {wrapper}")
         program = self.folder / f"by_{wrapper}"
         command = [*compiler, *flags, *map(str, sources), "-o", str(program)]
-        command += [*self.pkg_config("--cflags", "--libs"), f"-Wl,-rpath,{self.prefix / 'lib'}", "-lm"]
+        command += [*self.pkg_config("--cflags", "--libs"), "-lm"]
         tool(self.inst, command, self.folder)
         return program
 

@@ -126,12 +126,13 @@ def test_a_terminal_without_unicode_shows_what_it_can(words: str) -> None:
     assert done.returncode == 0 and done.stdout, done.stderr
 
 
-def test_an_exhausted_system_is_told_in_a_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("blocks", "told"), [(4, "File too large"), (0, "No usable temporary directory")])
+def test_an_exhausted_system_is_told_in_a_line(blocks: int, told: str, tmp_path: Path) -> None:
     """A full disk where temporary files are is no traceback?"""
     profile = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
-    limited = f"ulimit -f 4; exec {sys.executable} -m nearfield report {profile} -o {tmp_path}/r.html"
+    limited = f"ulimit -f {blocks}; exec {sys.executable} -m nearfield report {profile} -o {tmp_path}/r.html"
     done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True)
-    assert done.returncode == 1 and "error: File too large" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 1 and f"error: {told}" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_profile_is_read_by_who_only_imports_nearfield() -> None:

@@ -5,7 +5,7 @@ On an arena that is made up (made_up.py): nothing here starts an MPI or depends 
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 from made_up import (
@@ -29,8 +29,8 @@ from made_up import (
 from nearfield.topology import Topology
 from nearfield.tune.confirm import FINALISTS, LAUNCHES, MOST_LAUNCHES, PAIRS, Confirming
 from nearfield.tune.confirmed import Confirmed, rule_table, tried_table
-from nearfield.tune.criterion import MESSAGES, confirmed_cases
-from nearfield.tune.gains import FEWEST_LAUNCHES, Case, Gain, Pair
+from nearfield.tune.criterion import MESSAGES, NEVER_BELOW, confirmed_cases
+from nearfield.tune.gains import FEWEST_LAUNCHES, Case, Pair
 from nearfield.tune.knobs import Settings
 from nearfield.tune.repair import nearer
 from nearfield.tune.rules import RuleTable
@@ -60,6 +60,12 @@ def confirmed(
     search.play_off(Turns(0))
     arena.started.clear()
     return confirming(arena, search, deadline).run()
+
+
+def of_launches(gains: Mapping[Case, Sequence[float]]) -> Confirmed:
+    """What a setting with these gains is, one gain from each launch."""
+    pairs = {case: [Pair(ratio, 1.0, launch=at) for at, ratio in enumerate(ratios)] for case, ratios in gains.items()}
+    return Confirmed.of(BIG, pairs, NEVER_BELOW)
 
 
 def stopped() -> Deadline:
@@ -372,14 +378,30 @@ def test_what_fails_while_it_is_confirmed_is_refused() -> None:
 @pytest.mark.parametrize(
     ("long", "short", "expected"),
     [
-        (Gain(1.03, 1.02, 1.04, 6), Gain(1.0, 0.9, 1.1, 6), True),  # one range is enough, however noisy the other
-        (Gain(1.03, 1.0, 1.06, 6), Gain(1.0, 0.9, 1.1, 6), False),  # by chance, of several ranges
-        (Gain(1.03, 1.02, 1.04, 6), Gain(0.95, 0.94, 0.96, 6), False),  # slower over all
+        ((1.02, 1.03, 1.03, 1.04), (0.9, 1.0, 1.0, 1.1), True),  # one range is enough, however noisy the other
+        ((1.0, 1.03, 1.03, 1.06), (0.9, 1.0, 1.0, 1.1), False),  # by chance, of several ranges
+        ((1.02, 1.03, 1.03, 1.04), (0.94, 0.95, 0.95, 0.96), False),  # slower over all
     ],
 )
-def test_a_gain_in_one_range_is_enough_if_it_is_sure(long: Gain, short: Gain, expected: bool) -> None:
-    gains = {("stream", 8): short, ("stream", 1 << 20): long}
-    assert Confirmed(BIG, gains, {}).gains_between([4 << 10]) == expected
+def test_a_gain_in_one_range_is_enough_if_it_is_sure(
+    long: tuple[float, ...], short: tuple[float, ...], expected: bool
+) -> None:
+    """Is it, when these are the gains in as many launches?"""
+    assert of_launches({("stream", 8): short, ("stream", 1 << 20): long}).gains_between([4 << 10]) == expected
+
+
+def test_a_launch_that_slows_all_patterns_is_one_launch() -> None:
+    """Is a size not slower because four patterns are, in the launches in which that happened to all of them?"""
+    launches = (0.95, 0.955, 0.96, 0.96, 0.965, 1.0)
+    found = of_launches({(pattern, 64): launches for pattern in MESSAGES})
+    assert found.slower == [] and len(found.doubtful) == 0
+    assert len(of_launches({(pattern, 64): launches[:-1] for pattern in MESSAGES}).slower) == len(MESSAGES)
+
+
+def test_what_is_only_probably_slower_is_in_doubt() -> None:
+    """Is it measured again, and not refused?"""
+    found = of_launches({("pingpong", 8): (0.94, 0.95, 0.96, 0.96, 0.97, 0.985)})
+    assert (found.doubtful, found.slower) == ([("pingpong", 8)], [])
 
 
 # ---- all of it

@@ -5,8 +5,17 @@ import math
 import pytest
 
 from nearfield.tune.confirmed import Confirmed
-from nearfield.tune.criterion import COLLECTIVES, MESSAGES, SIZES, broken, confirmed_cases, score, searched_cases
-from nearfield.tune.gains import Case, Gain
+from nearfield.tune.criterion import (
+    COLLECTIVES,
+    MESSAGES,
+    NEVER_BELOW,
+    SIZES,
+    broken,
+    confirmed_cases,
+    score,
+    searched_cases,
+)
+from nearfield.tune.gains import Case, Gain, Pair
 from nearfield.tune.tuning import all_sizes
 
 
@@ -49,9 +58,11 @@ def test_what_may_be_chance_breaks_no_promise() -> None:
 
 def test_collectives_are_no_gain() -> None:
     """Is a setting that is faster in collectives only, which are guarded and not tuned for, no rule?"""
-    gains = {("pingpong", 4096): sure(1.0)} | {(pattern, 4096): sure(1.5) for pattern in COLLECTIVES}
-    assert not Confirmed({}, gains, {}).gains_between([8192])
-    assert Confirmed({}, gains, {}).mean.value == 1.0
+    times = {("pingpong", 4096): 1.0} | {(pattern, 4096): 1.5 for pattern in COLLECTIVES}
+    pairs = {case: [Pair(time, 1.0, launch=launch) for launch in range(6)] for case, time in times.items()}
+    found = Confirmed.of({}, pairs, NEVER_BELOW)
+    assert not found.gains_between([8192])
+    assert found.mean.value == 1.0
 
 
 def test_a_search_measures_all_messages_at_every_size() -> None:

@@ -15,6 +15,7 @@ from nearfield.tune.gains import (
     geometric_mean,
     place_of,
     ranges,
+    together,
     usual,
 )
 
@@ -129,10 +130,25 @@ def test_the_mean_is_geometric() -> None:
         geometric_mean([])
 
 
+def test_cases_of_the_same_launches_are_not_independent() -> None:
+    """Is the interval of several cases together as wide as one's if launches slow them alike, and narrow if each launch
+    slows one and speeds another?"""
+
+    def case(*ratios: float) -> list[Pair]:
+        return [Pair(ratio, 1.0, launch=launch) for launch, ratio in enumerate(ratios)]
+
+    up, down = case(0.9, 0.95, 1.0, 1.05, 1.1), case(1.1, 1.05, 1.0, 0.95, 0.9)
+    alike = together([up, up, up, up])
+    assert (alike.low, alike.value, alike.high) == pytest.approx((0.9, 1.0, 1.1))
+    apart = together([up, down])
+    assert apart.value == pytest.approx(1.0, abs=0.003) and apart.high < 1.01
+    assert together([up, case(2.0, 2.0)[1:]]).value == pytest.approx(math.sqrt(2), abs=0.02), "not in every launch"
+
+
 def test_ranges_cover_every_size_once() -> None:
     """Is each size in one range, whatever the limits?"""
     gains = {(pattern, 1 << power): sure(1.0 + power) for power in range(12) for pattern in ("pingpong", "stream")}
-    found = ranges(gains, [4, 64, 1 << 20])
+    found = ranges(gains, [4, 64, 1 << 20], lambda cases: geometric_mean(gains[case] for case in cases))
     assert [(r.from_bytes, r.to_bytes) for r in found] == [(1, 4), (8, 64), (128, 2048)]
     assert sum(r.gain.n for r in found) == sum(g.n for g in gains.values())
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Errors of a system that has run out of something: disk, quota, file size, file descriptors or memory.
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+NOWHERE = "No usable temporary directory"  # says Python's tempfile, which raises FileNotFoundError for it
 VERBS = (
     "probe",
     "show",
@@ -60,9 +61,9 @@ def main() -> None:
         tell(error)
         sys.exit(error.exit_code)
     except OSError as error:
-        if error.errno not in EXHAUSTED:
+        if error.errno not in EXHAUSTED and NOWHERE not in str(error):
             raise
-        what = f"{error.strerror}: {error.filename or 'a temporary file'}"
+        what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         tell(NearfieldError(what, "free some, raise the limit (ulimit), or set TMPDIR to a folder with room"))
         sys.exit(NearfieldError.exit_code)
     except KeyboardInterrupt:

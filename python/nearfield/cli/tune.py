@@ -73,17 +73,16 @@ def command(
     Two jobs, one with stock settings and one with the candidate, sleep on the same two cores and are measured in turn,
     milliseconds apart. What is found is confirmed in six launches, by ping-pong at every size from 1 B to four times
     the last-level cache, and by streams, exchanges, written and read messages and collectives at every fourth size. It
-    is a rule only if it is surely faster and no size was found slower: below 0.97 of stock's speed in ping-pong or in
-    all message patterns together, nor one pattern or collective alone below 0.9. Where the cores move meanwhile, as a
-    virtual machine's do, that is for where they mostly were. Keep the machine quiet.
+    becomes a rule only if it is surely faster and no size is surely slower: below 0.97 of stock's speed in ping-pong or
+    in all message patterns together, or below 0.9 in one pattern or collective alone. If the cores move meanwhile, as a
+    virtual machine's do, that holds for the place where they mostly were. Keep the machine quiet.
 
     Where it gains, messages are copied once, in user space, by the shared heap (shared_heap = on; docs/heap.md).
 
-    Some settings make long messages much faster and short ones a little slower: with `--never-below 0.8` they are
-    allowed to.
+    Some settings make long messages much faster and short ones a little slower. `--never-below 0.8` allows that.
 
-    Ctrl-C confirms and keeps the best so far; again ends at once. However it ends, every finished trial is kept beside
-    the rules, in FILE.trials, until the rules are whole: with `--resume` it goes on from there.
+    Ctrl-C confirms and keeps the best so far, and a second Ctrl-C ends at once. Every finished trial is kept beside the
+    rules, in FILE.trials, until the rules are complete; `--resume` goes on from there.
 
     With `--all-mpis` the rules go into a folder, from which `run` and `compare` take those of the program's MPI. If one
     MPI fails, the others are tuned all the same, and the exit code is not 0.

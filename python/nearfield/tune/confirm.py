@@ -112,9 +112,10 @@ class Confirming:
             yield from comparison.found.items()
 
     def _doubtful(self, confirmed: Confirmed) -> list[Case]:
-        """The cases that look slower than they may be, and those with too few launches where the cores mostly were."""
+        """Returns the cases that are probably slower than they may be, and those that were measured in too few launches
+        while the cores were where they mostly are."""
         few = [case for case in self._cases if _launches(confirmed.pairs.get(case, [])) < FEWEST_LAUNCHES]
-        return list(dict.fromkeys([*confirmed.slower, *few]))
+        return list(dict.fromkeys([*confirmed.doubtful, *few]))
 
     def _hopeless(self, confirmed: Confirmed) -> bool:
         """Whether more cases are slower, and by more, than luck could make them."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from nearfield.tune.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, broken
-from nearfield.tune.gains import Case, Gain, Pair, by_place, flag_of, gain, geometric_mean, ranges
+from nearfield.tune.gains import Case, Gain, Pair, Range, by_place, flag_of, gain, geometric_mean, ranges, together
 from nearfield.tune.knobs import KnobFile, Settings
 from nearfield.tune.rules import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
@@ -39,8 +39,19 @@ class Confirmed:
 
     @property
     def slower(self) -> list[Case]:
-        """The cases that break the promise."""
-        return broken(self.gains, self.never_below)
+        """The cases that surely break the promise."""
+        return broken(self.gains, self.never_below, Gain.surely_below, self._of_sizes)
+
+    @property
+    def doubtful(self) -> list[Case]:
+        """The cases that probably break the promise, the surely slower ones among them."""
+        return broken(self.gains, self.never_below, Gain.below, self._of_sizes)
+
+    @property
+    def _of_sizes(self) -> dict[int, Gain]:
+        """The gain of all message patterns of a size together."""
+        sizes = {size for _, size in self.messages}
+        return {size: self._together([case for case in self.messages if case[1] == size]) for size in sizes}
 
     @property
     def flag_ns(self) -> float:
@@ -49,13 +60,21 @@ class Confirmed:
 
     @property
     def mean(self) -> Gain:
-        """Over all sizes and message patterns."""
-        return geometric_mean(self.messages.values())
+        """The gain of all sizes and message patterns together."""
+        return self._together(list(self.messages))
+
+    def ranges(self, limits: Sequence[int]) -> list[Range]:
+        """The gains of all message patterns together between the limits (bytes, ascending)."""
+        return ranges(self.messages, limits, self._together)
+
+    def _together(self, cases: Sequence[Case]) -> Gain:
+        return together([self.pairs[case] for case in cases])
 
     def gains_between(self, limits: Sequence[int]) -> bool:
-        """Whether it is surely faster: over all sizes, or in a range of them and not slower over all."""
+        """Whether the setting is surely faster, either over all sizes, or in a range of them without being slower over
+        all sizes."""
         mean = self.mean
-        return mean.faster or (mean.high > 1 and any(part.gain.faster for part in ranges(self.messages, limits)))
+        return mean.faster or (mean.high > 1 and any(part.gain.faster for part in self.ranges(limits)))
 
     @property
     def loss(self) -> str:
@@ -89,7 +108,7 @@ def rule_table(
     )
     if chosen:
         table.gain = _gain_table(chosen.mean)
-        for part in ranges(chosen.messages, limits):
+        for part in chosen.ranges(limits):
             table.range.append(
                 RangeTable(from_bytes=part.from_bytes, to_bytes=part.to_bytes, gain=_gain_table(part.gain))
             )

@@ -10,14 +10,15 @@ A setting is measured against stock in cases (a pattern and a message size):
   too, and must not slow them.
 
 The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is refused if a size is slower
-(`broken`). It becomes a rule if it surely gains (`Gain.faster`), confirmed in several launches (confirm.py), since two
-launches of the same settings differ by up to a tenth where their memory happens to lie.
+(`broken`). It becomes a rule if it surely gains (`Gain.faster`) and no size is surely slower (`Gain.surely_below`).
+Both are confirmed in several launches (confirm.py), since two launches of the same settings differ by up to a tenth, by
+where their memory happens to lie. What is only probably slower is measured in more launches, and told with the rule.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from nearfield.tune.gains import Case, Gain, geometric_mean
 
@@ -60,25 +61,31 @@ def confirmed_cases(sizes: Iterable[int]) -> list[Case]:
     return cases
 
 
-def broken(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> list[Case]:
-    """The cases that break the promise. Where a size is slower in ping-pong, or in all its message patterns together,
-    these are the slower ones of its patterns; otherwise any pattern or collective that is slower by more than others
-    may make up for."""
+def broken(
+    gains: Mapping[Case, Gain],
+    never_below: float = NEVER_BELOW,
+    is_below: Callable[[Gain, float], bool] = Gain.below,
+    of_sizes: Mapping[int, Gain] | None = None,
+) -> list[Case]:
+    """Returns the cases that break the promise. If a size is slower in ping-pong or in all its message patterns
+    together, these are the slower ones of its patterns; otherwise they are the patterns and collectives that are slower
+    than even one alone may be.
+
+    `is_below` says how sure that must be. `of_sizes` has the gain of all message patterns of a size together; without
+    it the patterns count as measured independently."""
     lost = []
+    alone_never_below = min(never_below, PATTERN_NEVER_BELOW)
     for size in sorted({size for _, size in gains}):
         there = {case: g for case, g in gains.items() if case[1] == size}
         messages = {case: g for case, g in there.items() if case[0] not in COLLECTIVES}
-        main = [g for (pattern, _), g in there.items() if pattern == MAIN]
-        together = [geometric_mean(messages.values())] if messages else []
-        if any(g.below(never_below) for g in (*main, *together)):
+        of_size = [g for (pattern, _), g in there.items() if pattern == MAIN]
+        if messages:
+            of_size.append(of_sizes[size] if of_sizes else geometric_mean(messages.values()))
+        if any(is_below(g, never_below) for g in of_size):
             lost += [case for case, g in messages.items() if g.value < never_below]
         else:
-            lost += [case for case, g in messages.items() if g.below(min(never_below, PATTERN_NEVER_BELOW))]
-        lost += [
-            case
-            for case, g in there.items()
-            if case[0] in COLLECTIVES and g.below(min(never_below, PATTERN_NEVER_BELOW))
-        ]
+            lost += [case for case, g in messages.items() if is_below(g, alone_never_below)]
+        lost += [case for case, g in there.items() if case[0] in COLLECTIVES and is_below(g, alone_never_below)]
     return lost
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import median, stdev
+from statistics import fmean, median, stdev
 from typing import NamedTuple
 
 from nearfield import _native
@@ -39,13 +40,17 @@ class Gain:
     n: int
 
     def below(self, limit: float) -> bool:
-        """Whether it lies below a limit, and its whole interval at most 3 % above."""
+        """Whether it is probably below a limit: the value is, and its interval ends at most 3 % above the limit."""
         return self.value < limit and self.high < 1.03 * limit
+
+    def surely_below(self, limit: float) -> bool:
+        """Whether its whole interval is below a limit."""
+        return self.high < limit
 
     @property
     def faster(self) -> bool:
-        """Surely: above 1 by twice what the measurement may be wrong by. Once is not enough for the best of many, of
-        which what looked slow was measured again, and what looked fast was not."""
+        """Whether it is surely above 1: by twice what the measurement may be wrong by. Once is not enough, because the
+        best of many looks better than it is: what looked slow was measured again, and what looked fast was not."""
         return self.low**2 > self.value
 
 
@@ -105,6 +110,23 @@ def geometric_mean(gains: Iterable[Gain]) -> Gain:
     return Gain(math.exp(middle), math.exp(middle - half), math.exp(middle + half), sum(n for _, _, n in logs))
 
 
+def together(cases: Sequence[Sequence[Pair]]) -> Gain:
+    """Returns the geometric mean of the gains of several cases that were measured in the same launches. A launch slows
+    all its cases alike, by where its memory happens to lie, so the interval comes from the means of the launches."""
+    gains = [gain(pairs) for pairs in cases]
+    mean = geometric_mean(gains)
+    apart: dict[int, list[float]] = defaultdict(list)  # by launch: the logarithms by which its cases differ from usual
+    for pairs, usually in zip(cases, gains, strict=True):
+        for launch in {pair.launch for pair in pairs}:
+            ratio = median(pair.stock / pair.other for pair in pairs if pair.launch == launch)
+            apart[launch].append(math.log(ratio / usually.value))
+    if len(apart) < FEWEST_LAUNCHES:
+        return mean
+    ratios = [mean.value * math.exp(fmean(differences)) for differences in apart.values()]
+    found = _native.paired_ratio([1.0] * len(ratios), ratios)
+    return Gain(found.value, found.low, found.high, found.n)
+
+
 @dataclass(frozen=True)
 class Range:
     """Consecutive sizes with one gain."""
@@ -114,15 +136,14 @@ class Range:
     gain: Gain
 
 
-def ranges(gains: Mapping[Case, Gain], limits: Sequence[int]) -> list[Range]:
-    """The gain between the limits (bytes, ascending), all patterns together."""
+def ranges(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Case]], Gain]) -> list[Range]:
+    """Returns the ranges of sizes between the limits (bytes, ascending). `mean` returns the gain of cases together."""
     found = []
-    borders = [0, *limits, math.inf]
+    cases, borders = list(cases), [0, *limits, math.inf]
     for above, upto in zip(borders, borders[1:], strict=False):
-        inside = {case: g for case, g in gains.items() if above < case[1] <= upto}
-        if inside:
+        if inside := [case for case in cases if above < case[1] <= upto]:
             sizes = [size for _, size in inside]
-            found.append(Range(min(sizes), max(sizes), geometric_mean(inside.values())))
+            found.append(Range(min(sizes), max(sizes), mean(inside)))
     return found
 
 
