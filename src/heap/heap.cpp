@@ -27,7 +27,7 @@ namespace {
 // Free memory is kept for reuse, since pages that come anew cost more than all else here. It returns to the system
 // - when the program takes memory elsewhere, so that fragments do not add to what the program had in use at most more
 //   than this (the C library keeps as much: mallopt(3), M_TRIM_THRESHOLD) and a part of it;
-constexpr std::size_t slack_bytes = std::size_t{64} << 20, slack_part = 32;
+constexpr std::size_t slack_bytes = std::size_t{64} << 20, slack_part = 8;
 // - when nobody has needed it for this long;
 constexpr std::int64_t unneeded_ns = 10'000'000'000;
 // - at once if it is more than this and a part of what is in use, since the system may need it.

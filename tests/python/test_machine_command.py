@@ -1,0 +1,145 @@
+"""Does `nearfield machine` list, show, compare and check described machines, and write a new one to start from?"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import tomlkit
+from machines import FILES, PROFILE, Edit, all_of, loaded, put, refusal, values
+from test_command_line import completed
+from tuning import nearfield
+from typer.testing import CliRunner
+
+from nearfield.cli import machine as cli
+from nearfield.errors import UsageError
+from nearfield.machine import facts, load_machine
+from nearfield.machine import simulated as simulation
+from nearfield.machine.simulated import comparisons
+from nearfield.profile import load
+
+
+def test_list_show_and_diff() -> None:
+    """Are all machines listed, free parameters shown, and differences named?"""
+    rows = json.loads(nearfield("machine", "list", "--json").out)
+    assert [row["name"] for row in rows] == list(FILES)
+    shown = nearfield("machine", "show", "power5-redstorm").out
+    assert "1920 KiB" in shown and "network.gap_ns" in shown and "S4.7" in shown
+    assert "table 2: 36 MB" in nearfield("machine", "show", "power5-redstorm", "-v").out
+    as_json = json.loads(nearfield("machine", "show", "power5-redstorm", "--json").out)
+    assert as_json["cache"][1]["ways"]["value"] == 10 and as_json["network"]["gap_ns"]["kind"] == "chosen"
+    changed = json.loads(nearfield("machine", "diff", "fusion", "nehalem-ep", "--json").out)
+    assert changed["core.clock_ghz"] == {"a": 2.53, "b": 2.27} and "cores" not in changed
+    assert "same" in nearfield("machine", "diff", "leo3", "leo3").out
+
+
+def test_check_says_right_or_what_is_wrong(tmp_path: Path) -> None:
+    """All files of nearfield; then one with a mistake: one line and exit code 4?"""
+    assert nearfield("machine", "check", *FILES).code == 0
+    file = tmp_path / "mine.toml"
+    file.write_text(FILES["leo3"].read_text().replace("ways = { value = 16", "ways = { value = 17"))
+    done = nearfield("machine", "check", str(file))
+    assert done.code == 4 and "cache[2].size_bytes" in done.err and "nearest" in done.err
+
+
+@pytest.mark.parametrize(("factor", "agrees"), [(1.0, True), (1.02, True), (1.05, False), (0.9, False)])
+def test_what_is_simulated_must_be_what_is_described(
+    factor: float, agrees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within 3 %?"""
+
+    def chase_latencies_ns(made: Any) -> list[float]:
+        caches = [cache.latency_cycles / made.core.clock_ghz for cache in made.caches]
+        return [factor * ns for ns in [*caches, made.dram.latency_ns]]
+
+    stand_in = SimpleNamespace(
+        chase_latencies_ns=chase_latencies_ns, copy_traffic_gb_per_s=lambda made: factor * made.dram.gb_per_s
+    )
+    monkeypatch.setattr(simulation, "memory", stand_in)
+    compared = comparisons(load_machine("power5-redstorm"))
+    assert [one.described for one in compared] == pytest.approx([2, 14, 90, 230, 9.9], rel=1e-3)
+    assert all(one.agrees == agrees for one in compared)
+
+
+@pytest.mark.parametrize(
+    ("name", "edits", "words"),
+    [
+        ("leo3", [put("memory.banks", 8), put("memory.bank_interleave_bytes", 64), put("memory.bank_busy_ns", 40)],
+         ("traffic of memory", "its banks conflict (memory.banks, memory.bank_busy_ns)", "a lower memory.gb_per_s")),
+        ("power5-redstorm", [put("cache.1.bytes_per_cycle", 2)],
+         ("latency of cache[1]", "take too long for a line (cache[1].bytes_per_cycle", "leave them out")),
+    ],
+)  # fmt: skip
+def test_check_names_what_makes_the_simulated_machine_slower(
+    name: str, edits: list[Edit], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Is the key named that accounts for a difference, and what to do?"""
+    machine = values(name)
+    all_of(*edits)(machine)
+    (tmp_path / "mine.toml").write_text(tomlkit.dumps(machine))
+    done = nearfield("machine", "check", str(tmp_path / "mine.toml"))
+    text = " ".join(done.err.split())
+    assert done.code == 4 and "not as described" in done.out and all(word in text for word in words), text
+
+
+def test_the_shell_completes_names() -> None:
+    assert completed("nearfield machine show po") == {"power5-redstorm"}
+    assert completed("nearfield machine ch") == {"check"}
+    assert completed("nearfield machine new --from he") == {"here"}
+
+
+# ---- a new one
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def made(*words: str) -> Any:
+    """In this process, as the shell would."""
+    return CliRunner().invoke(cli.app, list(words), catch_exceptions=False)
+
+
+def test_a_new_machine_keeps_what_it_starts_from(here: Path) -> None:
+    """Are comments and sources kept, is it named as its file, and is no file overwritten?"""
+    assert "machine check mine.toml" in made("new", "--from", "leo3", "-o", "mine.toml").output
+    text, original = Path("mine.toml").read_text(), FILES["leo3"].read_text()
+    assert original.replace('name = "leo3"', 'name = "mine"') in text
+    assert dict(facts(load_machine("mine.toml"))) == dict(facts(load_machine("leo3")))
+    for words in (["-o", "mine.toml"], ["-o", "mine"], ["-o", "no/such/mine.toml"], ["--profile", "p"]):
+        with pytest.raises(UsageError) as caught:
+            made("new", "--from", "leo3", *words)
+        assert caught.value.remedy
+    assert Path("mine.toml").read_text() == text
+
+
+def test_a_new_machine_of_a_profile_is_the_profiles(here: Path) -> None:
+    made("new", "--from", str(PROFILE))
+    assert dict(facts(load_machine("machine.toml"))) == dict(facts(load_machine(str(PROFILE))))
+
+
+def test_this_machine_says_what_only_measuring_tells(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a profile: is all that a probe would measure a comment, and missing, and nothing else; and with one,
+    is the file whole, unless the profile is another machine's?"""
+    profile = load(PROFILE)
+    unmeasured = profile.machine.model_copy(update={"clock": type(profile.machine.clock)()})
+    monkeypatch.setattr(cli, "capture_machine", lambda *_: unmeasured)
+    assert "10 values that only measuring tells" in made("new", "--from", "here").output
+    missing = refusal(Path("machine.toml").read_text(), here)
+    assert "9 mistakes" in missing and missing.count("is missing") == 9
+    assert all(word in missing for word in ("clock_ghz", "memory.gb_per_s", "transfers.shared", "messaging.node"))
+    filled = Path("machine.toml").read_text().replace('source = "" }  #', 'source = "x" }  #')
+    filled = re.sub(r"^# (?=\w+ = \{)", "", filled, flags=re.MULTILINE)
+    assert [c.shared_by.value for c in loaded(filled, here).cache] == [1, 1, 2]
+    assert "without" not in made("new", "--from", "here", "--profile", str(PROFILE), "-o", "whole.toml").output
+    assert dict(facts(load_machine("whole.toml"))) == dict(facts(load_machine(str(PROFILE))))
+    monkeypatch.setattr(cli, "capture_machine", lambda *_: profile.machine.model_copy(update={"cores": 3}))
+    with pytest.raises(UsageError) as caught:
+        made("new", "--from", "here", "--profile", str(PROFILE), "-o", "other.toml")
+    assert "not of this machine" in caught.value.message
