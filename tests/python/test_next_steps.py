@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 from report_profiles import profile
+from test_help import examples
+from typer.testing import CliRunner
 
 import nearfield
 from nearfield import itself
-from nearfield.cli import VERBS
+from nearfield.cli import VERBS, app
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -151,3 +153,46 @@ def test_rules_are_found_by_the_command_that_applies_them(called: Called) -> Non
     (user.folder / "rules.toml").write_text(RULES.read_text().replace('"5.0.11"', '"5.0.3"'))
     said = user.calls("report", "profile")
     assert "rules.toml is left out" in said and "Run programs as they are" not in said
+
+
+# Examples of these verbs take a moment, given the files that they name.
+AT_ONCE = ("show", "diff", "report", "export", "plan", "machine", "topology")
+# These need what takes long to make, or this very machine's profile; other tests have them.
+ELSEWHERE = ("nearfield report reproduction", "nearfield machine new --from here")
+PROFILES = ("nearfield-profile", "mpich-profile", "my-profile", "before", "after", "P")
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that examples name."""
+    folder = tmp_path_factory.mktemp("named")
+    for name in PROFILES:
+        shutil.copytree(DATA / "epyc-vm-quiet", folder / name)
+    shutil.copytree(DATA / "rules", folder / "nearfield-rules")
+    of_mpich = re.sub(
+        r'"openmpi"\nversion = .*\ntransport = .*',
+        '"mpich"\nversion = "5.0.2"\ntransport = "ch4 / posix"',
+        RULES.read_text(),
+    )
+    of_mpich = re.sub(r"(?<=\[rule.parameters\]\n)(.+\n)*", 'shared_heap = "on"\n', of_mpich)
+    (folder / "nearfield-rules" / "mpich-5.0.2.toml").write_text(of_mpich)
+    shutil.copy(RULES, folder / "rules.toml")
+    shutil.copy(ROOT / "machines" / "leo3.toml", folder / "mine.toml")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        line
+        for line in examples()
+        if (line.split()[1] in AT_ONCE or "--list" in line or "--costs" in line) and not line.startswith(ELSEWHERE)
+    ],
+)
+def test_examples_of_help_readme_and_docs_run(line: str, named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does every example that takes a moment end well where the files that it names are?"""
+    monkeypatch.chdir(named)
+    if "machine new" in line:
+        (named / "mine.toml").unlink()
+    done = CliRunner().invoke(app, shlex.split(line)[1:])
+    assert done.exit_code == 0, done.output
