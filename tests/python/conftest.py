@@ -2,8 +2,6 @@
 `families`, that asks what versions of an MPI do alike, on the first of each family."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,28 +30,6 @@ def shared_memory() -> Iterator[None]:
     before = mpi.snapshot_shm()
     yield
     mpi.remove_stale_shm(before)
-
-
-_BUILD_ALL = """
-from nearfield import mpi
-for inst in mpi.discover():
-    mpi.program(inst)
-for inst in mpi.discover():
-    mpi.program(inst, mpi.HALO)
-"""
-
-
-@pytest.fixture(scope="session", autouse=True)
-def built_ahead(request: pytest.FixtureRequest) -> Iterator[None]:
-    """When the whole suite runs, builds for every MPI what many tests need, on whatever the first tests leave idle. A
-    test that needs it earlier waits for it; a test that needs a build that fails here says why."""
-    if request.session.testscollected < 1000:
-        yield
-        return
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", _BUILD_ALL], **quiet) as builder:
-        yield
-        builder.terminate()
 
 
 @pytest.fixture(scope="session")
