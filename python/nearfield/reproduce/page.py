@@ -80,10 +80,10 @@ def _claim(claim: JudgedClaim) -> str:
 
 
 def _chosen(chosen: list[Chosen]) -> str:
-    """What was free."""
+    """Returns the folded table of the parameters that nobody states."""
     if not chosen:
         return ""
     rows = [[raw(c.of), raw(c.key), raw(c.value), text(c.reason), text(", ".join(c.claims))] for c in chosen]
     title = f"{counted(len(chosen), 'free parameter')} behind these claims"
-    inner = table(("of", "key", "value", "why this value", "claims"), rows)
+    inner = table(("of", "key", "value", "why this value", "claims"), rows, class_="chosen")
     return tag("details", tag("summary", text(title)) + inner, class_="wide")
