@@ -63,7 +63,7 @@ def confirmed(
 
 
 def of_launches(gains: Mapping[Case, Sequence[float]]) -> Confirmed:
-    """What a setting with these gains is, one gain from each launch."""
+    """Returns the judgement of a setting that has these gains, one gain from each launch."""
     pairs = {case: [Pair(ratio, 1.0, launch=at) for at, ratio in enumerate(ratios)] for case, ratios in gains.items()}
     return Confirmed.of(BIG, pairs, NEVER_BELOW)
 

@@ -24,7 +24,7 @@ _ASKING = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user asked for on the command line."""
+    """Holds the options that the user typed."""
 
     request: Request
     given: frozenset[str]  # the names of the options that were typed

@@ -1,5 +1,5 @@
-"""What a tune has found so far, as a list of lines: the request, where the tune began, every finished trial and every
-confirmed rule."""
+"""Keeps what a tune has found so far as a list of lines: the request, where the tune began, every finished trial and
+every confirmed rule."""
 
 from __future__ import annotations
 

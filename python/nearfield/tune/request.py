@@ -1,4 +1,4 @@
-"""What the user asks `tune` for."""
+"""Defines the request: the options of one tune."""
 
 from __future__ import annotations
 
