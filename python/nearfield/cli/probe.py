@@ -198,7 +198,7 @@ class _Display(Listener):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.__exit__()
+        self._bar.stop()
 
     def say(self, text: str) -> None:
         err.print(escape(text))

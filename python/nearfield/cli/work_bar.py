@@ -43,6 +43,10 @@ class WorkBar:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Removes the bar, or ends the lines."""
         self._ended.set()
         if self._bar:
             self._bar.stop()

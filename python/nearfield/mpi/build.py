@@ -156,6 +156,7 @@ def _locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
 
 
 def _is_locked_by(handle: IO[str]) -> bool:
+    """Tries to lock the file, and returns whether that succeeded."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
