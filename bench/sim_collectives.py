@@ -19,12 +19,14 @@ from typing import Any
 
 from nearfield._native import simulation
 from support import console, finish, new_table, parser, verdict
+from support.simulated import collective
 
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
-from nearfield.simulate import Listener, Request, pool, simulate
-from nearfield.simulate.case import Case, Result
-from nearfield.simulate.gains import Gain, gains
+from nearfield.measure.sim import Case, Listener, pool
+from nearfield.measure.sim.gains import Gain, gains
+from nearfield.measure.sim.operations import Operations
+from nearfield.measure.sim.running import rows_now
 from nearfield.units import format_bytes, format_ns
 
 SWEEP = ("bcast", "allgather", "allreduce", "scatter", "alltoall")
@@ -41,25 +43,27 @@ def processor_s(work: Any) -> tuple[float, Any]:
     return time.process_time() - started, result
 
 
-def call(collective: str, size: int, nodes: int, policies: list[str], **more: Any) -> tuple[float, list[Any]]:
+def call(
+    operation: str, size: int, nodes: int, policies: list[str], repetitions: int, **more: Any
+) -> tuple[float, dict[str, float]]:
     machine = native(load_machine("power5-redstorm"))
     return processor_s(
-        lambda: simulation.run_collective(machine, collective, size, nodes, 1, policies, list(SLOWDOWNS), **more)
+        lambda: collective(machine, operation, size, nodes, policies, list(SLOWDOWNS), repetitions, **more)
     )
 
 
 def speed() -> dict[str, float]:
     every = [policy.name for policy in simulation.policies()]
-    bcast_s, _ = call("bcast", 32768, 64, every, repetitions=1)
-    seven_s, _ = call("bcast", 32768, 64, every, repetitions=7)
-    alone_s, alone = call("alltoall", 1024, 128, ["memory"], repetitions=3, memory_effects=False)
-    large_s, _ = call("bcast", 32768, 256, ["memory", "payload-l3"], repetitions=1)
+    bcast_s, _ = call("bcast", 32768, 64, every, 1)
+    seven_s, _ = call("bcast", 32768, 64, every, 7)
+    alone_s, alone = call("alltoall", 1024, 128, ["memory"], 3, memory_effects=False)
+    large_s, _ = call("bcast", 32768, 256, ["memory", "payload-l3"], 1)
     return {
         "bcast_s": bcast_s,
         "bcast_seven_calls_s": seven_s,
         "policies": len(every),
-        "events_per_s": sum(one.events for one in alone) / alone_s,
-        "messages_per_s": sum(one.messages for one in alone) / alone_s,
+        "events_per_s": 3 * alone["engine_events"] / alone_s,
+        "messages_per_s": 3 * alone["network_messages"] / alone_s,
         "bcast_256_nodes_s": large_s,
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
     }
@@ -67,9 +71,9 @@ def speed() -> dict[str, float]:
 
 def sweep(policy: str, sizes: tuple[int, ...]) -> tuple[float, list[Gain]]:
     machine = load_machine("power5-redstorm")
-    request = Request(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, whole=True)
-    seconds, outcome = processor_s(lambda: simulate(request, pool.on_cores(1), Tell()))
-    return seconds, gains(outcome.rows)
+    asked = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, whole=True)
+    seconds, rows = processor_s(lambda: rows_now(asked.cases(), pool.on_cores(1), Tell()))
+    return seconds, gains(rows)
 
 
 def merged(found: list[Gain], more: list[Gain]) -> list[Gain]:
@@ -83,9 +87,9 @@ def merged(found: list[Gain], more: list[Gain]) -> list[Gain]:
 class Tell(Listener):
     """A line per case where a person looks on."""
 
-    def done(self, case: Case, result: Result) -> None:
+    def done(self, case: Case) -> None:
         if console.is_terminal:
-            console.print(f"[dim]{case}: {result.seconds:.2f} s[/dim]")
+            console.print(f"[dim]{case}[/dim]")
 
 
 def draw(found: list[Gain]) -> None:

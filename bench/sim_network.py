@@ -26,8 +26,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from nearfield._native import simulation
 from support import console, finish, new_table, parser, verdict
+from support.simulated import collective
 
 from nearfield.errors import MeasurementError
 from nearfield.machine import load_machine
@@ -56,8 +56,7 @@ def plain_machine() -> Any:
 
 
 def ours_ns(machine: Any, operation: str, ranks: int, size: int) -> float:
-    found = simulation.run_collective(machine, operation, size, ranks, repetitions=1, memory_effects=False)
-    return found[0].variants[0].time_ns[0]
+    return collective(machine, operation, size, ranks, [], [1.0], 1, memory_effects=False)["time"]
 
 
 class Smpi:

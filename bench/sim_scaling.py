@@ -19,6 +19,7 @@ from typing import Any
 
 from nearfield._native import simulation
 from support import console, finish, new_table, parser, verdict
+from support.simulated import collective
 
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
@@ -33,18 +34,15 @@ def cost(operation: str, size: int, nodes: int, repetitions: int) -> tuple[float
     """Processor seconds of the calls, and how many words cores and NICs access in them."""
     machine = native(load_machine("power5-redstorm"))
 
-    def seconds(calls: int) -> tuple[float, list[Any]]:
+    def seconds(calls: int) -> tuple[float, dict[str, float]]:
         started = time.process_time()
-        found = simulation.run_collective(
-            machine, operation, size, nodes, 1, ["memory", "payload-l3"], SLOWDOWNS, calls
-        )
+        found = collective(machine, operation, size, nodes, ["memory", "payload-l3"], SLOWDOWNS, calls)
         return time.process_time() - started, found
 
     making_s, _ = seconds(0)
     whole_s, found = seconds(repetitions)
-    of_cores = sum(one.variants[0].counts[f"l1_{kind}"] for one in found for kind in ("hits", "misses"))
-    of_nics = sum(2 * one.network_bytes // WORD for one in found)
-    return whole_s - making_s, of_cores + of_nics
+    accesses = found["l1_hits"] + found["l1_misses"] + 2 * found["network_bytes"] // WORD
+    return whole_s - making_s, round(repetitions * accesses)
 
 
 def exponent(points: list[tuple[float, int]]) -> float:
@@ -59,7 +57,7 @@ def exponent(points: list[tuple[float, int]]) -> float:
 def _peak_bytes(pipe: Any) -> None:
     every = [policy.name for policy in simulation.policies()]
     machine = native(load_machine("power5-redstorm"))
-    simulation.run_collective(machine, "bcast", 32768, 256, 1, every, SLOWDOWNS, 1)
+    collective(machine, "bcast", 32768, 256, every, SLOWDOWNS, 1)
     pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 

@@ -1,64 +1,125 @@
-"""Dependencies point one way: fails if a file includes or imports what lies beyond it.
+"""Dependencies point one way: fails if a file includes or imports what lies beyond it, or if packages import each other
+in a circle (docs: CONTRIBUTING.md).
 
-C++: base <- topology <- machine <- {probe, halo, sim} <- python, and base <- {heap, tune} (docs: CONTRIBUTING.md). A
-part may include itself and everything before it; parts in one bracket never include one another. Python: measuring
-(probe) may use mpi, profile and topology; what reads profiles (report, profile) must not import what measures.
+A part may use itself and what ALLOWED names for it, and nothing else. What C and C++ files include is written
+"part/file"; what Python files import counts with `from nearfield import x` and inside functions, too.
 """
 
+import ast
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BASE = {"base"}
-CPP = {
+
+# base <- topology <- machine <- scenario <- {probe, sim}, base <- plan <- halo, all of these <- python; and
+# base <- {heap, tune}, which are loaded into other people's programs.
+_BELOW = {"base", "topology", "machine"}
+NATIVE = {
     "base": set(),
-    "topology": BASE,
-    "machine": BASE | {"topology"},
-    "probe": BASE | {"topology", "machine"},
-    "halo": BASE | {"topology", "machine"},
-    "sim": BASE | {"topology", "machine"},
-    "heap": BASE,
-    "tune": BASE,
-    "python": BASE | {"topology", "machine", "halo", "sim"},
+    "topology": {"base"},
+    "machine": {"base", "topology"},
+    "scenario": {"base", "machine"},
+    "probe": _BELOW | {"scenario"},
+    "sim": _BELOW | {"scenario"},
+    "plan": {"base"},
+    "halo": _BELOW | {"plan", "nearfield"},  # nearfield/: the installed headers
+    "heap": {"base"},
+    "tune": {"base"},
+    "python": _BELOW | {"scenario", "plan", "sim", "heap"},
 }
-# Python packages that must not import those named.
-PYTHON_FORBIDDEN = {
-    "mpi": {"probe", "profile", "report", "cli"},
-    "profile": {"probe", "mpi", "report", "cli"},
-    "report": {"probe", "mpi", "reproduce", "cli"},
-    "probe": {"report", "cli"},
-    "tune": {"probe", "report", "cli"},
-    "machine": {"probe", "mpi", "plan", "tune", "report", "cli"},
-    "plan": {"probe", "mpi", "tune", "report", "cli"},
-    "simulate": {"probe", "reproduce", "mpi", "plan", "tune", "report", "cli"},
-    "reproduce": {"mpi", "plan", "tune", "cli"},
-    "doctor": {"probe", "report", "cli"},
+
+# Modules of the package itself that everything may use, and that use nothing but each other and the extension.
+_BASE = {"_native", "answers", "busy", "errors", "itself", "sides", "terminal", "topology", "topology_view", "units"}
+_RECORDS = _BASE | {"profile"}
+_MACHINES = _RECORDS | {"machine"}
+PYTHON = {
+    **dict.fromkeys(_BASE, _BASE),
+    "profile": _BASE,
+    "mpi": _BASE,
+    "machine": _RECORDS,
+    "measure": _MACHINES | {"mpi"},
+    "plan": _MACHINES,
+    "halo": _MACHINES | {"plan", "mpi"},
+    "tune": _RECORDS | {"machine", "mpi", "measure"},
+    "report": _MACHINES | {"tune"},
+    "reproduce": _MACHINES | {"measure", "report"},
+    "doctor": _MACHINES | {"mpi", "tune", "halo"},
 }
 
 
-def cpp_problems() -> list[str]:
-    problems = []
-    for file in sorted((ROOT / "src").rglob("*.[ch]pp")):
+def native_problems() -> Iterator[str]:
+    for file in sorted((ROOT / "src").rglob("*.[ch]*")):
         part = file.relative_to(ROOT / "src").parts[0]
-        for used in re.findall(r'^#include "(\w+)/', file.read_text(), re.MULTILINE):
-            if used in CPP and used != part and used not in CPP[part]:
-                problems.append(f"{file.relative_to(ROOT)}: {part} must not include {used}")
-    return problems
+        for used in re.findall(r'^#include "(\w+)/', file.read_text(encoding="utf-8"), re.MULTILINE):
+            if used != part and used not in NATIVE.get(part, set()):
+                yield f"{file.relative_to(ROOT)}: {part} must not include {used}"
 
 
-def python_problems() -> list[str]:
+def imports(file: Path) -> Iterator[str]:
+    """Yields the parts of nearfield that the file imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "nearfield":
+            names = [f"nearfield.{alias.name}" for alias in node.names if not alias.name.startswith("__")]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        yield from (name.split(".")[1] for name in names if name.startswith("nearfield."))
+
+
+def python_problems() -> Iterator[str]:
     package = ROOT / "python" / "nearfield"
-    problems = []
-    for part, forbidden in PYTHON_FORBIDDEN.items():
-        for file in sorted((package / part).rglob("*.py")):
-            for used in re.findall(r"^\s*(?:from|import) nearfield\.(\w+)", file.read_text(), re.MULTILINE):
-                if used in forbidden:
-                    problems.append(f"{file.relative_to(ROOT)}: {part} must not import {used}")
-    return problems
+    for file in sorted(package.rglob("*.py")):
+        part = file.relative_to(package).parts[0].removesuffix(".py")
+        if part in ("cli", "__init__", "__main__"):
+            continue  # they may use everything
+        for used in sorted({*imports(file)} - {part} - PYTHON.get(part, set())):
+            yield f"{file.relative_to(ROOT)}: {part} must not import {used}"
+
+
+def module_circles() -> Iterator[str]:
+    """Yields the circles of modules that import each other when they are loaded."""
+    root = ROOT / "python"
+    modules = {".".join(file.relative_to(root).with_suffix("").parts): file for file in root.rglob("*.py")}
+    modules = {name.removesuffix(".__init__"): file for name, file in modules.items()}
+    graph = {name: set(_loaded(file, set(modules))) - {name} for name, file in modules.items()}
+    for start in sorted(graph):
+        reached, todo = set(), list(graph[start])
+        while todo:
+            name = todo.pop()
+            if name not in reached:
+                reached.add(name)
+                todo += graph[name]
+        if start in reached:
+            yield f"{modules[start].relative_to(ROOT)}: it imports modules that import it"
+
+
+def _loaded(file: Path, modules: set[str]) -> Iterator[str]:
+    """Yields the modules that the file imports at its top level."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            whole = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in modules else node.module for name in whole if node.module in modules)
+
+
+def circles(allowed: dict[str, set[str]]) -> Iterator[str]:
+    """Yields the circles that the lists themselves would allow; base modules count as one."""
+    graph = {part: {used for used in uses if used not in _BASE} for part, uses in allowed.items()}
+    for start in graph:
+        reached, todo = set(), list(graph[start])
+        while todo:
+            part = todo.pop()
+            if part not in reached:
+                reached.add(part)
+                todo += graph.get(part, set())
+        if start in reached:
+            yield f"the lists allow a circle through {start}"
 
 
 if __name__ == "__main__":
-    found = cpp_problems() + python_problems()
+    found = [*native_problems(), *python_problems(), *circles(NATIVE), *circles(PYTHON), *module_circles()]
     print("\n".join(found) or "dependencies point one way")
     sys.exit(bool(found))

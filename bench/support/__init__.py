@@ -15,11 +15,11 @@ from rich.table import Table
 
 from nearfield import mpi
 from nearfield.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.measure.live.launch import Job, plan_text, run_job
+from nearfield.measure.live.layout import Group, Place
+from nearfield.measure.live.lines import read_lines
+from nearfield.measure.tiers import Tier
 from nearfield.mpi import Installation
-from nearfield.probe.launch import Job, plan_text, run_job
-from nearfield.probe.layout import Group, Place
-from nearfield.probe.lines import read_lines
-from nearfield.probe.tiers import Tier
 from nearfield.topology import Topology
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)

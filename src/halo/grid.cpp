@@ -17,7 +17,7 @@
 #include <map>
 #include <sstream>
 
-#include "halo/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace nearfield::halo {
 namespace {

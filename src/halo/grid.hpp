@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "halo/costs_file.hpp"
 #include "halo/error.hpp"
 #include "halo/field.hpp"
 #include "halo/protocol.hpp"
+#include "plan/costs_file.hpp"
 
 namespace nearfield::halo {
 

@@ -94,13 +94,6 @@ double cost_of(const ProtocolSpec& spec, const Surroundings& around, const Move&
 
 }  // namespace
 
-const std::vector<const ProtocolSpec*>& all_protocols() {
-  static const std::vector<const ProtocolSpec*> all{&in_place_protocol,   &window_protocol,      &direct_protocol,
-                                                    &staged_protocol,     &single_copy_protocol, &sendrecv_protocol,
-                                                    &persistent_protocol, &neighborhood_protocol};
-  return all;
-}
-
 const ProtocolSpec& find_protocol(const std::string& name) {
   std::string names;
   for (const auto* spec : all_protocols()) {

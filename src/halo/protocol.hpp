@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "halo/costs.hpp"
 #include "halo/message.hpp"
 #include "halo/node.hpp"
 #include "halo/segment.hpp"
 #include "halo/signals.hpp"
+#include "plan/costs.hpp"
 
 namespace nearfield::halo {
 
@@ -57,9 +57,10 @@ struct ProtocolSpec {
   std::unique_ptr<Protocol> (*make)(Surroundings&, Move);
 };
 
-extern const ProtocolSpec in_place_protocol, window_protocol, direct_protocol, staged_protocol, single_copy_protocol,
-    sendrecv_protocol, persistent_protocol, neighborhood_protocol;
+/// Those that the library itself names.
+extern const ProtocolSpec in_place_protocol, direct_protocol, persistent_protocol;
 
+/// Where two cost the same, the one that comes first is taken.
 const std::vector<const ProtocolSpec*>& all_protocols();
 /// Throws Error(argument) naming all.
 const ProtocolSpec& find_protocol(const std::string& name);

@@ -11,6 +11,7 @@
 #include "probe/gauge.hpp"
 #include "probe/plan.hpp"
 #include "probe/start_line.hpp"
+#include "scenario/size_ladder.hpp"
 
 namespace nearfield::probe {
 
@@ -39,6 +40,13 @@ struct Context {
 
   bool sender() const { return rank == 0; }
   int peer() const { return 1 - rank; }
+  /// Which sizes the plan asks for, and the sizes of `switches`: what the ladders of scenario/size_ladder.hpp take.
+  SizeChoice size_choice() const { return {plan.tier, plan.sizes, plan.llc_bytes()}; }
+  std::vector<std::int64_t> switch_sizes() const {
+    std::vector<std::int64_t> sizes;
+    for (const auto& change : switches) sizes.push_back(change.size_bytes);
+    return sizes;
+  }
   std::size_t line_bytes() const { return static_cast<std::size_t>(plan.line_bytes); }
 };
 

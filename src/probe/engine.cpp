@@ -34,7 +34,7 @@ class Run {
   Run(Context& ctx, const Spec& spec, Emitter& emit)
       : ctx_(ctx), spec_(spec), emit_(emit), scenario_(spec.make(ctx)), cases_(scenario_->cases()) {
     data_.resize(cases_.size());
-    for (auto& data : data_) data.samples.resize(spec.metrics.size());
+    for (auto& data : data_) data.samples.resize(spec.info.metrics.size());
   }
 
   void run(Seconds budget, Seconds limit) {
@@ -152,8 +152,8 @@ class Run {
   // used this core.
   std::vector<double> deciding_samples(const CaseData& data) const {
     std::size_t deciding = 0;
-    for (std::size_t m = 0; m < spec_.metrics.size(); ++m)
-      if (spec_.metrics[m].unit == "ns" && !std::isnan(data.samples[m].back())) deciding = m;
+    for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m)
+      if (spec_.info.metrics[m].unit == "ns" && !std::isnan(data.samples[m].back())) deciding = m;
     std::vector<double> samples;
     for (std::size_t i = 0; i < data.gauges.size(); ++i)
       if (ctx_.gauge.slowdown(data.gauges[i]) <= Gauge::limit) samples.push_back(data.samples[deciding][i]);
@@ -161,7 +161,7 @@ class Run {
   }
 
   void progress(double share) {
-    emit_.line(JsonObject().add("type", "progress").add("scenario", spec_.name).add("share", share));
+    emit_.line(JsonObject().add("type", "progress").add("scenario", spec_.info.name).add("share", share));
   }
 
   void command(Command what) {
@@ -202,15 +202,15 @@ class Run {
     double values[most_metrics];
     scenario_->prepare();
     ctx_.start_line->wait();
-    scenario_->body({values, spec_.metrics.size()});
+    scenario_->body({values, spec_.info.metrics.size()});
   }
 
   void measure(CaseData& data) {
     double values[most_metrics];
     scenario_->prepare();
     data.starts.push_back(static_cast<double>(ctx_.start_line->wait()));
-    scenario_->body({values, spec_.metrics.size()});
-    for (std::size_t m = 0; m < spec_.metrics.size(); ++m) data.samples[m].push_back(values[m]);
+    scenario_->body({values, spec_.info.metrics.size()});
+    for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m) data.samples[m].push_back(values[m]);
   }
 
   void count_events(CaseData& data) {
@@ -218,7 +218,7 @@ class Run {
     scenario_->prepare();
     ctx_.start_line->wait();
     counters_.start();
-    scenario_->body({values, spec_.metrics.size()});
+    scenario_->body({values, spec_.info.metrics.size()});
     const auto counts = counters_.stop();
     data.events.resize(counts.size());
     for (std::size_t i = 0; i < counts.size(); ++i) data.events[i] += counts[i];
@@ -251,7 +251,7 @@ class Run {
         double values[most_metrics];
         scenario_->fill(seed);
         ctx_.start_line->wait();
-        scenario_->body({values, spec_.metrics.size()});
+        scenario_->body({values, spec_.info.metrics.size()});
         auto arrived = scenario_->arrived();
         if (ctx_.plan.corrupt && !arrived.empty()) arrived[arrived.size() / 2] ^= std::byte{0x40};
         problem = scenario_->problem(seed);
@@ -272,7 +272,7 @@ class Run {
     problem.resize(200, ' ');
     MPI_Bcast(problem.data(), 200, MPI_CHAR, failed_rank, ctx_.world);
     problem.erase(problem.find_last_not_of(' ') + 1);
-    throw Failure("sanity", spec_.name + " " + describe(cases_[index]) + ": rank " + std::to_string(failed_rank) +
+    throw Failure("sanity", spec_.info.name + " " + describe(cases_[index]) + ": rank " + std::to_string(failed_rank) +
                                 ": " + problem);
   }
 
@@ -297,7 +297,7 @@ class Run {
       ++missed;
     }
     JsonObject line;
-    line.add("type", "scenario_end").add("scenario", spec_.name).add("cut", cut_ || missed > 0);
+    line.add("type", "scenario_end").add("scenario", spec_.info.name).add("cut", cut_ || missed > 0);
     emit_.line(line.add("missed", missed));
   }
 };
@@ -313,7 +313,7 @@ void run_scenario(Context& ctx, const Spec& spec, double budget_s, double limit_
   try {
     Run(ctx, spec, emit).run(budget_s, limit_s);
   } catch (const Unavailable& reason) {
-    emit.line(JsonObject().add("type", "skipped").add("scenario", spec.name).add("reason", reason.what()));
+    emit.line(JsonObject().add("type", "skipped").add("scenario", spec.info.name).add("reason", reason.what()));
   }
 }
 

@@ -42,12 +42,12 @@ const char* ranks_name(Ranks ranks) {
 
 JsonObject described(const Spec& spec) {
   std::vector<std::string> parameters, metrics;
-  for (const auto& p : spec.parameters)
+  for (const auto& p : spec.info.parameters)
     parameters.push_back(JsonObject().add("name", p.name).add("summary", p.summary).str());
-  for (const auto& m : spec.metrics)
+  for (const auto& m : spec.info.metrics)
     metrics.push_back(JsonObject().add("name", m.name).add("unit", m.unit).add("summary", m.summary).str());
   JsonObject object;
-  object.add("name", spec.name).add("summary", spec.summary).add("ranks", ranks_name(spec.ranks));
+  object.add("name", spec.info.name).add("summary", spec.info.summary).add("ranks", ranks_name(spec.info.ranks));
   return object.add("weight", spec.weight)
       .add_raw("parameters", json_array(parameters))
       .add_raw("metrics", json_array(metrics));
@@ -139,17 +139,19 @@ void emit_switches(const Context& ctx, Emitter& emit) {
 // The pair of a launch with background ranks is its first two.
 MPI_Comm timed_comm(const Plan& plan, int world_rank) {
   const bool background =
-      find_scenario(plan.scenarios.at(0).name).ranks == Ranks::pair_and_background && world_rank >= 2;
+      find_scenario(plan.scenarios.at(0).name).info.ranks == Ranks::pair_and_background && world_rank >= 2;
   MPI_Comm timed;
   MPI_Comm_split(MPI_COMM_WORLD, background ? MPI_UNDEFINED : 0, world_rank, &timed);
   return timed;
 }
 
 void require_ranks(const Spec& spec, int ranks) {
-  const bool enough = spec.ranks == Ranks::all ? ranks >= 2 : spec.ranks == Ranks::pair ? ranks == 2 : ranks >= 4;
+  const bool enough = spec.info.ranks == Ranks::all    ? ranks >= 2
+                      : spec.info.ranks == Ranks::pair ? ranks == 2
+                                                       : ranks >= 4;
   if (!enough)
-    throw Failure("plan",
-                  spec.name + " cannot run on " + std::to_string(ranks) + " ranks (" + ranks_name(spec.ranks) + ")");
+    throw Failure("plan", spec.info.name + " cannot run on " + std::to_string(ranks) + " ranks (" +
+                              ranks_name(spec.info.ranks) + ")");
 }
 
 void check_place(int rank, const Placement& placement) {

@@ -33,7 +33,7 @@ void Reporter::report_case(const Parameters& parameters, const CaseData& data,
   parameters_ = &parameters;
   data_ = &data;
   find_disturbed();
-  for (std::size_t m = 0; m < spec_.metrics.size(); ++m) report_metric(m);
+  for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m) report_metric(m);
   report_skew();
   report_verdicts();
   report_events(events);
@@ -42,7 +42,7 @@ void Reporter::report_case(const Parameters& parameters, const CaseData& data,
 JsonObject Reporter::header(const char* type, const std::string& metric, const std::string& unit,
                             const Parameters& parameters) const {
   JsonObject line;
-  line.add("type", type).add("scenario", spec_.name).add("metric", metric).add("unit", unit);
+  line.add("type", type).add("scenario", spec_.info.name).add("metric", metric).add("unit", unit);
   return line.add_raw("parameters", as_json(parameters).str());
 }
 
@@ -60,7 +60,7 @@ void Reporter::find_disturbed() {
 }
 
 void Reporter::report_metric(std::size_t m) {
-  const Metric& metric = spec_.metrics[m];
+  const MetricInfo& metric = spec_.info.metrics[m];
   auto mine = in_unit(data_->samples[m], metric.unit);
   const int n = static_cast<int>(mine.size());
   if (metric.combine == Combine::slowest) {
@@ -77,7 +77,7 @@ std::vector<double> Reporter::of_receiver(std::vector<double> mine) const {
   return mine;
 }
 
-void Reporter::emit_samples(const Metric& metric, std::string side, const std::vector<double>& samples) {
+void Reporter::emit_samples(const MetricInfo& metric, std::string side, const std::vector<double>& samples) {
   if (side.empty() && metric.combine == Combine::sides) side = "sender";
   if (std::all_of(samples.begin(), samples.end(), [](double v) { return std::isnan(v); })) return;
   // Repetitions during which something else used a core are kept, apart.
@@ -104,7 +104,7 @@ void Reporter::report_skew() {
   auto first = starts;
   MPI_Reduce(starts.data(), first.data(), n, MPI_DOUBLE, MPI_MIN, 0, ctx_.timed);
   for (std::size_t i = 0; i < last.size(); ++i) last[i] -= first[i];
-  const Metric skew{"start_skew", "ns", Combine::root, ""};
+  const MetricInfo skew{"start_skew", "ns", Combine::root, ""};
   emit_samples(skew, "", in_unit(last, "ns"));
 }
 
@@ -142,7 +142,7 @@ void Reporter::report_events(const std::vector<Counters::Event>& events) {
 }
 
 void Reporter::report_missed(const Parameters& parameters) {
-  for (const auto& metric : spec_.metrics)
+  for (const auto& metric : spec_.info.metrics)
     emit_missing(metric.name, metric.unit, parameters, "not measured: the time was over");
 }
 
@@ -150,8 +150,8 @@ void Reporter::report_missing(const std::vector<Counters::Event>& events, const 
   for (const auto& event : events)
     if (!event.missing.empty()) emit_missing(event.name, "count", {}, event.missing);
   for (const auto& missing : cases) {
-    const auto same_name = [&](const Metric& metric) { return metric.name == missing.metric; };
-    const auto metric = std::find_if(spec_.metrics.begin(), spec_.metrics.end(), same_name);
+    const auto same_name = [&](const MetricInfo& metric) { return metric.name == missing.metric; };
+    const auto metric = std::find_if(spec_.info.metrics.begin(), spec_.info.metrics.end(), same_name);
     emit_missing(missing.metric, metric->unit, missing.parameters, missing.reason);
   }
 }

@@ -52,7 +52,7 @@ class Reporter {
                     const Parameters& parameters) const;
   std::vector<double> in_unit(std::vector<double> samples, const std::string& unit) const;
   std::vector<double> of_receiver(std::vector<double> mine) const;
-  void emit_samples(const Metric& metric, std::string side, const std::vector<double>& samples);
+  void emit_samples(const MetricInfo& metric, std::string side, const std::vector<double>& samples);
   void find_disturbed();
   void report_metric(std::size_t m);
   void report_skew();

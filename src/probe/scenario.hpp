@@ -1,45 +1,18 @@
-// What a scenario is: one file in scenarios/ that exports one Spec. The build finds the files; nothing else to edit.
+// How a scenario is measured by MPI: one file in scenarios/ that exports one Spec. The build finds the files, so that
+// nothing else has to be edited.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
+
+#include "scenario/scenario.hpp"
 
 namespace nearfield::probe {
 
 struct Context;
-
-/// One value of a parameter: a number (with its unit in the parameter's name) or a word.
-using Value = std::variant<std::int64_t, std::string>;
-/// The parameters of one case, in the order of the Spec.
-using Parameters = std::vector<std::pair<std::string, Value>>;
-
-/// Whose values become the record.
-enum class Combine {
-  sides,   ///< the sender's (rank 0) and the receiver's (rank 1), as two records
-  root,    ///< rank 0's
-  slowest  ///< the largest over the ranks, repetition by repetition: when the operation was over everywhere
-};
-
-struct Metric {
-  std::string name;
-  std::string unit;  ///< "ns" (the body writes clock ticks), "count" or "bytes"
-  Combine combine;
-  std::string summary;
-};
-
-struct ParameterInfo {
-  std::string name;
-  std::string summary;
-};
-
-/// Which ranks take part. A launch has exactly the ranks that its scenarios need.
-enum class Ranks { pair, all, pair_and_background };
 
 /// A buffer whose lines should be in a known state when the body starts.
 struct StatedBuffer {
@@ -85,12 +58,8 @@ class Scenario {
 };
 
 struct Spec {
-  std::string name;
-  std::string summary;
-  Ranks ranks;
+  const ScenarioInfo& info;
   double weight;  ///< share of the time budget, relative to the other scenarios; 0: measured only when asked for
-  std::vector<ParameterInfo> parameters;
-  std::vector<Metric> metrics;
   std::unique_ptr<Scenario> (*make)(Context&);
 };
 

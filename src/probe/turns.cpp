@@ -47,7 +47,7 @@ class Commands {
 class Turns {
  public:
   Turns(Context& ctx, const Spec& spec, Emitter& emit)
-      : ctx_(ctx), emit_(emit), scenario_(spec.make(ctx)), values_(spec.metrics.size()) {
+      : ctx_(ctx), emit_(emit), scenario_(spec.make(ctx)), values_(spec.info.metrics.size()) {
     std::vector<std::string> cases;
     for (const auto& parameters : scenario_->cases()) cases.push_back(as_json(parameters).str());
     emit_.line(JsonObject().add("type", "cases").add_raw("cases", json_array(cases)));

@@ -8,15 +8,14 @@ void bind_statistics(nb::module_& module);
 void bind_plans(nb::module_& module);
 void bind_machine(nb::module_& module);
 void bind_simulated_memory(nb::module_& module);
-void bind_simulated_scenarios(nb::module_& module);
 void bind_simulation(nb::module_& module);
 
 NB_MODULE(_native, module) {
+  nb::set_leak_warnings(false);  // lists of variants live until the process ends, in caches of Python functions
   bind_topology(module);
   bind_statistics(module);
   bind_plans(module);
   bind_machine(module);
   bind_simulated_memory(module);
-  bind_simulated_scenarios(module);
   bind_simulation(module);
 }

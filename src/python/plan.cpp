@@ -1,5 +1,5 @@
-// nearfield._native.plans and what it takes and gives: the plain data of halo/plan.hpp under the same names.
-#include "halo/plan.hpp"
+// nearfield._native.plans and what it takes and gives: the plain data of plan/plan.hpp under the same names.
+#include "plan/plan.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
@@ -9,7 +9,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "halo/costs_file.hpp"
+#include "plan/costs_file.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield::planning;

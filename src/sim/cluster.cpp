@@ -32,6 +32,8 @@ Cluster::Cluster(const Machine& machine, const ClusterOptions& options) : world_
   world_->variants = static_cast<int>(policies_.size());
   world_->count_marks = options.count_marks;
   world_->count_sides = options.count_sides;
+  now_and_then_ = options.now_and_then;
+  world_->engine.now_and_then(now_and_then_);
   make_protocols();
   if (options.nodes > 1) world_->network = std::make_unique<Network>(machine, options.nodes, world_->variants);
   for (int n = 0; n < options.nodes; ++n) add_node(n, options);
@@ -73,14 +75,12 @@ void Cluster::check(const ClusterOptions& options) const {
 
 void Cluster::make_protocols() {
   const Messaging& messaging = world_->machine.messaging;
-  const Way &network = find_way(messaging.network, false), &node = find_way(messaging.node, true);
+  const Pairing network = find_pairing(messaging.network, false), node = find_pairing(messaging.node, true);
   world_->network_small = network.small->make(*world_);
   world_->network_large = network.large->make(*world_);
   world_->node_small = node.small->make(*world_);
   world_->node_large = node.large->make(*world_);
 }
-
-void Cluster::now_and_then(std::function<void()> call) { world_->engine.now_and_then(std::move(call)); }
 
 int Cluster::ranks() const { return static_cast<int>(world_->ranks.size()); }
 
@@ -88,6 +88,7 @@ Outcome Cluster::run(const Program& program) { return run(std::vector<Program>(w
 
 Outcome Cluster::run(const std::vector<Program>& programs) {
   if (programs.size() != world_->ranks.size()) throw std::invalid_argument("as many programs as ranks");
+  if (now_and_then_) now_and_then_();
   if (std::exchange(broken_, true)) throw std::logic_error("this cluster's last run ended in the middle");
   for (auto& node : nodes_) node->reset_counts();
   for (auto& nic : nics_) nic->reset_counts();

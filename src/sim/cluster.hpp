@@ -3,8 +3,8 @@
 //
 // All policies are simulated in one go, each as a variant with caches of its own. The order of events is that of the
 // first policy at the first memory speed; where another one would have ordered them differently (messages of several
-// senders that compete for a link or a cache), its times keep the first one's order. Runs with the other one alone
-// tell.
+// senders that compete for a link or a cache), its times keep the first one's order. To check, simulate that policy
+// alone.
 #pragma once
 
 #include <array>
@@ -27,9 +27,10 @@ struct ClusterOptions {
   std::vector<int> cores;  // of a node's ranks, as many as it has; none: from 0 on
   std::vector<std::string> policies{"memory"};
   std::array<double, lanes> memory_slowdown{1, 1, 1, 1};
-  bool memory_effects = true;  // false: loads, stores and DMA take no time, caches are not simulated
-  bool count_marks = false;    // marks carry the counts of their node
-  bool count_sides = false;    // marks carry what their rank's core saw, of the first policy
+  bool memory_effects = true;          // false: loads, stores and DMA take no time, caches are not simulated
+  bool count_marks = false;            // marks carry the counts of their node
+  bool count_sides = false;            // marks carry what their rank's core saw, of the first policy
+  std::function<void()> now_and_then;  // called before and during every run; may throw to end it
 };
 
 struct RankOutcome {
@@ -70,9 +71,6 @@ class Cluster {
   // The same with a program per rank; as many as there are ranks.
   Outcome run(const std::vector<Program>& programs);
 
-  // Called now and then while it runs; may throw to end the run.
-  void now_and_then(std::function<void()> call);
-
   int ranks() const;
   // For tests.
   Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }
@@ -89,7 +87,8 @@ class Cluster {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Nic>> nics_;
   std::uint64_t events_ = 0, messages_ = 0, bytes_ = 0;  // of the runs before
-  bool broken_ = false;                                  // a run ended in the middle
+  std::function<void()> now_and_then_;
+  bool broken_ = false;  // a run ended in the middle
 };
 
 }  // namespace nearfield::sim

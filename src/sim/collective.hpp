@@ -61,8 +61,8 @@ struct CollectiveSpec {
   Task<> (*run)(Communicator& all, Call call);
 };
 
-extern const CollectiveSpec bcast_collective, scatter_collective, gather_collective, allgather_collective,
-    reduce_collective, allreduce_collective, reduce_scatter_collective, alltoall_collective, barrier_collective;
+// Those that applications and tests name.
+extern const CollectiveSpec allreduce_collective, alltoall_collective, bcast_collective;
 
 const std::vector<const CollectiveSpec*>& all_collectives();
 // std::invalid_argument naming the nearest one.

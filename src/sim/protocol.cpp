@@ -22,33 +22,22 @@ void Protocol::posted(Endpoint& receiver, Message& message) {
   receiver.push(item);
 }
 
-const std::vector<const ProtocolSpec*>& all_protocols() {
-  static const std::vector<const ProtocolSpec*> all{
-      &eager_protocol,       &rendezvous_protocol, &zero_copy_protocol,        &buffered_protocol,
-      &synchronous_protocol, &node_eager_protocol, &copy_in_copy_out_protocol, &single_copy_protocol};
+std::vector<Pairing> all_pairings(bool within_node) {
+  std::vector<Pairing> all;
+  if (!within_node) all.push_back({"eager-rendezvous", &eager_protocol, &rendezvous_protocol});
+  for (const auto* spec : all_protocols())
+    if (spec->within_node == within_node) all.push_back({spec->name, within_node ? &node_eager_protocol : spec, spec});
+  if (!within_node) all.push_back({"buffered-synchronous", &buffered_protocol, &synchronous_protocol});
   return all;
 }
 
-const std::vector<Way>& all_ways() {
-  static const std::vector<Way> all{{"eager-rendezvous", &eager_protocol, &rendezvous_protocol},
-                                    {"rendezvous", &rendezvous_protocol, &rendezvous_protocol},
-                                    {"zero-copy", &zero_copy_protocol, &zero_copy_protocol},
-                                    {"buffered", &buffered_protocol, &buffered_protocol},
-                                    {"synchronous", &synchronous_protocol, &synchronous_protocol},
-                                    {"buffered-synchronous", &buffered_protocol, &synchronous_protocol},
-                                    {"copy-in-copy-out", &node_eager_protocol, &copy_in_copy_out_protocol},
-                                    {"single-copy", &node_eager_protocol, &single_copy_protocol}};
-  return all;
-}
-
-const Way& find_way(const std::string& name, bool within_node) {
+Pairing find_pairing(const std::string& name, bool within_node) {
   std::vector<std::string> names;
-  for (const auto& way : all_ways()) {
-    if (way.large->within_node != within_node) continue;
-    if (name == way.name) return way;
-    names.emplace_back(way.name);
+  for (const auto& pairing : all_pairings(within_node)) {
+    if (name == pairing.name) return pairing;
+    names.push_back(pairing.name);
   }
-  throw std::invalid_argument(std::string("there is no protocol '") + name + "' " +
+  throw std::invalid_argument("there is no protocol '" + name + "' " +
                               (within_node ? "within a node" : "between nodes") + "; the nearest is '" +
                               nearest_name(name, names) + "'");
 }

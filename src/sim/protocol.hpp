@@ -47,19 +47,20 @@ struct ProtocolSpec {
   std::unique_ptr<Protocol> (*make)(World& world);
 };
 
-extern const ProtocolSpec eager_protocol, rendezvous_protocol, zero_copy_protocol, buffered_protocol,
-    synchronous_protocol, node_eager_protocol, copy_in_copy_out_protocol, single_copy_protocol;
+extern const ProtocolSpec eager_protocol, rendezvous_protocol, buffered_protocol, synchronous_protocol,
+    node_eager_protocol;
 
 const std::vector<const ProtocolSpec*>& all_protocols();
 
-// What Messaging::network and ::node name: one protocol up to the eager limit and one beyond.
-struct Way {
-  const char* name;
+// What Messaging::network and ::node name: one protocol up to the eager limit and one beyond. Between nodes every
+// protocol can be named for both, and two pairs have names of their own; within a node, short messages are always eager.
+struct Pairing {
+  std::string name;
   const ProtocolSpec* small;
   const ProtocolSpec* large;
 };
-const std::vector<Way>& all_ways();
+std::vector<Pairing> all_pairings(bool within_node);
 // std::invalid_argument naming the nearest one.
-const Way& find_way(const std::string& name, bool within_node);
+Pairing find_pairing(const std::string& name, bool within_node);
 
 }  // namespace nearfield::sim

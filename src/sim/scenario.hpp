@@ -1,23 +1,21 @@
-// What a scenario is on a simulated machine: the one of src/probe/scenarios/ of the same name, as a program over
-// Cluster and Rank. One file in scenarios/ each, exporting one ScenarioSpec; parameters and metrics have the names of
-// the measured one. Every case runs on a machine of its own that nobody has used before, so cases may run in any order
-// and at the same time, and each gives the same numbers every time.
+// How a scenario is simulated: the one that src/scenario/ declares, as a program over Cluster and Rank. One file in
+// scenarios/ exports one ScenarioSpec; the build finds the files. Every case runs on a machine of its own that nobody
+// has used before, so that cases may run in any order and at the same time, and each gives the same numbers every time.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
-#include "base/size_ladder.hpp"
 #include "machine/machine.hpp"
+#include "scenario/scenario.hpp"
+#include "scenario/size_ladder.hpp"
+#include "sim/cluster.hpp"
+#include "sim/results.hpp"
 
 namespace nearfield::sim {
-
-using Value = std::variant<std::int64_t, std::string>;
-using Parameters = std::vector<std::pair<std::string, Value>>;
 
 // Where the two ranks of a pair run. Between nodes: on core 0 of node 0 and of node `peer`; else on cores of one node.
 struct Place {
@@ -26,55 +24,56 @@ struct Place {
   int peer = 1;
 };
 
-// One number. `side`: sender, receiver, or empty for the operation as a whole.
-struct Result {
-  std::string metric;
-  std::string unit;
-  std::string side;
-  std::optional<double> value;
-  std::string reason;  // why there is no value
+// What a case is simulated with, besides its parameters.
+struct Axes {
+  std::vector<std::string> policies;       // of the NICs, as many as ScenarioSpec::policies; none: the machine's own
+  std::vector<double> memory_slowdown{1};  // from 1 to `lanes` of them
+  std::optional<int> repetitions = {};     // of a collective or an application; none: as often as is usual
+  bool memory_effects = true;              // see ClusterOptions
 };
 
-struct Described {
-  std::string name;
-  std::string summary;
+// One case to simulate.
+struct Job {
+  const Machine& machine;
+  Place place;
+  const Parameters& parameters;
+  Axes axes = {};
+  std::function<void()> now_and_then = {};  // see ClusterOptions
+
+  // For one node with one rank; the axes are filled in. std::invalid_argument for axes that cannot be.
+  ClusterOptions options() const;
 };
 
-struct DescribedMetric {
-  std::string name;
-  std::string unit;
-  std::string summary;
+// Which cases are wanted.
+struct Choice {
+  SizeChoice sizes;
+  std::vector<int> nodes;  // of scenarios that have the parameter; none: those usual for each
 };
 
 struct ScenarioSpec {
-  std::string name;
-  std::string summary;
-  bool of_pair;  // two ranks at a place; otherwise all cores of one node
-  std::vector<Described> parameters;
-  std::vector<DescribedMetric> metrics;  // others of its results are counts beside them
+  const ScenarioInfo& info;
   // Why this machine cannot do it at the place; empty if it can.
   std::string (*unable)(const Machine& machine, const Place& place);
-  std::vector<Parameters> (*cases)(const Machine& machine, const Place& place, const SizeChoice& choice);
-  std::vector<Result> (*run)(const Machine& machine, const Place& place, const Parameters& parameters);
+  std::vector<Parameters> (*cases)(const Machine& machine, const Place& place, const Choice& choice);
+  std::vector<Result> (*run)(const Job& job);
+  bool usual = true;                          // false: simulated only when asked for
+  int policies = 1;                           // of a NIC, that one run carries
+  bool of_nodes = false;                      // takes the parameter `nodes`
+  int repetitions = 1;                        // of a case, unless its axes say otherwise
+  std::vector<MetricInfo> more_metrics = {};  // that only the simulator knows
 };
 
-extern const ScenarioSpec collective_scenario, decomposition_scenario, load_scenario, pages_scenario, pingpong_scenario,
-    pollution_scenario, stencil_scenario, stride_scenario;
-
+// Every scenario, in the order of their files (generated from them).
 const std::vector<const ScenarioSpec*>& all_scenarios();
 // std::invalid_argument naming the nearest one.
 const ScenarioSpec& find_scenario(const std::string& name);
 
 // The machine's last cache, in bytes.
 std::int64_t llc_bytes(const Machine& machine);
-// Returns a size for a pair that is larger than all caches. For `quick` it is no larger than a host can simulate in
-// some seconds.
-std::int64_t largest_message(const Machine& machine, const SizeChoice& choice);
+// The choice of sizes for a pair: `quick` takes none that a host simulates for more than some seconds.
+SizeChoice of_pair(const SizeChoice& choice);
 // Returns whether `quick` leaves a case out in which this many ranks move this many bytes each, unless the user asked
 // for the size. On a machine with many cores, such a case takes a host minutes.
 bool too_much(const SizeChoice& choice, std::int64_t ranks, std::int64_t bytes);
-// The parameter of that name; std::invalid_argument if it is missing, or of another kind.
-std::int64_t number(const Parameters& parameters, const std::string& name);
-std::string word(const Parameters& parameters, const std::string& name);
 
 }  // namespace nearfield::sim

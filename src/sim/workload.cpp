@@ -21,17 +21,11 @@ Repetition repetition(Outcome&& outcome) {
 
 }  // namespace
 
-std::vector<Repetition> measure(Cluster& cluster, Workload& workload, int repetitions,
-                                const std::function<void()>& now_and_then) {
-  cluster.now_and_then(now_and_then);
-  now_and_then();
+std::vector<Repetition> measure(Cluster& cluster, Workload& workload, int repetitions) {
   cluster.run([&](Rank& rank) { return workload.set_up(rank); });
   std::vector<Repetition> result;
-  for (int i = 0; i < repetitions; ++i) {
-    now_and_then();
+  for (int i = 0; i < repetitions; ++i)
     result.push_back(repetition(cluster.run([&](Rank& rank) { return run_once(rank, workload); })));
-  }
-  cluster.now_and_then({});
   return result;
 }
 

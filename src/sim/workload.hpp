@@ -3,7 +3,6 @@
 // applications (app/) are workloads.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "sim/cluster.hpp"
@@ -24,8 +23,6 @@ struct Repetition {
   std::uint64_t events = 0, messages = 0, network_bytes = 0;
 };
 
-// `now_and_then` is called before and while everything is run, and may throw to end it.
-std::vector<Repetition> measure(
-    Cluster& cluster, Workload& workload, int repetitions, const std::function<void()>& now_and_then = [] {});
+std::vector<Repetition> measure(Cluster& cluster, Workload& workload, int repetitions);
 
 }  // namespace nearfield::sim

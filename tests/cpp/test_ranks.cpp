@@ -212,10 +212,12 @@ bool same(const Counts& a, const Counts& b) {
 // the bit?
 void random_traffic_arrives() {
   unsigned seed = 0;
-  for (const auto& way : all_ways())
+  std::vector<Pairing> pairings = all_pairings(false);
+  for (const auto& pairing : all_pairings(true)) pairings.push_back(pairing);
+  for (const auto& pairing : pairings)
     for (const bool memory : {false, true}) {
       Machine machine = made_up_machine();
-      (way.large->within_node ? machine.messaging.node : machine.messaging.network) = way.name;
+      (pairing.large->within_node ? machine.messaging.node : machine.messaging.network) = pairing.name;
       const auto all = random_traffic(6, 250, ++seed);
       const auto chosen = options(3, 2, memory, {"memory", "header-payload", "ddio"});
       const Outcome one = traffic_by(machine, all, chosen), two = traffic_by(machine, all, chosen);
@@ -332,7 +334,7 @@ void mistakes_are_told() {
   CHECK(names(failure(machine, cores, one_message(8)), "as many as ranks_per_node"));
   CHECK(names(failure(machine, options(2, 1, true, {}), one_message(8)), "policies: from 1 to 8"));
   Machine other = machine;
-  other.messaging.node = "copy-in";
+  other.messaging.node = "copy-in-copy";
   CHECK(names(failure(other, options(1, 2, true), one_message(8)), "nearest is 'copy-in-copy-out'"));
   other.messaging.node = "zero-copy";
   CHECK(names(failure(other, options(1, 2, true), one_message(8)), "within a node"));

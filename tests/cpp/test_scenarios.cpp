@@ -11,7 +11,7 @@ namespace {
 using namespace nearfield::sim;
 using nearfield::Cache;
 using nearfield::Machine;
-using nearfield::SizeChoice;
+using nearfield::Parameters;
 
 constexpr std::int64_t line = 64;
 constexpr Place within{false, 0, 1}, between{true, 0, 1};
@@ -48,7 +48,7 @@ using Values = std::map<std::string, double>;
 // "send.sender" -> value
 Values run(const char* scenario, const Machine& machine, const Place& place, const Parameters& parameters) {
   Values values;
-  for (const auto& result : find_scenario(scenario).run(machine, place, parameters))
+  for (const auto& result : find_scenario(scenario).run({machine, place, parameters}))
     if (result.value) values[result.metric + (result.side.empty() ? "" : "." + result.side)] = *result.value;
   return values;
 }
@@ -232,18 +232,50 @@ void collectives_of_two_are_messages() {
     CHECK(time_of("bcast", 2 * bytes) > time_of("bcast", bytes));
   }
   Machine alone = machine;
-  alone.cores = 1;
+  alone.cores = alone.max_nodes = 1;
   CHECK(!find_scenario("collective").unable(alone, within).empty());
+}
+
+// Does every scenario give a time for every policy and memory speed that it is asked for, slower memory never faster?
+void scenarios_have_axes() {
+  Machine machine = small_machine();
+  machine.cores = 4;
+  machine.max_nodes = 8;
+  for (const auto* spec : all_scenarios()) {
+    if (!spec->unable(machine, between).empty()) continue;
+    const auto cases = spec->cases(machine, between, {{"quick", {4096}, llc_bytes(machine)}, {}});
+    CHECK(!cases.empty());
+    if (cases.empty()) continue;
+    const Parameters& parameters = cases.front();
+    Axes axes;
+    axes.memory_slowdown = {1, 3};
+    if (spec->policies > 1) axes.policies = {"memory", "ddio"};
+    std::map<std::string, std::map<int, double>> times;  // by policy and metric, of each lane
+    for (const auto& result : spec->run({machine, between, parameters, axes}))
+      if (result.unit == "ns")
+        times[std::to_string(result.variant) + result.metric + result.side][result.lane] = *result.value;
+    CHECK(!times.empty());
+    bool second_policy = false;
+    for (const auto& [of, by_lane] : times) {
+      CHECK(by_lane.size() == 2 && by_lane.at(0) <= by_lane.at(1));
+      second_policy = second_policy || of.starts_with('1');
+    }
+    CHECK(second_policy == (spec->policies > 1));
+  }
+  const Parameters parameters{{"size_bytes", 8}, {"state", "invalid"}};
+  Axes too_many;
+  too_many.memory_slowdown = {1, 2, 3, 4, 5};
+  CHECK_THROWS(find_scenario("pingpong").run({machine, between, parameters, too_many}));
 }
 
 // Does every scenario give the same numbers again, and say what it cannot do?
 void scenarios_repeat_and_refuse() {
   const Machine machine = small_machine();
   for (const auto* spec : all_scenarios())
-    for (const auto& parameters : spec->cases(machine, within, SizeChoice{"quick", {4096}, llc_bytes(machine)})) {
+    for (const auto& parameters : spec->cases(machine, within, Choice{{"quick", {4096}, llc_bytes(machine)}, {}})) {
       if (!spec->unable(machine, within).empty()) continue;
-      CHECK(run(spec->name.c_str(), machine, within, parameters) ==
-            run(spec->name.c_str(), machine, within, parameters));
+      CHECK(run(spec->info.name.c_str(), machine, within, parameters) ==
+            run(spec->info.name.c_str(), machine, within, parameters));
     }
   CHECK(!no_such_place(machine, {false, 0, 2}).empty());
   CHECK(!no_such_place(machine, {false, 1, 1}).empty());
@@ -270,6 +302,7 @@ int main() {
   splits_differ_by_their_faces();
   collectives_of_two_are_messages();
   scenarios_repeat_and_refuse();
+  scenarios_have_axes();
   std::printf("%d checks failed\n", failed_checks);
   return failed_checks != 0;
 }

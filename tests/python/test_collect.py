@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from nearfield.probe.collect import Collection, collect, disturbed_share, finished_scenarios, to_rows
-from nearfield.probe.describe import COUNTERS
-from nearfield.probe.launch import Job
-from nearfield.probe.layout import Group, Place
-from nearfield.probe.lines import damaged_line, read_lines
-from nearfield.probe.tiers import TIERS
+from nearfield.measure.live.collect import Collection, collect, disturbed_share, finished_scenarios, to_rows
+from nearfield.measure.live.describe import COUNTERS
+from nearfield.measure.live.launch import Job
+from nearfield.measure.live.layout import Group, Place
+from nearfield.measure.live.lines import damaged_line, read_lines
+from nearfield.measure.tiers import TIERS
 from nearfield.profile import records
 
 KIND_OF = {"pingpong": "pair", "floor": "pair", "pages": "all"}

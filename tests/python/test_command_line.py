@@ -14,7 +14,7 @@ from tuning import nearfield
 from nearfield.cli import VERBS, app, at_once, run
 
 RULES = Path(__file__).parents[1] / "data" / "rules" / "openmpi-5.0.11.toml"
-HEAVY = ("polars", "plotly", "optuna", "nearfield.probe", "nearfield.report", "typer")
+HEAVY = ("polars", "plotly", "optuna", "nearfield.measure", "nearfield.report", "typer")
 # What only the first of several runs needs.
 FOUND_OUT = ("pydantic", "nearfield.mpi", "nearfield._native", "subprocess", "dataclasses")
 NAMES = ("argv", "rules", "verbose", "force", "mpi_name", "explain")  # of at_once.start

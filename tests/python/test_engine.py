@@ -10,8 +10,8 @@ import pytest
 from engine import CORES, of_type, run_plan, write_plan
 
 from nearfield import mpi
+from nearfield.measure.live.launch import describe_scenarios
 from nearfield.mpi import Installation
-from nearfield.probe.launch import describe_scenarios
 
 pytestmark = pytest.mark.mpi
 PAIR = ["protocol", "floor", "pingpong", "pollution", "stride", "traffic"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from nearfield.errors import MeasurementError
+from nearfield.measure.live.launch import Ending, Job, _ending
+from nearfield.measure.live.layout import Group, Place, read_hostfile
 from nearfield.mpi import Finished
-from nearfield.probe.launch import Ending, Job, _ending
-from nearfield.probe.layout import Group, Place, read_hostfile
 
 HERE = socket.gethostname()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from nearfield.errors import UsageError
-from nearfield.probe.layout import BACKGROUND, NETWORK, Group, Node, Place, plan_groups, read_hostfile
-from nearfield.probe.reasons import by_reason
+from nearfield.measure.live.layout import BACKGROUND, NETWORK, Group, Node, Place, plan_groups, read_hostfile
+from nearfield.measure.reasons import by_reason
 from nearfield.topology import Topology
 
 KINDS = {"pair", "all", BACKGROUND}

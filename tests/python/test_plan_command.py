@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from typer.testing import CliRunner
 
 from nearfield.cli.plan import command
 from nearfield.errors import UsageError
-from nearfield.probe.simulated import costs
-from nearfield.simulate import pool
+from nearfield.measure.sim import costs, pool
 
 QUIET = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
 
@@ -106,8 +104,8 @@ def test_what_no_file_says_is_simulated_once(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path))
     simulated: list[Any] = []
 
-    def here(jobs: int, of_case: Callable[[Any], Any]) -> pool.Runner:
-        return lambda cases: simulated.extend(cases) or pool.one_after_the_other(cases, of_case=of_case)
+    def here(jobs: int) -> pool.Runner:
+        return lambda cases: simulated.extend(cases) or pool.one_after_the_other(cases)
 
     monkeypatch.setattr(pool, "on_cores", here)
     asked = ("64x64x64", "-n", "8", "--on", "power5-redstorm", "--json")
@@ -124,5 +122,5 @@ def test_what_no_file_says_is_simulated_once(tmp_path: Path, monkeypatch: pytest
 
 def test_what_a_file_says_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is [communication] used where there is one?"""
-    monkeypatch.setattr(costs, "_simulated", lambda *_: pytest.fail("simulated"))
+    monkeypatch.setattr(costs, "rows_now", lambda *_: pytest.fail("simulated"))
     assert "buffered" in plan("64x64", "-n", "4", "--on", "t3e-900")

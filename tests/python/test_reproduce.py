@@ -9,6 +9,9 @@ import pytest
 from tuning import nearfield
 
 from nearfield.errors import NearfieldError, ProfileError, UsageError
+from nearfield.measure.sim import Case, Listener, pool
+from nearfield.measure.sim.cases import OPERATIONS
+from nearfield.measure.sim.store import Store
 from nearfield.profile.toml import parse_toml
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
@@ -16,13 +19,10 @@ from nearfield.reproduce.curves import points
 from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.outcome import Judged, verdict
 from nearfield.reproduce.papers import choose, load_paper, paper_files
-from nearfield.reproduce.runs import jobs_of, run_job
+from nearfield.reproduce.runs import cases_of
 from nearfield.reproduce.schema import Curve, Paper
-from nearfield.reproduce.session import KEPT, Listener, Settings, reproduce
+from nearfield.reproduce.session import KEPT, Settings, reproduce
 from nearfield.reproduce.verdicts import Evidence, _chosen_points, judge_claim
-from nearfield.simulate import pool
-from nearfield.simulate.case import Case as ClusterCase
-from nearfield.simulate.case import is_application
 
 CHEAP = "S1.3"
 OF_A_SPEED = ("time", "mean_time", "first_time", "nic_polls")  # of memory; other metrics are the same at all
@@ -46,32 +46,26 @@ def test_every_statement_asks_for_records_that_are_simulated(quick: bool) -> Non
     """Is each curve's parameter values, and what it is compared with, among the cases, also with fewer sizes?"""
     names = [name for paper in PAPERS for name in paper.profile]
     assert len(names) == len(set(names)), "profiles are folders side by side"
-    jobs = {name: jobs_of(name, run, quick=quick) for paper in PAPERS for name, run in paper.profile.items()}
+    cases = {name: cases_of(run, quick=quick) for paper in PAPERS for name, run in paper.profile.items()}
     for paper, claim, statement in STATEMENTS:
         assert set(profiles_of(statement)) <= set(paper.profile)
         for curve in curves_of(statement):
-            rows = {name: list(_rows(jobs[name], curve)) for name in (curve.profile, curve.base) if name}
+            rows = {name: list(_rows(cases[name], curve)) for name in (curve.profile, curve.base) if name}
             found = _chosen_points(statement, points(curve, rows, {}))
             assert found, f"{claim.id}: {statement.says}"
 
 
-def _rows(jobs: list, curve: Curve) -> Iterator[dict]:
+def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
     """What the cases would give, if every metric were 1 and there at the sides that are asked for."""
     sides = curve.where.get("side")
-    for job in jobs:
-        case = job.case
-        if isinstance(case, ClusterCase):
-            whole = case.size_bytes * (1 if case.operation in ("bcast", "allreduce") else case.nodes)
-            row = {
-                "scenario": "application" if is_application(case.operation) else "collective",
-                "operation": case.operation,
-                "size_bytes": case.size_bytes,
-                "nodes": case.nodes,
-            }
-            speeds = [f"{s:g}" for s in case.slowdowns] if curve.metric in OF_A_SPEED else [None]
-            more = [{"policy": p, "memory_slowdown": s, "whole_bytes": whole} for p in case.policies for s in speeds]
+    for case in cases:
+        row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.given}
+        if case.scenario in OPERATIONS:
+            blocks = 1 if row["operation"] in ("bcast", "allreduce") else row["nodes"]
+            speeds = [f"{s:g}" for s in case.axes.slowdowns] if curve.metric in OF_A_SPEED else [None]
+            row["whole_bytes"] = row["size_bytes"] * blocks
+            more = [{"policy": p, "memory_slowdown": s} for p in case.axes.policies for s in speeds]
         else:
-            row = {"scenario": case.scenario, "distance": case.place.distance or None, **dict(case.parameters)}
             more = [{"side": side} for side in (sides if isinstance(sides, list) else [sides])]
         yield from ({"metric": curve.metric, "value": 1.0} | row | one for one in more)
 
@@ -238,13 +232,13 @@ def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
     """After Ctrl-C in the middle: is nothing judged by half of its records, and does the next run go on from there?"""
     wanted, simulated = choose([CHEAP]), []
 
-    def stopped(jobs: list) -> Iterator:
-        yield from pool.one_after_the_other(jobs[:3], of_case=run_job)
+    def stopped(cases: list[Case]) -> Iterator:
+        yield from pool.one_after_the_other(cases[:3])
         raise KeyboardInterrupt
 
-    def go_on(jobs: list) -> Iterator:
-        simulated.extend(jobs)
-        yield from pool.one_after_the_other(jobs, of_case=run_job)
+    def go_on(cases: list[Case]) -> Iterator:
+        simulated.extend(cases)
+        yield from pool.one_after_the_other(cases)
 
     settings = Settings(tmp_path / "out", quick=True)
     found = reproduce(wanted, settings, stopped, Listener())
@@ -297,17 +291,15 @@ def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path)
     quick; judged by memory's speeds; and not judged by counts, which are the same at all speeds?"""
     paper = parse_toml(Paper, APPLICATION.encode(), tmp_path / "claims.toml")
     run = paper.profile["slow"]
-    jobs = jobs_of("slow", run, quick=True)
-    assert [(job.case.operation, job.case.size_bytes, job.case.repetitions) for job in jobs] == [("fft", 4096, 1)]
-    assert [job.case.size_bytes for job in jobs_of("slow", run, quick=False)] == [4096, 8192, 384]
-    usual = jobs_of("slow", run.model_copy(update={"clock_ghz": None}), quick=True)
-    assert usual[0].key != jobs[0].key, "another frequency is another simulation"
-    of_usual, of_slow = (_time(run_job(one[0])) for one in (usual, jobs))
-    assert of_slow > of_usual
+    (slow,) = cases_of(run, quick=True)
+    assert (slow.given["operation"], slow.given["size_bytes"], slow.repetitions) == ("fft", 4096, 1)
+    assert [case.given["size_bytes"] for case in cases_of(run, quick=False)] == [4096, 8192, 384]
+    (usual,) = cases_of(run.model_copy(update={"clock_ghz": None}), quick=True)
+    assert Store.key(usual) != Store.key(slow), "another frequency is another simulation"
+    assert _time(slow.run()) > _time(usual.run())
 
     settings = Settings(tmp_path / "out", quick=True)
-    found = reproduce([(paper, paper.claim)], settings, lambda jobs: pool.one_after_the_other(jobs, of_case=run_job),
-                      Listener())  # fmt: skip
+    found = reproduce([(paper, paper.claim)], settings, pool.one_after_the_other, Listener())
     assert [one.holds for one in found.papers[0].claims[0].statements] == [True, None]
     assert nearfield("show", tmp_path / "out" / "slow").code == 0
 

@@ -9,6 +9,7 @@ import threading
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import polars as pl
@@ -18,19 +19,22 @@ from typer.testing import CliRunner
 
 from nearfield import itself
 from nearfield.cli import app
-from nearfield.cli.simulate import parse_policies, parse_sizes
+from nearfield.cli.axes import parse_policies, parse_sizes
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
-from nearfield.machine.native import native
+from nearfield.measure.row import Row
+from nearfield.measure.sim import Listener, pool
+from nearfield.measure.sim.axes import policy_order
+from nearfield.measure.sim.cases import collectives
+from nearfield.measure.sim.gains import gains
+from nearfield.measure.sim.operations import Operations
+from nearfield.measure.sim.places import topology_of
+from nearfield.measure.sim.running import rows_now
+from nearfield.measure.sim.session import Outcome, add_to_profile
+from nearfield.measure.stop import Stop
 from nearfield.profile import from_rows, load
 from nearfield.profile.pivot import grids
-from nearfield.simulate import Listener, Request, pool, simulate
-from nearfield.simulate.folder import synthetic
-from nearfield.simulate.gains import gains
-from nearfield.simulate.request import policy_order
-from nearfield.simulate.stop import Stop
-from nearfield.topology import Topology
 
 SMALL = ["--nodes", "8", "--bytes", "4K,16K", "--repetitions", "2", "--jobs", "1"]
 
@@ -44,16 +48,24 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
-def request(**changed) -> Request:
+def request(**changed) -> Operations:
     asked = {
         "machine": load_machine("power5-redstorm"),
-        "collectives": ("bcast",),
+        "names": ("bcast",),
         "sizes": (4096, 16384),
         "nodes": (8,),
         "policies": ("payload-l3",),
         "repetitions": 2,
     }
-    return Request(**(asked | changed))
+    return Operations(**(asked | changed))
+
+
+def rows_of(asked: Operations, jobs: int = 1) -> list[Row]:
+    return rows_now(asked.cases(), pool.on_cores(jobs), Listener())
+
+
+def added(asked: Operations, out: Path, runner: pool.Runner | None = None, command: str = "") -> Outcome:
+    return add_to_profile(asked.machine, asked.cases(), runner or pool.on_cores(1), Listener(), out, command)
 
 
 def test_a_table_and_the_same_as_json():
@@ -78,15 +90,12 @@ def test_a_table_and_the_same_as_json():
 
 def test_runs_are_deterministic():
     """Is it the same to the last digit twice, in this process and in others?"""
-    here = simulate(request(), pool.on_cores(1), Listener())
-    there = simulate(request(), pool.on_cores(2), Listener())
-    assert here.complete and there.complete
-    assert here.rows == there.rows
+    assert rows_of(request(), jobs=1) == rows_of(request(), jobs=2)
 
 
 def test_what_counts_say():
     """Do injected lines spare the NICs' and cores' reads of DRAM, and does the base inject none?"""
-    rows = simulate(request(sizes=(65536,)), pool.on_cores(1), Listener()).rows
+    rows = rows_of(request(sizes=(65536,)))
     counts = {(row["policy"], row["metric"]): row["value"] for row in rows if row.get("memory_slowdown") is None}
     assert counts["memory", "l3_injected"] == 0 < counts["payload-l3", "l3_injected"]
     assert counts["payload-l3", "dram_dma_reads"] < counts["memory", "dram_dma_reads"]
@@ -103,15 +112,15 @@ def test_resume_simulates_only_what_is_missing(tmp_path):
 
     def go(**changed) -> None:
         simulated.clear()
-        assert simulate(request(**changed), watched, Listener(), out).complete
+        assert added(request(**changed), out, watched).complete
 
     go()
     first = load(out).records
-    assert [case.size_bytes for case in simulated] == [4096, 16384]
+    assert [case.given["size_bytes"] for case in simulated] == [4096, 16384]
     go()
     assert simulated == []
     go(sizes=(4096, 8192), policies=("payload-l3", "header-l2"), slowdowns=(1.0, 5.0))
-    asked = [(case.size_bytes, case.policies, case.slowdowns) for case in simulated]
+    asked = [(case.given["size_bytes"], case.axes.policies, case.axes.slowdowns) for case in simulated]
     assert asked[0] == (4096, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
     assert asked[1] == (8192, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
     later = load(out).records
@@ -128,7 +137,7 @@ def test_what_is_done_survives_an_interruption(tmp_path):
         yield from pool.one_after_the_other(cases[:1])
         signal.raise_signal(signal.SIGINT)
 
-    outcome = simulate(request(), interrupted, Listener(), out, "nearfield simulate bcast")
+    outcome = added(request(), out, interrupted, "nearfield simulate bcast")
     assert not outcome.complete and not load(out).run.complete
     shown = CliRunner().invoke(app, ["show", str(out)]).output
     assert f"to complete it: {itself.program()} simulate bcast" in " ".join(shown.split())
@@ -138,9 +147,9 @@ def test_what_is_done_survives_an_interruption(tmp_path):
         left.extend(cases)
         return pool.one_after_the_other(cases)
 
-    simulate(request(), rest, Listener(), out)
-    assert [case.size_bytes for case in left] == [16384] and load(out).run.complete
-    whole = simulate(request(), pool.on_cores(1), Listener(), tmp_path / "whole")
+    added(request(), out, rest)
+    assert [case.given["size_bytes"] for case in left] == [16384] and load(out).run.complete
+    whole = added(request(), tmp_path / "whole")
     assert load(out).records.equals(load(tmp_path / "whole").records)
     assert whole.complete
 
@@ -200,15 +209,15 @@ def test_the_profile_is_like_a_live_one(tmp_path):
 def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
     """Is it refused to add to a profile of a machine that is not the same, or to one that was measured?"""
     machine = load_machine("power5-redstorm")
-    simulate(request(sizes=(64,)), pool.on_cores(1), Listener(), tmp_path / "profile")
+    added(request(sizes=(64,)), tmp_path / "profile")
     assert load_machine(str(tmp_path / "profile")) == machine  # which a simulated profile keeps
     faster = machine.model_copy(deep=True)
     faster.network.latency_ns.value = 1.0
     with pytest.raises(ProfileError, match="another machine"):
-        simulate(request(machine=faster), pool.on_cores(1), Listener(), tmp_path / "profile")
+        added(request(machine=faster), tmp_path / "profile")
     live = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
     with pytest.raises(ProfileError, match="not simulated"):
-        simulate(request(), pool.on_cores(1), Listener(), live)
+        added(request(), live)
 
 
 @pytest.mark.parametrize(
@@ -264,9 +273,9 @@ def test_more_policies_and_speeds_than_one_run_carries():
     """Are they spread over several runs, each with the base, so that every one appears once?"""
     ways = tuple(f"ddio:ways={n}" for n in range(1, 10))
     asked = request(sizes=(64,), policies=ways, slowdowns=(1.0, 2.0, 3.0, 4.0, 5.0))
-    cases = list(asked.cases())
-    assert all(len(case.policies) <= simulation.most_policies and len(case.slowdowns) <= 4 for case in cases)
-    found = gains(simulate(asked, pool.on_cores(1), Listener()).rows)
+    cases = asked.cases()
+    assert all(len(case.axes.policies) <= simulation.most_policies and len(case.axes.slowdowns) <= 4 for case in cases)
+    found = gains(rows_of(asked))
     assert [gain.slowdown for gain in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert all(set(gain.by_policy) == set(ways) for gain in found)
 
@@ -275,9 +284,9 @@ def test_options_are_read():
     """Sizes as ranges and lists; policies whose parameters have commas; sizes of the whole buffer."""
     assert parse_sizes("1K..5K,12K,64") == [64, 1024, 2048, 4096, 5120, 12288]
     assert parse_policies("ddio:ways=2,adaptive:a=1,b=2,memory") == ("ddio:ways=2", "adaptive:a=1,b=2", "memory")
-    assert parse_policies("ddio,all") == ()
-    whole = request(collectives=("bcast", "allgather", "barrier"), sizes=(4096,), whole=True)
-    assert [(case.operation, case.size_bytes) for case in whole.cases()] == [
+    assert parse_policies("ddio,all") == ("all",)
+    whole = request(names=("bcast", "allgather", "barrier"), sizes=(4096,), whole=True)
+    assert [(case.given["operation"], case.given["size_bytes"]) for case in whole.cases()] == [
         ("bcast", 4096), ("allgather", 512), ("barrier", 0),
     ]  # fmt: skip
 
@@ -301,7 +310,7 @@ def test_mpi_ranks_simulate(monkeypatch):
 def test_a_worker_that_dies_is_reported():
     """Is a process that ends, out of memory say, told to the user rather than waited for?"""
     with pytest.raises(NearfieldError, match="died"):
-        list(pool._through(ThreadPoolExecutorThatBreaks(), list(request().cases()), Stop()))
+        list(pool._through(ThreadPoolExecutorThatBreaks(), request().cases(), Stop()))
 
 
 def test_something_is_there_soon_and_nothing_is_left_alone_at_the_end():
@@ -314,7 +323,7 @@ def test_workers_that_end_with_the_command_are_no_lack_of_memory():
     """A batch system ends a job's processes in any order: if the workers are the first, is it a stop all the same?"""
     with Stop() as stop, pytest.raises(KeyboardInterrupt):
         threading.Timer(pool.LOOK_UP_S / 2, os.kill, [os.getpid(), signal.SIGTERM]).start()
-        list(pool._through(ThreadPoolExecutorThatBreaks(), list(request().cases()), stop))
+        list(pool._through(ThreadPoolExecutorThatBreaks(), request().cases(), stop))
     assert stop.exit_code == 143
 
 
@@ -332,7 +341,7 @@ class ThreadPoolExecutorThatBreaks(ThreadPoolExecutor):
 def test_every_machine_has_a_topology(name):
     """Has the node's topology, for the report, as many cores as the machine says?"""
     machine = load_machine(name)
-    assert len(Topology.from_synthetic(synthetic(machine)).cores) == machine.cores.value
+    assert len(topology_of(machine).cores) == machine.cores.value
 
 
 def test_applications_gain_where_s4_says():
@@ -363,8 +372,8 @@ def test_applications_gain_where_s4_says():
 
 def test_usual_sizes_and_repetitions():
     """Left open, has each operation those that are usual for it?"""
-    asked = request(collectives=("bcast", "amg", "fft"), sizes=(), repetitions=None)
-    cases = [(case.operation, case.size_bytes, case.repetitions) for case in asked.cases()]
+    asked = request(names=("bcast", "amg", "fft"), sizes=(), repetitions=None)
+    cases = [(case.given["operation"], case.given["size_bytes"], case.repetitions) for case in asked.cases()]
     assert cases[0] == ("bcast", 1024, 7) and cases[10] == ("bcast", 1 << 20, 7)
     assert cases[11:] == [("amg", 384, 1), ("fft", 65536, 1), ("fft", 4194304, 1)]
 
@@ -383,12 +392,12 @@ def test_frequency_keeps_cycles():
 
 def test_every_collective_on_every_policy():
     """Does each of the list run where two ranks share a node, too?"""
-    machine = native(load_machine("power5-redstorm"))
-    policies = [policy.name for policy in simulation.policies()]
-    for spec in simulation.collectives():
-        found = simulation.run_collective(machine, spec.name, 3000, 3, 2, policies, [1.0, 7.5], 2)
-        assert [variant.policy for variant in found[0].variants] == policies
-        assert all(fast <= slow for one in found for v in one.variants for fast, slow in [v.time_ns])
+    names, policies = tuple(collectives()), [policy.name for policy in simulation.policies()]
+    asked = request(names=names, sizes=(3000,), nodes=(3,), ranks_per_node=2, policies=(), slowdowns=(1.0, 7.5))
+    times = {(r["operation"], r["policy"], r["memory_slowdown"]): r["value"]
+             for r in rows_of(asked) if r["metric"] == "time"}  # fmt: skip
+    assert set(times) == set(product(names, policies, ("1", "7.5")))
+    assert all(times[name, policy, "1"] <= times[name, policy, "7.5"] for name in names for policy in policies)
 
 
 def test_policies_stand_in_the_order_of_their_list() -> None:

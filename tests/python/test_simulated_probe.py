@@ -17,9 +17,8 @@ from tuning import NEARFIELD, nearfield
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.dump import as_toml
-from nearfield.probe.simulated import scenarios
-from nearfield.probe.simulated.cases import Case, all_cases, chosen_scenarios
-from nearfield.probe.simulated.places import all_places, choose_places
+from nearfield.measure.sim.cases import Case, cases_of_tier, chosen_scenarios
+from nearfield.measure.sim.places import all_places, choose_places
 from nearfield.profile import Profile, load
 from nearfield.report.findings import findings
 from nearfield.report.page import render
@@ -173,8 +172,6 @@ def test_protocols_are_those_that_the_description_tells_of(tmp_path: Path) -> No
     )
     leo3 = probe(tmp_path / "leo3", *options, "same-node")
     assert set(leo3.records["mode"]) == {"standard"}
-    names = {"pingpong", "pollution", "stride", "pages", "collective", "load", "stencil", "decomposition"}
-    assert {s.name for s in scenarios()} == names
 
 
 def test_load_is_of_those_who_are_left(tmp_path: Path) -> None:
@@ -198,12 +195,12 @@ def test_quick_is_quick_on_machines_of_a_hundred_cores_too(name: str) -> None:
 
     def cases(machine: DescribedMachine, sizes: tuple[int, ...] = ()) -> list[Case]:
         places = choose_places(machine, "quick", ())
-        return all_cases(machine, chosen_scenarios(()), places, "quick", sizes)[0]
+        return cases_of_tier(machine, chosen_scenarios(()), places, "quick", sizes)[0]
 
     small, large = load_machine("leo3"), load_machine(name)
-    bytes_of = [sum(case.work(machine) for case in cases(machine)) for machine in (small, large)]
+    bytes_of = [sum(case.work for case in cases(machine)) for machine in (small, large)]
     assert bytes_of[1] < 2 * bytes_of[0]
-    asked = [dict(case.parameters) for case in cases(large, (8, 64 << 20))]
+    asked = [case.given for case in cases(large, (8, 64 << 20))]
     assert {one["size_bytes"] for one in asked if one.get("operation") == "alltoall"} == {8, 64 << 20}
     assert {one["size_bytes"] for one in asked if "variant" in one} == {64 << 20}, "8 B are no row of a stencil"
 
@@ -236,6 +233,11 @@ def test_files_and_measured_profiles_are_machines_too(tmp_path: Path) -> None:
         (["--on", "leo3", "--sizes", "0"], "--sizes"),
         (["--on", "leo3", "--mpi", "mpich"], "--mpi is for measuring"),
         (["--distance", "same-node"], "--distance is for simulating"),
+        (["--memory-slowdown", "2"], "--memory-slowdown is for simulating"),
+        (["--on", "leo3", "--policy", "payload-l4"], "Did you mean 'payload-l3'"),
+        (["--on", "leo3", "--memory-slowdown", "0.5"], "memory_slowdown: from 1"),
+        (["--on", "leo3", "--nodes", "1000000", "--scenario", "collective"], "nodes: from 1 to"),
+        (["--on", "leo3", "--nodes", "4", "--scenario", "pingpong"], "--nodes is for scenarios of whole clusters"),
         (["--on", str(MEASURED), "--scenario", "pages"], "no TLB"),
         (["--on", "leo3", "--on", ""], "no described machine ''"),
     ],
@@ -247,9 +249,42 @@ def test_what_cannot_be_is_refused_with_the_reason(options: list[str], says: str
     assert not (tmp_path / "p").exists()
 
 
-def test_a_simulated_profile_is_no_machine_to_simulate(leo3: Profile, tmp_path: Path) -> None:
-    done = nearfield("probe", "--on", str(leo3.path), "-o", str(tmp_path / "p"))
-    assert done.code != 0 and "is simulated itself" in done.err and "leo3" in done.err
+def test_a_simulated_profile_names_its_machine(leo3: Profile, tmp_path: Path) -> None:
+    """However it was made, has it the machine as it was described, one topology and one MPI, so that `probe --on` and
+    `simulate` take it, and `simulate` adds to it?"""
+    assert load_machine(str(leo3.path)) == load_machine("leo3")
+    out = tmp_path / "p"
+    shutil.copytree(leo3.path, out)
+    done = nearfield("simulate", "bcast", "--on", str(leo3.path), "--nodes", "4", "--bytes", "4K", "--repetitions", "1",
+                     "--policy", "memory", "--memory-slowdown", "1", "--jobs", "1", "--out", str(out))  # fmt: skip
+    assert done.code == 0, done.err
+    both = load(out)
+    assert both.records.filter(pl.col("scenario") != "collective").height == leo3.records.height
+    assert (out / "topology.xml").read_text() == (leo3.path / "topology.xml").read_text()
+    assert both.run.mpi == leo3.run.mpi
+    assert {s.name for s in both.run.scenario} == {"pingpong", "pollution", "collective"}
+
+
+def test_every_scenario_has_policies_and_memory_speeds(tmp_path: Path) -> None:
+    """Between nodes, does every policy give its own times and its own misses, at every memory speed slower than at the
+    one before; within a node, where no NIC is used, only the memory's speed?"""
+    options = [*QUICK, "--scenario", "pingpong,stencil", "--sizes", "8K", "--memory-slowdown", "1,7.5"]
+    profile = probe(tmp_path / "p", *options, "--policy", "all", on="power5-redstorm")
+    across = profile.records.filter((pl.col("distance") == "network-1") & (pl.col("state") == "modified"))
+    inside = profile.records.filter(pl.col("distance") == "shared-l2")
+    times = across.filter((pl.col("metric") == "receive") & (pl.col("side") == "receiver"))
+    found = {(row["policy"], row["memory_slowdown"]): row["value"] for row in times.iter_rows(named=True)}
+    assert {policy for policy, _ in found} >= {"memory", "header-l2", "payload-l3", "ddio"}
+    assert all(found[policy, "7.5"] > found[policy, "1"] for policy, _ in found)
+    assert found["header-payload", "7.5"] < found["memory", "7.5"]
+    counts = across.filter((pl.col("unit") == "count") & (pl.col("metric") == "receive_llc_misses"))
+    assert counts["memory_slowdown"].null_count() == counts.height and counts["policy"].null_count() == 0
+    misses = dict(counts.filter(pl.col("side") == "receiver").select("policy", "value").iter_rows())
+    assert misses["header-payload"] < misses["memory"]
+    assert inside.height and inside["policy"].null_count() == inside.height
+    assert set(inside["memory_slowdown"].drop_nulls()) == {"1", "7.5"}
+    page = render(profile)
+    assert "By policy and memory speed" in page
 
 
 # ---- for people

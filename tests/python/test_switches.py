@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nearfield.probe.switches import add_steps, name_switches
+from nearfield.measure.live.switches import add_steps, name_switches
 from nearfield.profile.schema import Switch
 
 # What MPI_T says on these MPIs (those that matter, and some that must not be mistaken for them).

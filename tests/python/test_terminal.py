@@ -18,14 +18,14 @@ from nearfield.cli import mpi as mpi_command
 from nearfield.doctor import examine
 from nearfield.errors import MeasurementError
 from nearfield.machine import facts, load_machine, machine_files
+from nearfield.measure.sim.cases import applications, collectives
+from nearfield.measure.sim.gains import Gain
 from nearfield.plan import default, splits
 from nearfield.profile import load
 from nearfield.profile.compare import compare, largest
 from nearfield.profile.pivot import grids
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper
 from nearfield.reproduce.papers import choose
-from nearfield.simulate.case import applications, collectives
-from nearfield.simulate.gains import Gain
 from nearfield.terminal import Table, Terminal
 from nearfield.topology import Topology
 from nearfield.topology_view import draw_distances
@@ -88,7 +88,7 @@ def of_plan() -> list[Table]:
 
 
 def of_probe() -> list[Table]:
-    described = [probe_on._described(one) for one in probe_on.scenarios()]
+    described = [probe_on._described(one) for one in probe_on.scenarios().values()]
     measured = [one | {"ranks": "all of several nodes"} for one in described]
     return [probe_on.table(described, "what is simulated"), probe_on.table(measured, "what it measures")]
 

@@ -4,14 +4,12 @@ short?"""
 import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-from nearfield.probe import interrupt
-from nearfield.probe.interrupt import Interrupt
-from nearfield.probe.launch import Ending
-from nearfield.probe.limit import TimeLimit
+from nearfield.measure import stop
+from nearfield.measure.live.launch import Ending
+from nearfield.measure.live.limit import TimeLimit
 
 
 def test_no_budget_is_no_limit() -> None:
@@ -51,18 +49,17 @@ def test_a_launch_that_failed_has_used_its_time(failed: Ending) -> None:
 @pytest.mark.parametrize(
     "numbers", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGTERM], [signal.SIGQUIT]]
 )
-def test_ranks_that_do_not_react_are_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: list[signal.Signals]
-) -> None:
+def test_ranks_that_do_not_react_are_ended(monkeypatch: pytest.MonkeyPatch, numbers: list[signal.Signals]) -> None:
     """Asked once, after a while; asked twice, or by SIGQUIT, at once. Nobody waits for the launch to end by itself."""
-    monkeypatch.setattr(interrupt, "PATIENCE_S", 0.2 if len(numbers) == 1 else 60)
-    said: list[str] = []
-    with Interrupt(tmp_path / "stop", said.append) as taken:
+    monkeypatch.setattr(stop, "PATIENCE_S", 0.2 if len(numbers) == 1 else 60)
+    asked: list[bool] = []
+    with stop.Stop(lambda: asked.append(True) or True) as taken:
         for number in numbers:
             threading.Timer(0.1, signal.pthread_kill, [threading.main_thread().ident, number]).start()
         begin = time.monotonic()
-        assert taken.wait_for(lambda: time.sleep(30)) is None
+        with pytest.raises(KeyboardInterrupt):
+            taken.run(lambda: time.sleep(30))
     assert time.monotonic() - begin < 20
     assert taken.asked in numbers
     if len(numbers) == 1:
-        assert (tmp_path / "stop").exists() == bool(said) == (signal.SIGQUIT not in numbers)
+        assert bool(asked) == (signal.SIGQUIT not in numbers)

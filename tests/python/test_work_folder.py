@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from nearfield.errors import NearfieldError, ProfileError
-from nearfield.probe.request import Request
-from nearfield.probe.simulated.cases import Kept
-from nearfield.probe.work import Work
+from nearfield.measure.request import Request
+from nearfield.measure.sim.store import Store
+from nearfield.measure.work import Work
 
 REQUEST = Request(tier="quick", sizes=(8, 64), scenarios=("floor",), mpi="openmpi", command="nearfield probe")
 
@@ -43,11 +43,16 @@ def test_damaged_seconds_are_none(tmp_path: Path, spent: str) -> None:
     assert work.read_spent() == {}
 
 
-@pytest.mark.parametrize("damage", ["17", "[1, 2]", '["key", 3]', '["key", [["metric", "ns", "", "9", ""]]]', '["ke'])
+@pytest.mark.parametrize("damage", ["17", "[1, 2]", '["mark", 3]', '["mark", [["time", "ns", "", "9"]]]', '["ma', "\0"])
 def test_simulated_cases_count_up_to_damage(tmp_path: Path, damage: str) -> None:
-    good = json.dumps(["first", [["metric", "ns", "", 9.0, ""]]])
-    (tmp_path / "simulated.jsonl").write_text(f"{good}\n{damage}\n{good.replace('first', 'second')}\n")
-    assert Kept(tmp_path).values == {"first": [("metric", "ns", "", 9.0, "")]}
+    """And is the damage removed, so that what is appended can be read?"""
+    row = {"scenario": "load", "metric": "time", "unit": "ns", "source": "sim", "distance": None, "side": None,
+           "value": 9.0, "low": 9.0, "high": 9.0, "n": 1, "stable": True, "note": None, "size_bytes": 8}  # fmt: skip
+    good, later = (json.dumps(["mark", [{**row, "size_bytes": size}]]) for size in (8, 16))
+    journal = tmp_path / "simulated.jsonl"
+    journal.write_text(f"{good}\n{damage}\n{later}\n")
+    assert Store(journal).others([]) == [row]
+    assert journal.read_text() == good + "\n"
 
 
 def test_a_folder_of_ours_is_for_nobody_else(tmp_path: Path) -> None:

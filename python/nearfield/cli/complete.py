@@ -28,10 +28,11 @@ def _machines_and_here() -> Iterable[str]:
 
 
 def _scenarios() -> Iterable[str]:
-    """Every file of the engine's scenarios is one."""
+    """Every file of a backend's scenarios is one, unless it is a helper with a header."""
     from nearfield.mpi import native_source
 
-    return sorted(file.stem for file in (native_source() / "src" / "probe" / "scenarios").glob("*.cpp"))
+    files = (native_source() / "src").glob("*/scenarios/*.cpp")
+    return sorted({file.stem for file in files if not file.with_suffix(".hpp").exists()})
 
 
 def _formats() -> Iterable[str]:

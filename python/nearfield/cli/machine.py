@@ -25,7 +25,7 @@ from nearfield.machine.dump import as_toml
 from nearfield.machine.new import of_here, of_machine
 from nearfield.machine.quantity import is_size
 from nearfield.machine.simulated import Comparison, comparisons
-from nearfield.probe.facts import capture_machine
+from nearfield.measure.live.facts import capture_machine
 from nearfield.profile import load
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.topology import Topology

@@ -15,6 +15,9 @@ from nearfield._native import Costs, Face, Link, Plan
 from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine
+from nearfield.measure.sim import Case, Listener
+from nearfield.measure.sim.costs import message_records
+from nearfield.measure.sim.pool import cores
 from nearfield.plan import Known, default, described, measured, simulated, splits
 from nearfield.plan.words import (
     against_best,
@@ -27,11 +30,7 @@ from nearfield.plan.words import (
     uneven,
     verdict,
 )
-from nearfield.probe.simulated import Watcher
-from nearfield.probe.simulated.cases import Job
-from nearfield.probe.simulated.costs import message_records
 from nearfield.profile import load
-from nearfield.simulate.pool import cores
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted, format_ns, parse_bytes
 
@@ -133,18 +132,18 @@ def costs_on(name: str, mode: str | None) -> Known:
     machine = load_machine(name)
     if machine.communication or mode is not None or not machine.simulable:
         return described(machine, mode)
-    watcher = Telling(f"simulating what messages cost on {machine.name}, once")
-    return simulated(machine, message_records(machine, cores(), watcher))
+    listener = Telling(f"simulating what messages cost on {machine.name}, once")
+    return simulated(machine, message_records(machine, cores(), listener))
 
 
-class Telling(Watcher):
+class Telling(Listener):
     """Says once that it takes a while, and shows how far it is."""
 
     def __init__(self, what: str) -> None:
         self._what = what
 
-    def plan(self, jobs: list[Job], kept: int, at_once: int) -> None:
-        print(f"{self._what}: {counted(len(jobs), 'case')}, {at_once} at a time", file=sys.stderr)
+    def plan(self, cases: list[Case], kept: int) -> None:
+        print(f"{self._what}: {counted(len(cases), 'case')}, {cores()} at a time", file=sys.stderr)
 
 
 def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:

@@ -15,14 +15,16 @@ from rich.markup import escape
 
 from nearfield import itself, mpi
 from nearfield.cli import complete, probe_on
+from nearfield.cli.axes import parse_counts, parse_factors, parse_policies
 from nearfield.cli.work_bar import Standing, WorkBar
 from nearfield.errors import UsageError
 from nearfield.machine import machine_files
-from nearfield.probe import TIERS, Listener, Request
-from nearfield.probe import probe as run_probe
-from nearfield.probe.launch import Ending, Job, describe_scenarios
-from nearfield.probe.session import LAUNCH_OVERHEAD_S, Outcome
-from nearfield.simulate.pool import cores
+from nearfield.measure import TIERS, Request
+from nearfield.measure.live import Listener
+from nearfield.measure.live import probe as run_probe
+from nearfield.measure.live.launch import Ending, Job, describe_scenarios
+from nearfield.measure.live.session import LAUNCH_OVERHEAD_S, Outcome
+from nearfield.measure.sim.pool import cores
 from nearfield.terminal import Terminal
 from nearfield.units import counted, parse_bytes
 
@@ -42,7 +44,7 @@ def command(
     ] = None,
     scenario: Annotated[
         list[str] | None,
-        typer.Option(help="only this scenario (repeat for more); see --list", autocompletion=complete.scenarios),
+        typer.Option(help="only these scenarios, e.g. pingpong,stride; see --list", autocompletion=complete.scenarios),
     ] = None,
     sizes: Annotated[str, typer.Option(help="message sizes instead of the tier's, e.g. 8,4KiB,1MiB")] = "",
     mpi_name: Annotated[
@@ -69,6 +71,18 @@ def command(
         list[str] | None,
         typer.Option(help="with --on: only this distance, e.g. shared-l3 or network-1 (repeat for more)"),
     ] = None,
+    nodes: Annotated[
+        str, typer.Option(help="with --on: on how many nodes collectives and load run, e.g. 8,64 (default: one node)")
+    ] = "",
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="with --on: where NICs put what arrives, e.g. memory,payload-l3, or all (default: the machine's own)"
+        ),
+    ] = "",
+    memory_slowdown: Annotated[
+        str, typer.Option(help="with --on: how many times as slow memory is as the machine describes, e.g. 1,7.5")
+    ] = "",
     jobs: Annotated[
         int | None, typer.Option(min=1, help="with --on: simulate so many cases at a time (default: one per core)")
     ] = None,
@@ -94,6 +108,8 @@ def command(
       nearfield probe --mpi mpich --scenario pingpong --sizes 8,4KiB,64KiB -o mpich-profile
 
       nearfield probe --quick --on leo3 -o leo3-profile
+
+      nearfield probe --on power5-redstorm --scenario pingpong --policy all --memory-slowdown 1,7.5
     """
     if list_:
         return probe_on.list_scenarios(json_) if on else _list(mpi_name, json_)
@@ -103,16 +119,14 @@ def command(
         raise UsageError(f"--pairs {pairs}: must be 'one' or 'all'")
     if resume:
         _require_alone(ctx)
-    elif on is None and (distance or jobs):
-        raise UsageError(
-            f"--{'distance' if distance else 'jobs'} is for simulating", "Add --on MACHINE, or leave it out."
-        )
+    elif on is None:
+        probe_on.refuse_simulated_options([name for name in ctx.params if _is_given(ctx, name)])
     elif on is not None:
         probe_on.refuse_live_options([name for name in ctx.params if _is_given(ctx, name)])
     request = Request(
         budget_s=budget,
         tier="quick" if quick else "full" if full else "default",
-        scenarios=tuple(scenario or ()),
+        scenarios=tuple(name for names in scenario or () for name in names.split(",")),
         sizes=tuple(parse_bytes(size) for size in sizes.split(",")) if sizes else (),
         mpi=mpi_name,
         ranks=ranks,
@@ -122,6 +136,9 @@ def command(
         command=shlex.join(["nearfield", *sys.argv[1:]]),
         on=_absolute(on),
         distances=tuple(distance or ()),
+        nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (),
+        policies=parse_policies(policy) if policy else (),
+        slowdowns=tuple(parse_factors(memory_slowdown)) if memory_slowdown else (),
     )
     if on is not None or (resume and probe_on.was_simulated(out)):
         probe_on.refuse_live_options(["budget"] if budget else [])

@@ -14,16 +14,18 @@ from rich.markup import escape
 from nearfield import itself
 from nearfield.cli.work_bar import CaseBar
 from nearfield.errors import UsageError
-from nearfield.probe.request import Request
-from nearfield.probe.simulated import Watcher, scenarios, simulate
-from nearfield.probe.simulated.cases import Job
-from nearfield.probe.work import Work
+from nearfield.measure import Request
+from nearfield.measure.sim import Case, Listener
+from nearfield.measure.sim.cases import scenarios
+from nearfield.measure.sim.session import probe_on
+from nearfield.measure.work import Work
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 # Options of `probe` about ranks, launching and time. A simulation has none of these.
 LIVE_ONLY = ("budget", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
+SIMULATED_ONLY = ("distance", "nodes", "policy", "memory_slowdown", "jobs")
 
 
 def was_simulated(out: Path) -> bool:
@@ -40,10 +42,16 @@ def refuse_live_options(given: list[str]) -> None:
             raise UsageError(f"--{option} is for measuring; with --on nothing is measured", "Leave it out.")
 
 
+def refuse_simulated_options(given: list[str]) -> None:
+    for name in given:
+        if name in SIMULATED_ONLY:
+            raise UsageError(f"--{name.replace('_', '-')} is for simulating", "Add --on MACHINE, or leave it out.")
+
+
 def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int) -> None:
     """Runs the simulation, says what came of it, and ends the process with the exit code."""
     with CaseBar(err) as bar:
-        outcome = simulate(out, request, resume=resume, overwrite=overwrite, jobs=jobs, watcher=_Display(bar))
+        outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, listener=_Display(bar, jobs))
     folder = escape(str(out))
     if not outcome.saved:
         err.print("stopped before anything was simulated")
@@ -56,7 +64,7 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
 
 
 def list_scenarios(as_json: bool) -> None:
-    found = [_described(spec) for spec in scenarios()]
+    found = [_described(spec) for spec in scenarios().values()]
     if as_json:
         print(json.dumps(found, indent=2))
         return
@@ -83,16 +91,16 @@ def _described(spec: Any) -> dict[str, Any]:
     }
 
 
-class _Display(Watcher):
+class _Display(Listener):
     """Shows how many cases are done."""
 
-    def __init__(self, bar: CaseBar) -> None:
-        self._bar = bar
+    def __init__(self, bar: CaseBar, at_once: int) -> None:
+        self._bar, self._at_once = bar, at_once
 
-    def plan(self, jobs: list[Job], kept: int, at_once: int) -> None:
+    def plan(self, cases: list[Case], kept: int) -> None:
         there = f", {kept} more are there already" if kept else ""
-        err.print(f"simulating {counted(len(jobs), 'case')}, {at_once} at a time{there}")
-        self._bar.plan(job.work for job in jobs)
+        err.print(f"simulating {counted(len(cases), 'case')}, {self._at_once} at a time{there}")
+        self._bar.plan(case.work for case in cases)
 
-    def done(self, job: Job) -> None:
-        self._bar.done(job.case, job.work)
+    def done(self, case: Case) -> None:
+        self._bar.done(case, case.work)

@@ -13,13 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from nearfield.cli.work_bar import CaseBar
+from nearfield.measure.sim import Case, Listener, pool
+from nearfield.measure.stop import Stop
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.reproduce.papers import choose, load_paper, paper_files
-from nearfield.reproduce.runs import Job, run_job
-from nearfield.reproduce.session import Listener, Settings
+from nearfield.reproduce.session import Settings
 from nearfield.reproduce.session import reproduce as run_reproduction
-from nearfield.simulate import pool
-from nearfield.simulate.stop import Stop
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted
 
@@ -75,7 +74,7 @@ def command(
         return
     with Stop() as stop, CaseBar(err) as bar:
         settings = Settings(out, quick, shlex.join(["nearfield", *sys.argv[1:]]))
-        found = run_reproduction(wanted, settings, pool.on_cores(jobs or pool.cores(), stop, run_job), _Display(bar))
+        found = run_reproduction(wanted, settings, pool.on_cores(jobs or pool.cores(), stop), _Display(bar))
     from nearfield.reproduce.page import write  # takes a while to import
 
     page = write(found, out / "report.html")
@@ -150,11 +149,10 @@ class _Display(Listener):
     def __init__(self, bar: CaseBar) -> None:
         self._bar = bar
 
-    def plan(self, jobs: list[Job], kept: int) -> None:
-        err.print(
-            f"{counted(kept + len(jobs), 'case')} to simulate" + (f", {kept} of them are there already" if kept else "")
-        )
-        self._bar.plan(job.work for job in jobs)
+    def plan(self, cases: list[Case], kept: int) -> None:
+        there = f", {kept} of them are there already" if kept else ""
+        err.print(f"{counted(kept + len(cases), 'case')} to simulate{there}")
+        self._bar.plan(case.work for case in cases)
 
-    def done(self, job: Job) -> None:
-        self._bar.done(job, job.work)
+    def done(self, case: Case) -> None:
+        self._bar.done(case, case.work)

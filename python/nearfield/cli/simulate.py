@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -16,17 +15,18 @@ from rich.markup import escape
 from nearfield import itself
 from nearfield._native import simulation
 from nearfield.cli import complete
+from nearfield.cli.axes import parse_counts, parse_factors, parse_policies, parse_sizes
 from nearfield.cli.work_bar import CaseBar
-from nearfield.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
-from nearfield.simulate import Listener, Outcome, Request, pool
-from nearfield.simulate import simulate as run_simulation
-from nearfield.simulate.case import Case, Result, applications, collectives
-from nearfield.simulate.gains import Gain, gains
-from nearfield.simulate.stop import Stop
+from nearfield.measure.sim import Case, Listener, pool
+from nearfield.measure.sim.cases import applications, collectives
+from nearfield.measure.sim.gains import Gain, gains
+from nearfield.measure.sim.operations import Operations
+from nearfield.measure.sim.session import Outcome, add_to_profile
+from nearfield.measure.stop import Stop
 from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import format_bytes, format_ns, parse_bytes
+from nearfield.units import format_bytes, format_ns
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -106,9 +106,9 @@ def command(
         return _list(as_json)
     machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
     most_nodes = machine.network.max_nodes.value if machine.network else 1
-    request = Request(
+    asked = Operations(
         machine=machine,
-        collectives=tuple(dict.fromkeys(collective or ())),
+        names=tuple(dict.fromkeys(collective or ())),
         sizes=tuple(parse_sizes(sizes)) if sizes else (),
         nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (min(USUAL_NODES, most_nodes),),
         policies=parse_policies(policy),
@@ -119,78 +119,25 @@ def command(
     )
     with Stop() as stop, CaseBar(err) as bar:
         runner = pool.on_mpi(stop) if mpi else pool.on_cores(jobs or pool.cores(), stop)
-        outcome = run_simulation(request, runner, _Display(bar), out, shlex.join(["nearfield", *sys.argv[1:]]))
+        command_line = shlex.join(["nearfield", *sys.argv[1:]])
+        outcome = add_to_profile(machine, asked.cases(), runner, _Display(bar), out, command_line)
     if as_json:
-        print(json.dumps(as_dicts(outcome, request), indent=1))
+        print(json.dumps(as_dicts(outcome, asked), indent=1))
     else:
-        show(outcome, request)
+        show(outcome, asked)
     _tell_end(outcome, out)
     raise typer.Exit(0 if outcome.complete else stop.exit_code)
-
-
-# ---- what the options say
-
-
-def parse_sizes(text: str) -> list[int]:
-    """'1K,12K..64K' as bytes: ranges are every doubling of their first, and their last."""
-    sizes: list[int] = []
-    for part in _parts(text, "--bytes"):
-        first, dots, last = part.partition("..")
-        least, most = parse_bytes(first), parse_bytes(last if dots else first)
-        if dots and not 0 < least <= most:
-            raise UsageError(f"--bytes {part}: not a range from a smaller size up", "Write 1K..4M.")
-        while least < most:
-            sizes.append(least)
-            least *= 2
-        sizes.append(most)
-    return sorted(set(sizes))
-
-
-def parse_counts(text: str, what: str) -> list[int]:
-    counts = []
-    for part in _parts(text, f"--{what}"):
-        if not (part.isascii() and part.isdecimal() and 0 < int(part) < 1 << 31):
-            raise UsageError(f"--{what} {part}: not a number of {what}", "Write 64, or 8,64 for a sweep.")
-        counts.append(int(part))
-    return sorted(set(counts))
-
-
-def parse_factors(text: str) -> list[float]:
-    factors = []
-    for part in _parts(text, "--memory-slowdown"):
-        if not re.fullmatch(r"\d+(\.\d+)?", part, re.ASCII):
-            raise UsageError(f"--memory-slowdown {part}: not a factor", "Write 1,2.5,5,7.5.")
-        factors.append(float(part))
-    return sorted(set(factors))
-
-
-def parse_policies(text: str) -> tuple[str, ...]:
-    """'a,b:x=1,y=2' are two; () for all."""
-    policies: list[str] = []
-    for part in _parts(text, "--policy"):
-        if "=" in part and ":" not in part and policies and ":" in policies[-1]:
-            policies[-1] += f",{part}"
-        else:
-            policies.append(part)
-    return () if "all" in policies else tuple(policies)
-
-
-def _parts(text: str, option: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise UsageError(f"{option} '{text}': nothing between two commas" if text else f"{option} is empty")
-    return parts
 
 
 # ---- what comes out
 
 
-def show(outcome: Outcome, request: Request) -> None:
+def show(outcome: Outcome, asked: Operations) -> None:
     """A table per collective and number of nodes."""
     found, specs = gains(outcome.rows), collectives() | applications()
     for collective, nodes in dict.fromkeys((gain.operation, gain.nodes) for gain in found):
         some = [gain for gain in found if (gain.operation, gain.nodes) == (collective, nodes)]
-        Terminal().print(f"\n[bold]{collective}[/bold] on {escape(request.machine.name)}, nodes: {nodes}, "
+        Terminal().print(f"\n[bold]{collective}[/bold] on {escape(asked.machine.name)}, nodes: {nodes}, "
                          f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
         Terminal().print(_table(some))
     if found:
@@ -220,9 +167,9 @@ def _percent(share: float | None) -> str:
     return f"[{colour}]{text}[/{colour}]"
 
 
-def as_dicts(outcome: Outcome, request: Request) -> dict[str, Any]:
+def as_dicts(outcome: Outcome, asked: Operations) -> dict[str, Any]:
     return {
-        "machine": request.machine.name,
+        "machine": asked.machine.name,
         "complete": outcome.complete,
         "cases": [gain.as_dict() for gain in gains(outcome.rows)],
         "records": outcome.rows,
@@ -278,5 +225,5 @@ class _Display(Listener):
             err.print(f"{kept} of {kept + len(cases)} cases are there already")
         self._bar.plan(case.work for case in cases)
 
-    def done(self, case: Case, result: Result) -> None:
+    def done(self, case: Case) -> None:
         self._bar.done(case, case.work)

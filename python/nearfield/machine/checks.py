@@ -7,9 +7,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
-from typing import get_args
 
-from nearfield.machine.quantity import Policy
+from nearfield._native import simulation
 from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Network, Nic, needed_where
 from nearfield.profile.mistakes import field_at, missing
 
@@ -183,14 +182,10 @@ def _between_nodes(machine: DescribedMachine) -> Iterator[str]:
         yield from _policy(machine.nic, machine.cache)
 
 
-FEWEST_CACHES = {"header-l2": 2, "payload-l3": 3, "header-payload": 3}  # that a policy needs, to have its target
-
-
 def _policy(nic: Nic, caches: list[Cache]) -> Iterator[str]:
     policy = nic.policy.value if nic.policy else "memory"
-    if len(caches) < FEWEST_CACHES.get(policy, 0):
-        valid = [name for name in get_args(Policy.model_fields["value"].annotation) if name != policy]
-        fits = [name for name in valid if len(caches) >= FEWEST_CACHES.get(name, 0)]
+    fits = [known.name for known in simulation.policies() if known.levels <= len(caches)]
+    if policy not in fits:
         yield f"nic.policy = '{policy}': there are only {len(caches)} caches; valid: {', '.join(fits)}"
     if nic.policy_ways and nic.policy is None:
         yield _missing("nic.policy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import schema
 
-SIMULATOR = "1"  # another one when the same input gives other numbers
+SIMULATOR = "2"  # another one when the same input gives other numbers
 
 
 def describe_machine(machine: DescribedMachine) -> schema.Machine:

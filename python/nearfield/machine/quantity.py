@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
+from nearfield._native import simulation
 from nearfield.profile.table import Table
 
 Kind = Literal["stated", "derived", "read-off", "chosen"]
@@ -112,7 +113,7 @@ class Write(Sourced):
 
 
 class Replacement(Sourced):
-    value: Literal["lru", "tree-plru", "random"]
+    value: Literal[tuple(simulation.words("replacement"))]  # type: ignore[valid-type]
 
 
 class Coherence(Sourced):
@@ -126,19 +127,19 @@ class DmaRead(Sourced):
 class Policy(Sourced):
     """Where a NIC puts incoming bytes."""
 
-    value: Literal["memory", "header-l2", "payload-l3", "header-payload", "ddio", "tph", "adaptive"]
+    value: Literal[tuple(simulation.words("policy"))]  # type: ignore[valid-type]
 
 
 class Topology(Sourced):
-    value: Literal["full", "torus", "hypercube", "fat-tree", "dragonfly"]
+    value: Literal[tuple(simulation.words("topology"))]  # type: ignore[valid-type]
 
 
 class NetworkProtocol(Sourced):
-    value: Literal["eager-rendezvous", "zero-copy", "buffered", "synchronous"]
+    value: Literal[tuple(simulation.words("network"))]  # type: ignore[valid-type]
 
 
 class NodeProtocol(Sourced):
-    value: Literal["copy-in-copy-out", "single-copy"]
+    value: Literal[tuple(simulation.words("node"))]  # type: ignore[valid-type]
 
 
 def is_size(fact: Sourced) -> bool:

@@ -38,10 +38,10 @@ _WORDS = {
     HALO: "the halo library",
 }
 _SOURCES = {  # folders that a target is made of; of others all that there is
-    ENGINE: ("src/base", "src/probe"),
+    ENGINE: ("src/base", "src/scenario", "src/probe"),
     COMPONENT: ("src/base", "src/tune/openmpi"),
     SHIM: ("src/base", "src/tune/mpich"),
-    HALO: ("src/base", "src/halo", "include"),
+    HALO: ("src/base", "src/plan", "src/halo", "include"),
 }
 EVERY_S = 5.0  # between two lines of progress
 Progress = Callable[[str], None]
@@ -118,7 +118,7 @@ def contents(target: str, source: Path | None = None) -> str:
     digest = hashlib.sha256()
     folders = [source / folder for folder in _SOURCES.get(target, ("src",))]
     files = sorted(file for folder in folders for file in folder.rglob("*") if file.is_file())
-    for file in [source / "CMakeLists.txt", *files]:
+    for file in [source / "CMakeLists.txt", source / "src" / "variants.cmake", *files]:
         digest.update(str(file.relative_to(source)).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:20]
 

@@ -1,4 +1,4 @@
-"""Plans: how a grid is best split over ranks and nodes, from what messages cost (src/halo/plan.hpp decides)."""
+"""Plans: how a grid is best split over ranks and nodes, from what messages cost (src/plan/plan.hpp decides)."""
 
 from nearfield.plan.known import Known, default, described, measured, simulated, text_of, written
 from nearfield.plan.machines import costs_on, link_of, mode_of

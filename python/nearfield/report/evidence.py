@@ -15,6 +15,8 @@ from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.topology import DISTANCES
 
 MOST_DRAWN = 12
+AXES = ("policy", "memory_slowdown")  # of a simulated machine
+OF_CLUSTERS = ("application", "collective")  # scenarios of all ranks of a simulated cluster
 
 _BETWEEN = {
     "same-core": "between the hardware threads of one core",
@@ -109,6 +111,20 @@ def narrowed(profile: Profile) -> Profile:
     drawn = {place.pair for name in scenarios for place in drawn_places(profile.records, name)}
     kept = profile.records.filter(pl.col("pair").is_null() | pl.col("pair").is_in(drawn))
     return replace(profile, records=kept)
+
+
+def one_machine(profile: Profile) -> Profile:
+    """Without the records of pairs by other policies of a simulated NIC, or at other memory speeds, than the first that
+    was simulated: a curve is of one machine. (Collectives and applications have plots and findings of their own for
+    these.)"""
+    records = profile.records
+    kept = pl.lit(value=True)
+    for axis in AXES:
+        if axis in records.columns:
+            of_pairs = ~pl.col("scenario").is_in(OF_CLUSTERS)
+            first = records.filter(of_pairs)[axis].drop_nulls().unique(maintain_order=True)[:1]
+            kept = kept & (~of_pairs | pl.col(axis).is_null() | pl.col(axis).is_in(first.implode()))
+    return replace(profile, records=records.filter(kept))
 
 
 def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl.DataFrame:

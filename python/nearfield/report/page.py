@@ -10,7 +10,7 @@ from nearfield import itself
 from nearfield.machine import machine_files
 from nearfield.profile import Profile
 from nearfield.report import core_pairs, provenance, topology_boxes
-from nearfield.report.evidence import drawn_places, narrowed
+from nearfield.report.evidence import drawn_places, narrowed, one_machine
 from nearfield.report.findings import Finding, findings
 from nearfield.report.frame import asset, fill, framed
 from nearfield.report.markup import embedded_json, raw, tag, text
@@ -34,7 +34,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
     found = findings(profile, tuned, apply)
-    placement = [] if _has_no_messages(profile) else rules(narrowed(profile))
+    placement = [] if _has_no_messages(profile) else rules(one_machine(narrowed(profile)))
     main = fill(
         asset("main.html"),
         {

@@ -69,9 +69,9 @@ class ProfileRun(Table):
         return [*self.collective, *self.application]
 
     @model_validator(mode="after")
-    def _is_of_one_kind(self) -> ProfileRun:
-        if bool(self.scenario) == bool(self.on_cluster):
-            raise ValueError("a profile is of scenarios, or of collectives and applications")
+    def _simulates_something(self) -> ProfileRun:
+        if not (self.scenario or self.on_cluster):
+            raise ValueError("a profile is of scenarios, collectives or applications")
         return self
 
 

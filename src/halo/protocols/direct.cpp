@@ -45,7 +45,7 @@ double cost_direct(const MessageShape& shape, const planning::Costs& costs) {
 
 }  // namespace
 
-extern const ProtocolSpec direct_protocol{
+const ProtocolSpec direct_protocol{
     "direct",   "one copy out of the neighbour's array", false, Backing::own, true, true, cost_direct, nullptr,
     make_direct};
 

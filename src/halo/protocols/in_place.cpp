@@ -4,7 +4,7 @@
 
 namespace nearfield::halo {
 
-extern const ProtocolSpec in_place_protocol{
+const ProtocolSpec in_place_protocol{
     "in-place",
     "neighbours on the node read each other's cells where they are",
     true,

@@ -93,7 +93,8 @@ std::unique_ptr<Protocol> make_neighborhood(Surroundings& around, Move move) {
 
 }  // namespace
 
-extern const ProtocolSpec neighborhood_protocol{
+extern const ProtocolSpec neighborhood_protocol;
+const ProtocolSpec neighborhood_protocol{
     "neighborhood",   "MPI_Neighbor_alltoallw with datatypes", false, Backing::own, false, false, nullptr, nullptr,
     make_neighborhood};
 

@@ -149,10 +149,10 @@ double cost_persistent(const MessageShape& shape, const planning::Costs& costs) 
 
 }  // namespace
 
-extern const ProtocolSpec persistent_protocol{"persistent",    "persistent requests, all started at once",
-                                              false,           Backing::own,
-                                              false,           false,
-                                              cost_persistent, nullptr,
-                                              make_persistent};
+const ProtocolSpec persistent_protocol{"persistent",    "persistent requests, all started at once",
+                                       false,           Backing::own,
+                                       false,           false,
+                                       cost_persistent, nullptr,
+                                       make_persistent};
 
 }  // namespace nearfield::halo

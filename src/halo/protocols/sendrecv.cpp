@@ -63,7 +63,8 @@ std::unique_ptr<Protocol> make_sendrecv(Surroundings& around, Move move) {
 
 }  // namespace
 
-extern const ProtocolSpec sendrecv_protocol{
+extern const ProtocolSpec sendrecv_protocol;
+const ProtocolSpec sendrecv_protocol{
     "sendrecv",   "MPI_Sendrecv with each neighbour in turn", false, Backing::own, false, false, nullptr, nullptr,
     make_sendrecv};
 

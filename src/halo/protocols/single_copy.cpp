@@ -144,14 +144,15 @@ double cost_single_copy(const MessageShape& shape, const planning::Costs& costs)
 
 }  // namespace
 
-extern const ProtocolSpec single_copy_protocol{"single-copy",
-                                               "one copy by the kernel out of the neighbour's process",
-                                               false,
-                                               Backing::own,
-                                               true,
-                                               false,
-                                               cost_single_copy,
-                                               problem,
-                                               make_single_copy};
+extern const ProtocolSpec single_copy_protocol;
+const ProtocolSpec single_copy_protocol{"single-copy",
+                                        "one copy by the kernel out of the neighbour's process",
+                                        false,
+                                        Backing::own,
+                                        true,
+                                        false,
+                                        cost_single_copy,
+                                        problem,
+                                        make_single_copy};
 
 }  // namespace nearfield::halo

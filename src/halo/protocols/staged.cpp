@@ -81,7 +81,8 @@ double cost_staged(const MessageShape& shape, const planning::Costs& costs) {
 
 }  // namespace
 
-extern const ProtocolSpec staged_protocol{
+extern const ProtocolSpec staged_protocol;
+const ProtocolSpec staged_protocol{
     "staged", "two copies, through shared memory", false, Backing::own, true, false, cost_staged, nullptr, make_staged};
 
 }  // namespace nearfield::halo

@@ -4,7 +4,8 @@
 
 namespace nearfield::halo {
 
-extern const ProtocolSpec window_protocol{
+extern const ProtocolSpec window_protocol;
+const ProtocolSpec window_protocol{
     "window",
     "as in-place, in memory from MPI_Win_allocate_shared",
     true,

@@ -1,21 +1,18 @@
-// Bcast, Allreduce, Allgather and Alltoall over size, on every rank of the launch: the baseline for S2.4.
-// A repetition is over when the slowest rank is. size_bytes is what one rank contributes to one other.
+// scenario/collective.hpp by MPI, on every rank of the launch: the baseline for S2.4.
+#include "scenario/collective.hpp"
+
 #include <algorithm>
 
 #include "probe/buffer.hpp"
 #include "probe/context.hpp"
 #include "probe/scenario.hpp"
-#include "probe/sizes.hpp"
 
 namespace nearfield::probe {
 namespace {
 
 class Collective final : public Scenario {
  public:
-  explicit Collective(Context& ctx)
-      : ctx_(ctx), sizes_(size_ladder(ctx, 8, std::max<std::int64_t>(1 << 20, ctx.plan.llc_bytes() / 8))) {
-    for (auto& size : sizes_) size = std::max<std::int64_t>(8, size / 8 * 8);
-    sizes_.erase(std::unique(sizes_.begin(), sizes_.end()), sizes_.end());
+  explicit Collective(Context& ctx) : ctx_(ctx), sizes_(collective_sizes(ctx.size_choice())) {
     const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()) * ctx.size);
     send_ = Buffer(largest);
     receive_ = Buffer(largest);
@@ -24,14 +21,14 @@ class Collective final : public Scenario {
   std::vector<Parameters> cases() override {
     std::vector<Parameters> list;
     for (const auto size : sizes_)
-      for (const char* operation : operations)
+      for (const char* operation : collective_operations)
         list.push_back({{"operation", operation}, {"size_bytes", size}, {"ranks", std::int64_t{ctx_.size}}});
     return list;
   }
 
   void select(std::size_t index) override {
-    bytes_ = static_cast<std::size_t>(sizes_[index / std::size(operations)]);
-    operation_ = static_cast<Operation>(index % std::size(operations));
+    bytes_ = static_cast<std::size_t>(sizes_[index / std::size(collective_operations)]);
+    operation_ = static_cast<Operation>(index % std::size(collective_operations));
   }
 
   void body(std::span<double> values) override {
@@ -80,7 +77,6 @@ class Collective final : public Scenario {
 
  private:
   enum class Operation { bcast, allreduce, allgather, alltoall };
-  static constexpr const char* operations[] = {"bcast", "allreduce", "allgather", "alltoall"};
 
   std::size_t blocks() const {
     return operation_ == Operation::allgather || operation_ == Operation::alltoall ? static_cast<std::size_t>(ctx_.size)
@@ -110,14 +106,8 @@ class Collective final : public Scenario {
 
 extern const Spec collective_spec;
 const Spec collective_spec{
-    "collective",
-    "Bcast, Allreduce, Allgather and Alltoall over all ranks",
-    Ranks::all,
+    collective_info,
     3.0,
-    {{"operation", "bcast, allreduce, allgather or alltoall"},
-     {"size_bytes", "what one rank contributes (to each other rank)"},
-     {"ranks", "how many take part"}},
-    {{"time", "ns", Combine::slowest, "until the slowest rank returned"}},
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Collective>(ctx); },
 };
 

@@ -12,7 +12,7 @@
 #include "probe/context.hpp"
 #include "probe/failure.hpp"
 #include "probe/scenario.hpp"
-#include "probe/sizes.hpp"
+#include "scenario/size_ladder.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 // both make in shared memory, too.
 class Floor final : public Scenario {
  public:
-  explicit Floor(Context& ctx) : ctx_(ctx), sizes_(size_ladder(ctx, 64, 4 * ctx.plan.llc_bytes())) {
+  explicit Floor(Context& ctx) : ctx_(ctx), sizes_(size_ladder(ctx.size_choice(), 64, 4 * ctx.plan.llc_bytes())) {
     if (!ctx.start_line->shared_memory()) throw Unavailable("the two ranks are on different nodes and share no memory");
     const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()));
     void* base = nullptr;
@@ -194,19 +194,23 @@ class Floor final : public Scenario {
   std::uint64_t sum_ = 0, flag_count_ = 0, halves_ = 0;
 };
 
-}  // namespace
-
-extern const Spec floor_spec;
-const Spec floor_spec{
+const ScenarioInfo floor_info{
     "floor",
     "What the hardware allows between the two cores: flag, reading and copying what the other just wrote",
     Ranks::pair,
-    4.0,
     {{"kind",
       "flag; read or copy, of remote (just written by the other core) or local memory; -nt: non-temporal; -both: each "
       "core copies half"},
      {"size_bytes", "how much is read or copied"}},
     {{"time", "ns", Combine::root, "one way for the flag, the whole operation otherwise"}},
+};
+
+}  // namespace
+
+extern const Spec floor_spec;
+const Spec floor_spec{
+    floor_info,
+    4.0,
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Floor>(ctx); },
 };
 

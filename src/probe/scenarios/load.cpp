@@ -1,12 +1,12 @@
-// S3, section 3: a ping-pong while the other ranks, in a communicator of their own, run MPI_Alltoall of growing size.
-// Needs cores for at least two pairs; the pair is ranks 0 and 1, the load is made by ranks 2 and up.
+// scenario/load.hpp by MPI: the ranks that make the load have a communicator of their own. Needs cores for at least two pairs; the pair is ranks 0 and 1, the load is made by ranks 2 and up.
+#include "scenario/load.hpp"
+
 #include <algorithm>
 
 #include "probe/buffer.hpp"
 #include "probe/context.hpp"
 #include "probe/failure.hpp"
 #include "probe/scenario.hpp"
-#include "probe/sizes.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -121,13 +121,8 @@ class Load final : public Scenario {
 
 extern const Spec load_spec;
 const Spec load_spec{
-    "load",
-    "A ping-pong while the other ranks run MPI_Alltoall of growing size",
-    Ranks::pair_and_background,
+    load_info,
     4.0,
-    {{"size_bytes", "message size of the ping-pong"},
-     {"load_bytes", "bytes each background rank sends to each other per MPI_Alltoall; 0: they are idle"}},
-    {{"half_round_trip", "ns", Combine::root, "of the pair"}},
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Load>(ctx); },
 };
 

@@ -1,9 +1,9 @@
-// S1, section on page faults (S1.3, S1.4): what memory costs when it is first touched and when it is read again,
-// private or in an MPI shared window, with base pages or huge ones. Every repetition has fresh memory, each rank
-// touches and reads its own part. Huge pages under a window, without root: an aligned second mapping of the window,
+// scenario/pages.hpp by MPI, for private memory and for an MPI shared window. Huge pages under a window, without root: an aligned second mapping of the window,
 // one touch in each huge page by its owner, then MADV_COLLAPSE, ranks in turns (two at once get EAGAIN). And memory as
 // the halo library makes fields of it: a memfd, aligned, reserved and collapsed by its owner. Here each rank has one of
 // its own, so it is left out that neighbours map it too: they touch nothing of it first.
+#include "scenario/pages.hpp"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -19,7 +19,6 @@
 #include "probe/buffer.hpp"
 #include "probe/context.hpp"
 #include "probe/scenario.hpp"
-#include "probe/sizes.hpp"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -324,20 +323,8 @@ class Pages final : public Scenario {
 
 extern const Spec pages_spec;
 const Spec pages_spec{
-    "pages",
-    "First touch and re-reading of private memory, shared windows and fields, base and huge pages: time and page "
-    "faults",
-    Ranks::all,
+    pages_info,
     2.0,
-    {{"size_bytes", "each rank's part"},
-     {"memory",
-      "private, private-huge (madvise), window (MPI_Win_allocate_shared), window-huge (collapsed) or field "
-      "(as the halo library's)"}},
-    {{"first_touch", "ns", Combine::slowest, "writing fresh memory for the first time"},
-     {"traverse", "ns", Combine::slowest, "reading it again"},
-     {"first_touch_faults", "count", Combine::slowest, "page faults of the first touch"},
-     {"traverse_faults", "count", Combine::slowest, "page faults of reading it again"},
-     {"huge_bytes", "bytes", Combine::root, "mapped by huge pages"}},
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Pages>(ctx); },
 };
 

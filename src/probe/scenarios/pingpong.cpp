@@ -1,13 +1,12 @@
-// SCN1 of S0, section II.A: Send and Recv timed apart, with both ranks' message buffers in a known cache state.
-// Each rank has a send buffer and a receive buffer. `reused` is what other benchmarks measure: nothing prepared,
-// round trips back to back on buffers as the last one left them. Leaves out: mixed states of the two ranks.
+// scenario/pingpong.hpp by MPI.
+#include "scenario/pingpong.hpp"
+
 #include <algorithm>
 
 #include "probe/buffer.hpp"
 #include "probe/cache_state.hpp"
 #include "probe/context.hpp"
 #include "probe/scenario.hpp"
-#include "probe/sizes.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -17,8 +16,8 @@ constexpr int pingpong_tag = 1;
 class PingPong final : public Scenario {
  public:
   explicit PingPong(Context& ctx) : ctx_(ctx) {
-    for (const auto size : dense_size_ladder(ctx, 1, 4 * ctx.plan.llc_bytes()))
-      for (const char* state : {"invalid", "exclusive", "modified", "reused"}) cases_.push_back({size, state});
+    for (const auto size : pingpong_sizes(ctx.size_choice(), ctx.switch_sizes()))
+      for (const char* state : pingpong_states) cases_.push_back({size, state});
     const auto largest =
         std::max_element(cases_.begin(), cases_.end(), [](const Case& a, const Case& b) { return a.size < b.size; });
     send_ = Buffer(static_cast<std::size_t>(largest->size));
@@ -35,8 +34,7 @@ class PingPong final : public Scenario {
     size_ = cases_[index].size;
     state_ = cases_[index].state;
     reused_ = state_ == "reused";
-    // Enough round trips that the clock reads around them do not count.
-    round_trips_ = reused_ ? std::clamp<int>(static_cast<int>(65536 / size_), 1, 32) : 1;
+    round_trips_ = reused_ ? pingpong_round_trips(size_) : 1;
   }
 
   void prepare() override {
@@ -124,15 +122,8 @@ class PingPong final : public Scenario {
 
 extern const Spec pingpong_spec;
 const Spec pingpong_spec{
-    "pingpong",
-    "Send and Recv timed apart, message buffers in a known cache state",
-    Ranks::pair,
+    pingpong_info,
     10.0,
-    {{"size_bytes", "message size"},
-     {"state", "of the send and receive buffers: invalid, exclusive, modified, or reused (as the last left them)"}},
-    {{"send", "ns", Combine::sides, "MPI_Send, at the rank that sends first and at the one that answers"},
-     {"receive", "ns", Combine::sides, "MPI_Recv, the wait for the message included"},
-     {"half_round_trip", "ns", Combine::root, "half of Send + Recv at the first sender"}},
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<PingPong>(ctx); },
 };
 

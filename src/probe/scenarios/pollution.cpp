@@ -1,12 +1,12 @@
-// SCN2 of S0, section II.B: what reading the message buffer costs right after the call. invalid and preloaded say
-// what the caches held before the call; base-invalid and base-preloaded are the same reading without a call.
+// scenario/pollution.hpp by MPI.
+#include "scenario/pollution.hpp"
+
 #include <algorithm>
 
 #include "probe/buffer.hpp"
 #include "probe/cache_state.hpp"
 #include "probe/context.hpp"
 #include "probe/scenario.hpp"
-#include "probe/sizes.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -15,20 +15,20 @@ constexpr int pollution_tag = 2;
 
 class Pollution final : public Scenario {
  public:
-  explicit Pollution(Context& ctx) : ctx_(ctx), sizes_(size_ladder(ctx, 64, 2 * ctx.plan.llc_bytes())) {
+  explicit Pollution(Context& ctx) : ctx_(ctx), sizes_(pollution_sizes(ctx.size_choice())) {
     buffer_ = Buffer(static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end())));
   }
 
   std::vector<Parameters> cases() override {
     std::vector<Parameters> list;
     for (const auto size : sizes_)
-      for (const char* state : states) list.push_back({{"size_bytes", size}, {"state", state}});
+      for (const char* state : pollution_states) list.push_back({{"size_bytes", size}, {"state", state}});
     return list;
   }
 
   void select(std::size_t index) override {
-    memory_ = buffer_.first(static_cast<std::size_t>(sizes_[index / std::size(states)]));
-    const std::size_t which = index % std::size(states);
+    memory_ = buffer_.first(static_cast<std::size_t>(sizes_[index / std::size(pollution_states)]));
+    const std::size_t which = index % std::size(pollution_states);
     preloaded_ = which % 2 == 1;
     base_ = which >= 2;
   }
@@ -54,8 +54,6 @@ class Pollution final : public Scenario {
   std::vector<StatedBuffer> stated() override { return {{memory_, stated_name()}}; }
 
  private:
-  static constexpr const char* states[] = {"invalid", "preloaded", "base-invalid", "base-preloaded"};
-
   std::string stated_name() const { return preloaded_ ? "exclusive" : "invalid"; }
 
   void communicate() {
@@ -78,13 +76,8 @@ class Pollution final : public Scenario {
 
 extern const Spec pollution_spec;
 const Spec pollution_spec{
-    "pollution",
-    "Reading the message buffer right after Send or Recv, against reading it without a call",
-    Ranks::pair,
+    pollution_info,
     4.0,
-    {{"size_bytes", "message size"},
-     {"state", "before the call: invalid, preloaded; without a call: base-invalid, base-preloaded"}},
-    {{"traverse", "ns", Combine::sides, "reading the whole buffer once, in order"}},
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Pollution>(ctx); },
 };
 

@@ -6,7 +6,7 @@
 
 #include "probe/buffer.hpp"
 #include "probe/scenario.hpp"
-#include "probe/sizes.hpp"
+#include "scenario/size_ladder.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -14,7 +14,9 @@ namespace {
 class Protocol final : public Scenario {
  public:
   explicit Protocol(Context& ctx)
-      : ctx_(ctx), sizes_(dense_size_ladder(ctx, 1, std::min<std::int64_t>(8 << 20, ctx.plan.llc_bytes()))) {
+      : ctx_(ctx),
+        sizes_(dense_size_ladder(ctx.size_choice(), ctx.switch_sizes(), 1,
+                                 std::min<std::int64_t>(8 << 20, ctx.plan.llc_bytes()))) {
     const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()));
     send_ = Buffer(largest);
     receive_ = Buffer(largest);
@@ -53,18 +55,22 @@ class Protocol final : public Scenario {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace
-
-extern const Spec protocol_spec;
-const Spec protocol_spec{
+const ScenarioInfo protocol_info{
     "protocol",
     "Which protocol carries each message size, found by behaviour",
     Ranks::pair,
-    0.5,
     {{"size_bytes", "message size"}},
     {{"waits_for_receive", "count", Combine::root, "1: Send returns only once the receive is posted (rendezvous)"},
      {"waits_for_progress", "count", Combine::root, "1: Send returns only once the receiver is inside MPI"},
      {"single_copies", "count", Combine::root, "kernel copies (cross-memory attach) a message"}},
+};
+
+}  // namespace
+
+extern const Spec protocol_spec;
+const Spec protocol_spec{
+    protocol_info,
+    0.5,
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Protocol>(ctx); },
 };
 

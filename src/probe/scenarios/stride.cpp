@@ -1,13 +1,12 @@
-// S3, sections 3 and 5: messages whose elements lie apart. Strided vectors of doubles, and the faces of a 3-D array
-// (x: rows in one piece, y: rows apart, z: single elements apart, rows apart too: OCCOMM's double stride), sent as an
-// MPI datatype, packed by hand, or contiguous for comparison; standard, synchronous and buffered sends.
+// scenario/stride.hpp by MPI.
+#include "scenario/stride.hpp"
+
 #include <algorithm>
 #include <cmath>
 
 #include "probe/buffer.hpp"
 #include "probe/context.hpp"
 #include "probe/scenario.hpp"
-#include "probe/sizes.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -231,16 +230,8 @@ class Stride final : public Scenario {
 
 extern const Spec stride_spec;
 const Spec stride_spec{
-    "stride",
-    "Messages whose elements lie apart: strided vectors and the faces of a 3-D array",
-    Ranks::pair,
+    stride_info,
     5.0,
-    {{"size_bytes", "payload"},
-     {"stride", "doubles from one element to the next"},
-     {"face", "of a 3-D array in C order with ghost layers: x (rows), y (rows apart), z (elements apart)"},
-     {"method", "datatype (MPI_Type_vector), manual-pack, or contiguous"},
-     {"mode", "standard, synchronous or buffered send"}},
-    {{"half_round_trip", "ns", Combine::root, "packing included"}},
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Stride>(ctx); },
 };
 

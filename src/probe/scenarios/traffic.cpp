@@ -10,7 +10,7 @@
 #include "probe/cache_state.hpp"
 #include "probe/context.hpp"
 #include "probe/scenario.hpp"
-#include "probe/sizes.hpp"
+#include "scenario/size_ladder.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -24,7 +24,7 @@ class Traffic final : public Scenario {
  public:
   explicit Traffic(Context& ctx) : ctx_(ctx) {
     std::int64_t most = 0;
-    for (const auto size : size_ladder(ctx, 1, 4 * ctx.plan.llc_bytes())) {
+    for (const auto size : size_ladder(ctx.size_choice(), 1, 4 * ctx.plan.llc_bytes())) {
       for (const char* pattern : {"pingpong", "stream", "exchange", "use"}) {
         cases_.push_back({size, pattern});
         most = std::max(most, size * messages_of(cases_.back()));
@@ -225,20 +225,24 @@ const Traffic::Collective Traffic::collectives[4] = {
      }},
 };
 
-}  // namespace
-
-extern const Spec traffic_spec;
-const Spec traffic_spec{
+const ScenarioInfo traffic_info{
     "traffic",
     "messages as an application sends them: written just before, in one direction, the other, or both",
     Ranks::pair,
-    0.0,
     {{"size_bytes", "message size"},
      {"pattern",
       "pingpong (a message and its answer), stream (a window of messages one way), exchange (both ways), use (a "
       "ping-pong, with the time to write and to read the messages)"}},
     {{"per_message", "ns", Combine::root,
       "time of a message: half a round trip, or the window's time by its messages"}},
+};
+
+}  // namespace
+
+extern const Spec traffic_spec;
+const Spec traffic_spec{
+    traffic_info,
+    0.0,
     [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Traffic>(ctx); },
 };
 

@@ -168,6 +168,7 @@ std::unique_ptr<Workload> make(int ranks, std::uint64_t bytes) {
 }  // namespace
 
 // S4: a refinement of one, because of the time that its simulation took.
+extern const ApplicationSpec amg_application;
 const ApplicationSpec amg_application{"amg",
                                       "the AMG benchmark: its default problem solved by multigrid and PCG",
                                       "one rank's unknowns, 8 bytes each",

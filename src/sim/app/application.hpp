@@ -20,8 +20,6 @@ struct ApplicationSpec {
   std::unique_ptr<Workload> (*make)(int ranks, std::uint64_t bytes);
 };
 
-extern const ApplicationSpec amg_application, fft_application;
-
 const std::vector<const ApplicationSpec*>& all_applications();
 // std::invalid_argument naming the nearest one.
 const ApplicationSpec& find_application(const std::string& name);

@@ -234,6 +234,7 @@ std::unique_ptr<Workload> make(int ranks, std::uint64_t bytes) {
 }  // namespace
 
 // The small and the large problem of S4: 4,096 and 262,144 points on each rank.
+extern const ApplicationSpec fft_application;
 const ApplicationSpec fft_application{"fft",
                                       "HPC Challenge's FFT: one transform of a vector over all ranks",
                                       "one rank's part of the vector, 16 bytes a point",

@@ -62,6 +62,7 @@ Task<> run(Communicator& all, Call call) {
 
 }  // namespace
 
+extern const CollectiveSpec allgather_collective;
 const CollectiveSpec allgather_collective{
     "allgather", "every rank gets every rank's block", "what one rank contributes", false, sizes, run};
 

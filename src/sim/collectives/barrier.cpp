@@ -14,6 +14,7 @@ Task<> run(Communicator& all, Call) {
 
 }  // namespace
 
+extern const CollectiveSpec barrier_collective;
 const CollectiveSpec barrier_collective{
     "barrier", "no rank goes on before every rank is there", "nothing", false, sizes, run};
 

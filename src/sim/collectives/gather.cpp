@@ -58,6 +58,7 @@ Task<> run(Communicator& all, Call call) {
 
 }  // namespace
 
+extern const CollectiveSpec gather_collective;
 const CollectiveSpec gather_collective{
     "gather", "the root gets every rank's block", "what one rank contributes", true, sizes, run};
 

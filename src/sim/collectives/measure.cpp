@@ -41,14 +41,13 @@ class Benchmark final : public Workload {
 
 }  // namespace
 
-std::vector<Repetition> measure_collective(Cluster& cluster, const CollectiveRequest& request,
-                                           const std::function<void()>& now_and_then) {
+std::vector<Repetition> measure_collective(Cluster& cluster, const CollectiveRequest& request) {
   const CollectiveSpec& spec = find_collective(request.collective);
   if (request.root < 0 || request.root >= cluster.ranks())
     throw std::invalid_argument("root: from 0 to " + std::to_string(cluster.ranks() - 1) + ", not " +
                                 std::to_string(request.root));
   Benchmark benchmark(spec, request, cluster.ranks());
-  return measure(cluster, benchmark, request.repetitions, now_and_then);
+  return measure(cluster, benchmark, request.repetitions);
 }
 
 }  // namespace nearfield::sim

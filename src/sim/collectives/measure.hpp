@@ -15,8 +15,7 @@ struct CollectiveRequest {
   int repetitions = 7;  // S4, section 4.4: the average of seven runs
 };
 
-// std::invalid_argument for what cannot be. `now_and_then`: see measure().
-std::vector<Repetition> measure_collective(
-    Cluster& cluster, const CollectiveRequest& request, const std::function<void()>& now_and_then = [] {});
+// std::invalid_argument for what cannot be.
+std::vector<Repetition> measure_collective(Cluster& cluster, const CollectiveRequest& request);
 
 }  // namespace nearfield::sim

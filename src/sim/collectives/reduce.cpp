@@ -77,6 +77,7 @@ Task<> run(Communicator& all, Call call) {
 
 }  // namespace
 
+extern const CollectiveSpec reduce_collective;
 const CollectiveSpec reduce_collective{
     "reduce", "the root gets the sum of all vectors", "the vector of one rank", true, sizes, run};
 

@@ -57,6 +57,7 @@ Task<> run(Communicator& all, Call call) {
 
 }  // namespace
 
+extern const CollectiveSpec reduce_scatter_collective;
 const CollectiveSpec reduce_scatter_collective{
     "reduce_scatter", "every rank gets its block of the sum of all vectors", "what one rank gets", false, sizes, run};
 

@@ -63,6 +63,7 @@ Task<> run(Communicator& all, Call call) {
 
 }  // namespace
 
+extern const CollectiveSpec scatter_collective;
 const CollectiveSpec scatter_collective{
     "scatter", "every rank gets its block of what the root has", "what one rank gets", true, sizes, run};
 

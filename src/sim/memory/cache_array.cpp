@@ -51,7 +51,7 @@ CacheArray::CacheArray(const Cache& spec)
       line_shift_(log2_of(spec.line_bytes)),
       unit_shift_(log2_of(spec.line_bytes / spec.sub_blocks)),
       sub_blocks_(static_cast<std::uint8_t>(spec.sub_blocks)),
-      lru_(spec.replacement == lru_spec.name),
+      lru_(spec.replacement == lru_replacement.name),
       fast_lru_(lru_ && blocks_per_set_ == 1),
       ways_(spec.ways),
       replacement_(replacement_of(spec).make()) {

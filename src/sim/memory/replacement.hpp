@@ -32,9 +32,7 @@ struct ReplacementSpec {
   std::unique_ptr<Replacement> (*make)();
 };
 
-extern const ReplacementSpec lru_spec;
-extern const ReplacementSpec tree_plru_spec;
-extern const ReplacementSpec random_spec;
+extern const ReplacementSpec lru_replacement;
 
 // The first one, lru, is the default, and the cache has a shorter way to it.
 const std::vector<const ReplacementSpec*>& all_replacements();

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "base/text.hpp"
+#include "base/registry.hpp"
 
 namespace nearfield::sim {
 namespace {
@@ -21,23 +21,11 @@ long product(const std::vector<int>& shape) {
 
 }  // namespace
 
-const std::vector<const TopologySpec*>& all_topologies() {
-  static const std::vector<const TopologySpec*> all{&full_topology, &torus_topology, &hypercube_topology,
-                                                    &fat_tree_topology, &dragonfly_topology};
-  return all;
-}
-
 std::unique_ptr<Topology> make_topology(const nearfield::Network& network, int nodes) {
   if (nodes < 1) throw std::invalid_argument("nodes: at least 1, not " + std::to_string(nodes));
   if (network.nodes_per_router < 1 || network.nodes_per_router > 1000)
     throw std::invalid_argument("nodes_per_router: from 1 to 1000, not " + std::to_string(network.nodes_per_router));
-  std::vector<std::string> names;
-  for (const auto* spec : all_topologies()) {
-    if (network.topology == spec->name) return spec->make(network, nodes);
-    names.emplace_back(spec->name);
-  }
-  throw std::invalid_argument("there is no topology '" + network.topology + "'; the nearest is '" +
-                              nearest_name(network.topology, names) + "'");
+  return find_named(all_topologies(), network.topology, "topology").make(network, nodes);
 }
 
 void check_shape(const TopologySpec& spec, const nearfield::Network& network, std::size_t least, std::size_t most) {

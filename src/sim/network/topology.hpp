@@ -37,8 +37,6 @@ struct TopologySpec {
   std::unique_ptr<Topology> (*make)(const nearfield::Network& network, int nodes);
 };
 
-extern const TopologySpec full_topology, torus_topology, hypercube_topology, fat_tree_topology, dragonfly_topology;
-
 const std::vector<const TopologySpec*>& all_topologies();
 // The topology that the network names; std::invalid_argument naming the nearest one.
 std::unique_ptr<Topology> make_topology(const nearfield::Network& network, int nodes);

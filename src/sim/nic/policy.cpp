@@ -3,19 +3,10 @@
 #include <charconv>
 #include <stdexcept>
 
-#include "base/text.hpp"
+#include "base/registry.hpp"
 
 namespace nearfield::sim {
 namespace {
-
-const PolicySpec& find(const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto* spec : all_policies()) {
-    if (name == spec->name) return *spec;
-    names.emplace_back(spec->name);
-  }
-  throw std::invalid_argument("there is no policy '" + name + "'; the nearest is '" + nearest_name(name, names) + "'");
-}
 
 void check_levels(const PolicySpec& spec, const Machine& machine) {
   const int levels = static_cast<int>(machine.caches.size());
@@ -30,16 +21,9 @@ void check_levels(const PolicySpec& spec, const Machine& machine) {
 
 }  // namespace
 
-const std::vector<const PolicySpec*>& all_policies() {
-  static const std::vector<const PolicySpec*> all{&memory_policy,         &header_l2_policy, &payload_l3_policy,
-                                                  &header_payload_policy, &ddio_policy,      &tph_policy,
-                                                  &adaptive_policy};
-  return all;
-}
-
 PolicyChoice::PolicyChoice(const std::string& text, const Machine& machine) : text_(text) {
   const std::size_t colon = text.find(':');
-  spec_ = &find(text.substr(0, colon));
+  spec_ = &find_named(all_policies(), text.substr(0, colon), "policy");
   for (const auto& parameter : spec_->parameters) values_.push_back(parameter.value);
   for (std::size_t begin = colon; begin != std::string::npos;) {
     const std::size_t end = text.find(',', begin + 1);

@@ -54,9 +54,7 @@ struct PolicySpec {
   std::unique_ptr<Policy> (*make)(const Machine& machine, const std::vector<std::int64_t>& values);
 };
 
-extern const PolicySpec memory_policy, header_l2_policy, payload_l3_policy, header_payload_policy, ddio_policy,
-    tph_policy, adaptive_policy;
-
+// The papers' first, the base before all.
 const std::vector<const PolicySpec*>& all_policies();
 
 // A policy as the user names it: "memory", "ddio", "ddio:ways=4".

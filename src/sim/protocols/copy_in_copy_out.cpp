@@ -117,6 +117,7 @@ std::unique_ptr<Protocol> make(World& world) { return std::make_unique<CopyInCop
 
 }  // namespace
 
+extern const ProtocolSpec copy_in_copy_out_protocol;
 const ProtocolSpec copy_in_copy_out_protocol{"copy-in-copy-out", "through a ring in shared memory, both cores at once",
                                              true, make};
 

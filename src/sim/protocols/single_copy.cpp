@@ -31,6 +31,7 @@ std::unique_ptr<Protocol> make(World&) { return std::make_unique<SingleCopy>(); 
 
 }  // namespace
 
+extern const ProtocolSpec single_copy_protocol;
 const ProtocolSpec single_copy_protocol{"single-copy", "the receiver's core copies from the sender's memory", true,
                                         make};
 

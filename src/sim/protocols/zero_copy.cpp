@@ -68,6 +68,7 @@ std::unique_ptr<Protocol> make(World&) { return std::make_unique<ZeroCopy>(); }
 
 }  // namespace
 
+extern const ProtocolSpec zero_copy_protocol;
 const ProtocolSpec zero_copy_protocol{"zero-copy", "NIC to NIC, user memory to user memory, matched by the NIC", false,
                                       make};
 

@@ -130,32 +130,36 @@ int ranks_per_node(const Machine& machine, std::uint64_t ranks) {
   return fits ? static_cast<int>(here) : 0;
 }
 
-std::vector<Result> run(const Machine& described, const Place&, const Parameters& parameters) {
-  Machine machine = described;
-  const std::string mode = word(parameters, "mode");
+std::vector<Result> run(const Job& given) {
+  Machine machine = given.machine;
+  const Job job{machine, given.place, given.parameters, given.axes, given.now_and_then};
+  const std::string mode = word(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
-  const Split split = split_named(word(parameters, "split"));
-  const Box box = box_of(split, static_cast<std::uint64_t>(number(parameters, "cells")));
-  ClusterOptions options;
+  const Split split = split_named(word(job.parameters, "split"));
+  const Box box = box_of(split, static_cast<std::uint64_t>(number(job.parameters, "cells")));
+  ClusterOptions options = job.options();
   options.ranks_per_node = ranks_per_node(machine, split.ranks());
   if (options.ranks_per_node == 0) throw std::invalid_argument("decomposition: the machine has too few nodes");
   options.nodes = static_cast<int>(split.ranks()) / options.ranks_per_node;
-  if (machine.nic) options.policies = {machine.nic->policy};
   Cluster cluster(machine, options);
   const Outcome outcome = cluster.run([&](Rank& rank) { return program(rank, split, box); });
-  double iteration_ns = 0, exchange_ns = 0;
+  const Clock none = outcome.ranks.front().finished - outcome.ranks.front().finished;
+  Clock iteration = none, exchange = none;
   for (const auto& rank : outcome.ranks) {
-    iteration_ns = std::max(iteration_ns, elapsed_ns(rank.marks[2 * warm], rank.marks.back()));
-    double mine_ns = 0;
-    for (std::size_t i = 2 * warm + 1; i < rank.marks.size(); i += 2) mine_ns += elapsed_ns(rank.marks[i]);
-    exchange_ns = std::max(exchange_ns, mine_ns);
+    iteration = later(iteration, elapsed(rank.marks[2 * warm], rank.marks.back()));
+    Clock mine = none;
+    for (std::size_t i = 2 * warm + 1; i < rank.marks.size(); i += 2) mine += elapsed(rank.marks[i]);
+    exchange = later(exchange, mine);
   }
-  return {{"iteration", "ns", "", iteration_ns / counted, ""}, {"exchange", "ns", "", exchange_ns / counted, ""}};
+  Results results(job.axes.memory_slowdown.size());
+  results.add_time("iteration", "", iteration, counted);
+  results.add_time("exchange", "", exchange, counted);
+  return results.all;
 }
 
-std::vector<Parameters> cases(const Machine&, const Place&, const SizeChoice& choice) {
+std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice) {
   std::vector<Parameters> list;
-  const std::int64_t cells = choice.tier == "quick" ? 32 : 64;
+  const std::int64_t cells = choice.sizes.tier == "quick" ? 32 : 64;
   for (const char* split : {"8x1x1", "1x1x8", "4x2x1", "2x2x2"})
     list.push_back({{"cells", cells}, {"split", std::string(split)}, {"mode", std::string("standard")}});
   return list;
@@ -165,20 +169,21 @@ std::string unable(const Machine& machine, const Place&) {
   return ranks_per_node(machine, 8) > 0 ? "" : "eight ranks need more nodes than the machine has";
 }
 
-}  // namespace
-
-const ScenarioSpec decomposition_scenario{
+const ScenarioInfo info{
     "decomposition",
     "A finite-difference application on a cube of cells, split over ranks in one, two or three dimensions",
-    false,
+    Ranks::all,
     {{"cells", "of the cube, in each dimension"},
      {"split", "ranks in each dimension, x first: 8x4x1"},
      {"mode", "standard, synchronous or buffered send"}},
-    {{"iteration", "ns", "a sweep and an exchange, of the slowest rank"},
-     {"exchange", "ns", "of the rank that takes longest, the wait for others included"}},
-    unable,
-    cases,
-    run,
+    {{"iteration", "ns", Combine::slowest, "a sweep and an exchange, of the slowest rank"},
+     {"exchange", "ns", Combine::slowest, "of the rank that takes longest, the wait for others included"}},
 };
+
+}  // namespace
+
+extern const ScenarioSpec decomposition_scenario;
+const ScenarioSpec decomposition_scenario{
+    .info = info, .unable = unable, .cases = cases, .run = run, .policies = most_variants};
 
 }  // namespace nearfield::sim

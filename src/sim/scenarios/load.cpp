@@ -1,6 +1,8 @@
-// S3, sections 3 and 4: a ping-pong while the other ranks exchange blocks with each other, all with all, again and
-// again: those on other nodes for a pair between nodes, those on other cores of its node for one inside. The run is
-// left when the pair is done. Left out: more than `most_nodes` nodes, several ranks on nodes of the load.
+// scenario/load.hpp on a simulated machine: those on other nodes make the load for a pair between nodes, those on other
+// cores of its node for one inside. The run is left when the pair is done. Left out: more than `most_nodes` nodes unless
+// they are asked for, several ranks on nodes of the load.
+#include "scenario/load.hpp"
+
 #include <algorithm>
 #include <memory>
 
@@ -22,7 +24,7 @@ struct Case {
 // What the ranks of one run know of each other; nothing of it takes time.
 struct Shared {
   int exchanges = 0;  // that the load has finished
-  double round_trips_ns = 0;
+  Clock round_trips;  // together
 };
 
 struct PairIsDone {};
@@ -62,10 +64,11 @@ Task<> ping(Rank& rank, Case c, Shared& shared) {
     co_await rank.read(out.address, 8);
   }
   for (int i = 0; i < c.times; ++i) {
-    const Ps start = rank.now().first();
+    const Clock start = rank.now();
     co_await rank.wait(rank.send(c.receiver, out, tag_message));
     co_await rank.wait(rank.receive(c.receiver, in, tag_message));
-    if (i > 0) shared.round_trips_ns += (rank.now().first() - start) / 1e3;
+    if (i == 1) shared.round_trips = rank.now() - start;
+    if (i > 1) shared.round_trips += rank.now() - start;
   }
   throw PairIsDone{};
 }
@@ -78,20 +81,22 @@ Task<> pong(Rank& rank, Case c) {
   }
 }
 
-ClusterOptions options_for(const Machine& machine, const Place& place) {
-  ClusterOptions options;
-  if (machine.nic) options.policies = {machine.nic->policy};
-  if (place.between_nodes)
-    options.nodes = std::max(place.peer + 1, std::min(machine.max_nodes, most_nodes));
-  else
-    options.ranks_per_node = machine.cores;
-  return options;
+// The nodes of a pair between nodes: as many as are asked for, or as there are, and never fewer than up to its peer.
+int nodes_for(const Machine& machine, const Place& place, std::int64_t asked) {
+  const int most = asked > 0 ? static_cast<int>(asked) : most_nodes;
+  return std::max(place.peer + 1, std::min(machine.max_nodes, most));
 }
 
-std::vector<Result> run(const Machine& machine, const Place& place, const Parameters& parameters) {
+std::vector<Result> run(const Job& job) {
+  const auto& [machine, place, parameters, axes, _] = job;
   const std::int64_t size = number(parameters, "size_bytes"), load = number(parameters, "load_bytes");
   const int times = load > 0 ? std::max(repetitions(size), least_under_load) : repetitions(size);
-  Cluster cluster(machine, options_for(machine, place));
+  ClusterOptions options = job.options();
+  if (place.between_nodes)
+    options.nodes = nodes_for(machine, place, parameters.size() > 2 ? number(parameters, "nodes") : 0);
+  else
+    options.ranks_per_node = machine.cores;
+  Cluster cluster(machine, options);
   const Case c{static_cast<std::uint64_t>(size),
                static_cast<std::uint64_t>(load),
                place.between_nodes ? 0 : place.own,
@@ -108,21 +113,31 @@ std::vector<Result> run(const Machine& machine, const Place& place, const Parame
     cluster.run(programs);
   } catch (const PairIsDone&) {
   }
-  return {{"half_round_trip", "ns", "", shared.round_trips_ns / (2 * (times - 1)), ""}};
+  Results results(axes.memory_slowdown.size());
+  results.add_time("half_round_trip", "", shared.round_trips, 2 * (times - 1));
+  return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place& place, const SizeChoice& choice) {
-  const bool quick = choice.tier == "quick";
+std::vector<Parameters> cases(const Machine& machine, const Place& place, const Choice& choice) {
+  const bool quick = choice.sizes.tier == "quick";
   std::vector<std::int64_t> sizes{8, 1024, 4096, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
   std::vector<std::int64_t> loads{0, 1024, 16 << 10, 64 << 10, 256 << 10, 1 << 20};
   if (quick) sizes = {8, 4096, 64 << 10, 1 << 20};
   if (quick) loads = {0, 1024, 64 << 10, 1 << 20};
-  if (!choice.sizes.empty()) sizes = choice.sizes;
-  const int ranks = place.between_nodes ? std::min(machine.max_nodes, most_nodes) : machine.cores;
+  if (!choice.sizes.sizes.empty()) sizes = choice.sizes.sizes;
+  std::vector<int> nodes = place.between_nodes ? choice.nodes : std::vector<int>{};
+  const bool asked = !nodes.empty();
+  if (!asked) nodes = {0};
   std::vector<Parameters> list;
-  for (const auto size : sizes)
-    for (const auto load : loads)
-      if (!too_much(choice, ranks, load)) list.push_back({{"size_bytes", size}, {"load_bytes", load}});
+  for (const int among : nodes) {
+    const int ranks = place.between_nodes ? nodes_for(machine, place, among) : machine.cores;
+    for (const auto size : sizes)
+      for (const auto load : loads) {
+        if (too_much(choice.sizes, ranks, load)) continue;
+        list.push_back({{"size_bytes", size}, {"load_bytes", load}});
+        if (asked) list.back().emplace_back("nodes", std::int64_t{ranks});
+      }
+  }
   return list;
 }
 
@@ -136,16 +151,7 @@ std::string unable(const Machine& machine, const Place& place) {
 
 }  // namespace
 
-const ScenarioSpec load_scenario{
-    "load",
-    "A ping-pong while the other ranks run MPI_Alltoall of growing size",
-    true,
-    {{"size_bytes", "message size of the ping-pong"},
-     {"load_bytes", "bytes each background rank sends to each other per MPI_Alltoall; 0: they are idle"}},
-    {{"half_round_trip", "ns", "of the pair"}},
-    unable,
-    cases,
-    run,
-};
+extern const ScenarioSpec load_scenario;
+const ScenarioSpec load_scenario{.info = load_info, .unable = unable, .cases = cases, .run = run, .of_nodes = true};
 
 }  // namespace nearfield::sim

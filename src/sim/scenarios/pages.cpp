@@ -1,7 +1,9 @@
-// S1, section on page faults (S1.3): what memory costs when it is first touched and when it is read again, with base
-// pages and with huge ones, and what misses the TLBs. Every core of one node touches and reads its own part. Left out:
-// that a huge page takes longer to clear than a base page (its fault takes as long), TLBs that have entries for base
-// pages only, and windows, whose pages are like private ones here.
+// scenario/pages.hpp on a simulated machine: private memory with base pages and with huge ones (2 MiB), and what misses
+// the TLBs. Every core of one node touches and reads its own part. Left out: that a huge page takes longer to clear
+// than a base page (its fault takes as long), TLBs that have entries for base pages only, and windows, whose pages are
+// like private ones here.
+#include "scenario/pages.hpp"
+
 #include <algorithm>
 
 #include "sim/scenarios/pair.hpp"
@@ -25,44 +27,45 @@ Task<> touch_and_read(Rank& rank, std::uint64_t bytes) {
 }
 
 // The slowest rank's time and the largest of the counts.
-void add_slowest(std::vector<Result>& results, const std::string& name, const Outcome& outcome, std::size_t mark) {
-  double time_ns = 0, faults = 0, misses = 0;
+void add_slowest(Results& results, const std::string& name, const Outcome& outcome, std::size_t mark) {
+  Clock time = elapsed(outcome.ranks.front().marks[mark]);
+  double faults = 0, misses = 0;
   for (const auto& rank : outcome.ranks) {
-    time_ns = std::max(time_ns, elapsed_ns(rank.marks[mark]));
+    time = later(time, elapsed(rank.marks[mark]));
     faults = std::max(faults, static_cast<double>(rank.marks[mark].seen.page_faults));
     misses = std::max(misses, static_cast<double>(rank.marks[mark].seen.tlb_misses));
   }
-  results.push_back({name, "ns", "", time_ns, ""});
-  results.push_back({name + "_faults", "count", "", faults, ""});
-  results.push_back({name + "_dtlb_misses", "count", "", misses, ""});
+  results.add_time(name, "", time);
+  results.add_number(name + "_faults", "count", "", faults);
+  results.add_number(name + "_dtlb_misses", "count", "", misses);
 }
 
-std::vector<Result> run(const Machine& described, const Place&, const Parameters& parameters) {
-  Machine machine = described;
-  const bool huge = word(parameters, "memory") == "private-huge";
+std::vector<Result> run(const Job& job) {
+  Machine machine = job.machine;
+  const bool huge = word(job.parameters, "memory") == "private-huge";
   if (huge) machine.pages.page_bytes = huge_bytes;
-  const auto bytes = static_cast<std::uint64_t>(number(parameters, "size_bytes"));
-  ClusterOptions options;
+  const auto bytes = static_cast<std::uint64_t>(number(job.parameters, "size_bytes"));
+  ClusterOptions options = job.options();
   options.ranks_per_node = machine.cores;
   options.count_sides = true;
   Cluster cluster(machine, options);
   const Outcome outcome = cluster.run([bytes](Rank& rank) { return touch_and_read(rank, bytes); });
-  std::vector<Result> results;
+  Results results(job.axes.memory_slowdown.size());
   add_slowest(results, "first_touch", outcome, 0);
   add_slowest(results, "traverse", outcome, 1);
-  results.push_back({"huge_bytes", "bytes", "", huge ? static_cast<double>(bytes) : 0.0, ""});
-  return results;
+  results.add_number("huge_bytes", "bytes", "", huge ? static_cast<double>(bytes) : 0.0);
+  return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place&, const SizeChoice& choice) {
+std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
   std::vector<std::int64_t> sizes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20};
-  if (choice.tier == "quick") sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20};
-  if (choice.tier == "full") sizes.push_back(64 << 20);
-  if (!choice.sizes.empty()) sizes = choice.sizes;
+  if (choice.sizes.tier == "quick") sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20};
+  if (choice.sizes.tier == "full") sizes.push_back(64 << 20);
+  if (!choice.sizes.sizes.empty()) sizes = choice.sizes.sizes;
   std::vector<Parameters> list;
   constexpr int light = 8;  // the ranks only touch their own memory, once or twice
   for (const auto size : sizes) {
-    if (too_much(choice, machine.cores, size / light)) continue;
+    if (too_much(choice.sizes, machine.cores, size / light)) continue;
     for (const char* memory : {"private", "private-huge"}) list.push_back({{"size_bytes", size}, {"memory", memory}});
   }
   return list;
@@ -76,19 +79,7 @@ std::string unable(const Machine& machine, const Place&) {
 
 }  // namespace
 
-const ScenarioSpec pages_scenario{
-    "pages",
-    "First touch and re-reading of private memory, base and huge pages: time, page faults and TLB misses",
-    false,
-    {{"size_bytes", "each rank's part"}, {"memory", "private, or private-huge (pages of 2 MiB)"}},
-    {{"first_touch", "ns", "writing fresh memory for the first time"},
-     {"traverse", "ns", "reading it again"},
-     {"first_touch_faults", "count", "page faults of the first touch"},
-     {"traverse_faults", "count", "page faults of reading it again"},
-     {"huge_bytes", "bytes", "mapped by huge pages"}},
-    unable,
-    cases,
-    run,
-};
+extern const ScenarioSpec pages_scenario;
+const ScenarioSpec pages_scenario{pages_info, unable, cases, run};
 
 }  // namespace nearfield::sim

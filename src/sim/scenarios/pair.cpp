@@ -24,8 +24,9 @@ Task<> idle(Rank& rank, int line_ups) {
   for (int i = 0; i < line_ups; ++i) co_await rank.line_up();
 }
 
-ClusterOptions options_for(const Place& place) {
-  ClusterOptions options;
+ClusterOptions options_for(const Job& job) {
+  ClusterOptions options = job.options();
+  const Place& place = job.place;
   options.count_sides = true;
   if (place.between_nodes) {
     options.nodes = place.peer + 1;
@@ -36,8 +37,8 @@ ClusterOptions options_for(const Place& place) {
   return options;
 }
 
-Result count(const std::string& metric, const std::string& side, Count value) {
-  return {metric, "count", side, static_cast<double>(value), ""};
+void add_count(Results& results, const std::string& metric, const std::string& side, Count value) {
+  results.add_number(metric, "count", side, static_cast<double>(value));
 }
 
 // As hardware counts (LONGEST_LAT_CACHE), what the prefetcher asks the last cache for included.
@@ -52,13 +53,10 @@ Count missed_last(const Machine& machine, const Seen& seen) {
 
 }  // namespace
 
-PairMarks run_pair(const Machine& machine, const Place& place, int line_ups,
-                   const std::function<Task<>(const Side&)>& program) {
-  ClusterOptions options = options_for(place);
-  if (machine.nic) options.policies = {machine.nic->policy};
-  Cluster cluster(machine, options);
+PairMarks run_pair(const Job& job, int line_ups, const std::function<Task<>(const Side&)>& program) {
+  Cluster cluster(job.machine, options_for(job));
   const int sender = 0, receiver = cluster.ranks() - 1;
-  const int rounds = place.between_nodes ? machine.nic->event_entries : within_node_rounds;
+  const int rounds = job.place.between_nodes ? job.machine.nic->event_entries : within_node_rounds;
   const auto of_side = [&](int peer, bool first) -> Program {
     return [&program, peer, first, rounds](Rank& rank) -> Task<> {
       const Side side{rank, peer, first};
@@ -92,29 +90,29 @@ std::string no_such_place(const Machine& machine, const Place& place) {
   return std::max(place.own, place.peer) < cores ? "" : "a node has " + std::to_string(cores) + " cores";
 }
 
-double elapsed_ns(const Mark& mark) { return elapsed_ns(mark, mark); }
+Clock elapsed(const Mark& mark) { return elapsed(mark, mark); }
 
-double elapsed_ns(const Mark& from, const Mark& to) { return (to.stop - from.start)[0][0] / 1e3; }
+Clock elapsed(const Mark& from, const Mark& to) { return to.stop - from.start; }
 
-void add_counters(std::vector<Result>& results, const Machine& machine, const std::string& side, const Seen& seen) {
-  results.push_back(count("l1d_misses", side, seen.misses[0]));
-  results.push_back(count("llc_accesses", side, asked_last(machine, seen)));
-  results.push_back(count("llc_misses", side, missed_last(machine, seen)));
+void add_counters(Results& results, const Machine& machine, const std::string& side, const Seen& seen) {
+  add_count(results, "l1d_misses", side, seen.misses[0]);
+  add_count(results, "llc_accesses", side, asked_last(machine, seen));
+  add_count(results, "llc_misses", side, missed_last(machine, seen));
   if (machine.pages.tlbs.empty()) {
     const std::string reason = "the machine's description has no TLB";
-    for (const char* metric : {"dtlb_misses", "page_faults"}) results.push_back({metric, "count", side, {}, reason});
+    for (const char* metric : {"dtlb_misses", "page_faults"}) results.add_missing(metric, "count", side, reason);
   } else {
-    results.push_back(count("dtlb_misses", side, seen.tlb_misses));
-    results.push_back(count("page_faults", side, seen.page_faults));
+    add_count(results, "dtlb_misses", side, seen.tlb_misses);
+    add_count(results, "page_faults", side, seen.page_faults);
   }
 }
 
-void add_call_counters(std::vector<Result>& results, const std::string& prefix, const std::string& side,
-                       const Machine& machine, const Seen& seen) {
-  results.push_back(count(prefix + "_llc_accesses", side, asked_last(machine, seen)));
-  results.push_back(count(prefix + "_llc_misses", side, missed_last(machine, seen)));
-  results.push_back(count(prefix + "_snoops", side, seen.snoops));
-  results.push_back(count(prefix + "_invalidations", side, seen.invalidations));
+void add_call_counters(Results& results, const std::string& prefix, const std::string& side, const Machine& machine,
+                       const Seen& seen) {
+  add_count(results, prefix + "_llc_accesses", side, asked_last(machine, seen));
+  add_count(results, prefix + "_llc_misses", side, missed_last(machine, seen));
+  add_count(results, prefix + "_snoops", side, seen.snoops);
+  add_count(results, prefix + "_invalidations", side, seen.invalidations);
 }
 
 BufferState state_named(const std::string& name) {

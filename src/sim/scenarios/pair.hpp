@@ -24,8 +24,7 @@ struct PairMarks {
 
 // Runs `program` on both sides after as many short messages as it takes until queues and buffers go round. Others only
 // line up, as often as the program does.
-PairMarks run_pair(const Machine& machine, const Place& place, int line_ups,
-                   const std::function<Task<>(const Side&)>& program);
+PairMarks run_pair(const Job& job, int line_ups, const std::function<Task<>(const Side&)>& program);
 
 // How often a case is repeated until buffers of the MPI, which take turns, have all been used.
 int repetitions(std::int64_t size_bytes);
@@ -33,14 +32,13 @@ int repetitions(std::int64_t size_bytes);
 // Empty if the machine has such a place; otherwise what it lacks.
 std::string no_such_place(const Machine& machine, const Place& place);
 
-// Of variant 0 and the machine's own speed of memory.
-double elapsed_ns(const Mark& mark);
-double elapsed_ns(const Mark& from, const Mark& to);  // from the start of one to the end of the other
+Clock elapsed(const Mark& mark);
+Clock elapsed(const Mark& from, const Mark& to);  // from the start of one to the end of the other
 
 // The counts under the names that a live probe has for hardware counters; `prefix` for those of one call.
-void add_counters(std::vector<Result>& results, const Machine& machine, const std::string& side, const Seen& seen);
-void add_call_counters(std::vector<Result>& results, const std::string& prefix, const std::string& side,
-                       const Machine& machine, const Seen& seen);
+void add_counters(Results& results, const Machine& machine, const std::string& side, const Seen& seen);
+void add_call_counters(Results& results, const std::string& prefix, const std::string& side, const Machine& machine,
+                       const Seen& seen);
 
 BufferState state_named(const std::string& name);
 

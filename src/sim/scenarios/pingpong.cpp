@@ -1,7 +1,6 @@
-// SCN1 of S0, section II.A: Send and Recv timed apart, with both ranks' message buffers in a known cache state; what
-// the two calls missed, and what others took from the caches of their core. `reused` as in the measured one: round
-// trips back to back on buffers as the last one left them. Leaves out: mixed states of the two ranks.
-#include <algorithm>
+// scenario/pingpong.hpp on a simulated machine; also what the two calls missed, and what others took from the caches of
+// their core.
+#include "scenario/pingpong.hpp"
 
 #include "sim/scenarios/pair.hpp"
 
@@ -57,10 +56,9 @@ Task<> back_to_back(const Side& side, std::uint64_t bytes, int times, int counte
   side.rank.stop();
 }
 
-void add_side(std::vector<Result>& results, const Machine& machine, const char* side, const Mark& send,
-              const Mark& receive) {
-  results.push_back({"send", "ns", side, elapsed_ns(send), ""});
-  results.push_back({"receive", "ns", side, elapsed_ns(receive), ""});
+void add_side(Results& results, const Machine& machine, const char* side, const Mark& send, const Mark& receive) {
+  results.add_time("send", side, elapsed(send));
+  results.add_time("receive", side, elapsed(receive));
   Seen both = send.seen;
   both += receive.seen;
   add_counters(results, machine, side, both);
@@ -68,52 +66,41 @@ void add_side(std::vector<Result>& results, const Machine& machine, const char* 
   add_call_counters(results, "receive", side, machine, receive.seen);
 }
 
-std::vector<Result> run(const Machine& machine, const Place& place, const Parameters& parameters) {
-  const std::int64_t size = number(parameters, "size_bytes");
+std::vector<Result> run(const Job& job) {
+  const std::int64_t size = number(job.parameters, "size_bytes");
   const auto bytes = static_cast<std::uint64_t>(size);
-  const std::string state = word(parameters, "state");
+  const std::string state = word(job.parameters, "state");
   const int times = repetitions(size);
+  Results results(job.axes.memory_slowdown.size());
   if (state == "reused") {
-    const int counted = static_cast<int>(std::clamp<std::int64_t>(65536 / size, 1, 32));
+    const int counted = pingpong_round_trips(size);
     const auto program = [&](const Side& side) { return back_to_back(side, bytes, times, counted); };
-    const PairMarks marks = run_pair(machine, place, 1, program);
-    return {{"half_round_trip", "ns", "", elapsed_ns(marks.sender.back()) / (2 * counted), ""}};
+    const PairMarks marks = run_pair(job, 1, program);
+    results.add_time("half_round_trip", "", elapsed(marks.sender.back()), 2 * counted);
+    return results.all;
   }
   const auto program = [&](const Side& side) { return in_state(side, bytes, state_named(state), times); };
-  const PairMarks marks = run_pair(machine, place, times, program);
+  const PairMarks marks = run_pair(job, times, program);
   const std::size_t one = marks.sender.size() - 2, other = one + 1;
-  std::vector<Result> results;
-  add_side(results, machine, "sender", marks.sender[one], marks.sender[other]);
-  add_side(results, machine, "receiver", marks.receiver[other], marks.receiver[one]);
-  results.push_back({"half_round_trip", "ns", "", elapsed_ns(marks.sender[one], marks.sender[other]) / 2, ""});
-  return results;
+  add_side(results, job.machine, "sender", marks.sender[one], marks.sender[other]);
+  add_side(results, job.machine, "receiver", marks.receiver[other], marks.receiver[one]);
+  results.add_time("half_round_trip", "", elapsed(marks.sender[one], marks.sender[other]), 2);
+  return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place& place, const SizeChoice& choice) {
+std::vector<Parameters> cases(const Machine& machine, const Place& place, const Choice& choice) {
   const auto& messaging = machine.messaging;
   const auto limit =
       static_cast<std::int64_t>(place.between_nodes ? messaging.eager_bytes : messaging.node_eager_bytes);
   std::vector<Parameters> list;
-  for (const auto size : dense_size_ladder(choice, {limit}, 1, largest_message(machine, choice)))
-    for (const char* state : {"invalid", "exclusive", "modified", "reused"})
-      list.push_back({{"size_bytes", size}, {"state", state}});
+  for (const auto size : pingpong_sizes(of_pair(choice.sizes), {limit}))
+    for (const char* state : pingpong_states) list.push_back({{"size_bytes", size}, {"state", state}});
   return list;
 }
 
 }  // namespace
 
-const ScenarioSpec pingpong_scenario{
-    "pingpong",
-    "Send and Recv timed apart, message buffers in a known cache state",
-    true,
-    {{"size_bytes", "message size"},
-     {"state", "of the send and receive buffers: invalid, exclusive, modified, or reused (as the last left them)"}},
-    {{"send", "ns", "MPI_Send, at the rank that sends first and at the one that answers"},
-     {"receive", "ns", "MPI_Recv, the wait for the message included"},
-     {"half_round_trip", "ns", "half of Send + Recv at the first sender"}},
-    no_such_place,
-    cases,
-    run,
-};
+extern const ScenarioSpec pingpong_scenario;
+const ScenarioSpec pingpong_scenario{pingpong_info, no_such_place, cases, run};
 
 }  // namespace nearfield::sim

@@ -1,6 +1,5 @@
-// SCN2 of S0, section II.B: what reading the message buffer costs right after the call, and what it misses. invalid and
-// preloaded say what the caches held before the call; base-invalid and base-preloaded are the same reading without one.
-#include <algorithm>
+// scenario/pollution.hpp on a simulated machine; also what the reading misses.
+#include "scenario/pollution.hpp"
 
 #include "sim/scenarios/pair.hpp"
 
@@ -29,44 +28,34 @@ Task<> traverse_after(const Side& side, Case c) {
   }
 }
 
-void add_side(std::vector<Result>& results, const Machine& machine, const char* side, const Mark& mark) {
-  results.push_back({"traverse", "ns", side, elapsed_ns(mark), ""});
+void add_side(Results& results, const Machine& machine, const char* side, const Mark& mark) {
+  results.add_time("traverse", side, elapsed(mark));
   add_counters(results, machine, side, mark.seen);
 }
 
-std::vector<Result> run(const Machine& machine, const Place& place, const Parameters& parameters) {
-  const std::int64_t size = number(parameters, "size_bytes");
-  const std::string state = word(parameters, "state");
+std::vector<Result> run(const Job& job) {
+  const std::int64_t size = number(job.parameters, "size_bytes");
+  const std::string state = word(job.parameters, "state");
   const bool base = state.starts_with("base-");
   const bool preloaded = (base ? state.substr(5) : state) == "preloaded";
   const Case c{static_cast<std::uint64_t>(size), preloaded, base, repetitions(size)};
-  const PairMarks marks = run_pair(machine, place, c.times, [&](const Side& side) { return traverse_after(side, c); });
-  std::vector<Result> results;
-  add_side(results, machine, "sender", marks.sender.back());
-  add_side(results, machine, "receiver", marks.receiver.back());
-  return results;
+  const PairMarks marks = run_pair(job, c.times, [&](const Side& side) { return traverse_after(side, c); });
+  Results results(job.axes.memory_slowdown.size());
+  add_side(results, job.machine, "sender", marks.sender.back());
+  add_side(results, job.machine, "receiver", marks.receiver.back());
+  return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place&, const SizeChoice& choice) {
+std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice) {
   std::vector<Parameters> list;
-  for (const auto size : size_ladder(choice, 64, std::min(2 * llc_bytes(machine), largest_message(machine, choice))))
-    for (const char* state : {"invalid", "preloaded", "base-invalid", "base-preloaded"})
-      list.push_back({{"size_bytes", size}, {"state", state}});
+  for (const auto size : pollution_sizes(of_pair(choice.sizes)))
+    for (const char* state : pollution_states) list.push_back({{"size_bytes", size}, {"state", state}});
   return list;
 }
 
 }  // namespace
 
-const ScenarioSpec pollution_scenario{
-    "pollution",
-    "Reading the message buffer right after Send or Recv, against reading it without a call",
-    true,
-    {{"size_bytes", "message size"},
-     {"state", "before the call: invalid, preloaded; without a call: base-invalid, base-preloaded"}},
-    {{"traverse", "ns", "reading the whole buffer once, in order"}},
-    no_such_place,
-    cases,
-    run,
-};
+extern const ScenarioSpec pollution_scenario;
+const ScenarioSpec pollution_scenario{pollution_info, no_such_place, cases, run};
 
 }  // namespace nearfield::sim

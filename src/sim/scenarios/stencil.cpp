@@ -74,42 +74,42 @@ Task<> program(const Side& side, Case c) {
   side.rank.stop();
 }
 
-std::vector<Result> run(const Machine& machine, const Place& place, const Parameters& parameters) {
-  const std::int64_t columns = number(parameters, "size_bytes") / static_cast<std::int64_t>(element);
-  const std::string variant = word(parameters, "variant");
+std::vector<Result> run(const Job& job) {
+  const std::int64_t columns = number(job.parameters, "size_bytes") / static_cast<std::int64_t>(element);
+  const std::string variant = word(job.parameters, "variant");
   if (columns < fewest_columns) throw std::invalid_argument("stencil: rows of three doubles at least");
   if (variant != "listing-1" && variant != "opt1" && variant != "opt2")
     throw std::invalid_argument("'" + variant + "' is no variant of the stencil");
   const Case c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(std::min(columns, most_rows)),
                variant == "opt2", variant == "opt1"};
-  const PairMarks marks = run_pair(machine, place, 1, [&](const Side& side) { return program(side, c); });
-  const double slowest = std::max(elapsed_ns(marks.sender.back()), elapsed_ns(marks.receiver.back()));
-  std::vector<Result> results{{"iteration", "ns", "", slowest / counted, ""}};
-  add_counters(results, machine, "sender", marks.sender.back().seen);
-  add_counters(results, machine, "receiver", marks.receiver.back().seen);
-  return results;
+  const PairMarks marks = run_pair(job, 1, [&](const Side& side) { return program(side, c); });
+  Results results(job.axes.memory_slowdown.size());
+  results.add_time("iteration", "", later(elapsed(marks.sender.back()), elapsed(marks.receiver.back())), counted);
+  add_counters(results, job.machine, "sender", marks.sender.back().seen);
+  add_counters(results, job.machine, "receiver", marks.receiver.back().seen);
+  return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place&, const SizeChoice& choice) {
+std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
   std::vector<Parameters> list;
-  const std::int64_t largest = choice.tier == "quick" ? 128 << 10 : 1 << 20;
-  for (const auto size : size_ladder(choice, 64, std::min(llc_bytes(machine), largest)))
+  const std::int64_t largest = choice.sizes.tier == "quick" ? 128 << 10 : 1 << 20;
+  for (const auto size : size_ladder(choice.sizes, 64, std::min(llc_bytes(machine), largest)))
     for (const char* variant : {"listing-1", "opt1", "opt2"})
       if (size >= fewest_columns * std::int64_t{element}) list.push_back({{"size_bytes", size}, {"variant", variant}});
   return list;
 }
 
-}  // namespace
-
-const ScenarioSpec stencil_scenario{
+const ScenarioInfo info{
     "stencil",
     "A 3-point stencil of two ranks that communicates first, after its first row, or before its last one",
-    true,
+    Ranks::pair,
     {{"size_bytes", "a row, which is the message"}, {"variant", "listing-1, opt1 or opt2"}},
-    {{"iteration", "ns", "of the slower rank"}},
-    no_such_place,
-    cases,
-    run,
+    {{"iteration", "ns", Combine::slowest, "of the slower rank"}},
 };
+
+}  // namespace
+
+extern const ScenarioSpec stencil_scenario;
+const ScenarioSpec stencil_scenario{info, no_such_place, cases, run};
 
 }  // namespace nearfield::sim

@@ -1,6 +1,7 @@
-// S3, section 3: messages whose elements lie apart. Vectors of doubles with a stride, sent as an MPI datatype, packed
-// by hand, or contiguous for comparison, by the machine's own protocol (standard) and, where it has both, by the
-// buffered and the synchronous one. Leaves out: the faces of 3-D arrays that the measured scenario has.
+// scenario/stride.hpp on a simulated machine: by its own protocol (standard) and, where it has both, by the buffered
+// and the synchronous one. Leaves out: the faces of 3-D arrays.
+#include "scenario/stride.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -76,18 +77,20 @@ Task<> round_trips(const Side& side, Case c) {
 
 bool in_modes(const Machine& machine) { return machine.messaging.network.find("buffered") != std::string::npos; }
 
-std::vector<Result> run(const Machine& described, const Place& place, const Parameters& parameters) {
-  Machine machine = described;
-  const std::string mode = word(parameters, "mode");
+std::vector<Result> run(const Job& given) {
+  Machine machine = given.machine;
+  const Job job{machine, given.place, given.parameters, given.axes, given.now_and_then};
+  const std::string mode = word(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
-  const std::int64_t size = number(parameters, "size_bytes");
-  const Case c{static_cast<std::uint64_t>(size) / element, static_cast<std::uint64_t>(number(parameters, "stride")),
-               word(parameters, "method") == "manual-pack", repetitions(size)};
+  const std::int64_t size = number(job.parameters, "size_bytes");
+  const Case c{static_cast<std::uint64_t>(size) / element, static_cast<std::uint64_t>(number(job.parameters, "stride")),
+               word(job.parameters, "method") == "manual-pack", repetitions(size)};
   if (c.elements == 0 || c.stride == 0) throw std::invalid_argument("stride: at least one double, and 1 apart");
-  const PairMarks marks = run_pair(machine, place, c.times, [&](const Side& side) { return round_trips(side, c); });
-  std::vector<Result> results{{"half_round_trip", "ns", "", elapsed_ns(marks.sender.back()) / 2, ""}};
+  const PairMarks marks = run_pair(job, c.times, [&](const Side& side) { return round_trips(side, c); });
+  Results results(job.axes.memory_slowdown.size());
+  results.add_time("half_round_trip", "", elapsed(marks.sender.back()), 2);
   add_counters(results, machine, "sender", marks.sender.back().seen);
-  return results;
+  return results.all;
 }
 
 std::vector<std::int64_t> strides(const std::string& tier) {
@@ -101,16 +104,16 @@ std::vector<std::int64_t> sizes(const SizeChoice& choice) {
   return {512, 2048, 16 << 10, 256 << 10, 2 << 20};
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place& place, const SizeChoice& choice) {
+std::vector<Parameters> cases(const Machine& machine, const Place& place, const Choice& choice) {
   std::vector<std::string> modes{"standard"};
   if (place.between_nodes && in_modes(machine)) modes.insert(modes.end(), {"buffered", "synchronous"});
   std::vector<Parameters> list;
   const auto add = [&](std::int64_t size, std::int64_t stride, const char* method, const std::string& mode) {
     list.push_back({{"size_bytes", size}, {"stride", stride}, {"method", method}, {"mode", mode}});
   };
-  for (const auto wanted : sizes(choice)) {
+  for (const auto wanted : sizes(choice.sizes)) {
     const std::int64_t size = std::max<std::int64_t>(wanted / 8 * 8, 8);
-    for (const auto stride : strides(choice.tier))
+    for (const auto stride : strides(choice.sizes.tier))
       for (const auto& mode : modes) {
         add(size, stride, "datatype", mode);
         if (stride == 1) add(size, 1, "contiguous", mode);
@@ -122,18 +125,7 @@ std::vector<Parameters> cases(const Machine& machine, const Place& place, const 
 
 }  // namespace
 
-const ScenarioSpec stride_scenario{
-    "stride",
-    "Messages whose elements lie apart: strided vectors",
-    true,
-    {{"size_bytes", "payload"},
-     {"stride", "doubles from one element to the next"},
-     {"method", "datatype (MPI_Type_vector), manual-pack, or contiguous"},
-     {"mode", "standard, synchronous or buffered send"}},
-    {{"half_round_trip", "ns", "packing included"}},
-    no_such_place,
-    cases,
-    run,
-};
+extern const ScenarioSpec stride_scenario;
+const ScenarioSpec stride_scenario{stride_info, no_such_place, cases, run};
 
 }  // namespace nearfield::sim

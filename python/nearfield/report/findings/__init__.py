@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import narrowed
+from nearfield.report.evidence import narrowed, one_machine
 from nearfield.report.findings import (
     buffer_state,
     collectives,
@@ -61,7 +61,7 @@ def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> l
     """All findings, most important first: by level, then by what is at stake; the first one of every topic before the
     second one of any (a machine with five distances has five of most). `rules`: what `tune` found for this MPI;
     `apply`: the command that runs programs so."""
-    small = narrowed(profile)
+    small = one_machine(narrowed(profile))
     found = tuned.tuned(rules, apply) if rules else []
     found += [finding for finder in FINDERS for finding in finder(small)]
     found += [finding for finder in NOTES for finding in finder(profile)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import pick
+from nearfield.report.evidence import OF_CLUSTERS, pick
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import BASE_POLICY, mean_times, saved
 from nearfield.report.words import listed, memory_speed, percent
@@ -31,7 +31,7 @@ class _Best:
 
 
 def policies(profile: Profile) -> list[Finding]:
-    found = [best for scenario in ("application", "collective") for best in _best(profile, scenario)]
+    found = [best for scenario in OF_CLUSTERS for best in _best(profile, scenario)]
     if not found:
         return []
     top = max(best.share for best in found)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from nearfield.profile import Profile
+from nearfield.report.evidence import one_machine
 from nearfield.report.measures import has_values
 from nearfield.report.plots import (
     application,
@@ -16,6 +17,7 @@ from nearfield.report.plots import (
     floor,
     generic,
     load,
+    machines,
     pages,
     pingpong,
     pollution,
@@ -62,8 +64,10 @@ def _section(profile: Profile, scenario: str) -> Section:
     module = SCENARIOS.get(scenario)
     charts: list[Chart] = []
     if has_values(profile.records, scenario):
-        charts = module.charts(profile) if module else []
-        charts = charts or generic.charts(profile, scenario)
+        same = one_machine(profile)
+        charts = module.charts(same) if module else []
+        charts = charts or generic.charts(same, scenario)
+        charts += machines.charts(profile, scenario)
     remarks = _skipped(profile, scenario)
     if not charts and not remarks:
         remarks = ["Nothing was measured here: every record is without a value."]

@@ -43,7 +43,7 @@ class Lru final : public Replacement {
 
 }  // namespace
 
-const ReplacementSpec lru_spec{"lru", "least recently used", false,
-                               []() -> std::unique_ptr<Replacement> { return std::make_unique<Lru>(); }};
+const ReplacementSpec lru_replacement{"lru", "least recently used", false,
+                                      []() -> std::unique_ptr<Replacement> { return std::make_unique<Lru>(); }};
 
 }  // namespace nearfield::sim

@@ -23,7 +23,8 @@ class Random final : public Replacement {
 
 }  // namespace
 
-const ReplacementSpec random_spec{"random", "any line, by a generator with a fixed seed", false,
-                                  []() -> std::unique_ptr<Replacement> { return std::make_unique<Random>(); }};
+extern const ReplacementSpec random_replacement;
+const ReplacementSpec random_replacement{"random", "any line, by a generator with a fixed seed", false,
+                                         []() -> std::unique_ptr<Replacement> { return std::make_unique<Random>(); }};
 
 }  // namespace nearfield::sim

@@ -51,7 +51,9 @@ class TreePlru final : public Replacement {
 
 }  // namespace
 
-const ReplacementSpec tree_plru_spec{"tree-plru", "a tree of bits that points away from what was used", true,
-                                     []() -> std::unique_ptr<Replacement> { return std::make_unique<TreePlru>(); }};
+extern const ReplacementSpec tree_plru_replacement;
+const ReplacementSpec tree_plru_replacement{
+    "tree-plru", "a tree of bits that points away from what was used", true,
+    []() -> std::unique_ptr<Replacement> { return std::make_unique<TreePlru>(); }};
 
 }  // namespace nearfield::sim

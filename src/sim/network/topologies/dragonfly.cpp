@@ -4,6 +4,9 @@
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
+
+extern const TopologySpec dragonfly_topology;
+
 namespace {
 
 class Dragonfly final : public Topology {

@@ -5,6 +5,9 @@
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
+
+extern const TopologySpec fat_tree_topology;
+
 namespace {
 
 class FatTree final : public Topology {

@@ -3,6 +3,9 @@
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
+
+extern const TopologySpec full_topology;
+
 namespace {
 
 class Full final : public Topology {

@@ -6,6 +6,9 @@
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
+
+extern const TopologySpec hypercube_topology;
+
 namespace {
 
 class Hypercube final : public Topology {

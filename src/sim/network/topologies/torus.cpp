@@ -5,6 +5,9 @@
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
+
+extern const TopologySpec torus_topology;
+
 namespace {
 
 class Torus final : public Topology {

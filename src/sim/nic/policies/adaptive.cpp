@@ -71,6 +71,7 @@ std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int6
 
 }  // namespace
 
+extern const PolicySpec adaptive_policy;
 const PolicySpec adaptive_policy{
     "adaptive",
     "by message size, and to memory while injected lines are lost unused (S4.8)",

@@ -31,6 +31,7 @@ std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int6
 
 }  // namespace
 
+extern const PolicySpec ddio_policy;
 const PolicySpec ddio_policy{"ddio",
                              "everything into a few ways of the last-level cache (Intel DDIO)",
                              {{"ways", 2, 1, 1024, "ways of a set that it may take"}},

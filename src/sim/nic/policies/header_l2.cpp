@@ -16,6 +16,7 @@ std::unique_ptr<Policy> make(const Machine&, const std::vector<std::int64_t>&) {
 
 }  // namespace
 
+extern const PolicySpec header_l2_policy;
 const PolicySpec header_l2_policy{"header-l2", "events into the L2 (S4: hl2)", {}, 2, make};
 
 }  // namespace nearfield::sim

@@ -2,6 +2,9 @@
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {
+
+extern const PolicySpec header_l2_policy, payload_l3_policy;
+
 namespace {
 
 class HeaderPayload final : public Policy {
@@ -22,6 +25,7 @@ std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int6
 
 }  // namespace
 
+extern const PolicySpec header_payload_policy;
 const PolicySpec header_payload_policy{
     "header-payload", "events into the L2, payload up to half the L3 into the L3 (S4: hl2p)", {}, 3, make};
 

@@ -13,6 +13,7 @@ std::unique_ptr<Policy> make(const Machine&, const std::vector<std::int64_t>&) {
 
 }  // namespace
 
+extern const PolicySpec memory_policy;
 const PolicySpec memory_policy{"memory", "to memory only (the papers' base)", {}, 0, make};
 
 }  // namespace nearfield::sim

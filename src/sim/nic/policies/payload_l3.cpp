@@ -23,6 +23,7 @@ std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int6
 
 }  // namespace
 
+extern const PolicySpec payload_l3_policy;
 const PolicySpec payload_l3_policy{"payload-l3", "payload up to half the L3 into the L3 (S4: payload)", {}, 3, make};
 
 }  // namespace nearfield::sim

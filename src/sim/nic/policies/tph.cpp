@@ -27,6 +27,7 @@ std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int6
 
 }  // namespace
 
+extern const PolicySpec tph_policy;
 const PolicySpec tph_policy{"tph",
                             "each buffer to where it was steered (PCIe TPH, AMD SDCI)",
                             {{"header", 2, 0, 8, "cache level of the event queue, 1: nearest; 0: memory"}},

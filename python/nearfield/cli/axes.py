@@ -1,0 +1,59 @@
+"""Reads the options that say over what to simulate: sizes, nodes, policies, memory speeds."""
+
+from __future__ import annotations
+
+import re
+
+from nearfield.errors import UsageError
+from nearfield.units import parse_bytes
+
+
+def parse_sizes(text: str) -> list[int]:
+    """'1K,12K..64K' as bytes: ranges are every doubling of their first, and their last."""
+    sizes: list[int] = []
+    for part in _parts(text, "--bytes"):
+        first, dots, last = part.partition("..")
+        least, most = parse_bytes(first), parse_bytes(last if dots else first)
+        if dots and not 0 < least <= most:
+            raise UsageError(f"--bytes {part}: not a range from a smaller size up", "Write 1K..4M.")
+        while least < most:
+            sizes.append(least)
+            least *= 2
+        sizes.append(most)
+    return sorted(set(sizes))
+
+
+def parse_counts(text: str, what: str) -> list[int]:
+    counts = []
+    for part in _parts(text, f"--{what}"):
+        if not (part.isascii() and part.isdecimal() and 0 < int(part) < 1 << 31):
+            raise UsageError(f"--{what} {part}: not a number of {what}", "Write 64, or 8,64 for a sweep.")
+        counts.append(int(part))
+    return sorted(set(counts))
+
+
+def parse_factors(text: str) -> list[float]:
+    factors = []
+    for part in _parts(text, "--memory-slowdown"):
+        if not re.fullmatch(r"\d+(\.\d+)?", part, re.ASCII):
+            raise UsageError(f"--memory-slowdown {part}: not a factor", "Write 1,2.5,5,7.5.")
+        factors.append(float(part))
+    return sorted(set(factors))
+
+
+def parse_policies(text: str) -> tuple[str, ...]:
+    """Returns ('a', 'b:x=1,y=2') for 'a,b:x=1,y=2', and ('all',) wherever that word stands."""
+    policies: list[str] = []
+    for part in _parts(text, "--policy"):
+        if "=" in part and ":" not in part and policies and ":" in policies[-1]:
+            policies[-1] += f",{part}"
+        else:
+            policies.append(part)
+    return ("all",) if "all" in policies else tuple(policies)
+
+
+def _parts(text: str, option: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise UsageError(f"{option} '{text}': nothing between two commas" if text else f"{option} is empty")
+    return parts

@@ -1,0 +1,233 @@
+"""Makes records of what the launches left: samples of several launches pooled, verdicts attached, reasons kept.
+
+A file that a crash has damaged counts up to its first line that is not whole; what followed is measured again on
+--resume. What an attempt has of a scenario that it did not finish counts until another attempt has it whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nearfield import _native
+from nearfield.measure.live.launch import Job
+from nearfield.measure.live.lines import read_lines
+from nearfield.measure.row import Row, frame, missing, value
+from nearfield.measure.tiers import Tier
+
+# Metrics that describe a repetition rather than measure the MPI: counted, not timed.
+EXACT_UNITS = ("count", "bytes", "share")
+FEWEST = 6  # samples: fewer have no 95 % interval
+
+
+Visits = list[list[float]]
+
+
+@dataclass
+class Series:
+    """The samples of one metric of one case at one place, launch by launch and visit by visit (taken in one go).
+
+    `disturbed`: taken while something else used one of the cores, as a gauge beside the measurement showed
+    (src/probe/gauge.hpp); set apart by the gauge alone, never by their own value.
+    """
+
+    unit: str
+    launches: list[Visits] = field(default_factory=list)
+    disturbed: list[list[float]] = field(default_factory=list)
+    oversubscribed: bool = False
+
+    def usable(self) -> tuple[list[Visits], bool]:
+        """The undisturbed samples; all of them, and True, if those are too few to say anything."""
+        if len(self.undisturbed()) >= FEWEST or not any(self.disturbed):
+            return self.launches, False
+        return [[*visits, apart] for visits, apart in zip(self.launches, self.disturbed, strict=True)], True
+
+    def undisturbed(self) -> list[float]:
+        return [sample for visits in self.launches for visit in visits for sample in visit]
+
+    def empty(self) -> bool:
+        return not self.undisturbed() and not any(self.disturbed)
+
+
+class Key(NamedTuple):
+    """What identifies a series: one metric of one case at one place."""
+
+    scenario: str
+    metric: str
+    distance: str | None
+    pair: str | None
+    side: str | None
+    parameters: tuple[tuple[str, int | str], ...]
+
+    @property
+    def place(self) -> tuple[str, str, str | None, str | None]:
+        return self.scenario, self.metric, self.distance, self.pair
+
+
+@dataclass
+class Collection:
+    """Everything the launches of a session said."""
+
+    series: dict[Key, Series] = field(default_factory=dict)
+    verdicts: dict[Key, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    missing: dict[Key, tuple[str, str]] = field(default_factory=dict)  # -> (unit, reason)
+    headers: list[dict[str, Any]] = field(default_factory=list)
+    switches: list[dict[str, Any]] = field(default_factory=list)
+    skipped: list[dict[str, Any]] = field(default_factory=list)
+
+
+def finished_scenarios(job: Job, folder: Path) -> set[str]:
+    """What earlier attempts at this launch have measured to the end."""
+    return {name for path in job.attempts(folder) for name in _finished(read_lines(path, job.budgets))}
+
+
+def _finished(lines: Iterable[dict[str, Any]]) -> set[str]:
+    return {line["scenario"] for line in lines if line["type"] in ("scenario_end", "skipped") and not line.get("cut")}
+
+
+def collect(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> Collection:
+    """Reads every line of every job. `kind_of`: scenario -> the ranks it runs on."""
+    found = Collection()
+    for job in jobs:
+        whole = finished_scenarios(job, folder)
+        for path in job.attempts(folder):
+            _collect_file(job, path, whole, kind_of, found)
+    return found
+
+
+def _collect_file(job: Job, path: Path, whole: set[str], kind_of: dict[str, str], found: Collection) -> None:
+    lines = list(read_lines(path, job.budgets))
+    cut = whole - _finished(lines)
+    for line in lines:
+        if line["type"] == "launch":
+            found.headers.append(line)
+        elif line["type"] == "switch":
+            found.switches.append({**line, "pair": job.group.pair, "distance": job.group.distance})
+        elif line["type"] == "skipped":
+            found.skipped.append({**line, "distance": job.group.distance})
+        elif line["type"] in ("samples", "state", "missing") and line["scenario"] not in cut:
+            _collect_case(job, line, kind_of, found)
+
+
+def _collect_case(job: Job, line: dict[str, Any], kind_of: dict[str, str], found: Collection) -> None:
+    everywhere = kind_of[line["scenario"]] == "all"
+    place = (None, None) if everywhere else (job.group.distance, job.group.pair)
+    parameters = tuple(line["parameters"].items())
+    if line["type"] == "state":
+        key = Key(line["scenario"], "", *place, line["side"], parameters)
+        found.verdicts[key].append(line)
+        return
+    key = Key(line["scenario"], line["metric"], *place, line.get("side"), parameters)
+    if line["type"] == "missing":
+        found.missing[key] = (line["unit"], line["reason"])
+        return
+    series = found.series.setdefault(key, Series(line["unit"], oversubscribed=job.group.oversubscribed))
+    series.launches.append(_visits(line["samples"], line.get("visits")))
+    series.disturbed.append([sample for sample in line.get("disturbed", []) if sample is not None])
+
+
+def _visits(samples: list[float | None], visits: list[float] | None) -> Visits:
+    """Samples with the same number in `visits` together; those not taken (None) left out."""
+    grouped: dict[float, list[float]] = defaultdict(list)
+    for sample, visit in zip(samples, visits or [0] * len(samples), strict=True):
+        if sample is not None:
+            grouped[visit].append(sample)
+    return list(grouped.values())
+
+
+def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[Row]:
+    """One record per series and per missing value, in a stable order."""
+    series = _skew_merged(found.series)
+    rows = [
+        _row(key, one, tier, resolution_ns) | {"verdict": _verdict(found, key)}
+        for key, one in series.items()
+        if not one.empty()
+    ]
+    rows += _verdict_rows(found)
+    measured = {key.place for key, one in series.items() if not one.empty()}
+    cases = {(key.place, key.parameters) for key, one in series.items() if not one.empty()}  # of whatever side
+    for key, (unit, reason) in found.missing.items():
+        there = (key.place, key.parameters) in cases if key.parameters else key.place in measured
+        if not there:
+            rows.append(_frame(key, unit) | missing(reason))
+    return rows
+
+
+def _frame(key: Key, unit: str) -> Row:
+    return frame(
+        key.scenario, key.metric, unit, "live",
+        distance=key.distance, pair=key.pair, side=key.side, parameters=dict(key.parameters),
+    )  # fmt: skip
+
+
+def _row(key: Key, series: Series, tier: Tier, resolution_ns: float) -> Row:
+    exact = series.unit in EXACT_UNITS
+    launches, too_disturbed = series.usable()
+    estimate = _native.pooled_estimate(launches, 0.0 if exact else resolution_ns)
+    stable, note = True, None
+    if not exact and series.oversubscribed:
+        stable, note = False, "more ranks than cores: they wait for one another's turn"
+    elif not exact and too_disturbed:
+        stable, note = False, "something else used the cores during nearly all repetitions"
+    elif not exact and not _native.is_stable(estimate, tier.stable):
+        stable, note = False, _why_unstable(estimate, launches)
+    measured = value(estimate.value, estimate.low, estimate.high, estimate.n, stable=stable, note=note)
+    return _frame(key, series.unit) | measured
+
+
+def _why_unstable(estimate: Any, launches: list[Visits]) -> str:
+    if estimate.n < 6:
+        return f"only {estimate.n} repetitions"
+    note = f"the interval is ±{100 * estimate.relative_half_width:.0f} % of the median"
+    medians = [_native.quantile(list(chain(*visits)), 0.5) for visits in launches if any(visits)]
+    if len(medians) > 1 and max(medians) > 1.05 * min(medians):
+        note += f"; launches differ by {100 * (max(medians) / min(medians) - 1):.0f} %"
+    return note
+
+
+def disturbed_share(found: Collection) -> float | None:
+    """Of all timed repetitions: how many were set apart because something else used a core."""
+    timed = [one for one in found.series.values() if one.unit == "ns"]
+    apart = sum(len(samples) for one in timed for samples in one.disturbed)
+    whole = apart + sum(len(one.undisturbed()) for one in timed)
+    return apart / whole if whole else None
+
+
+def _skew_merged(series: dict[Key, Series]) -> dict[Key, Series]:
+    """How well ranks start together is a property of the place, not of the case: one series per scenario there."""
+    merged: dict[Key, Series] = {}
+    for key, one in series.items():
+        if key.metric != "start_skew":
+            merged[key] = one
+            continue
+        whole = merged.setdefault(
+            key._replace(parameters=()), Series(one.unit, [[[]]], oversubscribed=one.oversubscribed)
+        )
+        whole.launches[0][0] += [*one.undisturbed(), *chain(*one.disturbed)]
+    return merged
+
+
+def _verdict_rows(found: Collection) -> Iterable[Row]:
+    """What the sampled lines showed, as numbers beside the verdict."""
+    for key, lines in found.verdicts.items():
+        verdict = _verdict(found, key)
+        for metric, unit, field_name in (("lines_cached", "share", "cached"), ("line_latency", "ns", "latency_ns")):
+            values = [line[field_name] for line in lines if line[field_name] is not None]
+            if values:
+                middle = _native.quantile(values, 0.5)
+                measured = value(middle, min(values), max(values), len(values))
+                yield _frame(key._replace(metric=metric), unit) | measured | {"verdict": verdict}
+
+
+def _verdict(found: Collection, key: Key) -> str | None:
+    """The worse of both sides' for a record of the whole operation; the side's own otherwise."""
+    verdicts = {
+        line["verdict"]
+        for side in ([key.side] if key.side else ["sender", "receiver"])
+        for line in found.verdicts.get(key._replace(metric="", side=side), [])
+    }
+    return next((worst for worst in ("refuted", "unverifiable", "verified") if worst in verdicts), None)

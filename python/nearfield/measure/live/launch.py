@@ -1,0 +1,239 @@
+"""One launch of the engine: its plan, its run, and the lines it left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count, takewhile
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, NoReturn
+
+from nearfield import itself, mpi
+from nearfield.errors import MeasurementError, MpiError, ProfileError
+from nearfield.measure.live.layout import Group
+from nearfield.measure.live.lines import read_lines
+from nearfield.measure.tiers import Tier
+from nearfield.mpi import Installation
+from nearfield.topology import Topology
+from nearfield.units import counted
+
+OnProgress = Callable[[str, float], None]  # scenario, share of its time that is spent
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one launch is to measure."""
+
+    group: Group
+    number: int  # which launch of this group
+    budgets: dict[str, float]  # scenario -> seconds
+
+    def file(self, folder: Path, attempt: int, suffix: str) -> Path:
+        return folder / f"{self.group.name}.{self.number}.{attempt}{suffix}"
+
+    def attempts(self, folder: Path) -> list[Path]:
+        """What this and earlier sittings wrote for this launch, oldest first."""
+        files = (self.file(folder, attempt, ".jsonl") for attempt in count())
+        return list(takewhile(Path.exists, files))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a launch ended."""
+
+    state: str  # as schema.Launch has it
+    reason: str | None = None
+    seconds: float = 0.0
+    measuring_s: float = 0.0  # without starting the ranks and ending them; 0: not known
+    missed: int = 0  # cases for which there was no time
+
+
+def describe_scenarios(inst: Installation, engine: Path) -> list[dict[str, Any]]:
+    """The engine's own description of its scenarios; needs no launcher."""
+    environment = {**os.environ, **inst.env}
+    result = subprocess.run(
+        [engine, "--describe"], capture_output=True, text=True, errors="replace", env=environment, check=False
+    )
+    try:
+        return json.loads(result.stdout)
+    except json.JSONDecodeError as error:
+        raise MpiError(
+            f"the engine built for {inst.name} does not start: {result.stderr.strip() or result.stdout.strip()}",
+            f"check this MPI with: {itself.command('mpi', '--mpi', inst.name)}",
+        ) from error
+
+
+def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file: Path, extra: dict[str, str]) -> str:
+    """The plan file of src/probe/plan.hpp."""
+    levels = topology.cache_bytes(job.group.places[0].cpu)
+    lines = {
+        "output": str(output),
+        "stop_file": str(stop_file),
+        "tier": tier.name,
+        "tolerance": f"{tier.tolerance:g}",
+        "min_samples": str(tier.min_samples),
+        "line_bytes": str(_line_bytes(topology)),
+        "cache_bytes": " ".join(str(size) for size in levels),
+        "oversubscribed": str(int(job.group.oversubscribed)),
+        **extra,
+    }
+    text = [f"{key} = {value}" for key, value in lines.items()]
+    text += [f"rank = {place.cpu} {place.host}".rstrip() for place in job.group.places]
+    text += [f"scenario = {name} {budget:.3f}" for name, budget in job.budgets.items()]
+    return "\n".join(text) + "\n"
+
+
+def _line_bytes(topology: Topology) -> int:
+    return max((c.line_bytes for c in topology.caches if c.line_bytes), default=64)
+
+
+def run_job(
+    job: Job,
+    inst: Installation,
+    engine: Path,
+    folder: Path,
+    plan: Callable[[Path], str],
+    *,
+    launcher: str | None,
+    on_progress: OnProgress,
+) -> Ending:
+    """Runs the launch to its end and returns how it ended. The lines are in the folder.
+
+    Raises MeasurementError for what no other launch would do better: a failed sanity check, a wrong binding,
+    an output that cannot be written, hosts on which no rank could be started. A rank that died, or a launch over its
+    time limit, is a state.
+    """
+    attempt = len(job.attempts(folder))
+    output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
+    try:
+        plan_file.unlink(missing_ok=True)  # of a start that got no further
+        for file, text in ((plan_file, plan(output)), (output, "")):
+            with file.open("x", encoding="utf-8") as new:  # through no link
+                new.write(text)
+    except OSError as error:
+        raise ProfileError(f"cannot write {plan_file}: {error.strerror}", _REMEDIES["output"]) from error
+    timeout_s = 60 + 4 * sum(job.budgets.values()) + (240 if job.group.oversubscribed else 0)
+    with _Watcher(output, on_progress):
+        finished = mpi.run(
+            inst,
+            [str(engine), str(plan_file)],
+            len(job.group.places),
+            hosts=job.group.hosts,
+            launcher=launcher,
+            oversubscribe=job.group.oversubscribed,
+            timeout_s=timeout_s,
+        )
+    return _ending(job, output, finished)
+
+
+def _ending(job: Job, output: Path, finished: mpi.Finished) -> Ending:
+    missed, line = 0, None
+    for line in read_lines(output):
+        missed += line.get("missed", 0)
+        if line["type"] == "error":
+            _raise_error(line["kind"], line["message"])
+        if line["type"] in ("end", "stopped"):
+            state, reason = ("complete", None) if line["type"] == "end" else ("stopped", None)
+            if missed:
+                state, reason = "stopped", f"the time was over: {counted(missed, 'case')} not reached"
+            return Ending(state, reason, finished.seconds, line["measuring_s"], missed)
+    if job.group.hosts and not line and not finished.timed_out:
+        _raise_unreached([host for host, _ in job.group.hosts], finished)
+    return Ending("failed", _why_failed(finished), finished.seconds)
+
+
+def _why_failed(finished: mpi.Finished) -> str:
+    if finished.timed_out:
+        return f"no end after {finished.seconds:.0f} s"
+    said = re.search(r"nearfield-probe: (\w+): (.*)", finished.stderr)
+    if said and said[1] in _REMEDIES:
+        _raise_error(said[1], said[2])
+    return f"exit code {finished.exit_code}: {_last_words(finished) or finished.silence}"
+
+
+_REMEDIES = {
+    "sanity": "this MPI delivers wrong data; do not use it for anything",
+    "binding": "let no launcher option, cgroup or MPI setting bind the ranks; name hosts as they name themselves",
+    "output": "free some space or choose another folder with --out",
+    "plan": "with a hostfile, the folder of --out must be the same on all nodes",
+}
+
+
+def _raise_error(kind: str, message: str) -> NoReturn:
+    error = ProfileError if kind == "output" else MeasurementError
+    raise error(message, _REMEDIES.get(kind, ""))
+
+
+# What ssh and launchers say of a host that they cannot reach -> what to do.
+_UNREACHED = {
+    r"resolve|not known|name resolution|[Uu]nknown host": "correct the name in the hostfile; this must find it: "
+    "getent hosts {host}",
+    r"[Pp]ermission denied|verification failed|[Pp]assword": "let ssh in without a question; try: ssh {host} true",
+    r"refused|timed out|[Nn]o route|unreachable": "start sshd there, or open its port; try: ssh {host} true",
+    r"ssh.*not found|not found.*ssh|execvp.*ssh": "install ssh, or start inside a batch job with --launcher srun",
+}
+
+
+def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
+    """Raises the error for a launch of which no rank began: the launcher's own message and a remedy."""
+    lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines() if line.strip("-= \t")]
+    remote = next((host for host in hosts if host != socket.gethostname()), hosts[0])
+    said = lines[0] if lines else finished.silence
+    remedy = "see whether this works: ssh {host} true"
+    for pattern, other in _UNREACHED.items():
+        if found := next((line for line in lines if re.search(pattern, line)), None):
+            said, remedy = found, other
+            remote = next((host for host in hosts if re.search(rf"\b{re.escape(host)}\b", found)), remote)
+            break
+    raise MeasurementError(
+        f"no rank could be started on {', '.join(dict.fromkeys(hosts))}: {said}", remedy.format(host=remote)
+    )
+
+
+def _last_words(finished: mpi.Finished) -> str:
+    """The line that says most: the engine's own, else one that tells how a rank ended, else the last; empty if none."""
+    lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines() if line.strip("-= \t")]
+    for telling in (r"^nearfield-probe:", r"signal|[Kk]illed|[Tt]erminat|EXIT CODE|[Aa]bort"):
+        found = [line for line in lines if re.search(telling, line)]
+        if found:
+            return found[0]
+    return lines[-1] if lines else ""
+
+
+class _Watcher:
+    """Follows the growing output and passes progress on."""
+
+    def __init__(self, path: Path, on_progress: OnProgress) -> None:
+        self._path, self._on_progress = path, on_progress
+        self._done = Event()
+        self._thread = Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> _Watcher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        with suppress(OSError), self._path.open(encoding="utf-8", errors="replace") as file:
+            rest = ""
+            while not self._done.is_set():
+                rest += file.read()
+                *whole, rest = rest.split("\n")
+                for text in whole:
+                    if text.startswith('{"type":"progress"'):
+                        line = json.loads(text)
+                        self._on_progress(line["scenario"], line["share"])
+                    elif text.startswith('{"type":"scenario_end"'):
+                        self._on_progress(json.loads(text)["scenario"], 1.0)
+                time.sleep(0.1)  # seldom: the measuring cores are this machine's only ones

@@ -1,0 +1,32 @@
+"""Shares the time that the user gave among the launches, so that a probe also keeps it on a busy machine."""
+
+from __future__ import annotations
+
+from nearfield.measure.live.launch import Ending
+
+SHORTEST_S = 0.2  # a launch that could measure for less than this is not begun
+
+
+class TimeLimit:
+    """The time that is left. Starting the first launch is not counted, so that something is measured however short the
+    limit is. Starting a later launch is counted, and is expected to take as long as the last start."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._left_s = seconds
+        self._launching_s = 0.0
+
+    def share(self, launches: int) -> float | None:
+        """Returns for how many seconds the next launch may measure if `launches` are still to come. Returns None
+        without a limit, and 0 if too little is left to start a launch."""
+        if self._left_s is None:
+            return None
+        seconds = (self._left_s - self._launching_s) / launches
+        return seconds if seconds >= SHORTEST_S or not self._launching_s else 0.0
+
+    def spend(self, ending: Ending) -> None:
+        """Subtracts the time that a launch took."""
+        if self._left_s is None:
+            return
+        is_first = not self._launching_s
+        self._launching_s = max(ending.seconds - ending.measuring_s, 1e-3)
+        self._left_s -= ending.measuring_s if is_first and ending.measuring_s else ending.seconds

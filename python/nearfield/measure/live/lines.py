@@ -1,0 +1,160 @@
+"""Reads the lines that the engine writes, and checks every one: a damaged disk or another hand may have changed a file
+before it is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from nearfield.measure.live.switches import EVIDENCE
+from nearfield.profile.records import CORE, VERDICT, WORDS
+from nearfield.profile.schema import Calibration
+
+
+def _no_column_of_all(name: str) -> str:
+    if name in CORE or name == VERDICT:
+        raise ValueError(f"'{name}' is a column of every record, not a parameter")
+    return name
+
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Whole = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+Parameters = dict[Annotated[Name, AfterValidator(_no_column_of_all)], Whole | str]
+Samples = list[float | None]
+Unit, Side, Verdict = (Literal[WORDS[name]] for name in ("unit", "side", VERDICT))  # type: ignore[valid-type]
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class LaunchLine(Calibration):
+    """The first one: what the launch found out before it measured."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+    type: Literal["launch"]
+    ranks: PositiveInt
+    library: str
+    clock_resolution_ns: Annotated[float, Field(ge=0)]
+    clock_overhead_ns: Annotated[float, Field(ge=0)]
+    ticks_per_ns: Annotated[float, Field(gt=0)]
+    variables: dict[str, Whole]
+
+
+class SwitchLine(_Line):
+    type: Literal["switch"]
+    kind: Literal[tuple(EVIDENCE)]  # type: ignore[valid-type]
+    size_bytes: Annotated[Whole, Field(ge=0)]
+
+
+class _OfScenario(_Line):
+    scenario: Name
+
+
+class SkippedLine(_OfScenario):
+    type: Literal["skipped"]
+    reason: str
+
+
+class ProgressLine(_OfScenario):
+    type: Literal["progress"]
+    share: float
+
+
+class ScenarioEndLine(_OfScenario):
+    """The end of a scenario. `missed` cases were not measured because the time was over."""
+
+    type: Literal["scenario_end"]
+    cut: bool
+    missed: Annotated[Whole, Field(ge=0)] = 0
+
+
+class _OfCase(_OfScenario):
+    metric: Name
+    parameters: Parameters
+
+
+class SamplesLine(_OfCase):
+    """`visits`: for each sample, which of the moments it was taken at."""
+
+    type: Literal["samples"]
+    unit: Unit
+    side: Side | None = None
+    samples: Samples
+    visits: list[float] | None = None
+    disturbed: Samples = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _each_has_its_visit(self) -> SamplesLine:
+        if self.visits and len(self.visits) != len(self.samples):
+            raise ValueError(f"{len(self.samples)} samples of {len(self.visits)} visits")
+        return self
+
+
+class StateLine(_OfCase):
+    type: Literal["state"]
+    side: Side
+    verdict: Verdict
+    cached: float | None
+    latency_ns: float | None
+
+
+class MissingLine(_OfCase):
+    type: Literal["missing"]
+    unit: Unit
+    reason: str = Field(min_length=1)
+
+
+class ErrorLine(_Line):
+    type: Literal["error"]
+    kind: str
+    message: str
+
+
+class EndLine(_Line):
+    """The end of a launch. `measuring_s` does not include starting and ending the ranks."""
+
+    type: Literal["end", "stopped"]
+    measuring_s: Annotated[float, Field(ge=0)] = 0.0
+
+
+_LINE: TypeAdapter[Any] = TypeAdapter(
+    Annotated[
+        LaunchLine | SwitchLine | SkippedLine | ProgressLine | ScenarioEndLine | SamplesLine | StateLine | MissingLine
+        | ErrorLine | EndLine,
+        Field(discriminator="type"),
+    ]
+)  # fmt: skip
+
+
+def read_lines(path: Path, scenarios: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The engine's lines up to the first that is not whole: a crash cuts the last one short, and nothing that comes
+    after damage is to be trusted. A scenario beyond those that the launch was to measure is damage, too."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for text in file:
+            try:
+                line = _LINE.validate_json(text).model_dump()
+            except ValidationError:
+                return
+            if scenarios is not None and line.get("scenario") not in (None, *scenarios):
+                return
+            yield line
+
+
+def damaged_line(path: Path, scenarios: Collection[str]) -> int | None:
+    """Returns the number, counted from 1, of the first line that is complete but wrong; None if there is none."""
+    number = sum(1 for _ in read_lines(path, scenarios)) + 1
+    with path.open("rb") as file:
+        return number if sum(text.endswith(b"\n") for text in file) >= number else None

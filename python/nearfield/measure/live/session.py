@@ -1,0 +1,273 @@
+"""A probe from request to profile: plans the launches, runs them one by one, and saves what there is at any end.
+
+What the engine writes lies in `<out>.launches` until the profile is complete, so that an interrupted probe can be
+resumed; each launch's finished scenarios are not measured again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nearfield import itself, mpi, profile
+from nearfield.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
+from nearfield.measure.live.describe import Facts, circumstances
+from nearfield.measure.live.facts import capture_machine
+from nearfield.measure.live.launch import Ending, Job, OnProgress, describe_scenarios, plan_text, run_job
+from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
+from nearfield.measure.live.limit import TimeLimit
+from nearfield.measure.live.lines import damaged_line
+from nearfield.measure.reasons import by_reason
+from nearfield.measure.request import Request
+from nearfield.measure.run_toml import run_of
+from nearfield.measure.stop import Stop
+from nearfield.measure.work import Work
+from nearfield.profile import records, schema
+from nearfield.profile.words import suggestion
+from nearfield.topology import Topology
+
+LAUNCH_OVERHEAD_S = 6.0  # starting ranks, calibration, sanity checks; measured with the Open MPI wheel
+SHORTEST_BUDGET_S = 0.3
+
+
+class Listener:
+    """What a probe tells while it runs; the base class keeps quiet."""
+
+    def say(self, text: str) -> None: ...
+    def plan(self, jobs: list[Job]) -> None: ...
+    def begin(self, job: Job) -> None: ...
+    def progress(self, job: Job, scenario: str, share: float) -> None: ...
+    def end(self, job: Job, ending: Ending) -> None: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    complete: bool  # False: the user stopped it, or the time was over
+    saved: bool  # False: before anything was measured
+    stopped_by: int | None = None  # the signal
+    missed: int = 0  # cases for which there was no time
+    not_begun: int = 0  # launches for which there was none
+
+
+def probe(
+    out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool, listener: Listener
+) -> Outcome:
+    """Measures and saves a profile at `out`, and returns how far that came. With `resume` the request is that of the
+    interrupted probe; of the one given here the budget counts, without which it takes as long as it takes. Raises
+    NearfieldError; when a launch failed, after saving what the others measured."""
+    out = out.resolve()
+    work = Work(out)
+    limit = TimeLimit(request.budget_s)
+    if resume:
+        request = work.read_request()
+    else:
+        work.require_free(overwrite=overwrite)
+    profile.ensure_writable(out, overwrite=overwrite or resume)
+    session = Session(out, work, request, listener, limit)
+    session.prepare()
+    with work.held(session.request, fresh=not resume):
+        return session.run(keep_samples)
+
+
+class Session:
+    """One sitting. Launches run one after the other: they would disturb each other."""
+
+    def __init__(self, out: Path, work: Work, request: Request, listener: Listener, limit: TimeLimit) -> None:
+        self.out, self.work, self.listener, self.limit = out, work, listener, limit
+        self.tier = request.thoroughness
+        self.topology = Topology.live()
+        self.inst = mpi.choose(request.mpi)
+        self.request = replace(request, mpi=request.mpi or self.inst.name)  # --resume goes on with the same
+        self.launches: list[schema.Launch] = []
+        self.spent: dict[str, float] = {}
+        self.stopped_by: int | None = None
+        self.missed = self.not_begun = 0
+
+    def prepare(self) -> None:
+        """Builds the engine if need be and plans the jobs. MeasurementError if there is nothing to measure."""
+        self.engine = mpi.program(self.inst, progress=self.listener.say)
+        self.scenarios = describe_scenarios(self.inst, self.engine)
+        self.kind_of = {s["name"]: s["ranks"] for s in self.scenarios}
+        usual = tuple(s["name"] for s in self.scenarios if s["weight"] > 0)
+        self.wanted = self.request.scenarios or usual
+        for name in self.wanted:
+            if name not in self.kind_of:
+                raise UsageError(f"unknown scenario '{name}'", suggestion(name, list(self.kind_of)))
+        self.jobs, self.skipped = self._plan_jobs()
+        if not self.jobs:
+            raise MeasurementError(
+                "nothing can be measured here: " + by_reason(self.skipped.items()),
+                "let this process use more cores (taskset, cgroup, batch system)",
+            )
+        self.transport = mpi.transport_or_reason(self.inst)
+
+    def _plan_jobs(self) -> tuple[list[Job], dict[str, str]]:
+        """The launches; and of the scenarios wanted, those that cannot run, with the reason."""
+        first_pus = tuple(core[0] for core in self.topology.cores)
+        nodes = read_hostfile(Path(self.request.hostfile), first_pus) if self.request.hostfile else None
+        groups, missing = plan_groups(
+            self.topology,
+            set(self.kind_of.values()),
+            nodes=nodes,
+            all_pairs=self.request.all_pairs,
+            ranks=self.request.ranks,
+        )
+        unit = self._seconds_per_weight(groups)
+        jobs = [self._job(group, number, unit) for number in range(self.tier.launches) for group in groups]
+        skipped = {name: missing[self.kind_of[name]] for name in self.wanted if self.kind_of[name] in missing}
+        return [job for job in jobs if job.budgets], skipped
+
+    def _seconds_per_weight(self, groups: list[Group]) -> float:
+        """The tier's time over all its work, so that a scenario alone takes no longer than it would among all; a
+        budget that the user gave is for what is wanted."""
+        counted = self.kind_of if self.request.budget_s is None else self.wanted
+        scenarios = [s for s in self.scenarios if s["name"] in counted]
+        weights = [s["weight"] for group in groups for s in scenarios if s["ranks"] in group.kinds]
+        left = self.tier.budget_s - LAUNCH_OVERHEAD_S * len(groups) * self.tier.launches
+        return max(left, self.tier.budget_s / 4) / self.tier.launches / max(sum(weights), 1e-9)
+
+    def _job(self, group: Group, number: int, unit: float) -> Job:
+        """Weightiest first: who stops early has what matters most."""
+        mine = [s for s in self.scenarios if s["ranks"] in group.kinds and s["name"] in self.wanted]
+        mine.sort(key=lambda s: -s["weight"])
+        return Job(group, number, {s["name"]: max(SHORTEST_BUDGET_S, unit * s["weight"]) for s in mine})
+
+    def run(self, keep_samples: bool) -> Outcome:
+        """Measures what is left to measure, and saves."""
+        started = time.monotonic()
+        self.spent = self.work.read_spent()
+        earlier = self.spent.get("total", 0.0)
+        failure = self._measure()
+        complete = all(launch.state == "complete" for launch in self.launches)
+        self.spent["total"] = earlier + time.monotonic() - started
+        saved = self._save(complete)
+        self.work.write_spent(self.spent)
+        if complete or not saved:
+            self.work.end(self.out / "samples" if keep_samples and saved else None)
+        if failure:
+            raise failure
+        self._raise_failed_launch(saved)
+        return Outcome(complete, saved, self.stopped_by, self.missed, self.not_begun)
+
+    def _measure(self) -> NearfieldError | None:
+        """Runs the jobs until one shows that the others would fail alike, or the user has had enough."""
+        left = [self._left(job) for job in self.jobs]
+        self.listener.plan([job for job in left if job.budgets])
+        failure: NearfieldError | None = None
+        with Stop(self._ask_engine) as stop:
+            for index, (job, rest) in enumerate(zip(self.jobs, left, strict=True)):
+                ending = Ending("pending")
+                if not rest.budgets:
+                    ending = Ending("complete")
+                elif not failure and not stop.asked:
+                    time_s = self.limit.share(sum(bool(o.budgets) and o.number == job.number for o in left[index:]))
+                    try:
+                        ending = stop.run(lambda: self._run(rest, time_s))  # noqa: B023
+                    except KeyboardInterrupt:
+                        ending = Ending("stopped")
+                    except NearfieldError as error:
+                        failure = error
+                        ending = Ending("failed", error.message)
+                self._note(job, ending)
+            self.stopped_by = stop.asked
+        return failure
+
+    def _ask_engine(self) -> bool:
+        """Asks the engine to end soon and to report what it has. Returns False if it cannot be asked because the disk
+        is full."""
+        with suppress(OSError):  # the reader of a pipe may be gone
+            self.listener.say("stopping: saving what was measured (again to stop at once)")
+        try:
+            self.work.stop_file.touch()
+        except OSError:
+            return False
+        return True
+
+    def _left(self, job: Job) -> Job:
+        """What earlier sittings have not measured to the end."""
+        for path in job.attempts(self.work.folder):
+            if number := damaged_line(path, job.budgets):
+                self.listener.say(f"{path}: line {number} is damaged; what it and the rest say is measured again")
+        done = finished_scenarios(job, self.work.folder)
+        return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
+
+    def _run(self, job: Job, time_s: float | None) -> Ending:
+        """Runs a launch, which measures for at most `time_s` seconds, or without a limit if that is None."""
+        if time_s == 0.0:
+            self.not_begun += 1
+            return Ending("pending", "the time was over")
+        self.listener.begin(job)
+        extra = {"sizes": " ".join(map(str, self.request.sizes))} if self.request.sizes else {}
+        extra |= {"time_limit_s": f"{time_s:.3f}"} if time_s else {}
+        on_progress: OnProgress = lambda scenario, share: self.listener.progress(job, scenario, share)  # noqa: E731
+        ending = run_job(
+            job,
+            self.inst,
+            self.engine,
+            self.work.folder,
+            lambda output: plan_text(job, self.tier, self.topology, output, self.work.stop_file, extra),
+            launcher=self.request.launcher,
+            on_progress=on_progress,
+        )
+        self.limit.spend(ending)
+        self.missed += ending.missed
+        self.listener.end(job, ending)
+        return ending
+
+    def _note(self, job: Job, ending: Ending) -> None:
+        places = job.group.places
+        name = f"{job.group.name}.{job.number}"
+        self.spent[name] = self.spent.get(name, 0.0) + ending.seconds
+        self.launches.append(
+            schema.Launch(
+                ranks=len(places),
+                cpus=[place.cpu for place in places],
+                hosts=[place.host for place in places] if job.group.hosts else [],
+                scenarios=list(job.budgets),
+                distance=job.group.distance,
+                seconds=self.spent[name],
+                state=ending.state,
+                reason=ending.reason,
+            )
+        )
+
+    def _raise_failed_launch(self, saved: bool) -> None:
+        failed = [launch for launch in self.launches if launch.state == "failed"]
+        if not failed:
+            return
+        cause = f"{len(failed)} of {len(self.launches)} launches failed ({failed[0].reason})"
+        if not saved:
+            raise MeasurementError(
+                f"{cause}; nothing was measured", f"see whether this MPI works: {itself.command('mpi')}"
+            )
+        raise MeasurementError(
+            f"{cause}; what was measured is in {self.out}",
+            f"complete it with: {itself.command('probe', '--resume', '--out', self.out)}",
+        )
+
+    def _save(self, complete: bool) -> bool:
+        """False if there is nothing to save."""
+        found = collect(self.jobs, self.work.folder, self.kind_of)
+        if not found.headers:
+            return False
+        header = found.headers[0]
+        rows = to_rows(found, self.tier, header["clock_resolution_ns"])
+        facts = Facts(self.request, self.inst, self.transport, self.topology, self.scenarios, self.launches)
+        run = run_of(
+            self.request, circumstances(facts, found, rows, self.skipped), rows,
+            complete=complete, seconds=self.spent["total"],
+        )  # fmt: skip
+        profile.save(
+            self.out,
+            machine=capture_machine(self.topology, header["ticks_per_ns"]),
+            topology_xml=self.topology.xml(),
+            run=run,
+            records=records.from_rows(rows),
+            overwrite=True,
+        )
+        shutil.rmtree(self.out / "samples", ignore_errors=True)  # of the profile that was there before
+        return True

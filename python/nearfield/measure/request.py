@@ -1,0 +1,55 @@
+"""What the user asked for: which scenarios, on which machine, how thoroughly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+
+from pydantic import AwareDatetime
+
+from nearfield.errors import UsageError
+from nearfield.measure.tiers import TIERS, Tier
+from nearfield.profile.words import suggestion
+
+LARGEST_SIZE = (1 << 31) - 1  # MPI counts are ints
+
+
+@dataclass(frozen=True)
+class Request:
+    """Kept beside an unfinished profile so that it can be resumed. UsageError if no probe could do it."""
+
+    tier: str = "default"
+    budget_s: float | None = None  # measuring time instead of the tier's
+    scenarios: tuple[str, ...] = ()  # empty: all
+    sizes: tuple[int, ...] = ()  # empty: the tier's
+    mpi: str | None = None
+    ranks: int | None = None
+    all_pairs: bool = False
+    hostfile: str | None = None
+    launcher: str | None = None
+    on: str | None = None  # simulate this described machine instead of measuring
+    # ---- of a simulated machine
+    distances: tuple[str, ...] = ()  # empty: the tier's
+    nodes: tuple[int, ...] = ()  # empty: those usual for each scenario
+    policies: tuple[str, ...] = ()  # of its NICs; empty: the machine's own
+    slowdowns: tuple[float, ...] = ()  # of its memory; empty: none
+    command: str = ""
+    created: AwareDatetime = field(default_factory=lambda: datetime.now(timezone.utc))
+
+    def __post_init__(self) -> None:
+        if self.tier not in TIERS:
+            raise UsageError(f"there is no tier '{self.tier}'", suggestion(self.tier, TIERS))
+        if self.budget_s is not None and not self.budget_s > 0:
+            raise UsageError(f"--budget {self.budget_s:g}: must be more than 0 seconds")
+        for size in self.sizes:
+            if not 1 <= size <= LARGEST_SIZE:
+                raise UsageError(
+                    f"--sizes: {size} B is not a size of 1 B to {LARGEST_SIZE} B", "an MPI count is an int"
+                )
+        object.__setattr__(self, "sizes", tuple(sorted(set(self.sizes))))
+
+    @property
+    def thoroughness(self) -> Tier:
+        """The tier, with the budget asked for."""
+        tier = TIERS[self.tier]
+        return tier if self.budget_s is None else replace(tier, budget_s=self.budget_s)

@@ -1,0 +1,45 @@
+"""One record as a row. Both backends make their rows here, so that records have the same columns however they were
+measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nearfield.profile.records import CORE, VERDICT
+
+Row = dict[str, Any]
+Parameters = Mapping[str, int | str]
+
+
+def frame(
+    scenario: str,
+    metric: str,
+    unit: str,
+    source: str,
+    *,
+    distance: str | None,
+    pair: str | None,
+    side: str | None,
+    parameters: Parameters,
+) -> Row:
+    """Returns what identifies a record. Add `value` or `missing` to make it whole."""
+    place = {"distance": distance, "pair": pair, "side": side}
+    return {"scenario": scenario, "metric": metric, "unit": unit, "source": source, **place, **parameters}
+
+
+def value(
+    number: float, low: float | None, high: float | None, n: int, *, stable: bool = True, note: str | None = None
+) -> Row:
+    """Returns what was measured: in the record's unit, with its interval if there is one."""
+    return {"value": number, "low": low, "high": high, "n": n, "stable": stable, "note": note}
+
+
+def missing(reason: str) -> Row:
+    """Returns that the machine cannot give the number, and why."""
+    return {"value": None, "n": 0, "stable": False, "note": reason}
+
+
+def parameters_of(row: Row) -> dict[str, int | str]:
+    """Returns the parameters that the record has."""
+    return {name: one for name, one in row.items() if name not in CORE and name != VERDICT and one is not None}

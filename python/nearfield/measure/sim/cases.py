@@ -1,0 +1,235 @@
+"""Cases: one set of parameters of a scenario at one place of a described machine, by several policies of its NICs and
+at several memory speeds. A case is what a process of a pool is sent; rows of records are what it sends back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import product
+
+from nearfield._native import simulation
+from nearfield.errors import MeasurementError, UsageError
+from nearfield.machine import DescribedMachine
+from nearfield.machine.native import native
+from nearfield.measure.row import Row, frame, missing, parameters_of, value
+from nearfield.measure.sim.places import NOWHERE, Place
+from nearfield.profile.words import suggestion
+
+BASE = "memory"  # the policy that others are compared with
+OPERATIONS = ("collective", "application")  # scenarios of all ranks of a cluster, one operation each
+SLOWDOWN, POLICY = "memory_slowdown", "policy"
+# Bytes that ranks read and write which take as long to simulate as setting up a case: on one node, and for each node.
+_SETTING_UP, _A_NODE = 64e3, 500e3
+_MOST_LOADED_NODES = 48  # src/sim/scenarios/load.cpp
+_BYTES_OF_A_LINE = 8  # that take as long to simulate in a scenario of a pair as a line's way in a collective
+_LINES_OF_APPLICATION = 150  # per line of a rank's data, as it is gone through again and again
+
+# What records of a case at one memory speed by one policy have in common: scenario, distance and parameters.
+Point = tuple[str, str | None, frozenset[tuple[str, int | str]]]
+
+
+@cache
+def scenarios() -> dict[str, simulation.Scenario]:
+    """All that can be simulated, by name."""
+    return {spec.name: spec for spec in simulation.scenarios()}
+
+
+@cache
+def collectives() -> dict[str, simulation.Collective]:
+    return {spec.name: spec for spec in simulation.collectives()}
+
+
+@cache
+def applications() -> dict[str, simulation.Application]:
+    return {spec.name: spec for spec in simulation.applications()}
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What a case is simulated with besides its parameters. What is left open is as the machine's file has it, and no
+    column of the records says it."""
+
+    policies: tuple[str, ...] = ()  # the first one's events set the order in which things happen
+    slowdowns: tuple[float, ...] = ()  # how many times as slow memory is as the machine describes
+    repetitions: int | None = None  # None: those usual for the scenario
+
+
+@dataclass(frozen=True)
+class Case:
+    machine: DescribedMachine
+    scenario: str
+    place: Place
+    parameters: tuple[tuple[str, int | str], ...]
+    axes: Axes = Axes()
+
+    @cached_property
+    def given(self) -> dict[str, int | str]:
+        """The parameters by name."""
+        return dict(self.parameters)
+
+    @property
+    def repetitions(self) -> int:
+        return self.axes.repetitions or scenarios()[self.scenario].repetitions
+
+    def __str__(self) -> str:
+        if self.scenario in OPERATIONS:
+            return f"{self.given['operation']} of {self.given['size_bytes']} B on {self.given.get('nodes', 1)} nodes"
+        return f"{self.scenario}, {self.place.distance or 'all cores'}"
+
+    def points(self) -> list[Point]:
+        """Returns the points of this case: by every policy those of times, at every memory speed, and then that of the
+        counts, which do not depend on it."""
+        made = []
+        for policy in self.axes.policies or (None,):
+            for slowdown in (*self.axes.slowdowns, None):
+                more = {POLICY: policy, SLOWDOWN: None if slowdown is None else slowdown_text(slowdown)}
+                made.append(_point(self.scenario, self.place.distance or None, self.given | more))
+        return made
+
+    def run(self) -> list[Row]:
+        """Simulates the case. Raises MeasurementError if the simulator refuses it."""
+        axes = self.axes
+        repetitions = self.repetitions if scenarios()[self.scenario].of_nodes else None
+        try:
+            results = simulation.run(
+                self.scenario,
+                native(self.machine),
+                self.place.native(),
+                list(self.parameters),
+                list(axes.policies),
+                list(axes.slowdowns or (1.0,)),
+                repetitions,
+            )
+        except (ValueError, RuntimeError) as error:
+            what = f"{self.scenario} {self.given} on {self.machine.name}"
+            raise MeasurementError(f"{what} cannot be simulated: {error}") from error
+        return [self._row(result) for result in results]
+
+    def _row(self, result: simulation.Result) -> Row:
+        more: dict[str, int | str] = {}
+        if self.axes.policies:
+            more[POLICY] = self.axes.policies[result.variant]
+        if self.axes.slowdowns and result.lane >= 0:
+            more[SLOWDOWN] = slowdown_text(self.axes.slowdowns[result.lane])
+        of = frame(
+            self.scenario,
+            result.metric,
+            result.unit,
+            "sim",
+            distance=self.place.distance or None,
+            pair=self.place.pair if self.place.distance else None,
+            side=result.side or None,
+            parameters=self.given | more,
+        )
+        return of | (
+            missing(result.reason) if result.value is None else value(result.value, result.low, result.high, result.n)
+        )
+
+    @property
+    def work(self) -> float:
+        """Roughly how long it takes, in units of a line's way through one cache system."""
+        policies = max(1, len(self.axes.policies))
+        if self.scenario in OPERATIONS:
+            return self._work_of_operation() * policies
+        return self._bytes_moved() * policies / _BYTES_OF_A_LINE
+
+    def _work_of_operation(self) -> float:
+        operation, size, ranks = str(self.given["operation"]), int(self.given["size_bytes"]), int(self.given["ranks"])
+        if operation in applications():
+            lines = size / 128 * _LINES_OF_APPLICATION
+        else:
+            lines = collectives()[operation].whole_bytes(size, ranks) / 128
+        return self.repetitions * ranks * (20 + lines)
+
+    def _bytes_moved(self) -> float:
+        """An estimate of the bytes that all ranks read and write in all repetitions."""
+        size, nodes = float(self.given.get("size_bytes", 0)), 2 if self.place.between_nodes else 1
+        cores = self.machine.cores.value if self.machine.cores else 1
+        again = min(max((1 << 20) / max(size, 1), 2), 20)  # as in src/sim/scenarios/pair.cpp
+        if self.scenario == "stencil":
+            moved = 24 * 32 * size / 2
+        elif self.scenario == "pages":
+            moved = cores * size / 2
+        elif self.scenario == "load":
+            most = self.machine.network.max_nodes.value if self.machine.network else 1
+            ranks = min(most, int(self.given.get("nodes", _MOST_LOADED_NODES))) if nodes > 1 else cores
+            nodes = ranks if nodes > 1 else 1
+            moved = again * size + 4 * ranks * float(self.given.get("load_bytes", 0))
+        else:
+            strided = 4 if int(self.given.get("stride", 1)) > 1 else 1
+            moved = again * size * strided + 3 * float(self.given.get("cells", 0)) ** 3
+        return _SETTING_UP + (nodes > 1) * nodes * _A_NODE + moved
+
+
+def run_case(case: Case) -> list[Row]:
+    """Simulates a case, for a process of a pool."""
+    return case.run()
+
+
+def slowdown_text(factor: float) -> str:
+    """A memory slowdown as the records have it."""
+    return f"{factor:g}"
+
+
+def point_of(row: Row) -> Point:
+    """Returns the point that a record is of."""
+    return _point(row["scenario"], row.get("distance"), parameters_of(row))
+
+
+def _point(scenario: str, distance: str | None, parameters: dict[str, int | str | None]) -> Point:
+    return scenario, distance, frozenset((name, one) for name, one in parameters.items() if one is not None)
+
+
+# ---- which cases there are
+
+
+def chosen_scenarios(wanted: Iterable[str]) -> list[simulation.Scenario]:
+    """Returns the wanted scenarios, or all that are usual. Raises UsageError for an unknown one."""
+    names = tuple(wanted)
+    for name in names:
+        if name not in scenarios():
+            raise UsageError(f"there is no simulated scenario '{name}'", suggestion(name, scenarios()))
+    return [spec for name, spec in scenarios().items() if (name in names if names else spec.usual)]
+
+
+def cases_of_tier(
+    machine: DescribedMachine,
+    specs: Iterable[simulation.Scenario],
+    places: list[Place],
+    tier: str,
+    sizes: tuple[int, ...] = (),
+    nodes: tuple[int, ...] = (),
+) -> tuple[list[Case], list[tuple[str, str | None, str]]]:
+    """Returns the cases of a tier, smallest first within a scenario and place, and for everything that this machine
+    cannot do the scenario, the distance and the reason."""
+    found: list[Case] = []
+    skipped: list[tuple[str, str | None, str]] = []
+    struct = native(machine)
+    for spec in specs:
+        if spec.of_pair and not places:
+            skipped.append((spec.name, None, "the machine's description has one core and no network: there is no pair"))
+        for place in places if spec.of_pair else [NOWHERE]:
+            if reason := simulation.unable(spec.name, struct, place.native()):
+                skipped.append((spec.name, place.distance or None, reason))
+                continue
+            made = simulation.cases(spec.name, struct, place.native(), tier, list(sizes), list(nodes))
+            mine = [Case(machine, spec.name, place, tuple(map(tuple, parameters))) for parameters in made]
+            found += sorted(filter(_has_mode, mine), key=lambda case: case.given.get("size_bytes", 0))
+    return found, skipped
+
+
+def cases_of_values(
+    machine: DescribedMachine, scenario: str, places: Iterable[Place], parameters: dict[str, list[int | str]]
+) -> Iterator[Case]:
+    """Yields a case for every combination of the parameters at every place."""
+    for place in places:
+        for values in product(*parameters.values()):
+            yield Case(machine, scenario, place, tuple(zip(parameters, values, strict=True)))
+
+
+def _has_mode(case: Case) -> bool:
+    """Other ways to send than its standard one are those that the description tells of."""
+    communication = case.machine.communication
+    modes = {mode.name for mode in communication.mode} if communication else set()
+    return case.given.get("mode", "standard") in {"standard", *modes}

@@ -1,0 +1,91 @@
+"""What run.toml of a simulated profile says. What a description does not say is absent."""
+
+from __future__ import annotations
+
+import platform
+import socket
+from collections.abc import Iterable
+
+from nearfield._native import simulation
+from nearfield.machine import DescribedMachine
+from nearfield.machine.profiled import SIMULATOR
+from nearfield.measure.row import Row
+from nearfield.measure.run_toml import Circumstances
+from nearfield.measure.sim.cases import POLICY, SLOWDOWN, scenarios
+from nearfield.measure.sim.places import Place
+from nearfield.profile import schema
+
+Skipped = tuple[str, str | None, str]  # scenario, distance, reason
+# What every scenario may be simulated with.
+AXES = {
+    "nodes": "on how many nodes",
+    POLICY: "where the NIC puts incoming bytes; absent: as the machine's file says",
+    SLOWDOWN: "how many times as slow memory is as the machine describes; absent: the number does not depend on it",
+}
+# Protocols between nodes that have an eager limit: beyond it a send waits for its receive.
+_WITH_LIMIT = ("eager-rendezvous", "buffered-synchronous")
+
+
+def circumstances(
+    machine: DescribedMachine, rows: list[Row], places: Iterable[Place], skipped: Iterable[Skipped]
+) -> Circumstances:
+    return Circumstances(
+        mpi=_mpi(machine),
+        host=schema.Host(name=socket.gethostname(), kernel=f"{platform.system()} {platform.release()}"),
+        scenarios=[_described(spec, [row for row in rows if row["scenario"] == spec.name])
+                   for spec in scenarios().values()],
+        switches=[switch for place in places for switch in _switches(machine, place)],
+        skipped=[schema.Skipped(scenario=s, distance=where, reason=why) for s, where, why in skipped],
+        counters=_counters(rows),
+        simulated=machine.name,
+        simulator=SIMULATOR,
+    )  # fmt: skip
+
+
+def _mpi(machine: DescribedMachine) -> schema.Mpi:
+    node = machine.messaging.node if machine.messaging else None
+    return schema.Mpi(
+        name="simulated",
+        family="simulated",
+        version=SIMULATOR,
+        library="the simulator's own MPI: protocols and limits of the machine's description, MPICH 1.2.7's collectives",
+        transport=node.value if node else "copy-in-copy-out",
+        launcher="none",
+    )
+
+
+def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
+    """The eager limit that the description names; nothing had to be found out."""
+    messaging = machine.messaging
+    if messaging is None:
+        return []
+    key = "eager_bytes" if place.between_nodes else "node_eager_bytes"
+    limit, protocol = getattr(messaging, key), messaging.network.value if messaging.network else _WITH_LIMIT[0]
+    if not limit or not limit.value or (place.between_nodes and protocol not in _WITH_LIMIT):
+        return []
+    single = not place.between_nodes and messaging.node is not None and messaging.node.value == "single-copy"
+    kinds = ["eager-limit", "single-copy"] if single else ["eager-limit"]
+    known = {"pair": place.pair, "distance": place.distance, "bytes": limit.value}
+    return [schema.Switch(kind=kind, evidence=f"the machine's description: messaging.{key}", **known) for kind in kinds]
+
+
+def _counters(rows: list[Row]) -> dict[str, str]:
+    """Those that a measured profile has, too."""
+    found = {row["metric"]: row.get("note") or "available" for row in rows if row["unit"] == "count"}
+    names = ("page_faults", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")
+    return {name: found[name] for name in names if name in found}
+
+
+def _described(spec: simulation.Scenario, rows: list[Row]) -> schema.Scenario:
+    """The scenario with the axes and the further metrics that the rows have."""
+    axes = [name for name in AXES if any(row.get(name) is not None for row in rows)]
+    metrics = {row["metric"] for row in rows}
+    return schema.Scenario(
+        name=spec.name,
+        summary=spec.summary,
+        parameters=[schema.ParameterInfo(name=p.name, summary=p.summary) for p in spec.parameters]
+        + [schema.ParameterInfo(name=name, summary=AXES[name]) for name in axes],
+        metrics=[schema.MetricInfo(name=m.name, unit=m.unit, summary=m.summary) for m in spec.metrics]
+        + [schema.MetricInfo(name=m.name, unit=m.unit, summary=m.summary)
+           for m in spec.more_metrics if m.name in metrics],
+    )  # fmt: skip

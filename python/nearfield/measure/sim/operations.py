@@ -1,0 +1,104 @@
+"""Collectives and applications that the user names, as cases: every operation at every size on every number of nodes,
+by several policies at several memory speeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from nearfield._native import simulation
+from nearfield.errors import UsageError
+from nearfield.machine import DescribedMachine
+from nearfield.machine.native import native
+from nearfield.measure.request import LARGEST_SIZE
+from nearfield.measure.sim.axes import ALL, check_axes, chosen_policies, refused, sentence, with_axes
+from nearfield.measure.sim.cases import BASE, Axes, Case, applications, collectives
+from nearfield.measure.sim.places import NOWHERE
+from nearfield.profile.words import suggestion
+
+COLLECTIVE_SIZES = tuple(1 << exponent for exponent in range(10, 21))
+MOST_REPETITIONS = 10_000
+
+
+@dataclass(frozen=True)
+class Operations:
+    """UsageError if they cannot be simulated, before anything is."""
+
+    machine: DescribedMachine
+    names: tuple[str, ...]  # collectives and applications
+    sizes: tuple[int, ...]  # of what bytes_are says, or of a collective's whole buffer; empty: those usual for each
+    nodes: tuple[int, ...]
+    policies: tuple[str, ...]  # empty: all that the machine has caches for; the base is added
+    slowdowns: tuple[float, ...] = (1.0,)
+    ranks_per_node: int = 1
+    repetitions: int | None = None  # None: those usual for each
+    whole: bool = False  # sizes of collectives are of the whole buffer, of which a rank's block is a part
+
+    def __post_init__(self) -> None:
+        self._check_names()
+        self._check_numbers()
+        policies = chosen_policies(self.machine, self.policies or ALL)
+        object.__setattr__(self, "policies", tuple(dict.fromkeys((BASE, *policies))))
+        check_axes(self.machine, self.policies, self.slowdowns)
+        for name, nodes in product(self.names, self.nodes):
+            self._check_by_simulator(name, nodes)
+
+    def cases(self) -> list[Case]:
+        """Every combination; policies and memory speeds together, as many as one run carries."""
+        return list(with_axes(self._plain(), Axes(self.policies, self.slowdowns, self.repetitions)))
+
+    def _plain(self) -> Iterator[Case]:
+        for name, nodes in product(self.names, self.nodes):
+            for size in self._sizes_of(name, nodes):
+                yield self._case(name, size, nodes)
+
+    def _case(self, name: str, size: int, nodes: int) -> Case:
+        scenario = "application" if name in applications() else "collective"
+        ranks = nodes * self.ranks_per_node
+        parameters = (("operation", name), ("size_bytes", size), ("ranks", ranks), ("nodes", nodes))
+        return Case(self.machine, scenario, NOWHERE, parameters)
+
+    def _sizes_of(self, name: str, nodes: int) -> list[int]:
+        """What one call is given; a barrier has no size."""
+        if name in applications():
+            return sorted(set(self.sizes or applications()[name].usual_bytes))
+        ranks = nodes * self.ranks_per_node
+        unit = collectives()[name].whole_bytes(1, ranks)  # bytes of the buffer for a size of 1
+        if unit == 0:
+            return [0]
+        return sorted({max(1, size // unit) if self.whole else size for size in self.sizes or COLLECTIVE_SIZES})
+
+    def _check_names(self) -> None:
+        specs = {**collectives(), **applications()}
+        for name in self.names:
+            if name not in specs:
+                raise UsageError(f"there is no collective or application '{name}'", sentence(suggestion(name, specs)))
+        if not self.names:
+            raise UsageError("there is no collective or application to simulate", sentence(suggestion("", specs)))
+
+    def _check_numbers(self) -> None:
+        for size in self.sizes:
+            if not 0 <= size <= LARGEST_SIZE:
+                raise UsageError(f"{size} B is not a size of 0 B to {LARGEST_SIZE} B", "An MPI count is an int.")
+        if self.repetitions is not None and not 1 <= self.repetitions <= MOST_REPETITIONS:
+            raise UsageError(f"{self.repetitions} repetitions: from 1 to {MOST_REPETITIONS}")
+        some_collective = any(name in collectives() for name in self.names)
+        if some_collective and min(self.nodes, default=2) * self.ranks_per_node < 2:
+            raise UsageError(
+                f"one rank has nobody to call a collective with (on 1 node of {self.machine.name})",
+                "Give it more: --ranks-per-node 2, or --nodes 2 where the machine has a network.",
+            )
+        if not (self.nodes and self.slowdowns):
+            raise UsageError("nodes and memory slowdowns: at least one of each")
+
+    def _check_by_simulator(self, name: str, nodes: int) -> None:
+        """What only it knows: the network's size, and how an application can be cut. Without caches, and nothing is
+        called."""
+        for size in self._sizes_of(name, nodes) if name in applications() else [0]:
+            case = self._case(name, size, nodes)
+            try:
+                simulation.run(case.scenario, native(self.machine), NOWHERE.native(), list(case.parameters),
+                               repetitions=0, memory_effects=False)  # fmt: skip
+            except ValueError as error:
+                raise refused(error) from error

@@ -1,0 +1,99 @@
+"""Where pairs of ranks can be on a described machine: its distances, nearest first, as of a live one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nearfield._native import simulation
+from nearfield.errors import UsageError
+from nearfield.machine import DescribedMachine
+from nearfield.machine.native import native
+from nearfield.profile.words import suggestion
+from nearfield.topology import Topology
+
+MOST_NODES = 256  # that a run may have between the two of a pair
+
+
+@dataclass(frozen=True)
+class Place:
+    """`own` and `peer` are cores of one node; between nodes, core 0 of node 0 and of node `peer`."""
+
+    distance: str
+    own: int
+    peer: int
+
+    @property
+    def between_nodes(self) -> bool:
+        return self.distance.startswith("network-")
+
+    @property
+    def pair(self) -> str:
+        return f"n0:0-n{self.peer}:0" if self.between_nodes else f"{self.own}-{self.peer}"
+
+    def native(self) -> simulation.Place:
+        return simulation.Place(self.between_nodes, self.own, self.peer)
+
+
+NOWHERE = Place("", 0, 1)  # of scenarios in which all cores take part
+
+
+def topology_of(machine: DescribedMachine) -> Topology:
+    """One node, for the same rules of distance as a live one. Cores that have a memory of their own are a package; of
+    packages a description says nothing else."""
+    assert machine.cores and machine.memory
+    objects = [(1, "core:{}"), (1, "pu:{}")]
+    for level, cache in enumerate(machine.cache, 1):
+        objects.append((cache.shared_by.value, f"l{level}:{{}}(size={cache.size_bytes.value})"))
+    if machine.memory.shared_by:
+        objects.append((machine.memory.shared_by.value, "pack:{} [numa]"))
+    words, outer = ["" if machine.memory.shared_by else "[numa]"], machine.cores.value
+    for covered, word in sorted(objects, key=lambda o: (-o[0], _rank(o[1]))):
+        words.append(word.format(max(1, outer // covered)))
+        outer = covered
+    return Topology.from_synthetic(" ".join(words).strip())
+
+
+def topology_xml(machine: DescribedMachine) -> str:
+    """As hwloc writes it; how much memory there is no description says, and hwloc makes some up."""
+    return re.sub(r'local_memory="\d+"', 'local_memory="0"', topology_of(machine).xml())
+
+
+def _rank(word: str) -> int:
+    """Of what covers the same cores: packages hold caches, outer caches inner ones, those cores, and cores PUs."""
+    order = ["pack", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "core", "pu"]
+    return order.index(word.partition(":")[0])
+
+
+def all_places(machine: DescribedMachine) -> list[Place]:
+    """One pair per distance, nearest first."""
+    inside = topology_of(machine).representatives()
+    return [Place(distance, *cores) for distance, cores in inside.items()] + _across(machine)
+
+
+def _across(machine: DescribedMachine) -> list[Place]:
+    """The first node at every number of hops."""
+    if not machine.network or not machine.nic or machine.network.max_nodes.value < 2:
+        return []
+    hops = simulation.hops(native(machine), min(machine.network.max_nodes.value, MOST_NODES))
+    first: dict[int, int] = {}
+    for node, count in list(enumerate(hops))[1:]:
+        first.setdefault(count, node)
+    return [Place(f"network-{count}", 0, node) for count, node in sorted(first.items())]
+
+
+def choose_places(machine: DescribedMachine, tier: str, wanted: tuple[str, ...]) -> list[Place]:
+    """Those of the tier: of the network the nearest (quick), the nearest and the farthest, or all (full). UsageError
+    for a distance that this machine does not have."""
+    places = all_places(machine)
+    names = [place.distance for place in places]
+    for name in wanted:
+        if name not in names:
+            has = f"It has {', '.join(names)}." if names else "It has one core and no network."
+            near = suggestion(name, names) if names else ""
+            raise UsageError(f"{machine.name} has no distance '{name}'", f"{has} {near}".strip())
+    if wanted:
+        return [place for place in places if place.distance in wanted]
+    across = [place for place in places if place.between_nodes]
+    kept = {"quick": across[:1], "default": across[:1] + across[1:][-1:]}.get(tier, across)
+    return [place for place in places if not place.between_nodes] + kept

@@ -1,0 +1,68 @@
+"""The profile of what was simulated: records, the machine as it was described, and how they came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from nearfield import profile
+from nearfield.errors import ProfileError
+from nearfield.machine import DescribedMachine
+from nearfield.machine.dump import as_toml
+from nearfield.machine.files import DESCRIBED
+from nearfield.machine.profiled import describe_machine
+from nearfield.measure.request import Request
+from nearfield.measure.row import Row
+from nearfield.measure.run_toml import run_of
+from nearfield.measure.sim.describe import Skipped, circumstances
+from nearfield.measure.sim.places import Place, topology_xml
+from nearfield.profile import records
+from nearfield.profile.store import RECORDS
+
+
+def save_profile(
+    out: Path,
+    machine: DescribedMachine,
+    request: Request,
+    rows: list[Row],
+    *,
+    places: Iterable[Place] = (),
+    skipped: Iterable[Skipped] = (),
+    complete: bool,
+    seconds: float,
+) -> profile.Profile:
+    """Saves the records in the order given. Raises ProfileError if `out` cannot be written."""
+    found = circumstances(machine, rows, places, skipped)
+    saved = profile.save(
+        out,
+        machine=describe_machine(machine),
+        topology_xml=topology_xml(machine),
+        run=run_of(request, found, rows, complete=complete, seconds=seconds),
+        records=records.from_rows(rows),
+        overwrite=True,
+    )
+    (out / DESCRIBED).write_text(as_toml(machine), encoding="utf-8")
+    return saved
+
+
+def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | None:
+    """Returns the profile at `out` if there is one, to which more of the same machine can be added. Raises ProfileError
+    if it is of another machine, or was measured."""
+    if not (out / RECORDS).exists():
+        profile.ensure_writable(out, overwrite=False)
+        return None
+    file = out / DESCRIBED
+    if not file.exists():
+        raise ProfileError(f"the profile '{out}' was not simulated", "Give another name with --out.")
+    if file.read_text(encoding="utf-8") != as_toml(machine):
+        raise ProfileError(
+            f"the profile '{out}' is of another machine than '{machine.name}' is now: see {file}",
+            "Give another name with --out.",
+        )
+    profile.ensure_writable(out, overwrite=True)
+    return profile.load(out)
+
+
+def rows_of(there: profile.Profile) -> list[Row]:
+    """Returns the records as rows, without what they do not have."""
+    return [{name: one for name, one in row.items() if one is not None} for row in there.records.to_dicts()]

@@ -1,0 +1,136 @@
+"""Requests to the sim backend from beginning to end: `probe --on`, which makes a profile, and `simulate`, which may add
+to one. Cases run in processes of their own, as many at a time as there are cores to use."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nearfield import profile
+from nearfield.errors import MeasurementError, UsageError
+from nearfield.machine import DescribedMachine, load_machine
+from nearfield.machine.native import native
+from nearfield.measure.reasons import by_reason
+from nearfield.measure.request import Request
+from nearfield.measure.row import Row
+from nearfield.measure.sim import pool
+from nearfield.measure.sim.axes import check_axes, chosen_policies, with_axes
+from nearfield.measure.sim.cases import Axes, Case, cases_of_tier, chosen_scenarios
+from nearfield.measure.sim.places import choose_places
+from nearfield.measure.sim.profile import earlier_profile, rows_of, save_profile
+from nearfield.measure.sim.running import Listener, simulate
+from nearfield.measure.sim.store import Store
+from nearfield.measure.stop import Stop
+from nearfield.measure.work import Work
+
+
+@dataclass
+class Outcome:
+    complete: bool  # False: the user stopped it
+    saved: bool = False  # there is a profile
+    stopped_by: int | None = None  # the signal
+    rows: list[Row] = field(default_factory=list)  # of what was asked for, earlier ones included
+
+
+def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int, listener: Listener) -> Outcome:
+    """Simulates the scenarios of a tier on `request.on` and saves a profile at `out`. Raises NearfieldError."""
+    out = out.resolve()
+    work = Work(out)
+    if resume:
+        request = work.read_request()
+    else:
+        work.require_free(overwrite=overwrite)
+    session = _Session(out, work, request)
+    profile.ensure_writable(out, overwrite=overwrite or resume)
+    with work.held(request, fresh=not resume):
+        return session.run(jobs, listener)
+
+
+class _Session:
+    """One sitting of a probe."""
+
+    def __init__(self, out: Path, work: Work, request: Request) -> None:
+        self.out, self.work, self.request = out, work, request
+        self.machine = load_machine(request.on)
+        native(self.machine)  # raises UsageError if it cannot be simulated
+        policies = chosen_policies(self.machine, request.policies)
+        check_axes(self.machine, policies, request.slowdowns)
+        self.places = choose_places(self.machine, request.tier, request.distances)
+        specs = chosen_scenarios(request.scenarios)
+        _check_nodes(self.machine, request)
+        plain, self.skipped = cases_of_tier(
+            self.machine, specs, self.places, request.tier, request.sizes, request.nodes
+        )
+        if not plain:
+            reasons = by_reason((name, why) for name, _, why in self.skipped)
+            raise MeasurementError(f"nothing of this can be simulated on {self.machine.name}: {reasons}")
+        self.cases = list(with_axes(plain, Axes(policies, request.slowdowns)))
+
+    def run(self, jobs: int, listener: Listener) -> Outcome:
+        """Simulates what is left to simulate, and saves."""
+        started = time.monotonic()
+        earlier = self.work.read_spent().get("total", 0.0)
+        store = Store(self.work.folder / "simulated.jsonl")
+        with Stop() as stop:
+            ran = simulate(self.cases, store, pool.on_cores(jobs, stop), listener)
+        seconds = earlier + time.monotonic() - started
+        rows = store.rows(self.cases)
+        if rows:
+            save_profile(
+                self.out, self.machine, self.request, rows,
+                places=self.places, skipped=self.skipped, complete=ran.complete, seconds=seconds,
+            )  # fmt: skip
+        self.work.write_spent({"total": seconds})
+        if ran.complete or not rows:
+            self.work.end(None)
+        return Outcome(ran.complete, bool(rows), stop.asked, rows)
+
+
+def _check_nodes(machine: DescribedMachine, request: Request) -> None:
+    """Raises UsageError if --nodes says more than the machine has, or nothing that is wanted takes it."""
+    if not request.nodes:
+        return
+    most = machine.network.max_nodes.value if machine.network else 1
+    for nodes in request.nodes:
+        if not 1 <= nodes <= most:
+            raise UsageError(f"nodes: from 1 to {most} on machine '{machine.name}', not {nodes}")
+    wanted = chosen_scenarios(request.scenarios)
+    if not any(spec.of_nodes for spec in wanted):
+        takes = ", ".join(spec.name for spec in chosen_scenarios(()) if spec.of_nodes)
+        raise UsageError(
+            f"--nodes is for scenarios of whole clusters: {takes}, application",
+            "Pairs of ranks are at a --distance.",
+        )
+
+
+def add_to_profile(
+    machine: DescribedMachine,
+    cases: list[Case],
+    runner: pool.Runner,
+    listener: Listener,
+    out: Path | None = None,
+    command: str = "",
+) -> Outcome:
+    """Simulates what the profile at `out` lacks and adds it there; without `out` it only simulates. Ctrl-C ends it with
+    what there is. Raises ProfileError if `out` is no profile of this machine, or cannot be written."""
+    there = earlier_profile(out, machine) if out else None
+    store, request = Store(), Request(on=machine.name, command=command)
+    if there:
+        store.seed(machine, rows_of(there))
+        request = replace(request, created=there.run.created, tier=there.run.tier)
+    started, earlier = time.monotonic(), there.run.seconds if there else 0.0
+
+    def keep(*, complete: bool = False) -> None:
+        if out:
+            seconds = earlier + time.monotonic() - started
+            rows = store.rows(cases) + store.others(cases)
+            save_profile(out, machine, request, rows, complete=complete, seconds=seconds)
+
+    ran = None
+    try:
+        ran = simulate(cases, store, runner, listener, keep)
+    finally:
+        if store.grown:
+            keep(complete=ran is not None and ran.complete)
+    return Outcome(ran.complete, bool(out) and bool(store.grown or there), rows=store.rows(cases))

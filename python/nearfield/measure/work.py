@@ -1,0 +1,141 @@
+"""The folder beside an unfinished profile, `<out>.launches`: the request, what the engine wrote, how long it took.
+
+It is there from the first launch until the profile is complete; `--resume` goes on from it. Held by one probe at a
+time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from nearfield.errors import ProfileError, UsageError
+from nearfield.measure.request import Request
+
+_REQUEST, _SPENT, _LOCK = "request.json", "spent.json", "lock"
+_REQUESTS = TypeAdapter(Request)
+_SECONDS = TypeAdapter(dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]])
+
+
+class Work:
+    def __init__(self, out: Path) -> None:
+        self.folder = out.parent / f"{out.name}.launches"
+        self.stop_file = self.folder / "stop"
+        self._out = out
+
+    def read_request(self) -> Request:
+        """What the interrupted probe was asked for."""
+        self._require_ours()
+        try:
+            return _REQUESTS.validate_json((self.folder / _REQUEST).read_bytes(), strict=True)
+        except FileNotFoundError as error:
+            raise UsageError(
+                f"there is nothing to resume at {self._out}", "start a new probe without --resume"
+            ) from error
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is damaged"
+            raise ProfileError(
+                f"cannot resume: {self.folder / _REQUEST}: {why}", "start a new probe with --overwrite"
+            ) from error
+
+    def require_free(self, *, overwrite: bool) -> None:
+        """That a new probe destroys neither an interrupted one that nobody gave up nor what is not ours."""
+        there = {entry.name for entry in self.folder.iterdir()} - {_LOCK} if self.folder.exists() else set()
+        if there and _REQUEST not in there:
+            raise ProfileError(f"{self.folder} is in the way: it is not of a probe", "choose another folder with --out")
+        if there and not overwrite:
+            raise ProfileError(
+                f"there is an interrupted probe at {self._out}",
+                "complete it with --resume, or give it up with --overwrite",
+            )
+
+    @contextmanager
+    def held(self, request: Request, *, fresh: bool) -> Iterator[None]:
+        """The folder with this request in it, empty but for that if fresh, and nobody else's meanwhile."""
+        with _explained(self.folder):
+            self._make_folder()
+            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UsageError(
+                    f"another probe is measuring into {self._out}", "wait for it, or use another --out"
+                ) from error
+            with _explained(self.folder):
+                self._set_up(request, fresh)
+            yield
+        except FileNotFoundError as error:
+            if self.folder.exists():
+                raise
+            raise ProfileError(
+                f"{self.folder} was removed while the probe wrote into it, and what was measured with it",
+                "measure again, and leave that folder alone until the probe ends",
+            ) from error
+        finally:
+            os.close(lock)
+
+    def _require_ours(self) -> None:
+        """That nobody else may write there: their link would have us write to another file, their request start a
+        program of theirs."""
+        with suppress(FileNotFoundError):
+            status = self.folder.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                raise ProfileError(
+                    f"{self.folder} is in the way: it is not a folder into which only you may write",
+                    "remove it, or choose another folder with --out",
+                )
+
+    def _make_folder(self) -> None:
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(mode=0o700)
+        except FileExistsError:
+            self._require_ours()
+
+    def _set_up(self, request: Request, fresh: bool) -> None:
+        for entry in self.folder.iterdir():
+            if (fresh and entry.name != _LOCK) or entry == self.stop_file:
+                entry.unlink()
+        (self.folder / _REQUEST).write_bytes(_REQUESTS.dump_json(request))
+
+    def read_spent(self) -> dict[str, float]:
+        """Seconds of earlier sittings: of each launch by name, and "total"."""
+        try:
+            return _SECONDS.validate_json((self.folder / _SPENT).read_bytes(), strict=True)
+        except (OSError, ValueError):
+            return {}
+
+    def write_spent(self, seconds: dict[str, float]) -> None:
+        with suppress(OSError):  # nothing depends on it
+            (self.folder / _SPENT).write_bytes(_SECONDS.dump_json(seconds))
+
+    def end(self, samples: Path | None) -> None:
+        """The profile is complete: removes the folder, or makes it that of the raw samples."""
+        if samples is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        with _explained(samples):
+            for name in (_LOCK, _SPENT, _REQUEST):
+                (self.folder / name).unlink(missing_ok=True)
+            samples.mkdir()  # for those who may read the profile, unlike our folder
+            for entry in self.folder.iterdir():
+                shutil.move(entry, samples)
+            self.folder.rmdir()
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise ProfileError(f"cannot write {folder}: {cause}", "choose another folder with --out") from error

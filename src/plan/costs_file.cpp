@@ -1,0 +1,173 @@
+#include "plan/costs_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/text.hpp"
+
+namespace nearfield::planning {
+namespace {
+
+constexpr const char* origin_key = "origin";
+constexpr const char* remedy = "; mend it, or write the file anew with nearfield's verb halo and --costs PROFILE";
+
+struct Range {
+  double least, most;
+};
+
+// The costs that a machine may have, with room for future ones. A number outside is a typing error or damage, and every
+// decision would follow it.
+constexpr Range latency_ns{0, 1e9};
+constexpr Range ns_per_byte{1e-5, 1e5};  // 100 TB/s to 10 kB/s
+constexpr Range factor{1, 1e4};
+constexpr Range sweep_ns{1e-4, 1e9};
+constexpr Range length{1, 1e12};  // the x of curves, in bytes or in cells of a row
+constexpr Range from_bytes{0, 1e15};
+
+using Target = std::variant<double*, std::int64_t*, Curve*>;
+struct Value {
+  std::string key;
+  Target target;
+  Range range;  // of the y of a curve
+};
+using Values = std::vector<Value>;
+
+Values values_of(Costs& costs) {
+  Values list;
+  const auto add = [&](const std::string& name, Link& link) {
+    list.insert(list.end(), {{name + ".latency_ns", &link.latency_ns, latency_ns},
+                             {name + ".ns_per_byte", &link.ns_per_byte, ns_per_byte},
+                             {name + ".strided", &link.strided, ns_per_byte},
+                             {name + ".banked", &link.banked, ns_per_byte},
+                             {name + ".load_factor", &link.load_factor, factor},
+                             {name + ".load_from_bytes", &link.load_from_bytes, from_bytes}});
+  };
+  add("in_place", *costs.in_place);
+  add("same_node", costs.same_node);
+  add("network", costs.network);
+  list.push_back({"copy_ns_per_byte", &costs.copy_ns_per_byte, ns_per_byte});
+  list.push_back({"sweep_ns_per_cell", &costs.sweep_ns_per_cell, sweep_ns});
+  return list;
+}
+
+template <class Number>
+std::string written(Number number) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr};
+}
+
+std::string written(const Curve& curve) {
+  std::string text;
+  for (const auto& [x, y] : curve) {
+    if (!text.empty()) text += ' ';
+    text.append(written(x)).append(":").append(written(y));
+  }
+  return text;
+}
+
+template <class Number>
+Number read_number(std::string_view word, Range range) {
+  Number number{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  const double value = static_cast<double>(number);
+  const std::string quoted = std::string("'").append(word).append("'");
+  if (error != std::errc{} || end != word.data() + word.size() || !std::isfinite(value))
+    throw std::invalid_argument(quoted + " is no number");
+  if (value < range.least || value > range.most)
+    throw std::invalid_argument(quoted + " is not from " + written(range.least) + " to " + written(range.most) +
+                                ", as on any machine");
+  return number;
+}
+
+Curve read_curve(std::string_view words, Range range) {
+  Curve curve;
+  std::istringstream in{std::string(words)};
+  for (std::string word; in >> word;) {
+    const auto colon = word.find(':');
+    if (colon == std::string::npos) throw std::invalid_argument("'" + word + "' is no point of a curve, as 64:0.1");
+    const std::string_view whole = word;
+    const auto x = read_number<std::int64_t>(whole.substr(0, colon), length);
+    curve[x] = read_number<double>(whole.substr(colon + 1), range);
+  }
+  return curve;
+}
+
+void read(std::string_view words, const Value& value) {
+  std::visit(
+      [&](auto* to) {
+        using Kind = std::remove_pointer_t<decltype(to)>;
+        if constexpr (std::is_same_v<Kind, Curve>)
+          *to = read_curve(words, value.range);
+        else
+          *to = read_number<Kind>(words, value.range);
+      },
+      value.target);
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+// The file may come from somebody else, and its texts go to terminals, where these are commands.
+bool is_control(unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; }
+
+}  // namespace
+
+std::string costs_text(const KnownCosts& known) {
+  if (!known.costs.in_place) throw std::invalid_argument("costs without reading in place are not for the halo library");
+  Costs costs = known.costs;
+  std::string text = "# What messages cost, for nearfield's halo library: NEARFIELD_HALO_COSTS names this file.\n";
+  for (const auto& [key, target, range] : values_of(costs)) {
+    const auto words = std::visit([](auto* from) { return written(*from); }, target);
+    text += key + (words.empty() ? "" : " ") + words + "\n";
+  }
+  return text + origin_key + " " + known.origin + "\n";
+}
+
+KnownCosts parse_costs(const std::string& text, const std::string& name) {
+  KnownCosts known;
+  known.costs.in_place.emplace();
+  const Values values = values_of(known.costs);
+  std::vector<std::string> keys{origin_key};
+  for (const auto& value : values) keys.push_back(value.key);
+  std::set<std::string> missing(keys.begin(), keys.end());
+  std::istringstream in(text);
+  int number = 0;
+  for (std::string whole; std::getline(in, whole);) {
+    ++number;
+    const auto line = trimmed(whole);
+    if (line.empty() || line[0] == '#') continue;
+    const auto gap = line.find_first_of(" \t");
+    const std::string key(line.substr(0, gap));
+    const auto words = gap == line.npos ? "" : trimmed(line.substr(gap));
+    const auto fail = [&](const std::string& what) {
+      throw std::invalid_argument(name + ", line " + std::to_string(number) + ": " + what + remedy);
+    };
+    if (std::any_of(line.begin(), line.end(), is_control)) fail("a control character");
+    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+      fail("there is no '" + key + "', did you mean '" + nearest_name(key, keys) + "'?");
+    if (!missing.erase(key)) fail("'" + key + "' stands there twice");
+    if (key == origin_key) known.origin = words;
+    for (const auto& value : values) try {
+        if (key == value.key) read(words, value);
+      } catch (const std::invalid_argument& wrong) {
+        fail(key + ": " + wrong.what());
+      }
+  }
+  if (!missing.empty())
+    throw std::invalid_argument(name + ", after line " + std::to_string(number) + ": '" + *missing.begin() +
+                                "' is missing" + remedy);
+  return known;
+}
+
+}  // namespace nearfield::planning

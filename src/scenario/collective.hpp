@@ -1,0 +1,32 @@
+// Collective operations over all ranks (S2.4, S4). A repetition is over when the slowest rank is.
+#pragma once
+
+#include <algorithm>
+
+#include "scenario/scenario.hpp"
+#include "scenario/size_ladder.hpp"
+
+namespace nearfield {
+
+/// What both backends measure unless they are asked for other operations.
+inline constexpr const char* collective_operations[] = {"bcast", "allreduce", "allgather", "alltoall"};
+
+/// Returns the sizes of collectives: whole numbers of 8 bytes, which Allreduce adds up.
+inline std::vector<std::int64_t> collective_sizes(const SizeChoice& choice) {
+  auto sizes = size_ladder(choice, 8, std::max<std::int64_t>(1 << 20, choice.llc_bytes / 8));
+  for (auto& size : sizes) size = std::max<std::int64_t>(8, size / 8 * 8);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+inline const ScenarioInfo collective_info{
+    "collective",
+    "Collective operations over all ranks",
+    Ranks::all,
+    {{"operation", "bcast, allreduce, allgather, alltoall, ..."},
+     {"size_bytes", "bcast, reduce, allreduce: of the message; others: what one rank contributes (to each other rank)"},
+     {"ranks", "how many take part"}},
+    {{"time", "ns", Combine::slowest, "until the slowest rank returned"}},
+};
+
+}  // namespace nearfield

@@ -1,0 +1,25 @@
+// S1, section on page faults (S1.3, S1.4): what memory costs when it is first touched and when it is read again. Every
+// repetition has fresh memory, and each rank touches and reads its own part.
+#pragma once
+
+#include "scenario/scenario.hpp"
+
+namespace nearfield {
+
+inline const ScenarioInfo pages_info{
+    "pages",
+    "First touch and re-reading of private memory, shared windows and fields, base and huge pages: time and page "
+    "faults",
+    Ranks::all,
+    {{"size_bytes", "each rank's part"},
+     {"memory",
+      "private, private-huge (madvise), window (MPI_Win_allocate_shared), window-huge (collapsed) or field "
+      "(as the halo library's)"}},
+    {{"first_touch", "ns", Combine::slowest, "writing fresh memory for the first time"},
+     {"traverse", "ns", Combine::slowest, "reading it again"},
+     {"first_touch_faults", "count", Combine::slowest, "page faults of the first touch"},
+     {"traverse_faults", "count", Combine::slowest, "page faults of reading it again"},
+     {"huge_bytes", "bytes", Combine::root, "mapped by huge pages"}},
+};
+
+}  // namespace nearfield

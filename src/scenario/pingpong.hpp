@@ -1,0 +1,37 @@
+// SCN1 of S0, section II.A: Send and Recv timed apart, with both ranks' message buffers in a known cache state. Each
+// rank has a send buffer and a receive buffer. `reused` is what other benchmarks measure: nothing prepared, round trips
+// back to back on buffers as the last one left them. Leaves out: mixed states of the two ranks.
+#pragma once
+
+#include <algorithm>
+
+#include "scenario/scenario.hpp"
+#include "scenario/size_ladder.hpp"
+
+namespace nearfield {
+
+inline constexpr const char* pingpong_states[] = {"invalid", "exclusive", "modified", "reused"};
+
+/// Returns how many round trips back to back are one repetition of `reused`: enough that reading the clock around them
+/// does not count.
+constexpr int pingpong_round_trips(std::int64_t size_bytes) {
+  return static_cast<int>(std::clamp<std::int64_t>(65536 / size_bytes, 1, 32));
+}
+
+/// Returns the sizes of messages, from 1 B to beyond all caches, with points on both sides of each protocol switch.
+inline std::vector<std::int64_t> pingpong_sizes(const SizeChoice& choice, const std::vector<std::int64_t>& switches) {
+  return dense_size_ladder(choice, switches, 1, 4 * choice.llc_bytes);
+}
+
+inline const ScenarioInfo pingpong_info{
+    "pingpong",
+    "Send and Recv timed apart, message buffers in a known cache state",
+    Ranks::pair,
+    {{"size_bytes", "message size"},
+     {"state", "of the send and receive buffers: invalid, exclusive, modified, or reused (as the last left them)"}},
+    {{"send", "ns", Combine::sides, "MPI_Send, at the rank that sends first and at the one that answers"},
+     {"receive", "ns", Combine::sides, "MPI_Recv, the wait for the message included"},
+     {"half_round_trip", "ns", Combine::root, "half of Send + Recv at the first sender"}},
+};
+
+}  // namespace nearfield

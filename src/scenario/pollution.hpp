@@ -1,0 +1,25 @@
+// SCN2 of S0, section II.B: what reading the message buffer costs right after the call. invalid and preloaded say
+// what the caches held before the call; base-invalid and base-preloaded are the same reading without a call.
+#pragma once
+
+#include "scenario/scenario.hpp"
+#include "scenario/size_ladder.hpp"
+
+namespace nearfield {
+
+inline constexpr const char* pollution_states[] = {"invalid", "preloaded", "base-invalid", "base-preloaded"};
+
+inline std::vector<std::int64_t> pollution_sizes(const SizeChoice& choice) {
+  return size_ladder(choice, 64, 2 * choice.llc_bytes);
+}
+
+inline const ScenarioInfo pollution_info{
+    "pollution",
+    "Reading the message buffer right after Send or Recv, against reading it without a call",
+    Ranks::pair,
+    {{"size_bytes", "message size"},
+     {"state", "before the call: invalid, preloaded; without a call: base-invalid, base-preloaded"}},
+    {{"traverse", "ns", Combine::sides, "reading the whole buffer once, in order"}},
+};
+
+}  // namespace nearfield

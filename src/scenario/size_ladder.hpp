@@ -1,0 +1,27 @@
+// Which message sizes a tier takes, measured or simulated.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace nearfield {
+
+struct SizeChoice {
+  std::string tier;                 // quick, default or full
+  std::vector<std::int64_t> sizes;  // the user's own, instead of the tier's
+  std::int64_t llc_bytes = 0;
+  std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();  // the tier takes no larger ones
+};
+
+/// Sizes from `smallest` to `largest` bytes, ascending: the user's own if given; otherwise powers of two (quick:
+/// coarser below 1 KiB and above a quarter of the last-level cache; full: also 1.5 x each), and `largest`.
+std::vector<std::int64_t> size_ladder(const SizeChoice& choice, std::int64_t smallest, std::int64_t largest);
+
+/// The same with points on both sides of every protocol switch, to the byte and a quarter away. A switch is the
+/// largest size before it.
+std::vector<std::int64_t> dense_size_ladder(const SizeChoice& choice, const std::vector<std::int64_t>& switches,
+                                            std::int64_t smallest, std::int64_t largest);
+
+}  // namespace nearfield

@@ -1,0 +1,144 @@
+#include "sim/scenarios/workload.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace nearfield::sim {
+namespace {
+
+// A count and what a repetition has of it, by a policy.
+struct Counted {
+  MetricInfo info;
+  Count (*of)(const Repetition& repetition, const VariantOutcome& variant);
+};
+
+const std::vector<Counted>& counted() {
+  using R = Repetition;
+  using V = VariantOutcome;
+  static const std::vector<Counted> all{
+      {{"dram_reads", "count", Combine::root, "lines read for loads and stores; counts are of all nodes together"},
+       [](const R&, const V& v) { return v.memory.dram.reads; }},
+      {{"dram_writes", "count", Combine::root, "lines that caches wrote back"},
+       [](const R&, const V& v) { return v.memory.dram.writes; }},
+      {{"dram_prefetches", "count", Combine::root, "lines fetched ahead"},
+       [](const R&, const V& v) { return v.memory.dram.prefetches; }},
+      {{"dram_dma_reads", "count", Combine::root, "lines read by NICs"},
+       [](const R&, const V& v) { return v.memory.dram.dma_reads; }},
+      {{"dram_dma_writes", "count", Combine::root, "lines written by NICs"},
+       [](const R&, const V& v) { return v.memory.dram.dma_writes; }},
+      {{"dram_bytes", "bytes", Combine::root, "all traffic of DRAM"},
+       [](const R&, const V& v) { return v.memory.dram.bytes; }},
+      {{"nic_events", "count", Combine::root, "entries of event queues"},
+       [](const R&, const V& v) { return v.nic.events; }},
+      {{"network_messages", "count", Combine::root, "messages between nodes"},
+       [](const R& r, const V&) { return Count{r.messages}; }},
+      {{"network_bytes", "bytes", Combine::root, "what they carried"},
+       [](const R& r, const V&) { return Count{r.network_bytes}; }},
+      {{"engine_events", "count", Combine::root, "what the simulator did, one after the other"},
+       [](const R& r, const V&) { return Count{r.events}; }},
+  };
+  return all;
+}
+
+// A count of every cache level. NICs inject into no first level.
+struct CountedAtLevel {
+  const char* name;
+  const char* summary;
+  std::size_t first_level;  // counted from 1, as people do
+  Count LevelCounts::* count;
+};
+
+constexpr CountedAtLevel counted_at_levels[] = {
+    {"hits", "hits of cache level ", 1, &LevelCounts::hits},
+    {"misses", "misses of cache level ", 1, &LevelCounts::misses},
+    {"injected", "lines that NICs put into cache level ", 2, &LevelCounts::injections},
+    {"injected_unused", "lines put by NICs and lost before they were used, of cache level ", 2,
+     &LevelCounts::injected_unused},
+    {"victims_missed", "lines that made room for lines of NICs and were missed again, of cache level ", 2,
+     &LevelCounts::victims_missed},
+};
+
+template <class Number>
+double mean(const std::vector<Repetition>& repetitions, Number&& number) {
+  double sum = 0;
+  for (const auto& repetition : repetitions) sum += static_cast<double>(number(repetition));
+  return sum / static_cast<double>(repetitions.size());
+}
+
+void add_counts(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant) {
+  const int v = static_cast<int>(variant), n = static_cast<int>(repetitions.size());
+  for (const auto& [info, of] : counted())
+    results.add_number(info.name, info.unit, "",
+                       mean(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }), v, n);
+  const std::size_t levels = repetitions.front().variants[variant].memory.levels.size();
+  for (const auto& [name, summary, first_level, count] : counted_at_levels)
+    for (std::size_t level = first_level; level <= levels; ++level)
+      results.add_number(
+          "l" + std::to_string(level) + "_" + name, "count", "",
+          mean(repetitions, [&](const auto& one) { return one.variants[variant].memory.levels[level - 1].*count; }), v,
+          n);
+}
+
+void add_polls(Results& results, const Job& job, const std::vector<Repetition>& repetitions, std::size_t variant) {
+  for (std::size_t lane = 0; lane < job.axes.memory_slowdown.size(); ++lane) {
+    std::vector<double> polls;
+    for (const auto& one : repetitions) {
+      const NicCounts& nic = one.variants[variant].nic;
+      polls.push_back(static_cast<double>(nic.events + nic.empty_polls[lane]));
+    }
+    results.add_mean("nic_polls", static_cast<int>(variant), static_cast<int>(lane), polls);
+  }
+}
+
+}  // namespace
+
+ClusterOptions options_for_nodes(const Job& job) {
+  ClusterOptions options = job.options();
+  const auto is_nodes = [](const auto& parameter) { return parameter.first == "nodes"; };
+  const bool given = std::any_of(job.parameters.begin(), job.parameters.end(), is_nodes);
+  const std::int64_t ranks = number(job.parameters, "ranks"), nodes = given ? number(job.parameters, "nodes") : 1;
+  if (nodes < 1 || ranks < nodes || ranks % nodes != 0 || ranks > 1'000'000)
+    throw std::invalid_argument(std::to_string(ranks) + " ranks cannot be spread evenly over " + std::to_string(nodes) +
+                                " nodes; a multiple of the nodes can");
+  options.nodes = static_cast<int>(nodes);
+  options.ranks_per_node = static_cast<int>(ranks / nodes);
+  return options;
+}
+
+std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& repetitions) {
+  Results results(job.axes.memory_slowdown.size());
+  if (repetitions.empty()) return results.all;
+  std::vector<Clock> times;
+  for (const auto& one : repetitions) times.push_back(one.time);
+  results.add_times(times);
+  for (std::size_t variant = 0; variant < repetitions.front().variants.size(); ++variant) {
+    add_polls(results, job, repetitions, variant);
+    add_counts(results, repetitions, variant);
+  }
+  return results.all;
+}
+
+std::vector<MetricInfo> workload_metrics() {
+  std::vector<MetricInfo> metrics{
+      {"mean_time", "ns", Combine::slowest, "the mean over the repetitions, the first one included"},
+      {"first_time", "ns", Combine::slowest, "of the first repetition, whose caches hold nothing that arrived"},
+      {"nic_polls", "count", Combine::root,
+       "looks of cores at their event queues, those that find nothing included; counts are of the mean repetition"},
+  };
+  for (const auto& one : counted()) metrics.push_back(one.info);
+  for (const auto& [name, summary, first_level, count] : counted_at_levels)
+    for (std::size_t level = first_level; level <= most_cache_levels; ++level)
+      metrics.push_back(
+          {"l" + std::to_string(level) + "_" + name, "count", Combine::root, summary + std::to_string(level)});
+  return metrics;
+}
+
+std::vector<Spread> spreads(const Machine& machine, const Choice& choice, Spread usual) {
+  if (choice.nodes.empty()) return {usual};
+  std::vector<Spread> list;
+  for (const int nodes : choice.nodes)
+    if (nodes <= machine.max_nodes) list.push_back({nodes == 1 ? machine.cores : nodes, nodes});
+  return list;
+}
+
+}  // namespace nearfield::sim

@@ -1,0 +1,28 @@
+// What scenarios of a whole cluster have in common: how many ranks run on each node, and the numbers of a workload that
+// was run several times.
+#pragma once
+
+#include "sim/scenario.hpp"
+#include "sim/workload.hpp"
+
+namespace nearfield::sim {
+
+// For the parameters `ranks` and `nodes` (without it: one node). std::invalid_argument if the ranks cannot be spread
+// evenly.
+ClusterOptions options_for_nodes(const Job& job);
+
+// Times by every policy and memory speed, and the counts of all nodes together, as means over the repetitions.
+std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& repetitions);
+
+// The metrics of results_of() beside `time`.
+std::vector<MetricInfo> workload_metrics();
+
+inline constexpr int usual_nodes = 8;  // where several are needed, and nobody says how many
+
+// The pairs (ranks, nodes) that are wanted: one rank on each of the nodes asked for; if none are, `usual`.
+struct Spread {
+  int ranks, nodes;
+};
+std::vector<Spread> spreads(const Machine& machine, const Choice& choice, Spread usual);
+
+}  // namespace nearfield::sim
