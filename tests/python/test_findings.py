@@ -10,7 +10,7 @@ from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, 
 
 from nearfield.profile import Profile, load
 from nearfield.report.evidence import Place
-from nearfield.report.findings import FINDERS, LEVELS, NOTES, Finding, findings
+from nearfield.report.findings import FINDERS, LEVELS, NOTES, OF_MACHINES, Finding, findings
 from nearfield.report.findings.single_copy import copying_bounds
 from nearfield.report.findings.tuned import tuned
 from nearfield.report.rules import rules
@@ -375,7 +375,7 @@ def test_without_stable_records_there_is_no_finding_but_about_the_measurement(na
     assert all(rule.status == "not measured" for rule in rules(made))
 
 
-@pytest.mark.parametrize("finder", (*FINDERS, *NOTES), ids=lambda finder: finder.__name__)
+@pytest.mark.parametrize("finder", (*FINDERS, *OF_MACHINES, *NOTES), ids=lambda finder: finder.__name__)
 def test_no_finder_needs_anything_to_be_there(finder) -> None:  # noqa: ANN001
     made = profile([])
     assert finder(made) == []

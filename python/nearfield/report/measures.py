@@ -3,12 +3,14 @@ gain by buffer state, how much of a buffer is still cached after a call. Pure; r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from nearfield.profile.compare import Estimate
+from nearfield.profile import Profile, parameters
+from nearfield.profile.compare import Estimate, declared_metrics
 from nearfield.report.evidence import Curve, Place, Point, curve, pick, ratios, shared
 
 STATES = ("invalid", "exclusive", "modified", "reused")
@@ -110,12 +112,33 @@ def mean_times(records: pl.DataFrame, scenario: str, x: str, **fixed: Any) -> di
 
 def saved(times: dict[str, Curve]) -> dict[str, Curve]:
     """From `mean_times`: policy -> x -> share of the time that it saves against the base policy."""
-    base = times.get(BASE_POLICY, {})
+    return saved_against(BASE_POLICY, times)
+
+
+def saved_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
+    """Returns for all but the first the share of the first one's time that they save, at each x that both have."""
+    base = times.get(first, {})
     return {
-        policy: {x: _saved(points[x], base[x]) for x in shared(points, base)}
-        for policy, points in times.items()
-        if policy != BASE_POLICY
+        name: {x: _saved(points[x], base[x]) for x in shared(points, base)}
+        for name, points in times.items()
+        if name != first
     }
+
+
+def savings(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[str, Any], dict[str, Curve]]]:
+    """Yields for every case of a scenario of two ranks, other than its size, what the values of `axis` save against the
+    first one: value -> size -> share of the time. A case is metric, side, place and the other parameters."""
+    of = (pl.col("scenario") == scenario) & (pl.col("unit") == "ns")
+    rows = profile.records.filter(of & pl.col(axis).is_not_null())
+    declared = [metric for name, metric in declared_metrics(profile.run) if name == scenario]
+    rows = rows.filter(pl.col("metric").is_in(declared))
+    names = rows[axis].unique(maintain_order=True).to_list()
+    keys = ["metric", "side", "distance", "pair", *(n for n in parameters(rows) if n not in ("size_bytes", axis))]
+    for values in rows.select(keys).unique(maintain_order=True).iter_rows():
+        case = dict(zip(keys, values, strict=True))
+        same = rows.filter(*(pl.col(name).eq_missing(value) for name, value in case.items()))
+        times = {name: curve(same, scenario, case["metric"], deciding=False, **{axis: name}) for name in names}
+        yield case, {name: points for name, points in saved_against(names[0], times).items() if points}
 
 
 def switch_bytes(switches: list[Any], kind: str, place: Place) -> int | None:

@@ -42,12 +42,14 @@ FINDERS: tuple[Callable[[Profile], list[Finding]], ...] = (
     pages.first_touch,
     pages.reading,
     load.load,
-    policies.policies,
     collectives.against_messages,
     collectives.jump,
     copy_routines.copy_routines,
     distances.distances,
 )
+# About what a simulated NIC's policies do: these see the records by all policies and memory speeds, those above only
+# the records by one.
+OF_MACHINES: tuple[Callable[[Profile], list[Finding]], ...] = (policies.policies,)
 # About the measurement: these see the records of all pairs, those above only of the pairs that are drawn.
 NOTES: tuple[Callable[[Profile], list[Finding]], ...] = (
     quality.disturbed,
@@ -64,6 +66,7 @@ def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> l
     small = one_machine(narrowed(profile))
     found = tuned.tuned(rules, apply) if rules else []
     found += [finding for finder in FINDERS for finding in finder(small)]
+    found += [finding for finder in OF_MACHINES for finding in finder(narrowed(profile))]
     found += [finding for finder in NOTES for finding in finder(profile)]
     found.sort(key=lambda f: (LEVELS.index(f.level), -f.weight))
     seen: Counter[tuple[str, str]] = Counter()
@@ -74,4 +77,4 @@ def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> l
     return [f for _, f in sorted(zip(ranked, found, strict=True), key=lambda pair: pair[0])]
 
 
-__all__ = ["FINDERS", "NOTES", "Finding", "Level", "findings"]
+__all__ = ["FINDERS", "NOTES", "OF_MACHINES", "Finding", "Level", "findings"]

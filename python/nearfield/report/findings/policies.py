@@ -1,13 +1,16 @@
-"""What it would save to have a NIC put incoming bytes into a cache, by simulated collective and application (S4)."""
+"""What it would save to have a NIC put incoming bytes into a cache, by simulated collective, application (S4) and
+scenario of two ranks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import polars as pl
+
 from nearfield.profile import Profile
 from nearfield.report.evidence import OF_CLUSTERS, pick
 from nearfield.report.findings.finding import Finding
-from nearfield.report.measures import BASE_POLICY, mean_times, saved
+from nearfield.report.measures import BASE_POLICY, mean_times, saved, savings
 from nearfield.report.words import listed, memory_speed, percent
 from nearfield.units import format_bytes
 
@@ -21,17 +24,14 @@ class _Best:
     share: float
     operation: str
     policy: str
-    ranks: int
-    size_bytes: int
-    slowdown: str
+    case: str
 
     def __str__(self) -> str:
-        case = f"{format_bytes(self.size_bytes)}, {self.ranks} ranks, {memory_speed(self.slowdown)}"
-        return f"{self.operation} {percent(self.share)} with {self.policy} ({case})"
+        return f"{self.operation} {percent(self.share)} with {self.policy} ({self.case})"
 
 
 def policies(profile: Profile) -> list[Finding]:
-    found = [best for scenario in OF_CLUSTERS for best in _best(profile, scenario)]
+    found = [best for scenario in OF_CLUSTERS for best in _best(profile, scenario)] + _best_of_pairs(profile)
     if not found:
         return []
     top = max(best.share for best in found)
@@ -55,5 +55,29 @@ def _best(profile: Profile, scenario: str) -> list[_Best]:
         for policy, points in saved(times).items():
             for slowdown, point in points.items():
                 if operation not in best or point.value > best[operation].share:
-                    best[operation] = _Best(point.value, operation, policy, ranks, size, slowdown)
+                    case = f"{format_bytes(size)}, {ranks} ranks, {memory_speed(slowdown)}"
+                    best[operation] = _Best(point.value, operation, policy, case)
     return list(best.values())
+
+
+def _best_of_pairs(profile: Profile) -> list[_Best]:
+    """Returns the best case of each scenario of two ranks that was simulated by several policies."""
+    records = profile.records
+    if "policy" not in records.columns:
+        return []
+    rows = records.filter(pl.col("policy").is_not_null() & ~pl.col("scenario").is_in(OF_CLUSTERS))
+    best: list[_Best] = []
+    for scenario in rows["scenario"].unique(maintain_order=True):
+        cases = (
+            (point.value, size, policy, case)
+            for case, curves in savings(profile, scenario, "policy")
+            for policy, points in curves.items()
+            for size, point in points.items()
+        )
+        share, size, policy, case = max(cases, key=lambda one: one[0], default=(0.0, 0, "", {}))
+        if policy:
+            words = [format_bytes(size), *(str(case[name]) for name in ("state", "side") if case.get(name))]
+            words += [memory_speed(case["memory_slowdown"])] if case.get("memory_slowdown") else []
+            what = f"{scenario}'s {case['metric'].replace('_', ' ')}"
+            best.append(_Best(share, what, policy, ", ".join(words)))
+    return best

@@ -1,62 +1,51 @@
-"""What a simulated NIC's policies and slower memory do to a scenario of two ranks: a curve for each of them."""
+"""What a simulated NIC's policies, or slower memory, do to a scenario of two ranks: the time that each of them saves or
+costs against the first one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
 from nearfield.profile import Profile, parameters
-from nearfield.profile.compare import declared_metrics
-from nearfield.report.evidence import AXES, OF_CLUSTERS, Curve, Place, curve
-from nearfield.report.plots.axes import bytes_axis, layout, log_axis
+from nearfield.report.evidence import AXES, OF_CLUSTERS, Curve, Place
+from nearfield.report.measures import savings
+from nearfield.report.plots.axes import bytes_axis, layout, share_axis
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import line, style
 from nearfield.report.words import memory_speed
 
 X = "size_bytes"
+_CAPTIONS = {
+    "policy": "How much less time the same case takes where the NIC puts incoming bytes elsewhere than by policy {}.",
+    "memory_slowdown": "How much less time the same case takes than with {}; below zero it takes longer.",
+}
 
 
 def charts(profile: Profile, scenario: str) -> list[Chart]:
     """One chart if the scenario was simulated by several policies or at several memory speeds; none otherwise."""
-    rows = profile.records.filter((pl.col("scenario") == scenario) & (pl.col("unit") == "ns"))
-    axes = [name for name in AXES if name in rows.columns and rows[name].n_unique() > 1]
+    rows = profile.records.filter(pl.col("scenario") == scenario)
+    axes = [name for name in AXES if name in rows.columns and rows[name].drop_nulls().n_unique() > 1]
     if scenario in OF_CLUSTERS or not axes or X not in parameters(rows):
         return []
-    declared = [metric for name, metric in declared_metrics(profile.run) if name == scenario]
-    rows = rows.filter(pl.col("metric").is_in(declared))
-    drawn, choices = axes[0], [name for name in AXES if name in axes[1:]]
-    words = [name for name in parameters(rows) if name not in (X, drawn)]
-    keys = ["metric", "distance", "pair", "side", *dict.fromkeys([*words, *choices])]
-    variants = [variant for variant in _variants(rows, keys, drawn) if variant]
-    caption = (
-        "The same case by every policy, which says where the NIC puts incoming bytes."
-        if drawn == "policy"
-        else "The same case at every speed of memory."
-    )
-    return [Chart(f"{scenario}-machines", "By policy and memory speed", caption, variants)] if variants else []
+    axis = axes[0]
+    base = str(rows[axis].drop_nulls()[0])
+    found = [_variant(case, saved, axis) for case, saved in savings(profile, scenario, axis) if saved]
+    found.sort(key=lambda pair: -pair[0])  # where it matters most comes first
+    caption = _CAPTIONS[axis].format(memory_speed(base) if axis == "memory_slowdown" else base)
+    title = "What policies save" if axis == "policy" else "What slower memory costs"
+    return [Chart(f"{scenario}-machines", title, caption, [one for _, one in found])] if found else []
 
 
-def _variants(rows: pl.DataFrame, keys: list[str], drawn: str) -> Iterator[Variant | None]:
-    """One for every combination of the keys that several values of `drawn` have."""
-    for values in rows.select(keys).unique(maintain_order=True).iter_rows():
-        case = dict(zip(keys, values, strict=True))
-        same = rows.filter(*(pl.col(name).eq_missing(value) for name, value in case.items()))
-        curves = {name: _curve(same, drawn, name) for name in same[drawn].drop_nulls().unique(maintain_order=True)}
-        if len(curves) < 2:
-            continue
-        traces = []
-        for i, (name, points) in enumerate(curves.items()):
-            traces += line(memory_speed(name) if drawn == "memory_slowdown" else name, points, style(i))
-        sizes = [x for trace in traces for x in trace["x"]]
-        figure = {"data": traces, "layout": layout(bytes_axis(sizes, "size"), log_axis(traces, "time"))}
-        yield Variant(_choice(case), figure)
-
-
-def _curve(rows: pl.DataFrame, drawn: str, name: str) -> Curve:
-    of = rows.row(0, named=True)
-    return curve(rows, of["scenario"], of["metric"], deciding=False, **{drawn: name})
+def _variant(case: dict[str, Any], saved: dict[str, Curve], axis: str) -> tuple[float, Variant]:
+    """Returns the largest effect in a plot, and the plot."""
+    traces = []
+    for i, (name, points) in enumerate(saved.items()):
+        traces += line(memory_speed(name) if axis == "memory_slowdown" else name, points, style(i))
+    sizes = [x for trace in traces for x in trace["x"]]
+    figure = {"data": traces, "layout": layout(bytes_axis(sizes, "size"), share_axis(traces, "time saved"))}
+    most = max(abs(point.value) for points in saved.values() for point in points.values())
+    return most, Variant(_choice(case), figure)
 
 
 def _choice(case: dict[str, Any]) -> dict[str, str]:
