@@ -1,6 +1,7 @@
 """Does the engine measure what it says, on every MPI, and does it say so when it cannot?"""
 
 import os
+import re
 import signal
 import threading
 import time
@@ -14,9 +15,20 @@ from nearfield.measure.live.launch import describe_scenarios
 from nearfield.mpi import Installation
 
 pytestmark = pytest.mark.mpi
-PAIR = ["protocol", "floor", "pingpong", "pollution", "stride", "traffic"]
-EVERY_RANK = ["pages", "collective"]
-SCENARIOS = [*PAIR, *EVERY_RANK, "load"]
+SOURCES = Path(__file__).parents[2] / "src"
+
+
+def _ranks_named(scenario: str) -> str:
+    """The member of Ranks in the scenario's declaration: pair, all or pair_and_background."""
+    declared = SOURCES / "scenario" / f"{scenario}.hpp"
+    text = (declared if declared.exists() else SOURCES / "probe" / "scenarios" / f"{scenario}.cpp").read_text()
+    return re.findall(r"Ranks::(\w+),", text)[0]
+
+
+RANKS = {file.stem: _ranks_named(file.stem) for file in sorted((SOURCES / "probe" / "scenarios").glob("*.cpp"))}
+SCENARIOS = list(RANKS)
+PAIR = [name for name, ranks in RANKS.items() if ranks == "pair"]
+EVERY_RANK = [name for name, ranks in RANKS.items() if ranks == "all"]
 
 needs_two_cores = pytest.mark.skipif(len(CORES) < 2, reason="two ranks that spin need two cores")
 
@@ -26,7 +38,7 @@ def shared_memory_files() -> set[str]:
 
 
 def ranks_of(scenario: str) -> int:
-    return 4 if scenario == "load" else 2
+    return 4 if RANKS[scenario] == "pair_and_background" else 2
 
 
 @needs_two_cores
@@ -167,7 +179,7 @@ def test_wrong_host_is_an_error(installations: list[Installation], tmp_path: Pat
         ("tolerence = 0.1", "did you mean 'tolerance'"),
         ("min_samples = many", "'many' is no number"),
         ("nonsense", "expected 'key = value'"),
-        ("scenario = pingpnog 1", "did you mean 'pingpong'"),
+        ("scenario = pingpnog 1", "the nearest is 'pingpong'"),
     ],
 )
 def test_wrong_plan_names_line_and_word(
