@@ -26,4 +26,4 @@ def collective(
     found = simulation.run(
         "collective", machine, NOWHERE.native(), parameters, policies, slowdowns, repetitions, memory_effects
     )
-    return {one.metric: one.value for one in found if one.variant == 0 and one.lane <= 0}
+    return {one.metric: one.value for one in found if one.variant == 0 and one.speed <= 0}

@@ -70,9 +70,10 @@ void bind_simulated_memory(nb::module_& parent) {
       .value("load_bypass", Access::load_bypass)
       .value("store_bypass", Access::store_bypass);
   bind_counts(module);
+  module.attr("most_cache_levels") = most_cache_levels;
   nb::class_<Memory>(module, "Memory", "One node's memory; ValueError for a geometry that cannot be.")
-      .def(nb::init<const Machine&, const std::array<double, lanes>&>(), nb::arg("machine"),
-           nb::arg("memory_slowdown") = std::array<double, lanes>{1, 1, 1, 1})
+      .def(nb::init<const Machine&, const std::array<double, speeds>&>(), nb::arg("machine"),
+           nb::arg("memory_slowdown") = std::array<double, speeds>{1, 1, 1, 1})
       .def("replay", &replay, nb::arg("addresses"), nb::arg("core") = 0, nb::arg("kind") = Access::load,
            nb::arg("bytes") = 8, "Accesses of so many bytes at these addresses (uint64, contiguous), in order.")
       .def("sweep", &Memory::sweep, nb::arg("core"), nb::arg("kind"), nb::arg("address"), nb::arg("count"),
@@ -83,11 +84,12 @@ void bind_simulated_memory(nb::module_& parent) {
       .def(
           "now_ns",
           [](const Memory& memory, int core) {
-            std::array<double, lanes> now{};
-            for (int lane = 0; lane < lanes; ++lane) now[static_cast<std::size_t>(lane)] = memory.now(core)[lane] / 1e3;
+            std::array<double, speeds> now{};
+            for (int speed = 0; speed < speeds; ++speed)
+              now[static_cast<std::size_t>(speed)] = memory.now(core)[speed] / 1e3;
             return now;
           },
-          nb::arg("core"), "On each lane's clock.");
+          nb::arg("core"), "Returns the time of the core on the clock of every memory speed.");
   module.def("chase_latencies_ns", &chase_latencies_ns, nb::arg("machine"), nb::call_guard<nb::gil_scoped_release>());
   module.def("copy_traffic_gb_per_s", &copy_traffic_gb_per_s, nb::arg("machine"),
              nb::call_guard<nb::gil_scoped_release>());

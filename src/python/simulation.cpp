@@ -103,7 +103,7 @@ void bind_scenarios(nb::module_& module) {
       .def_ro("unit", &sim::Result::unit)
       .def_ro("side", &sim::Result::side)
       .def_ro("variant", &sim::Result::variant)
-      .def_ro("lane", &sim::Result::lane)
+      .def_ro("speed", &sim::Result::speed)
       .def_ro("value", &sim::Result::value)
       .def_ro("low", &sim::Result::low)
       .def_ro("high", &sim::Result::high)
@@ -141,7 +141,7 @@ void bind_simulation(nb::module_& parent) {
   bind_variants(module);
   bind_scenarios(module);
   module.attr("most_policies") = sim::most_variants;
-  module.attr("most_slowdowns") = sim::lanes;
+  module.attr("most_slowdowns") = sim::speeds;
   module.def(
       "words", &words, nb::arg("key"),
       "Returns the words for 'policy', 'topology', 'replacement', 'network' (protocols between nodes) or 'node'.");

@@ -1,6 +1,6 @@
 // The clock of a rank: one Times per variant. A run simulates several variants of the NIC (one placement policy each)
-// at once: what ranks do is run once, when they do it is told for every variant and every lane. Which of two things
-// happens first is decided by lane 0 of variant 0.
+// at once: what ranks do is simulated once, and its timing is computed for every variant and every memory speed. Which
+// of two things happens first is decided by the first speed of the first variant.
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ class Clock {
   }
   Clock& operator-=(const Clock& other) {
     for (int v = 0; v < variants_; ++v)
-      for (int l = 0; l < lanes; ++l) (*this)[v][l] -= other[v][l];
+      for (int l = 0; l < speeds; ++l) (*this)[v][l] -= other[v][l];
     return *this;
   }
   friend Clock operator+(const Clock& a, const Clock& b) {

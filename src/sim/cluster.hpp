@@ -26,7 +26,7 @@ struct ClusterOptions {
   int ranks_per_node = 1;
   std::vector<int> cores;  // of a node's ranks, as many as it has; none: from 0 on
   std::vector<std::string> policies{"memory"};
-  std::array<double, lanes> memory_slowdown{1, 1, 1, 1};
+  std::array<double, speeds> memory_slowdown{1, 1, 1, 1};
   bool memory_effects = true;          // false: loads, stores and DMA take no time, caches are not simulated
   bool count_marks = false;            // marks carry the counts of their node
   bool count_sides = false;            // marks carry what their rank's core saw, of the first policy

@@ -27,7 +27,7 @@ class Node {
  public:
   struct Options {
     int variants = 1;
-    std::array<double, lanes> memory_slowdown{1, 1, 1, 1};
+    std::array<double, speeds> memory_slowdown{1, 1, 1, 1};
     bool memory_effects = true;
   };
   Node(const Machine& machine, const Options& options);

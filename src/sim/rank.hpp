@@ -1,5 +1,5 @@
 // What a program of a rank may do: messages in the sense of MPI, memory work on its own core, and marks for measuring.
-// A program is a coroutine that is run once for all variants and lanes, so nothing it does may depend on now().
+// A program is a coroutine that is run once for all variants and memory speeds, so nothing it does may depend on now().
 //
 //   Task<> program(Rank& rank) {
 //     const Buffer here(rank.allocate(1024), 1024);

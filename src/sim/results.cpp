@@ -9,9 +9,9 @@ double mean(const std::vector<double>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
 }
 
-std::vector<double> in_ns(const std::vector<Clock>& times, int variant, int lane) {
+std::vector<double> in_ns(const std::vector<Clock>& times, int variant, int speed) {
   std::vector<double> ns;
-  for (const Clock& time : times) ns.push_back(time[variant][lane] / 1e3);
+  for (const Clock& time : times) ns.push_back(time[variant][speed] / 1e3);
   return ns;
 }
 
@@ -19,26 +19,26 @@ std::vector<double> in_ns(const std::vector<Clock>& times, int variant, int lane
 
 void Results::add_time(const std::string& metric, const std::string& side, const Clock& duration, double parts) {
   for (int v = 0; v < duration.variants(); ++v)
-    for (int lane = 0; lane < speeds_; ++lane) {
-      const double ns = duration[v][lane] / 1e3 / parts;
-      all.push_back({metric, "ns", side, v, lane, ns, ns, ns});
+    for (int speed = 0; speed < speeds_; ++speed) {
+      const double ns = duration[v][speed] / 1e3 / parts;
+      all.push_back({metric, "ns", side, v, speed, ns, ns, ns});
     }
 }
 
 void Results::add_times(const std::vector<Clock>& repetitions) {
   const int n = static_cast<int>(repetitions.size());
   for (int v = 0; n > 0 && v < repetitions.front().variants(); ++v)
-    for (int lane = 0; lane < speeds_; ++lane) {
-      const auto ns = in_ns(repetitions, v, lane);
+    for (int speed = 0; speed < speeds_; ++speed) {
+      const auto ns = in_ns(repetitions, v, speed);
       const Estimate middle = median_estimate(ns);
-      all.push_back({"time", "ns", "", v, lane, middle.value, middle.low, middle.high, n});
-      all.push_back({"mean_time", "ns", "", v, lane, mean(ns), {}, {}, n});
-      all.push_back({"first_time", "ns", "", v, lane, ns.front(), {}, {}, n});
+      all.push_back({"time", "ns", "", v, speed, middle.value, middle.low, middle.high, n});
+      all.push_back({"mean_time", "ns", "", v, speed, mean(ns), {}, {}, n});
+      all.push_back({"first_time", "ns", "", v, speed, ns.front(), {}, {}, n});
     }
 }
 
-void Results::add_mean(const std::string& metric, int variant, int lane, const std::vector<double>& repetitions) {
-  all.push_back({metric, "count", "", variant, lane, mean(repetitions), {}, {}, static_cast<int>(repetitions.size())});
+void Results::add_mean(const std::string& metric, int variant, int speed, const std::vector<double>& repetitions) {
+  all.push_back({metric, "count", "", variant, speed, mean(repetitions), {}, {}, static_cast<int>(repetitions.size())});
 }
 
 void Results::add_number(const std::string& metric, const std::string& unit, const std::string& side, double value,

@@ -11,14 +11,14 @@
 
 namespace nearfield::sim {
 
-// One number. `side`: sender, receiver, or empty for the operation as a whole. `variant` and `lane` count the policies
-// and the memory speeds of the job; lane -1: the number is the same for all.
+// One number. `side`: sender, receiver, or empty for the operation as a whole. `variant` and `speed` count the policies
+// and the memory speeds of the job; -1: the number is the same at all speeds.
 struct Result {
   std::string metric;
   std::string unit;
   std::string side;
   int variant = 0;
-  int lane = -1;
+  int speed = -1;
   std::optional<double> value = {};
   std::optional<double> low = {}, high = {};  // of the repetitions
   int n = 1;
@@ -27,15 +27,15 @@ struct Result {
 
 class Results {
  public:
-  // `speeds`: how many memory speeds the job has; clocks carry `lanes` in any case.
-  explicit Results(std::size_t speeds) : speeds_(static_cast<int>(speeds)) {}
+  // `speeds_of_job`: how many memory speeds the job has; clocks always carry the most that there may be.
+  explicit Results(std::size_t speeds_of_job) : speeds_(static_cast<int>(speeds_of_job)) {}
 
   // A duration that is `parts` times the metric.
   void add_time(const std::string& metric, const std::string& side, const Clock& duration, double parts = 1);
   // The median of repetitions, their mean, and the first one.
   void add_times(const std::vector<Clock>& repetitions);
   // The mean over repetitions of a count that depends on the memory's speed.
-  void add_mean(const std::string& metric, int variant, int lane, const std::vector<double>& repetitions);
+  void add_mean(const std::string& metric, int variant, int speed, const std::vector<double>& repetitions);
   void add_number(const std::string& metric, const std::string& unit, const std::string& side, double value,
                   int variant = 0, int n = 1);
   void add_missing(const std::string& metric, const std::string& unit, const std::string& side,

@@ -13,13 +13,13 @@ const ScenarioSpec& find_scenario(const std::string& name) {
 
 ClusterOptions Job::options() const {
   const auto& slowdowns = axes.memory_slowdown;
-  if (slowdowns.empty() || slowdowns.size() > lanes)
-    throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(lanes) + " of them");
+  if (slowdowns.empty() || slowdowns.size() > speeds)
+    throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(speeds) + " of them");
   ClusterOptions options;
   if (machine.nic) options.policies = {machine.nic->policy};
   if (!axes.policies.empty()) options.policies = axes.policies;
-  for (std::size_t lane = 0; lane < lanes; ++lane)
-    options.memory_slowdown[lane] = slowdowns[std::min(lane, slowdowns.size() - 1)];
+  for (std::size_t speed = 0; speed < speeds; ++speed)
+    options.memory_slowdown[speed] = slowdowns[std::min(speed, slowdowns.size() - 1)];
   options.memory_effects = axes.memory_effects;
   options.now_and_then = now_and_then;
   return options;

@@ -27,7 +27,7 @@ struct Place {
 // What a case is simulated with, besides its parameters.
 struct Axes {
   std::vector<std::string> policies;       // of the NICs, as many as ScenarioSpec::policies; none: the machine's own
-  std::vector<double> memory_slowdown{1};  // from 1 to `lanes` of them
+  std::vector<double> memory_slowdown{1};  // from 1 to `speeds` of them
   std::optional<int> repetitions = {};     // of a collective or an application; none: as often as is usual
   bool memory_effects = true;              // see ClusterOptions
 };

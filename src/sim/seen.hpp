@@ -10,8 +10,6 @@
 
 namespace nearfield::sim {
 
-inline constexpr std::size_t most_cache_levels = 8;
-
 struct Seen {
   std::array<Count, most_cache_levels> hits{}, misses{};  // by level, nearest first
   Count prefetches = 0;                                   // of all levels together

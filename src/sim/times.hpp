@@ -1,5 +1,5 @@
-// Simulated time. One run carries up to four clocks, one per speed of memory (lanes): what a rank does is simulated
-// once, when it does it is told four times. Which of two things happens first is decided by lane 0.
+// Simulated time. One run carries up to four clocks, one for each speed of memory: what a rank does is simulated once,
+// and its timing is computed for all speeds. Which of two things happens first is decided by the first speed.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +15,19 @@ namespace nearfield::sim {
 // Picoseconds, always a whole number, so that sums are exact and do not depend on their order (up to 2^53: 2.5 hours).
 using Ps = double;
 
-inline constexpr int lanes = 4;
+inline constexpr int speeds = 4;  // of memory, in one run
 
 inline Ps ps_from_ns(double ns) { return std::nearbyint(ns * 1e3); }
 
-// The same instant or duration on every lane's clock.
+// The same instant or duration on the clock of every memory speed.
 struct alignas(16) Times {
-  std::array<Ps, lanes> at{};
+  std::array<Ps, speeds> at{};
 
   Times() = default;
   explicit Times(Ps everywhere) { at.fill(everywhere); }
 
-  Ps operator[](int lane) const { return at[static_cast<std::size_t>(lane)]; }
-  Ps& operator[](int lane) { return at[static_cast<std::size_t>(lane)]; }
+  Ps operator[](int speed) const { return at[static_cast<std::size_t>(speed)]; }
+  Ps& operator[](int speed) { return at[static_cast<std::size_t>(speed)]; }
   Times& operator+=(const Times& other);
   Times& operator+=(Ps everywhere);
   friend Times operator+(Times a, const Times& b) { return a += b; }
@@ -56,7 +56,7 @@ inline Times later(const Times& a, const Times& b) {
 }
 #else
 inline Times& Times::operator+=(const Times& other) {
-  for (std::size_t l = 0; l < lanes; ++l) at[l] += other.at[l];
+  for (std::size_t l = 0; l < speeds; ++l) at[l] += other.at[l];
   return *this;
 }
 inline Times& Times::operator+=(Ps everywhere) {
@@ -65,7 +65,7 @@ inline Times& Times::operator+=(Ps everywhere) {
 }
 inline Times later(const Times& a, const Times& b) {
   Times result;
-  for (std::size_t l = 0; l < lanes; ++l) result.at[l] = a.at[l] > b.at[l] ? a.at[l] : b.at[l];
+  for (std::size_t l = 0; l < speeds; ++l) result.at[l] = a.at[l] > b.at[l] ? a.at[l] : b.at[l];
   return result;
 }
 #endif

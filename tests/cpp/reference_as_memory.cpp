@@ -18,7 +18,7 @@ class Timing {
 class Translation {};
 class StreamFollower {};
 
-Memory::Memory(const Machine& machine, const std::array<double, lanes>&)
+Memory::Memory(const Machine& machine, const std::array<double, speeds>&)
     : hierarchy_(std::make_unique<Hierarchy>(machine)), timing_(std::make_unique<Timing>(Timing{Times(), machine})) {}
 Memory::~Memory() = default;
 

@@ -169,9 +169,9 @@ double time_ns(const std::string& name, int ranks, std::uint64_t bytes, int root
   Cluster cluster(zero_copy_machine(), options);
   const auto repetitions = measure_collective(cluster, {name, bytes, root, 3});
   for (const auto& one : repetitions) CHECK(one.time == repetitions.front().time);
-  for (int lane = 0; lane < lanes; ++lane)
-    CHECK(repetitions[0].time[0][lane] == repetitions[0].time.first() &&
-          repetitions[0].time[1][lane] == repetitions[0].time.first());
+  for (int speed = 0; speed < speeds; ++speed)
+    CHECK(repetitions[0].time[0][speed] == repetitions[0].time.first() &&
+          repetitions[0].time[1][speed] == repetitions[0].time.first());
   return repetitions.front().time.first() / 1e3;
 }
 

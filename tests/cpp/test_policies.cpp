@@ -211,7 +211,8 @@ void reading_waits_for_memory() {
     const Times start = memory.now(0) + 1e9;
     const Times done = memory.dma_read(address, bytes, start);
     memory.wait_until(0, done);
-    for (int lane = 0; lane < lanes; ++lane) CHECK(done[lane] - start[lane] == expected_ns * 1e3 * slowdown[lane]);
+    for (int speed = 0; speed < speeds; ++speed)
+      CHECK(done[speed] - start[speed] == expected_ns * 1e3 * slowdown[speed]);
   };
   after(0, line, 60 + 12.8);
   after(0, 10 * line, 60 + 128);

@@ -39,7 +39,7 @@ Program one_message(std::uint64_t bytes) {
 bool everywhere(const Clock& clock, double expected_ns) {
   bool same = clock.variants() > 0;
   for (const Times& times : clock)
-    for (int lane = 0; lane < lanes; ++lane) same = same && times[lane] == std::nearbyint(expected_ns * ns);
+    for (int speed = 0; speed < speeds; ++speed) same = same && times[speed] == std::nearbyint(expected_ns * ns);
   if (!same) std::printf("%.3f ns, not %.3f ns\n", clock.first() / ns, expected_ns);
   return same;
 }
@@ -73,8 +73,8 @@ void protocols_are_loggp() {
   }
 }
 
-// A message that comes before its receive: is it written when that is posted, and not before, on every lane? On the
-// slow ones the receive is late, on the fast one the message is; alone, each lane gives the same.
+// A message that comes before its receive: is it written when that is posted, and not before, on every speed? On the
+// slow ones the receive is late, on the fast one the message is; alone, each speed gives the same.
 void nics_keep_messages() {
   Machine machine = made_up_machine();
   machine.messaging.network = "zero-copy";
@@ -94,10 +94,10 @@ void nics_keep_messages() {
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
   };
   const Outcome together = Cluster(machine, options(2, 1, true)).run(reading);
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int speed = 0; speed < speeds; ++speed) {
     ClusterOptions alone = options(2, 1, true);
-    alone.memory_slowdown.fill(alone.memory_slowdown[static_cast<std::size_t>(lane)]);
-    CHECK(Cluster(machine, alone).run(reading).ranks[1].finished[0][0] == together.ranks[1].finished[0][lane]);
+    alone.memory_slowdown.fill(alone.memory_slowdown[static_cast<std::size_t>(speed)]);
+    CHECK(Cluster(machine, alone).run(reading).ranks[1].finished[0][0] == together.ranks[1].finished[0][speed]);
   }
 }
 
@@ -163,7 +163,7 @@ Buffer buffer_for(Rank& rank, const Sent& sent) {
 
 bool none_back(const Clock& before, const Clock& after) {
   for (int v = 0; v < before.variants(); ++v)
-    for (int l = 0; l < lanes; ++l)
+    for (int l = 0; l < speeds; ++l)
       if (after[v][l] < before[v][l]) return false;
   return true;
 }
@@ -253,7 +253,7 @@ Program chain(std::uint64_t bytes) {
   };
 }
 
-// Does a policy that is one of several in a pass give what it gives alone, on every lane, in time and in counts?
+// Does a policy that is one of several in a pass give what it gives alone, on every speed, in time and in counts?
 void variants_are_separate_runs() {
   const std::vector<std::string> policies{"header-payload", "memory", "ddio:ways=1", "adaptive:small_bytes=512"};
   for (const char* way : {"zero-copy", "eager-rendezvous"})

@@ -250,14 +250,14 @@ void scenarios_have_axes() {
     Axes axes;
     axes.memory_slowdown = {1, 3};
     if (spec->policies > 1) axes.policies = {"memory", "ddio"};
-    std::map<std::string, std::map<int, double>> times;  // by policy and metric, of each lane
+    std::map<std::string, std::map<int, double>> times;  // by policy and metric, of each speed
     for (const auto& result : spec->run({machine, between, parameters, axes}))
       if (result.unit == "ns")
-        times[std::to_string(result.variant) + result.metric + result.side][result.lane] = *result.value;
+        times[std::to_string(result.variant) + result.metric + result.side][result.speed] = *result.value;
     CHECK(!times.empty());
     bool second_policy = false;
-    for (const auto& [of, by_lane] : times) {
-      CHECK(by_lane.size() == 2 && by_lane.at(0) <= by_lane.at(1));
+    for (const auto& [of, by_speed] : times) {
+      CHECK(by_speed.size() == 2 && by_speed.at(0) <= by_speed.at(1));
       second_policy = second_policy || of.starts_with('1');
     }
     CHECK(second_policy == (spec->policies > 1));

@@ -17,6 +17,8 @@ DATA = Path(__file__).parents[1] / "data"
 FAR = {"distance": "network-1", "pair": "a:0-b:0"}
 SIZE = 256 * KIB
 
+LINE_BYTES = 64
+
 
 def strided(stride: int, time: float, method: str = "datatype", **more: object) -> Row:
     place = {"distance": "shared-l3", "pair": "0-1", **more}
@@ -35,7 +37,7 @@ def whole() -> list[Row]:
 
 def test_every_cost_is_its_record() -> None:
     """By hand: latency of the smallest message, bytes and strides of 256 KiB, two flags and a read in place?"""
-    costs, notes = costs_of(from_rows(whole()))
+    costs, notes = costs_of(from_rows(whole()), LINE_BYTES)
     near, far, place = costs.same_node, costs.network, costs.in_place
     assert (near.latency_ns, near.ns_per_byte) == pytest.approx((200, 0.1))
     assert near.strided == pytest.approx({8: 0.1, 32: 0.1 + 0.1})  # packed by hand: faster than the datatype
@@ -50,7 +52,7 @@ def test_what_is_unstable_or_refuted_decides_nothing() -> None:
     """Is it as if the record were not there?"""
     rows = [{**r, "stable": False} if r["scenario"] == "floor" else r for r in whole()]
     rows = [{**r, "verdict": "refuted"} if r["distance"] == "network-1" else r for r in rows]
-    costs, notes = costs_of(from_rows(rows))
+    costs, notes = costs_of(from_rows(rows), LINE_BYTES)
     default_place = default_costs().in_place
     assert costs.in_place is not None and default_place is not None
     assert costs.in_place.latency_ns == default_place.latency_ns
@@ -65,14 +67,14 @@ def test_the_farthest_node_counts() -> None:
     for hops in (10, 9):
         there = {"distance": f"network-{hops}", "pair": f"a:0-b{hops}:0"}
         rows += [message(8, 300 * hops, "modified", **there), message(SIZE, SIZE, "modified", **there)]
-    assert costs_of(from_rows(rows))[0].network.latency_ns == 3000
+    assert costs_of(from_rows(rows), LINE_BYTES)[0].network.latency_ns == 3000
 
 
 def test_the_farthest_pair_of_a_node_counts() -> None:
     """Two packages: is the slower of the two distances taken, as the slowest neighbour decides?"""
     apart = {"distance": "same-node", "pair": "0-9"}
     rows = [*whole(), message(8, 500, "modified", **apart), message(SIZE, SIZE, "modified", **apart)]
-    assert costs_of(from_rows(rows))[0].same_node.latency_ns == 500
+    assert costs_of(from_rows(rows), LINE_BYTES)[0].same_node.latency_ns == 500
 
 
 def test_load_slows_long_messages() -> None:
@@ -82,7 +84,7 @@ def test_load_slows_long_messages() -> None:
         return row("load", "half_round_trip", time, size_bytes=size, load_bytes=load)
 
     rows = [loaded(8, 0, 100), loaded(8, MIB, 100), loaded(MIB, 0, 1000), loaded(MIB, MIB, 3000)]
-    link = costs_of(from_rows([*whole(), *rows]))[0].same_node
+    link = costs_of(from_rows([*whole(), *rows]), LINE_BYTES)[0].same_node
     assert (link.load_factor, link.load_from_bytes) == (3, MIB)
 
 

@@ -210,16 +210,18 @@ def _messaging(profile: Profile) -> s.Messaging:
     )
 
 
-# ---- records; only stable ones decide
+# ---- records
 
 
 def _pick(profile: Profile, **conditions: Any) -> pl.DataFrame:
     import polars as pl
 
+    from nearfield.profile.records import deciding
+
     records = profile.records
     if not set(conditions) <= set(records.columns):
         return records.clear()
-    rows = records.filter(pl.col("stable") & pl.col("value").is_not_null() & (pl.col("value") > 0))
+    rows = deciding(records).filter(pl.col("value") > 0)
     for name, value in conditions.items():
         rows = rows.filter(pl.col(name) == value)
     return rows.sort("size_bytes") if "size_bytes" in rows.columns else rows

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
 
+from nearfield._native import memory
 from nearfield.machine import quantity as q
 from nearfield.machine.communication import Communication
 from nearfield.profile.mistakes import Mistakes
@@ -168,7 +169,7 @@ class DescribedMachine(Table):
     core: Core | None = _optional("what one core does", needed="unless only messages are described")
     cache: list[Cache] = Field(
         default_factory=list,
-        max_length=8,
+        max_length=memory.most_cache_levels,
         description="nearest first; data and unified ones",
         json_schema_extra={"needed": "unless only messages are described"},
     )

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 import polars as pl
 
 from nearfield._native import Costs, Link, default_costs
+from nearfield.profile.records import deciding
 from nearfield.topology import DISTANCES
 
 FACE_BYTES = 256 << 10
-LINE_BYTES = 64
 _DOUBLE_BYTES = 8
 _SMALL_BYTES = 64
 _LARGE_BYTES = 64 << 10
@@ -26,16 +26,16 @@ _LOADED = 1.1  # a load that costs less is none
 Curve = dict[int, float]
 
 
-def costs_of(records: pl.DataFrame) -> tuple[Costs, list[str]]:
-    """The costs, and sentences on what is not from these records."""
+def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
+    """Returns the costs, and sentences on what is not from these records. `line_bytes`: of the caches' lines."""
     costs, notes = default_costs(), []
-    stable = records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col("verdict").ne_missing("refuted"))
+    stable = deciding(records)
     near = [d for d in DISTANCES if _message(stable, d)]
     far = [d for d in stable["distance"].drop_nulls().unique() if d.startswith("network") and _message(stable, d)]
     if near:
         costs.same_node = _link(stable, near[-1], costs.same_node, notes)
         costs.same_node = _loaded(stable, costs.same_node)
-        costs.in_place = _in_place(stable, near[-1], costs.in_place or Link(), notes)
+        costs.in_place = _in_place(stable, near[-1], costs.in_place or Link(), line_bytes, notes)
         costs.copy_ns_per_byte = _copying(stable, near[-1], costs.copy_ns_per_byte, notes)
     else:
         notes.append("It has no stable messages inside a node: those are nearfield's default.")
@@ -84,7 +84,7 @@ def _apart(stable: pl.DataFrame, distance: str) -> Curve:
     return {s * _DOUBLE_BYTES: (time - plain[size]) / size for s, time in times.items() if s > 1}
 
 
-def _in_place(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) -> Link:
+def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: int, notes: list[str]) -> Link:
     """Two flags an exchange; a double that lies alone in its line costs the line, as no scenario measures."""
     rows = _pick(stable, scenario="floor", metric="time", distance=distance)
     flags = _curve(_pick(rows, kind="flag"), "size_bytes")
@@ -97,7 +97,7 @@ def _in_place(stable: pl.DataFrame, distance: str, default: Link, notes: list[st
         link.ns_per_byte = reads[size] / size
         link.strided = {
             _DOUBLE_BYTES: link.ns_per_byte,
-            LINE_BYTES: link.ns_per_byte * LINE_BYTES / _DOUBLE_BYTES,
+            line_bytes: link.ns_per_byte * line_bytes / _DOUBLE_BYTES,
         }
     missing = [what for what, found in (("flag", flags), ("reading of what another core wrote", reads)) if not found]
     if missing:

@@ -52,7 +52,7 @@ def described(machine: DescribedMachine, mode: str | None = None) -> Known:
 def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
     """Returns what simulated ping-pongs and strides tell about a machine whose file does not say what messages cost.
     All ranks send messages, since no scenario simulates reading in place."""
-    costs, lacks = costs_of(records)
+    costs, lacks = costs_of(records, machine.cache[-1].line_bytes.value)
     costs.in_place = None
     inside = any(not d.startswith("network") for d in records["distance"].drop_nulls())
     across = any(d.startswith("network") for d in records["distance"].drop_nulls())
@@ -73,7 +73,7 @@ def _cores(machine: DescribedMachine) -> int | None:
 
 def measured(profile: Profile) -> Known:
     """What the profile lacks, or has only as unstable records, is taken from the defaults; the notes say what."""
-    costs, notes = costs_of(profile.records)
+    costs, notes = costs_of(profile.records, profile.machine.line_bytes)
     return Known(costs, f"the profile {profile.path} ({profile.run.mpi.name} on {profile.machine.name})", notes=notes)
 
 

@@ -51,6 +51,12 @@ REQUIRED = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE = ("distance", "pair", "side")
 
 
+def deciding(records: pl.DataFrame) -> pl.DataFrame:
+    """Returns the records that a decision may use: with a value, stable, and not of buffers in another state than they
+    should have been in."""
+    return records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col(VERDICT).ne_missing("refuted"))
+
+
 def parameters(records: pl.DataFrame) -> list[str]:
     """The parameter columns that apply to at least one of these records, in the order of the columns."""
     return [name for name in _parameter_columns(records) if records[name].null_count() < records.height]

@@ -1,7 +1,6 @@
 // From the benchmark's input file sstruct.in.MG.FD: a Laplace-type problem on eight parts of 48 cells that do not form
 // a box, with jumps between the parts and a strong anisotropy in the last one. Each part is cut into boxes, one per
-// rank
-// (-pooldist 1), and a box has as many cells in every direction as the part has without ranks and refinement (-r).
+// rank (-pooldist 1), and a box has as many cells in every direction as the part has without ranks and refinement (-r).
 // Where the file's coefficients across parts differ by direction, the smaller one of both parts is taken, so that the
 // matrix is symmetric; the last part is joined to the one before, whose extents the file's connection misses by two
 // rows.

@@ -74,10 +74,10 @@ bool Hierarchy::answer(Node& node, Node* met, Address address, Ask ask, Others& 
 // After a store at `level`: out to the first cache whose copy was not shared, beyond which nobody has one.
 void Hierarchy::remove_from_others_beyond(int core, int level, Address address) {
   for (int k = level + 1; k < levels_; ++k) {
-    auto& node = on_way(core, k);
+    auto& node = cache_at(core, k);
     const auto place = node.array.place(address);
     const auto way = node.array.find(place, address);
-    const auto& own = on_way(core, k - 1);
+    const auto& own = cache_at(core, k - 1);
     if (way ? may_be_in_others(node, way, own.number) : !node.knows_absence && node.meeting)
       ask_others_below(node, own, address, Ask::give_up);
     if (!way) continue;
@@ -85,7 +85,7 @@ void Hierarchy::remove_from_others_beyond(int core, int level, Address address) 
     if (!(state & shared)) return;
     node.array.drop_state(way, address, shared);
   }
-  if (last_.size() > 1) ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::give_up);
+  if (last_.size() > 1) ask_others_at_memory(cache_at(core, levels_ - 1), address, Ask::give_up);
 }
 
 // Of a line that an inclusive cache evicts; whether one before it was modified.

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace nearfield::sim {
 
 using Count = std::uint64_t;
+
+inline constexpr std::size_t most_cache_levels = 6;
 
 // Of all caches of one level together.
 struct LevelCounts {

@@ -50,9 +50,9 @@ void Hierarchy::dma_write_whole(Address unit, const Placement& placement) {
     remove_everywhere(unit, &LevelCounts::invalidations);
     return;
   }
-  auto& target = on_way(placement.core, placement.level);
+  auto& target = cache_at(placement.core, placement.level);
   // Inclusive caches further out must have it, too; outermost first.
-  std::array<Node*, most_levels> places{};
+  std::array<Node*, most_cache_levels> places{};
   auto first = places.end();
   *--first = &target;
   for (auto* node = target.parent; node != nullptr; node = node->parent)
@@ -89,7 +89,7 @@ void Hierarchy::dma_write_whole(Address unit, const Placement& placement) {
       }
       if (!node->knows_sharers || node == &target) continue;
       node->array.find_tag(place).sharers() |=
-          static_cast<std::uint16_t>(1U << on_way(placement.core, node->level - 1).number);
+          static_cast<std::uint16_t>(1U << cache_at(placement.core, node->level - 1).number);
     }
     ++target.counts.injections;
   }

@@ -1,5 +1,5 @@
 // When memory answers: one bus per memory, which cores and devices share, and banks that are busy for a while after
-// each access. On a lane with slower memory what lies beyond the last cache takes longer, and the bus carries less.
+// each access. At a slower memory speed, what lies beyond the last cache takes longer, and the bus carries less.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace nearfield::sim {
 
 class DramTiming {
  public:
-  DramTiming(const Machine& machine, const std::array<double, lanes>& slowdown);
+  DramTiming(const Machine& machine, const std::array<double, speeds>& slowdown);
 
   // A core's access that may start at `start`: when its data is there.
   Times serve(int core, Address address, std::uint64_t bytes, const Times& start) {
@@ -46,7 +46,8 @@ class DramTiming {
   }
   Times bytes_on_bus(std::uint64_t bytes) const {
     Times result;
-    for (std::size_t l = 0; l < lanes; ++l) result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
+    for (std::size_t l = 0; l < speeds; ++l)
+      result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
     return result;
   }
   // When the access begins: as soon as the bus, and the bank, are free.
@@ -63,7 +64,7 @@ class DramTiming {
 
   int cores_per_memory_;
   std::vector<Memory_> memories_;
-  std::array<double, lanes> ps_per_byte_{};
+  std::array<double, speeds> ps_per_byte_{};
   Times latency_, device_latency_, bank_busy_, unit_on_bus_;
   Ps remote_;
   std::uint64_t bank_bytes_;

@@ -15,7 +15,7 @@ constexpr std::size_t most_sharers = 16;       // caches of which one before the
 
 void check_order(const Machine& machine) {
   const auto& caches = machine.caches;
-  if (caches.size() > most_levels) refuse(most_levels, "is one more than can be simulated");
+  if (caches.size() > most_cache_levels) refuse(most_cache_levels, "is one more than can be simulated");
   if (caches.empty()) throw std::invalid_argument("a simulated machine needs a cache");
   for (std::size_t k = 0; k < caches.size(); ++k) {
     const auto& cache = caches[k];
@@ -48,15 +48,15 @@ Hierarchy::Hierarchy(const Machine& machine)
 
 // From the last level inward, so that parents are there before their children.
 void Hierarchy::build(const Machine& machine) {
-  ways_.resize(static_cast<std::size_t>(machine.cores));
+  caches_of_core_.resize(static_cast<std::size_t>(machine.cores));
   for (int level = levels_ - 1; level >= 0; --level) {
     const auto& cache = machine.caches[static_cast<std::size_t>(level)];
     for (int core = 0; core < machine.cores; core += cache.shared_by) {
       auto& node = *nodes_.emplace_back(std::make_unique<Node>(cache, level));
       for (int c = core; c < std::min(core + cache.shared_by, machine.cores); ++c)
-        ways_[static_cast<std::size_t>(c)][static_cast<std::size_t>(level)] = &node;
-      auto& siblings = level + 1 < levels_ ? on_way(core, level + 1).children : last_;
-      if (level + 1 < levels_) node.parent = &on_way(core, level + 1);
+        caches_of_core_[static_cast<std::size_t>(c)][static_cast<std::size_t>(level)] = &node;
+      auto& siblings = level + 1 < levels_ ? cache_at(core, level + 1).children : last_;
+      if (level + 1 < levels_) node.parent = &cache_at(core, level + 1);
       node.number = static_cast<int>(siblings.size());
       siblings.push_back(&node);
     }
@@ -70,23 +70,23 @@ void Hierarchy::build(const Machine& machine) {
         node->children.empty() && node->parent && node->array.unit_bytes() == node->parent->array.line_bytes();
   }
   fetched_early_from_ = levels_;
-  while (fetched_early_from_ > 0 && on_way(0, fetched_early_from_ - 1).array.host_bytes() > kept_by_host)
+  while (fetched_early_from_ > 0 && cache_at(0, fetched_early_from_ - 1).array.host_bytes() > kept_by_host)
     --fetched_early_from_;
   for (int core = 0; core < machine.cores; ++core) paths_.push_back(path_of(core));
 }
 
-// Short are two caches that keep their lines in the order of use, in one block a set and whole, if the second one knows
-// who before it has a line, and nobody but this core's caches can have what it misses.
+// A path is fast if its first two caches keep whole lines in the order of use, in one block a set, the second one knows
+// which caches before it have a line, and only this core's caches can have what the second one misses.
 Hierarchy::Path Hierarchy::path_of(int core) const {
-  const auto own = static_cast<std::uint16_t>(1U << (on_way(core, 0).number & 15));
-  Path path{core, &on_way(core, 0), nullptr, nullptr, own, false};
+  const auto own = static_cast<std::uint16_t>(1U << (cache_at(core, 0).number & 15));
+  Path path{core, &cache_at(core, 0), nullptr, nullptr, own, false};
   if (levels_ < 2) return path;
-  path.second = &on_way(core, 1);
+  path.second = &cache_at(core, 1);
   const auto &nearest = *path.nearest, &second = *path.second;
-  path.is_short = nearest.array.is_plain() && second.array.is_plain() && second.inclusion != Inclusion::exclusive &&
-                  !second.through && (second.knows_sharers || !second.meeting);
-  if (!path.is_short || levels_ != 3 || last_.size() > 1) return path;
-  auto& third = on_way(core, 2);
+  path.is_fast = nearest.array.is_plain() && second.array.is_plain() && second.inclusion != Inclusion::exclusive &&
+                 !second.through && (second.knows_sharers || !second.meeting);
+  if (!path.is_fast || levels_ != 3 || last_.size() > 1) return path;
+  auto& third = cache_at(core, 2);
   const bool can_fill_second = second.inclusion == Inclusion::neither || (second.knows_sharers && nearest.is_simple);
   if (third.array.is_quick() && third.inclusion == Inclusion::exclusive && !third.meeting && can_fill_second)
     path.victims = &third;
@@ -107,15 +107,15 @@ std::uint8_t Hierarchy::hit_or_take(Node& node, const CacheArray::Way& way, Addr
 }
 
 Found Hierarchy::load_missed(int core, Address address, CacheArray::Place nearest) {
-  miss(on_way(core, 0), address);
+  miss(cache_at(core, 0), address);
   Places places;
   places[0] = nearest;
   Found found{levels_, false};
   std::uint8_t state = 0;
   int parts = 0;  // others before the way's cache of this level have some of the unit, though not this line
   for (int k = 1; k < levels_; ++k) {
-    auto& node = on_way(core, k);
-    const auto& own = on_way(core, k - 1);
+    auto& node = cache_at(core, k);
+    const auto& own = cache_at(core, k - 1);
     const auto place = places[static_cast<std::size_t>(k)] = node.array.place(address);
     const auto way = node.array.find(place, address);
     Others others;
@@ -142,7 +142,7 @@ Found Hierarchy::load_missed(int core, Address address, CacheArray::Place neares
   }
   if (found.level == levels_) {
     Others others;
-    if (last_.size() > 1) others = ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::share);
+    if (last_.size() > 1) others = ask_others_at_memory(cache_at(core, levels_ - 1), address, Ask::share);
     if (others.unwritten) write_to_memory();
     found.transferred = others.any;
     transfers_ += others.any;
@@ -165,7 +165,7 @@ std::uint8_t Hierarchy::with_others(std::uint8_t state, const Others& others) {
 void Hierarchy::evict_marked(Node& node, CacheArray::Way way) { evict(node, node.array.address_of(way), way.flags()); }
 
 Found Hierarchy::load_any(int core, Address address) {
-  auto& nearest = on_way(core, 0);
+  auto& nearest = cache_at(core, 0);
   const auto place = nearest.array.place(address);
   const auto way = nearest.array.find(place, address);
   if (!way) return load_missed(core, address, place);
@@ -174,14 +174,14 @@ Found Hierarchy::load_any(int core, Address address) {
 }
 
 Found Hierarchy::store_any(int core, Address address) {
-  return on_way(core, 0).through ? store_through(core, address) : store_at(core, 0, address);
+  return cache_at(core, 0).through ? store_through(core, address) : store_at(core, 0, address);
 }
 
 // The nearest caches write through: what they hold is updated, and the first one that writes back takes the store.
 Found Hierarchy::store_through(int core, Address address) {
   int level = 0;
-  for (; level < levels_ && on_way(core, level).through; ++level) {
-    auto& node = on_way(core, level);
+  for (; level < levels_ && cache_at(core, level).through; ++level) {
+    auto& node = cache_at(core, level);
     const auto way = node.array.find(node.array.place(address), address);
     if (way) {
       hit(node, way, address);
@@ -189,12 +189,12 @@ Found Hierarchy::store_through(int core, Address address) {
     } else {
       miss(node, address);
     }
-    if (way ? level > 0 && may_be_in_others(node, way, on_way(core, level - 1).number)
+    if (way ? level > 0 && may_be_in_others(node, way, cache_at(core, level - 1).number)
             : node.meeting && !node.knows_absence)
-      ask_others_below(node, on_way(core, level - 1), address, Ask::give_up);
+      ask_others_below(node, cache_at(core, level - 1), address, Ask::give_up);
   }
   if (level == levels_) {
-    if (last_.size() > 1) ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::give_up);
+    if (last_.size() > 1) ask_others_at_memory(cache_at(core, levels_ - 1), address, Ask::give_up);
     write_to_memory();
     return {levels_, false};
   }
@@ -203,7 +203,7 @@ Found Hierarchy::store_through(int core, Address address) {
 
 // In the first cache that writes back.
 Found Hierarchy::store_at(int core, int level, Address address) {
-  auto& node = on_way(core, level);
+  auto& node = cache_at(core, level);
   const auto place = node.array.place(address);
   const auto way = node.array.find(place, address);
   if (!way) return store_missed(core, level, address, place);
@@ -217,23 +217,23 @@ void Hierarchy::store_hit(int core, Node& node, const CacheArray::Way& way, Addr
   if (state == modified && node.level == 0) [[likely]]
     return;
   if (node.level > 0) {
-    const int own = on_way(core, node.level - 1).number;
-    if (may_be_in_others(node, way, own)) ask_others_below(node, on_way(core, node.level - 1), address, Ask::give_up);
+    const int own = cache_at(core, node.level - 1).number;
+    if (may_be_in_others(node, way, own)) ask_others_below(node, cache_at(core, node.level - 1), address, Ask::give_up);
   }
   if (state & shared) remove_from_others_beyond(core, node.level, address);
   node.array.set_state(way, address, modified);
 }
 
 Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::Place first) {
-  miss(on_way(core, level), address);
+  miss(cache_at(core, level), address);
   Places places;
   places[static_cast<std::size_t>(level)] = first;
   Found found{levels_, false};
   bool alone = false;  // what supplied the line was no shared copy
   std::uint8_t state = 0;
   for (int k = level; k < levels_ && found.level == levels_; ++k) {
-    auto& node = on_way(core, k);
-    const auto* own = k > 0 ? &on_way(core, k - 1) : nullptr;
+    auto& node = cache_at(core, k);
+    const auto* own = k > 0 ? &cache_at(core, k - 1) : nullptr;
     if (k > level) {
       const auto place = places[static_cast<std::size_t>(k)] = node.array.place(address);
       const auto way = node.array.find(place, address);
@@ -257,7 +257,7 @@ Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::
   }
   if (found.level == levels_) {
     if (last_.size() > 1)
-      found.transferred = ask_others_at_memory(on_way(core, levels_ - 1), address, Ask::give_up).any;
+      found.transferred = ask_others_at_memory(cache_at(core, levels_ - 1), address, Ask::give_up).any;
     dram_.reads += !found.transferred;
   } else if (!alone) {
     remove_from_others_beyond(core, found.level, address);
@@ -271,7 +271,7 @@ Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::
 // Stores, which go on to the first cache that writes back.
 void Hierarchy::repeat_through(int core, Address address, Count count_of) {
   for (int level = 0; level < levels_; ++level) {
-    auto& node = on_way(core, level);
+    auto& node = cache_at(core, level);
     const auto place = node.array.place(address);
     const bool there{node.array.find(place, address)};
     (there ? node.counts.hits : node.counts.misses) += count_of;
@@ -289,13 +289,13 @@ void Hierarchy::fill(int core, int first, int end, Address address, const Places
                      bool stored, int shared_before) {
   bool to_keep = state & modified;  // modified data that the outermost one takes on
   for (int k = end - 1; k >= first; --k) {
-    auto& node = on_way(core, k);
+    auto& node = cache_at(core, k);
     if (node.inclusion == Inclusion::exclusive) continue;
     auto its = static_cast<std::uint8_t>(k < shared_before ? shared : state & shared);
     if (!node.through && (to_keep || (stored && k == first))) its |= modified;
     to_keep = to_keep && node.through;
     put(node, places[static_cast<std::size_t>(k)], address, its,
-        node.knows_sharers && k > 0 ? 1U << on_way(core, k - 1).number : 0);
+        node.knows_sharers && k > 0 ? 1U << cache_at(core, k - 1).number : 0);
   }
   if (to_keep && !stored) write_to_memory();
 }
@@ -345,7 +345,7 @@ void Hierarchy::make_room_among_victims(Node& node, const CacheArray::Way& way) 
 
 bool Hierarchy::elsewhere(int core, Address unit) const {
   for (const auto& node : nodes_) {
-    if (!node->used || node.get() == &on_way(core, node->level)) continue;
+    if (!node->used || node.get() == &cache_at(core, node->level)) continue;
     for (auto at = unit; at < unit + unit_; at += node->array.unit_bytes())
       if (node->array.find(node->array.place(at), at)) return true;
   }
@@ -355,7 +355,7 @@ bool Hierarchy::elsewhere(int core, Address unit) const {
 int Hierarchy::prefetch_any(int core, int level, Address address) {
   int from = level;
   while (from < levels_) {
-    const auto& array = on_way(core, from).array;
+    const auto& array = cache_at(core, from).array;
     if (array.find(array.place(address), address)) break;
     ++from;
   }
@@ -365,17 +365,17 @@ int Hierarchy::prefetch_any(int core, int level, Address address) {
   if (from == levels_) {
     ++dram_.prefetches;
   } else {
-    auto& node = on_way(core, from);
+    auto& node = cache_at(core, from);
     const auto place = node.array.place(address);
     const auto way = node.array.find(place, address);
     state = node.array.state(way, address) & shared;
-    if (node.knows_sharers) way.sharers() |= static_cast<std::uint16_t>(1U << on_way(core, from - 1).number);
+    if (node.knows_sharers) way.sharers() |= static_cast<std::uint16_t>(1U << cache_at(core, from - 1).number);
     if (node.inclusion == Inclusion::exclusive) state = node.array.remove(way, address) & (modified | shared);
   }
   Places places;
-  for (int k = level; k < from; ++k) places[static_cast<std::size_t>(k)] = on_way(core, k).array.place(address);
+  for (int k = level; k < from; ++k) places[static_cast<std::size_t>(k)] = cache_at(core, k).array.place(address);
   fill(core, level, from, address, places, state);
-  auto& target = on_way(core, level);
+  auto& target = cache_at(core, level);
   const auto place = target.array.place(address);
   if (const auto way = target.array.find(place, address)) {
     target.array.add_state(way, address, prefetched);
@@ -402,7 +402,7 @@ void Hierarchy::reset_counts() {
 }
 
 Memory::Copy Hierarchy::copy_in(int core, int level, Address address) const {
-  const auto& array = on_way(core, level).array;
+  const auto& array = cache_at(core, level).array;
   const auto place = array.place(address);
   const auto way = array.find(place, address);
   if (!way) return {};

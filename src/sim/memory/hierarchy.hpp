@@ -12,13 +12,11 @@
 
 namespace nearfield::sim {
 
-inline constexpr int most_levels = 6;
-
 class Hierarchy {
  public:
   explicit Hierarchy(const Machine& machine);
 
-  // The caches of one core, as most of its accesses need them (short_way.hpp).
+  // The caches of one core, as most of its accesses need them (fast_path.hpp).
   struct Path;
   const Path& path(int core) const { return paths_[static_cast<std::size_t>(core)]; }
 
@@ -53,12 +51,12 @@ class Hierarchy {
   // How many accesses went as far as caches whose state is large for the host's own.
   Count went_far(int core) const {
     if (fetched_early_from_ == levels_) return 0;
-    const auto& counts = on_way(core, fetched_early_from_).counts;
+    const auto& counts = cache_at(core, fetched_early_from_).counts;
     return counts.hits + counts.misses;
   }
   // What that access will need there; and, not as early, what a line that makes room for it will.
   NEARFIELD_INNERMOST void fetch_early(int core, Address address) const {
-    for (int k = fetched_early_from_; k < levels_; ++k) on_way(core, k).array.fetch_early(address);
+    for (int k = fetched_early_from_; k < levels_; ++k) cache_at(core, k).array.fetch_early(address);
   }
   NEARFIELD_INNERMOST void fetch_victim_early(const Path& path, Address address) const;
 
@@ -93,12 +91,12 @@ class Hierarchy {
   };
   enum class Ask { share, give_up };
 
-  using Way = std::array<Node*, most_levels>;  // of one core to memory
-  Node& on_way(int core, int level) const {
-    return *ways_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
+  using Caches = std::array<Node*, most_cache_levels>;  // of one core, from the nearest to the memory
+  Node& cache_at(int core, int level) const {
+    return *caches_of_core_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
   }
   // Of one core's access: where its line belongs at every level.
-  using Places = std::array<CacheArray::Place, most_levels>;
+  using Places = std::array<CacheArray::Place, most_cache_levels>;
 
   void build(const Machine& machine);
   NEARFIELD_INNERMOST void hit(Node& node, const CacheArray::Way& way, Address address) {
@@ -113,7 +111,7 @@ class Hierarchy {
       miss_victim(node, address);
   }
   void miss_victim(Node& node, Address address);  // if it is one
-  // ---- the short way
+  // ---- the fast path
   enum class Use { load, store, store_through, prefetch };  // the last one: into the second cache
   Path path_of(int core) const;
   static bool is_alone(const CacheArray::Way& way, const Path& path);
@@ -121,12 +119,12 @@ class Hierarchy {
   void evict_marked(Node& node, CacheArray::Way way);
   NEARFIELD_INNERMOST void give_to_victims(const Path& path, Address address, const CacheArray::Way& way);
   template <Use use>
-  NEARFIELD_INNERMOST Found short_miss(const Path& path, Address address, CacheArray::Place nearest);
+  NEARFIELD_INNERMOST Found fast_miss(const Path& path, Address address, CacheArray::Place nearest);
   template <Use use>
   [[gnu::noinline]] int fetch_beyond_second(const Path& path, Address address, CacheArray::Place nearest,
                                             CacheArray::Place second);
 
-  // ---- the long way
+  // ---- the slow path
   void repeat_through(int core, Address address, Count count);
   int prefetch_any(int core, int level, Address address);
   Found load_any(int core, Address address);
@@ -174,9 +172,9 @@ class Hierarchy {
   Coherence coherence_;
   DmaRead read_of_modified_ = DmaRead::keep;
   std::vector<std::unique_ptr<Node>> nodes_;  // the last level's first
-  std::vector<Way> ways_;                     // per core
-  std::vector<Path> paths_;                   // likewise
-  std::vector<Node*> last_;                   // the caches that meet at the memory
+  std::vector<Caches> caches_of_core_;
+  std::vector<Path> paths_;  // likewise
+  std::vector<Node*> last_;  // the caches that meet at the memory
   DramCounts dram_;
   Count transfers_ = 0;
   unsigned writes_ = 0;
@@ -188,7 +186,7 @@ struct Hierarchy::Path {
   int core;
   Node *nearest, *second, *victims;  // the last one, if it is there: an exclusive cache, and no other one is beyond
   std::uint16_t own;                 // the nearest one's bit among the sharers
-  bool is_short = false;             // of its first two caches
+  bool is_fast = false;              // of its first two caches
 };
 
 }  // namespace nearfield::sim

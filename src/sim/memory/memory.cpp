@@ -2,9 +2,9 @@
 
 #include <stdexcept>
 
+#include "sim/memory/fast_path.hpp"
 #include "sim/memory/hierarchy.hpp"
 #include "sim/memory/prefetcher.hpp"
-#include "sim/memory/short_way.hpp"
 #include "sim/memory/timing.hpp"
 #include "sim/memory/tlb.hpp"
 
@@ -28,7 +28,7 @@ const Machine& checked(const Machine& machine) {
 
 }  // namespace
 
-Memory::Memory(const Machine& machine, const std::array<double, lanes>& memory_slowdown)
+Memory::Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown)
     : hierarchy_(std::make_unique<Hierarchy>(checked(machine))),
       timing_(std::make_unique<Timing>(machine, memory_slowdown)),
       translation_(std::make_unique<Translation>(machine, counts_of_tlbs_.tlbs, counts_of_tlbs_.page_faults)),

@@ -5,20 +5,17 @@
 //
 // What happens on an access of core c to a line (the oracle in the tests follows these words):
 //
-// 1. The caches on c's way to memory are asked, nearest first. A hit in an exclusive cache moves the line out of it.
-// The
+// 1. The caches between c and memory are asked, nearest first. A hit in an exclusive cache moves the line out of it. The
 //    line is then put into every cache before the one that had it, outermost first, apart from exclusive ones and, for
-//    stores, from write-through ones that missed. What has to make room goes on to the next cache:
-//    into an exclusive one always; into any other one if it is modified and not there yet; a modified line is marked
-//    where it is; beyond the last cache, modified ones are written to memory. A line evicted from an inclusive cache is
-//    first removed from all caches before it, and is modified if one of them was.
-// 2. Where the way to memory meets other cores' caches, in a cache shared with them or at the memory, those are asked
-// on a
-//    miss before it (a load), or on anything but exclusive ownership (a store). A load leaves their copies shared: a
-//    modified one is then written to the meeting point (mesi) or stays its owner's (moesi). A store removes them.
+//    stores, from write-through ones that missed. What has to make room goes on to the next cache: into an exclusive
+//    one always; into any other one if it is modified and not there yet; a modified line is marked where it is; beyond
+//    the last cache, modified lines are written to memory. A line evicted from an inclusive cache is first removed from
+//    all caches before it, and is modified if one of them was.
+// 2. Where the path to memory meets other cores' caches, in a cache shared with them or at the memory, those are asked
+//    on a miss before it (a load), or on anything but exclusive ownership (a store). A load leaves their copies shared:
+//    a modified one is then written to the meeting point (mesi) or stays its owner's (moesi). A store removes them.
 // 3. States of a copy: modified, owned (moesi: modified and shared), exclusive, shared. A line that no other core has
-// is
-//    filled exclusive; a store makes it modified.
+//    is filled exclusive; a store makes it modified.
 // 4. Coherence, DRAM and DMA work in the longest line of all caches (of sub-blocks, where they are): the unit.
 //
 // Time: an access costs Core::cycles_per_access. A load that depends on the one before it (chase) also waits for its
@@ -71,9 +68,9 @@ class StreamFollower;  // prefetcher.hpp
 
 class Memory {
  public:
-  // `memory_slowdown`: per lane, how many times as long what lies beyond the last cache takes, and as little it
+  // `memory_slowdown`: for each speed, how many times as long what lies beyond the last cache takes, and as little it
   // carries. std::invalid_argument, naming the cache, for a geometry that cannot be.
-  explicit Memory(const Machine& machine, const std::array<double, lanes>& memory_slowdown = {1, 1, 1, 1});
+  explicit Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown = {1, 1, 1, 1});
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;

@@ -22,7 +22,7 @@ Times Arrivals::take(Address line, Times now) {
   return now;
 }
 
-Timing::Timing(const Machine& machine, const std::array<double, lanes>& slowdown)
+Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdown)
     : cores_(static_cast<std::size_t>(machine.cores)),
       caches_(static_cast<int>(machine.caches.size())),
       dram_(machine, slowdown),

@@ -70,11 +70,11 @@ class Timing {
     Times now;
     UnderWay misses, bypasses;
     Times all_bypassed;  // when all accesses past the caches are done
-    std::array<Times, most_levels> port_free;
+    std::array<Times, most_cache_levels> port_free;
     Arrivals ahead;
   };
 
-  Timing(const Machine& machine, const std::array<double, lanes>& slowdown);
+  Timing(const Machine& machine, const std::array<double, speeds>& slowdown);
 
   CoreClock& of(int core) { return cores_[static_cast<std::size_t>(core)]; }
   // That many accesses that hit the nearest cache.
@@ -107,7 +107,7 @@ class Timing {
   Times transferred(const Found& found, const Times& start) const;
 
   std::vector<CoreClock> cores_;
-  std::array<Level, most_levels> levels_;
+  std::array<Level, most_cache_levels> levels_;
   int caches_;
   DramTiming dram_;
   Ps per_access_;

@@ -42,7 +42,7 @@ Network::Network(const Machine& machine, int nodes, int variants)
 // One thing on the way: waits until it is free, then occupies it until the last byte has passed.
 void Network::pass(Times* free, Clock& first, Clock& last, Ps serial, Ps gap) const {
   for (int v = 0; v < variants_; ++v)
-    for (int l = 0; l < lanes; ++l) {
+    for (int l = 0; l < speeds; ++l) {
       Ps& head = first[v][l];
       Ps& tail = last[v][l];
       head = std::max(head, free[v][l]);

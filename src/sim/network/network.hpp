@@ -3,7 +3,7 @@
 // link of its way for as long as its bytes take there, from when its first byte gets there. Left out: packets, limits
 // of the routers' buffers (who waits, waits without blocking the links behind it), errors.
 //
-// One run carries all variants and lanes: who comes first is decided by the order of the calls, when by each clock.
+// One run carries all variants and memory speeds: who comes first is decided by the order of the calls, when by each clock.
 // Alone on its way, a message's last byte arrives at
 //   start + latency + (hops - 1) * hop + bytes / min(bandwidth of NIC and links),  in whole picoseconds.
 #pragma once

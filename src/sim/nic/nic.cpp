@@ -63,7 +63,7 @@ void Nic::poll(int core, Address entry, const Clock& visible) {
   const Clock before = node_.now(core);
   EventQueue& mine = queue(core);
   for (int v = 0; v < before.variants(); ++v)
-    for (int l = 0; l < lanes; ++l) {
+    for (int l = 0; l < speeds; ++l) {
       const Ps waited = visible[v][l] - before[v][l], pace = mine.poll[v][l];
       if (waited > 0 && pace > 0)
         counts_[static_cast<std::size_t>(v)].empty_polls[static_cast<std::size_t>(l)] +=

@@ -80,13 +80,13 @@ void add_counts(Results& results, const std::vector<Repetition>& repetitions, st
 }
 
 void add_polls(Results& results, const Job& job, const std::vector<Repetition>& repetitions, std::size_t variant) {
-  for (std::size_t lane = 0; lane < job.axes.memory_slowdown.size(); ++lane) {
+  for (std::size_t speed = 0; speed < job.axes.memory_slowdown.size(); ++speed) {
     std::vector<double> polls;
     for (const auto& one : repetitions) {
       const NicCounts& nic = one.variants[variant].nic;
-      polls.push_back(static_cast<double>(nic.events + nic.empty_polls[lane]));
+      polls.push_back(static_cast<double>(nic.events + nic.empty_polls[speed]));
     }
-    results.add_mean("nic_polls", static_cast<int>(variant), static_cast<int>(lane), polls);
+    results.add_mean("nic_polls", static_cast<int>(variant), static_cast<int>(speed), polls);
   }
 }
 

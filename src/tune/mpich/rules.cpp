@@ -33,7 +33,7 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
-// What stands before and after the last colon.
+// Returns what stands before and after the first colon.
 std::pair<std::string_view, std::string_view> halves(std::string_view part, const char* form) {
   const std::size_t colon = part.find(':');
   if (colon == std::string_view::npos) throw Malformed(quoted(part) + " is not of the form " + form);

@@ -110,8 +110,8 @@ class Case:
         more: dict[str, int | str] = {}
         if self.axes.policies:
             more[POLICY] = self.axes.policies[result.variant]
-        if self.axes.slowdowns and result.lane >= 0:
-            more[SLOWDOWN] = slowdown_text(self.axes.slowdowns[result.lane])
+        if self.axes.slowdowns and result.speed >= 0:
+            more[SLOWDOWN] = slowdown_text(self.axes.slowdowns[result.speed])
         of = frame(
             self.scenario,
             result.metric,

@@ -1,7 +1,7 @@
-// The short way of a core's access, through two caches of the commonest kind and perhaps a victim cache beyond them,
+// The fast path of a core's access: through two caches of the commonest kind and perhaps a victim cache beyond them,
 // for as long as no other core has the line. What it does to states and counts is what load_any() and store_any() would
 // do, step by step in the same order: it only leaves out what cannot be there, so it asks nobody, and nothing that it
-// holds is shared. Where something is there after all, it turns to the long way before it has changed anything.
+// holds is shared. Where something is there after all, it turns to the slow path before it has changed anything.
 #pragma once
 
 #include "sim/memory/evictions.hpp"
@@ -13,11 +13,11 @@ NEARFIELD_INNERMOST bool Hierarchy::is_alone(const CacheArray::Way& way, const P
 }
 
 NEARFIELD_INNERMOST Found Hierarchy::load(const Path& path, Address address) {
-  if (!path.is_short) [[unlikely]]
+  if (!path.is_fast) [[unlikely]]
     return load_any(path.core, address);
   const auto place = path.nearest->array.quick_place(address);
   const auto way = CacheArray::quick_find(place);
-  if (!way) return short_miss<Use::load>(path, address, place);
+  if (!way) return fast_miss<Use::load>(path, address, place);
   ++path.nearest->counts.hits;
   CacheArray::quick_touch(way);
   if (way.flags() & (injected | prefetched)) [[unlikely]]
@@ -26,13 +26,13 @@ NEARFIELD_INNERMOST Found Hierarchy::load(const Path& path, Address address) {
 }
 
 NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
-  if (!path.is_short) [[unlikely]]
+  if (!path.is_fast) [[unlikely]]
     return store_any(path.core, address);
   auto& nearest = *path.nearest;
   const auto place = nearest.array.quick_place(address);
   const auto way = CacheArray::quick_find(place);
   if (!nearest.through) {
-    if (!way) return short_miss<Use::store>(path, address, place);
+    if (!way) return fast_miss<Use::store>(path, address, place);
     if (way.flags() & shared) return store_any(path.core, address);
   }
   if (way) {
@@ -42,7 +42,7 @@ NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
   } else {
     miss(nearest, address);
   }
-  return nearest.through ? short_miss<Use::store_through>(path, address, place) : Found{};
+  return nearest.through ? fast_miss<Use::store_through>(path, address, place) : Found{};
 }
 
 NEARFIELD_INNERMOST void Hierarchy::repeat(const Path& path, bool store, Address address, Count count) {
@@ -68,7 +68,7 @@ NEARFIELD_INNERMOST void Hierarchy::fetch_victim_early(const Path& path, Address
 
 // Beyond the nearest cache.
 template <Hierarchy::Use use>
-inline Found Hierarchy::short_miss(const Path& path, Address address, CacheArray::Place nearest) {
+inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray::Place nearest) {
   const auto place = path.second->array.quick_place(address);
   const auto way = CacheArray::quick_find(place);
   if (way && is_alone(way, path)) [[likely]] {
@@ -92,7 +92,7 @@ inline Found Hierarchy::short_miss(const Path& path, Address address, CacheArray
   return use == Use::store ? store_missed(path.core, 0, address, nearest) : store_at(path.core, 1, address);
 }
 
-// From the victim cache or from memory: which level that is; 0 if it takes the long way.
+// From the victim cache or from memory: which level that is; 0 if the access must take the slow path.
 template <Hierarchy::Use use>
 int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray::Place nearest,
                                    CacheArray::Place place) {
