@@ -174,7 +174,7 @@ def test_examples_refuse_what_they_do_not_know(installed: Installed) -> None:
 
 def test_the_documented_build_is_free_of_warnings(tmp_path: Path) -> None:
     """With the optimisation of a build by default, at which GCC 12 takes some ways to join strings for overlaps."""
-    source, flags = ROOT / "src" / "halo" / "costs_file.cpp", ["-std=c++20", "-O3", "-Wall", "-Wextra", "-Werror"]
+    source, flags = ROOT / "src" / "plan" / "costs_file.cpp", ["-std=c++20", "-O3", "-Wall", "-Wextra", "-Werror"]
     done = subprocess.run(
         ["g++", *flags, f"-I{ROOT / 'src'}", "-c", source, "-o", tmp_path / "o"], capture_output=True, text=True
     )
