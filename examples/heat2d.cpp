@@ -56,17 +56,17 @@ double sweep(const View<double, 2>& old, const View<double, 2>& next, const Regi
 }
 
 struct Result {
-  Field<double> cells;
+  Field<double, 2> cells;
   double heat;
 };
 
-Result simulate(Grid& grid, const Options& options) {
-  Field<double> fields[] = {grid.field<double>(), grid.field<double>()};
-  const View<double, 2> views[] = {fields[0].view<2>(), fields[1].view<2>()};
-  const auto boundary = grid.boundary<2>();
-  const auto interior = grid.interior<2>();
-  nearfield::for_each_cell(grid.all<2>(), [&](std::int64_t i, std::int64_t j) {
-    views[0](i, j) = views[1](i, j) = at_first(options, grid.start(0) + i, grid.start(1) + j);
+Result simulate(Grid<2>& grid, const Options& options) {
+  Field<double, 2> fields[] = {grid.field<double>(), grid.field<double>()};
+  const View<double, 2> views[] = {fields[0].view(), fields[1].view()};
+  const auto boundary = grid.boundary();
+  const auto interior = grid.interior();
+  nearfield::for_each_cell(grid.all(), [&](std::int64_t i, std::int64_t j) {
+    views[0](i, j) = views[1](i, j) = at_first(options, grid.first(0) + i, grid.first(1) + j);
   });
   double heat = 0;
   int now = 0;
@@ -103,12 +103,12 @@ struct Serial {
   int now = 0;
 };
 
-bool is_right(const Grid& grid, const Options& options, const Result& result) {
+bool is_right(const Grid<2>& grid, const Options& options, const Result& result) {
   Serial serial(options);
-  const auto view = result.cells.view<2>();
+  const auto view = result.cells.view();
   long wrong = 0;
-  nearfield::for_each_cell(grid.all<2>(), [&](std::int64_t i, std::int64_t j) {
-    wrong += view(i, j) != *serial.at(serial.now, grid.start(0) + i, grid.start(1) + j);
+  nearfield::for_each_cell(grid.all(), [&](std::int64_t i, std::int64_t j) {
+    wrong += view(i, j) != *serial.at(serial.now, grid.first(0) + i, grid.first(1) + j);
   });
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   const double off = std::abs(result.heat - serial.heat) / std::max(1.0, std::abs(serial.heat));
@@ -118,11 +118,11 @@ bool is_right(const Grid& grid, const Options& options, const Result& result) {
 
 // Every rank paints its cells into a picture that is black elsewhere. Not the maximum of bytes: MPICH 4.0 compares them
 // as signed numbers.
-bool write_frame(const Grid& grid, const Options& options, const Field<double>& cells) {
+bool write_frame(const Grid<2>& grid, const Options& options, const Field<double, 2>& cells) {
   picture::Bytes levels(static_cast<std::size_t>(options.rows * options.columns));
-  const auto view = cells.view<2>();
-  nearfield::for_each_cell(grid.all<2>(), [&](std::int64_t i, std::int64_t j) {
-    levels[(grid.start(0) + i) * options.columns + grid.start(1) + j] =
+  const auto view = cells.view();
+  nearfield::for_each_cell(grid.all(), [&](std::int64_t i, std::int64_t j) {
+    levels[(grid.first(0) + i) * options.columns + grid.first(1) + j] =
         static_cast<std::uint8_t>(std::lround(255 * std::min(1.0, view(i, j))));
   });
   picture::Bytes whole(levels.size());
@@ -135,7 +135,7 @@ bool write_frame(const Grid& grid, const Options& options, const Field<double>& 
 }
 
 bool run(const Options& options) {
-  Grid grid(MPI_COMM_WORLD, {.extents = {options.rows, options.columns}, .halo = 1, .corners = false});
+  Grid<2> grid(MPI_COMM_WORLD, {.extents = {options.rows, options.columns}, .halo = 1, .corners = false});
   const auto result = simulate(grid, options);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -62,15 +62,15 @@ void sweep(const Options& options, const View<double, 3>& old, const View<double
     }
 }
 
-Field<double> simulate(Grid& grid, const Options& options) {
-  Field<double> now = grid.field<double>(), next = grid.field<double>();
-  const auto first = now.view<3>();
-  nearfield::for_each_cell(grid.all<3>(), [&](std::int64_t i, std::int64_t j, std::int64_t k) {
-    first(i, j, k) = at_first(grid.start(0) + i, grid.start(1) + j, grid.start(2) + k);
+Field<double, 3> simulate(Grid<3>& grid, const Options& options) {
+  Field<double, 3> now = grid.field<double>(), next = grid.field<double>();
+  const auto first = now.view();
+  nearfield::for_each_cell(grid.all(), [&](std::int64_t i, std::int64_t j, std::int64_t k) {
+    first(i, j, k) = at_first(grid.first(0) + i, grid.first(1) + j, grid.first(2) + k);
   });
   grid.exchange(now);
   for (long step = 0; step < options.steps; ++step) {
-    sweep(options, now.view<3>(), next.view<3>());
+    sweep(options, now.view(), next.view());
     grid.exchange(next);
     std::swap(now, next);
   }
@@ -114,12 +114,12 @@ class Serial {
   std::vector<double> now_;
 };
 
-bool is_right(const Grid& grid, const Options& options, const Field<double>& cells) {
+bool is_right(const Grid<3>& grid, const Options& options, const Field<double, 3>& cells) {
   Serial serial(options);
-  const auto view = cells.view<3>();
+  const auto view = cells.view();
   long wrong = 0;
-  nearfield::for_each_cell(grid.all<3>(), [&](std::int64_t i, std::int64_t j, std::int64_t k) {
-    wrong += view(i, j, k) != serial.at(grid.start(0) + i, grid.start(1) + j, grid.start(2) + k);
+  nearfield::for_each_cell(grid.all(), [&](std::int64_t i, std::int64_t j, std::int64_t k) {
+    wrong += view(i, j, k) != serial.at(grid.first(0) + i, grid.first(1) + j, grid.first(2) + k);
   });
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   if (grid.info().rank == 0) std::printf("check: %ld cells differ\n", wrong);
@@ -127,15 +127,15 @@ bool is_right(const Grid& grid, const Options& options, const Field<double>& cel
 }
 
 bool run(const Options& options) {
-  Grid grid(MPI_COMM_WORLD, {.extents = {options.size, options.size, options.size},
-                             .halo = 1,
-                             .periodic = options.periodic,
-                             .corners = options.points == 27});
+  Grid<3> grid(MPI_COMM_WORLD, {.extents = {options.size, options.size, options.size},
+                                .halo = 1,
+                                .periodic = options.periodic,
+                                .corners = options.points == 27});
   if (options.explain && grid.info().rank == 0) std::printf("%s", grid.explain().c_str());
   const auto cells = simulate(grid, options);
   double sum = 0;
-  const auto view = cells.view<3>();
-  nearfield::for_each_cell(grid.all<3>(), [&](auto i, auto j, auto k) { sum += view(i, j, k); });
+  const auto view = cells.view();
+  nearfield::for_each_cell(grid.all(), [&](auto i, auto j, auto k) { sum += view(i, j, k); });
   MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   if (grid.info().rank == 0)
     std::printf("mean %.12g after %ld steps\n", sum / static_cast<double>(options.size * options.size * options.size),

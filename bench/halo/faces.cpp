@@ -43,7 +43,7 @@ struct Halo {
                               .dims = {2, 1, 1},
                               .protocol = protocol}),
         fields{grid.field<double>(), grid.field<double>()} {
-    for (auto& field : fields) views.push_back(field.view<3>());
+    for (auto& field : fields) views.push_back(field.view());
     grid.exchange(fields[0]);
     grid.exchange(fields[1]);
   }
@@ -59,8 +59,8 @@ struct Halo {
   }
 
   int width;
-  Grid grid;
-  Field<double> fields[2];
+  Grid<3> grid;
+  Field<double, 3> fields[2];
   std::vector<View<double, 3>> views;
   double value = 0;
   int turn = 0;
@@ -68,7 +68,7 @@ struct Halo {
 
 // The same on memory of this process, or, with somebody else's planes and a flag, the least that can be done.
 struct Raw {
-  Raw(const Halo& like, Grid& shared_by, bool alone) : width(like.width), alone(alone), grid(shared_by) {
+  Raw(const Halo& like, Grid<1>& shared_by, bool alone) : width(like.width), alone(alone), grid(shared_by) {
     const auto& view = like.views[0];
     bytes = static_cast<std::size_t>(view.strides()[0] * width) * 8 + 4096;
     for (int i = 0; i < 2; ++i) {
@@ -117,11 +117,11 @@ struct Raw {
 
   int width;
   bool alone;
-  Grid& grid;
+  Grid<1>& grid;
   std::size_t bytes = 0;
   std::vector<std::unique_ptr<bench::Private>> own;
-  std::vector<Field<double>> fields;
-  Field<double> flag_field;
+  std::vector<Field<double, 1>> fields;
+  Field<double, 1> flag_field;
   std::vector<View<double, 3>> writes, reads;
   std::atomic<std::uint64_t>* flags[2] = {};
   std::uint64_t count = 0;
@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
       ways.push_back({protocol, [halo = halos.back().get()] { halo->step(); }});
     }
     const auto room = halos[0]->views[0].strides()[0] * width + 512;
-    Grid line(MPI_COMM_WORLD, {.extents = {2 * room}, .halo = 0});
+    Grid<1> line(MPI_COMM_WORLD, {.extents = {2 * room}, .halo = 0});
     Raw alone(*halos[0], line, true), floor(*halos[0], line, false);
     ways.push_back({"alone", [&] { alone.step(); }});
     ways.push_back({"floor", [&] { floor.step(); }});

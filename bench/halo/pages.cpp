@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     std::vector<std::pair<std::string, double>> facts{{"mib", std::atof(argv[a])}};
     std::vector<bench::Way> ways;
     long before = faults();
-    nearfield::Grid ours(MPI_COMM_WORLD, {.extents = {ranks * count}, .halo = 0});
+    nearfield::Grid<1> ours(MPI_COMM_WORLD, {.extents = {ranks * count}, .halo = 0});
     auto field = ours.field<double>();
     sweep(field.data(), count);
     facts.push_back({"faults_in_place", static_cast<double>(faults() - before)});
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     sweep(own, count);
     facts.push_back({"faults_private", static_cast<double>(faults() - before)});
     before = faults();
-    nearfield::Grid windows(MPI_COMM_WORLD, {.extents = {ranks * count}, .halo = 0, .protocol = "window"});
+    nearfield::Grid<1> windows(MPI_COMM_WORLD, {.extents = {ranks * count}, .halo = 0, .protocol = "window"});
     auto window = windows.field<double>();
     sweep(window.data(), count);
     facts.push_back({"faults_window", static_cast<double>(faults() - before)});

@@ -31,12 +31,12 @@ struct Stencil {
       : grid(comm, {.extents = {rows, columns}, .halo = 1, .corners = false, .dims = {0, 1}, .protocol = protocol}),
         fields{grid.field<double>(), grid.field<double>()} {
     for (auto& field : fields) {
-      auto view = field.view<2>();
+      auto view = field.view();
       for (std::int64_t i = 0; i < view.extent(0); ++i)
         for (std::int64_t j = 0; j < view.extent(1); ++j) view(i, j) = 1.0 + 1e-3 * static_cast<double>((i * j) % 7);
     }
     grid.exchange(fields[0], fields[1]);
-    for (int i = 0; i < 2; ++i) views.push_back(fields[i].view<2>());
+    for (int i = 0; i < 2; ++i) views.push_back(fields[i].view());
   }
 
   void step() {
@@ -57,8 +57,8 @@ struct Stencil {
     sink += sweep(old, next, 1, rows - 1);
   }
 
-  Grid grid;
-  Field<double> fields[2];
+  Grid<2> grid;
+  Field<double, 2> fields[2];
   std::vector<View<double, 2>> views;
   int now = 0;
   bool started = false;

@@ -11,14 +11,14 @@ int main(int argc, char** argv) {
   constexpr std::int64_t cells = 16384, rows = 4;  // of each rank: both fields fit into its second-level cache
   for (int a = 2; a < argc; ++a) {
     const std::int64_t row = std::atoll(argv[a]), planes = std::max<std::int64_t>(1, cells / rows / row);
-    nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {planes * ranks, rows, row}, .dims = {ranks, 1, 1}});
+    nearfield::Grid<3> grid(MPI_COMM_WORLD, {.extents = {planes * ranks, rows, row}, .dims = {ranks, 1, 1}});
     const auto from = grid.field<double>(), to = grid.field<double>();
     const auto part = [](const auto& field) {
-      const auto view = field.template view<3>();
+      const auto view = field.view();
       return bench::Cells{view.data(), view.strides(), view.extents()};
     };
     const auto source = part(from), target = part(to);
-    nearfield::for_each_cell(grid.all<3>(), [&, view = from.view<3>()](auto i, auto j, auto k) {
+    nearfield::for_each_cell(grid.all(), [&, view = from.view()](auto i, auto j, auto k) {
       view(i, j, k) = 1.0 + 1e-3 * static_cast<double>((i + j * k) % 7);
     });
     grid.exchange(from);

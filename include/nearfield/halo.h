@@ -22,6 +22,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define NEARFIELD_VERSION_MAJOR 0
+#define NEARFIELD_VERSION_MINOR 1
+#define NEARFIELD_VERSION_PATCH 0
+#define NEARFIELD_VERSION "0.1.0"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -50,6 +55,7 @@ typedef struct nf_field nf_field;
 typedef struct nf_exchange nf_exchange;
 
 typedef struct {
+  size_t struct_size;   /* bytes that the program's compiler gave it; nf_grid_defaults sets it */
   int dimensions;       /* 1 to 3 */
   int64_t extents[3];   /* cells of the whole grid */
   int halo[3][2];       /* ghost cells at the low and the high side of each dimension, 0 or more */
@@ -63,8 +69,17 @@ typedef struct {
                            NULL: the one that NEARFIELD_HALO_COSTS names there; else stated defaults */
 } nf_grid_options;
 
-/* One dimension of 1 cell, no halo, corners, reorder, all else chosen. Always begin with these. */
-NF_API nf_grid_options nf_grid_defaults(void);
+/* Fills in one dimension of 1 cell, no halo, corners, reorder, all else chosen. `struct_size`: sizeof(nf_grid_options)
+ * where it is called. Later versions add members at the end: a program that was compiled with fewer keeps running, and
+ * one that was compiled with more than the library knows gets NF_ARGUMENT, here and from nf_grid_create. */
+NF_API int nf_grid_options_init(nf_grid_options* options, size_t struct_size);
+
+/* Returns such options. Always begin with these. */
+static inline nf_grid_options nf_grid_defaults(void) {
+  nf_grid_options options;
+  nf_grid_options_init(&options, sizeof options);
+  return options;
+}
 
 NF_API int nf_grid_create(MPI_Comm comm, const nf_grid_options* options, nf_grid** grid);
 /* The same with a communicator of Fortran, or of mpi4py's py2f(). */
@@ -78,7 +93,7 @@ typedef struct {
   int ranks_per_node; /* on the node with the fewest */
   int dims[3];             /* ranks per dimension */
   int place[3];            /* of this rank */
-  int64_t start[3];        /* the first cell of this rank's part; may be empty */
+  int64_t start[3];        /* index in the whole grid of this rank's first cell; the part may be empty */
   int64_t count[3];        /* its cells */
   int neighbours_in_place; /* ranks whose cells are read where they are */
   int neighbours_on_node;  /* ranks of this node that this one waits for */

@@ -1,15 +1,41 @@
 // nearfield's halo library for C++20: a grid over a communicator, fields that neighbours on a node read in place.
-// What phases are, and the rule to keep in them, is in halo.h; docs/halo.md teaches.
+// It wraps halo.h, the C interface, function by function. docs/halo.md teaches it.
 //
-//   nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {4096, 4096}, .halo = 1});
+//   nearfield::Grid<2> grid(MPI_COMM_WORLD, {.extents = {4096, 4096}, .halo = 1});
 //   auto now = grid.field<double>(), next = grid.field<double>();
-//   for (...) {
-//     sweep(now.view(), next.view());  // reads now(i - 1, j) although a neighbour owns it
+//   fill(now.view());
+//   grid.exchange(now);
+//   for (int step = 0; step < steps; ++step) {
+//     sweep(now.view(), next.view());  // reads now(i - 1, j) although a neighbour owns it, writes next(i, j)
 //     grid.exchange(next);             // my cells are ready, and so are my neighbours'
 //     std::swap(now, next);
 //   }
 //
-// Errors throw nearfield::HaloError. Link with nearfield::halo (CMake) or `pkg-config nearfield-halo`.
+// Types. The number of dimensions and the type of a cell are part of the types, so that a wrong one does not compile:
+// Grid<3>, Field<double, 3>, View<double, 3>. A cell is a number, or a std::array of numbers for several components.
+//
+// Phases. All ranks call start and finish in turns, with the same fields in the same order; exchange calls both:
+//   start   my cells are ready to be read; from here until finish nobody may change cells that others read
+//   finish  returns when my neighbours' cells may be read, until the next start
+// Between a finish and the next start, a cell that a neighbour may read must not be written. Two fields that take turns
+// and coloured sweeps (each colour a phase) keep this rule by themselves. Ghosted fields (Grid::ghosted_field) and the
+// caller's arrays (Grid::exchange_of) are free of it: after finish all cells may be changed.
+//
+// Ranks. Making and destroying grids, fields and exchanges is collective over the grid's communicator: all ranks do it
+// in the same order. In a phase only neighbours wait for each other. All that belongs to a grid is destroyed before it,
+// and the grid before MPI_Finalize; objects in one scope, the grid declared first, do so.
+//
+// Threads. One thread at a time may use a grid, and it must be one that may call MPI. Any number of threads may use views
+// at once, as they may use plain arrays.
+//
+// Errors. Functions throw HaloError, whose text names the cause; destructors do not throw. After NF_LOST and NF_LATE
+// end the program (MPI_Abort): a grid whose ranks do not all take part can be neither used nor destroyed. Views check
+// nothing, unless NEARFIELD_HALO_CHECK is defined (see View).
+//
+// Units. Extents, indices and widths count cells, slowest dimension first. Strides of views count numbers, since rows
+// of cells of several components need not be whole cells apart; those of nf_array count bytes. Times are seconds.
+//
+// Link with nearfield::halo (CMake) or `pkg-config nearfield-halo`.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -59,9 +85,25 @@ inline void check(int code) {
   if (code != NF_OK) throw HaloError(code, nf_error_text());
 }
 
+/// What a cell is made of.
+template <class T>
+struct Cell {
+  using Number = T;
+  static constexpr int components = 1;
+};
+template <class T, std::size_t Components>
+struct Cell<std::array<T, Components>> {
+  using Number = T;
+  static constexpr int components = static_cast<int>(Components);
+};
+
+template <class T>
+inline constexpr bool is_number = std::is_same_v<T, std::remove_cv_t<T>> && std::is_arithmetic_v<T> && sizeof(T) <= 8;
+template <class T>
+inline constexpr bool is_cell = is_number<typename Cell<T>::Number> && (Cell<T>::components > 0);
+
 template <class T>
 constexpr nf_type type_of() {
-  static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, long double>, "fields hold arithmetic types");
   if constexpr (std::is_floating_point_v<T>)
     return sizeof(T) == 4 ? NF_F32 : NF_F64;
   else if constexpr (sizeof(T) == 1)
@@ -76,46 +118,56 @@ constexpr nf_type type_of() {
 
 }  // namespace halo_detail
 
-/// One number for all dimensions and sides, or {low, high} per dimension.
-class HaloWidths {
+/// Cells of the whole grid per dimension, as many numbers as there are dimensions.
+template <int N>
+class Extents {
  public:
-  HaloWidths(int all = 0) {
-    for (auto& sides : widths) sides = {all, all};
+  template <class... Cells>
+    requires(std::convertible_to<Cells, std::int64_t> && ...)
+  Extents(Cells... cells) {
+    static_assert(sizeof...(Cells) == N, "extents: give one number per dimension of the grid");
+    if constexpr (sizeof...(Cells) == N) each = {static_cast<std::int64_t>(cells)...};
   }
-  HaloWidths(std::initializer_list<std::array<int, 2>> each) {
-    std::size_t d = 0;
-    for (const auto& sides : each)
-      if (d < 3) widths[d++] = sides;
-  }
-  std::array<std::array<int, 2>, 3> widths{};
+  std::array<std::int64_t, N> each{};
 };
 
-/// One answer for all dimensions and sides, or per dimension one answer or {low, high}.
-class Periodic {
+/// One value for all sides, or one per dimension: a value for both of its sides, or {low, high}.
+template <class T, int N>
+class PerSide {
  public:
   struct Sides {
-    Sides(bool both = false) : Sides(both, both) {}
-    Sides(bool low, bool high) : low(low), high(high) {}
-    bool low, high;
+    Sides(T both = T()) : low(both), high(both) {}
+    Sides(T low, T high) : low(low), high(high) {}
+    T low, high;
   };
-  Periodic(bool all = false) : sides{all, all, all} {}
-  Periodic(std::initializer_list<Sides> each) {
-    std::size_t d = 0;
-    for (const auto& one : each)
-      if (d < 3) sides[d++] = one;
-  }
-  std::array<Sides, 3> sides;
+  PerSide(T all) { each.fill(all); }
+  PerSide(Sides a)
+    requires(N == 1)
+      : each{{a}} {}
+  PerSide(Sides a, Sides b)
+    requires(N == 2)
+      : each{{a, b}} {}
+  PerSide(Sides a, Sides b, Sides c)
+    requires(N == 3)
+      : each{{a, b, c}} {}
+  std::array<Sides, N> each;
 };
 
+template <int N>
+using HaloWidths = PerSide<int, N>;  ///< in cells
+template <int N>
+using Periodic = PerSide<bool, N>;
+
+template <int N>
 struct GridOptions {
-  std::vector<std::int64_t> extents;  ///< of the whole grid, slowest first; one to three
-  HaloWidths halo = 1;
-  Periodic periodic = false;
-  bool corners = true;        ///< fill ghost cells beyond edges and corners
-  std::array<int, 3> dims{};  ///< ranks per dimension; 0: chosen
-  bool reorder = true;        ///< ranks of a node become neighbours
+  Extents<N> extents;            ///< of the whole grid, slowest dimension first
+  HaloWidths<N> halo = 1;        ///< ghost cells
+  Periodic<N> periodic = false;  ///< whether ghost cells beyond the grid are filled from its other end
+  bool corners = true;           ///< whether ghost cells beyond edges and corners are filled, for box stencils
+  std::array<int, N> dims{};     ///< ranks per dimension; 0: chosen
+  bool reorder = true;           ///< whether ranks may be placed so that those of a node are neighbours
   std::string protocol = "auto";
-  double limit_s = 0;  ///< for neighbours that live; 0: 600
+  double limit_s = 0;  ///< how long to wait for a neighbour that lives; 0: 600. A dead one is noticed at once
   std::string costs;   ///< a file that `nearfield halo --costs` wrote; empty: NEARFIELD_HALO_COSTS, else defaults
 };
 
@@ -130,45 +182,47 @@ struct Region {
   }
 };
 
-/// What a loop uses: cheap to copy, valid as long as the field. Indices count from the first cell of this rank's part
-/// and reach into the halo. With NEARFIELD_HALO_CHECK defined each index is checked, and reading a neighbour's cell
-/// between start and finish stops the program with the place.
+/// What a loop uses: cheap to copy, valid as long as the field and its grid. Indices count from the first cell of this
+/// rank's part and reach into the halo. With NEARFIELD_HALO_CHECK defined each index is checked, and reading a
+/// neighbour's cell between start and finish stops the program with the place.
 template <class T, int N>
 class View {
+  using Number = typename halo_detail::Cell<T>::Number;
+
  public:
   View(T* first, const std::array<std::int64_t, N>& strides, const std::array<std::int64_t, N>& extents,
        const std::array<std::array<int, 2>, N>& halo, const bool* under_way)
       : first_(first), strides_(strides), extents_(extents), halo_(halo), under_way_(under_way) {}
 
   template <class... Indices>
-    requires(sizeof...(Indices) == N && (std::integral<Indices> && ...))
+    requires(std::integral<Indices> && ...)
   T& operator()(Indices... indices) const {
+    static_assert(sizeof...(Indices) == N, "a cell of a view has one index per dimension of the grid");
     const std::array<std::int64_t, N> at{static_cast<std::int64_t>(indices)...};
 #ifdef NEARFIELD_HALO_CHECK
     check(at);
 #endif
     std::int64_t offset = 0;
     for (int d = 0; d < N; ++d) offset += at[d] * strides_[d];
-    return first_[offset];
+    return *reinterpret_cast<T*>(reinterpret_cast<Number*>(first_) + offset);
   }
 
-  /// The first cell of a row of this rank's part; the row goes on contiguously into the halo on both sides.
+  /// Returns the first cell of a row of this rank's part; the row goes on contiguously into the halo on both sides.
   template <class... Indices>
-    requires(sizeof...(Indices) == N - 1)
   T* row(Indices... indices) const {
+    static_assert(sizeof...(Indices) == N - 1, "a row of a view has one index less than the grid has dimensions");
     return &(*this)(indices..., std::int64_t{0});
   }
 
-  /// This rank's cells of a row.
+  /// Returns this rank's cells of a row.
   template <class... Indices>
-    requires(sizeof...(Indices) == N - 1)
   std::span<T> own(Indices... indices) const {
     return {row(indices...), static_cast<std::size_t>(extents_[N - 1])};
   }
 
   std::int64_t extent(int d) const { return extents_[d]; }
-  const std::array<std::int64_t, N>& extents() const { return extents_; }
-  const std::array<std::int64_t, N>& strides() const { return strides_; }  ///< in elements
+  const std::array<std::int64_t, N>& extents() const { return extents_; }  ///< this rank's cells per dimension
+  const std::array<std::int64_t, N>& strides() const { return strides_; }  ///< in numbers, which cells are of
   T* data() const { return first_; }
 
  private:
@@ -193,13 +247,17 @@ class View {
   const bool* under_way_;
 };
 
+template <int N>
 class Grid;
 
-/// One value of T per cell, or `components` of them. Frees itself (collectively) unless its grid has done so; moves,
-/// and so swaps, but does not copy.
-template <class T>
+/// One cell of type T for each of the grid's, zero at first. Made by Grid::field and destroyed, both collectively,
+/// before its grid is. It moves, and so swaps, but does not copy.
+template <class T, int N>
 class Field {
+  static_assert(halo_detail::is_cell<T>, "a cell is a number of at most 8 bytes, or a std::array of such numbers");
+
  public:
+  /// Has no cells, until a field is moved to it.
   Field() = default;
   Field(Field&& other) noexcept { swap(other); }
   Field& operator=(Field&& other) noexcept {
@@ -208,59 +266,65 @@ class Field {
   }
   ~Field() { nf_field_free(&handle_); }
 
-  template <int N>
   View<T, N> view() const;
 
+  /// Returns whether neighbours on the node read it in place.
   bool in_place() const { return nf_field_in_place(handle_); }
+  /// Returns the first cell of this rank's part.
   T* data() const { return static_cast<T*>(nf_field_data(handle_)); }
   nf_field* handle() const { return handle_; }
 
-  void ready() const;  ///< start of a phase with this field
-  void wait() const;   ///< and its end
+  void ready() const { grid_->start(*this); }  ///< the start of a phase with this field
+  void wait() const { grid_->finish(); }       ///< and its end
 
  private:
-  friend class Grid;
-  Field(Grid* grid, nf_field* handle, int components) : grid_(grid), handle_(handle), components_(components) {}
+  friend class Grid<N>;
+  Field(Grid<N>* grid, nf_field* handle) : grid_(grid), handle_(handle) {}
   void swap(Field& other) {
     std::swap(grid_, other.grid_);
     std::swap(handle_, other.handle_);
-    std::swap(components_, other.components_);
   }
 
-  Grid* grid_ = nullptr;
+  Grid<N>* grid_ = nullptr;
   nf_field* handle_ = nullptr;
-  int components_ = 1;
 };
 
-/// An exchange of arrays that are not the library's.
+/// An exchange of arrays that are the caller's, who keeps them where they are. Made by Grid::exchange_of and destroyed,
+/// both collectively, before its grid is, and not between start and finish. It moves but does not copy.
 class Exchange {
  public:
   Exchange(Exchange&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   ~Exchange() { nf_exchange_free(&handle_); }
   void start() { halo_detail::check(nf_exchange_start(handle_)); }
   void finish() { halo_detail::check(nf_exchange_finish(handle_)); }
-  void operator()() { halo_detail::check(nf_exchange_run(handle_)); }
+  void operator()() { halo_detail::check(nf_exchange_run(handle_)); }  ///< start and finish
+  /// The reverse: adds ghost cells to the cells of their owners.
   void accumulate() { halo_detail::check(nf_exchange_accumulate(handle_)); }
   std::string protocol() const { return nf_exchange_protocol(handle_); }
 
  private:
+  template <int>
   friend class Grid;
   explicit Exchange(nf_exchange* handle) : handle_(handle) {}
   nf_exchange* handle_;
 };
 
-/// Collective over the communicator to make and to free; destroy its fields first, and all before MPI_Finalize.
+/// A box of cells of N dimensions, cut into one part per rank. It neither copies nor moves, since its fields know it.
+template <int N>
 class Grid {
+  static_assert(N >= 1 && N <= 3, "a grid has one to three dimensions");
+
  public:
-  Grid(MPI_Comm comm, const GridOptions& options) : halo_(options.halo.widths) {
+  Grid(MPI_Comm comm, const GridOptions<N>& options) : halo_(options.halo) {
     nf_grid_options plain = nf_grid_defaults();
-    plain.dimensions = static_cast<int>(options.extents.size());
-    for (std::size_t d = 0; d < options.extents.size() && d < 3; ++d) {
-      plain.extents[d] = options.extents[d];
+    plain.dimensions = N;
+    for (std::size_t d = 0; d < N; ++d) {
+      plain.extents[d] = options.extents.each[d];
       plain.dims[d] = options.dims[d];
-      for (std::size_t side = 0; side < 2; ++side) plain.halo[d][side] = halo_[d][side];
-      plain.periodic[d][0] = options.periodic.sides[d].low;
-      plain.periodic[d][1] = options.periodic.sides[d].high;
+      plain.halo[d][0] = halo_.each[d].low;
+      plain.halo[d][1] = halo_.each[d].high;
+      plain.periodic[d][0] = options.periodic.each[d].low;
+      plain.periodic[d][1] = options.periodic.each[d].high;
     }
     plain.corners = options.corners;
     plain.reorder = options.reorder;
@@ -275,8 +339,9 @@ class Grid {
   ~Grid() { nf_grid_free(&handle_); }
 
   const nf_grid_info& info() const { return info_; }
-  std::int64_t start(int d) const { return info_.start[d]; }  ///< this rank's first cell in the whole grid
-  std::int64_t count(int d) const { return info_.count[d]; }
+  std::int64_t first(int d) const { return info_.start[d]; }  ///< the index of this rank's first cell in the whole grid
+  std::int64_t count(int d) const { return info_.count[d]; }  ///< this rank's cells
+  /// Returns what was chosen and why, for a person: the split, neighbours, memory, pages.
   std::string explain() const {
     std::string text(nf_grid_explain(handle_, nullptr, 0), '\0');
     nf_grid_explain(handle_, text.data(), text.size());
@@ -284,49 +349,55 @@ class Grid {
     return text;
   }
 
+  /// Makes a field that neighbours on the node read in place, if the grid's protocol can. Collective.
   template <class T>
-  Field<T> field(int components = 1, int storage = NF_IN_PLACE) {
-    nf_field* made = nullptr;
-    halo_detail::check(nf_field_create(handle_, halo_detail::type_of<T>(), components, storage, &made));
-    return Field<T>(this, made, components);
+  Field<T, N> field() {
+    return made<T>(NF_IN_PLACE);
   }
-  /// With ghost cells of its own, as `accumulate` wants it.
+  /// Makes a field with ghost cells of its own on every rank, as `accumulate` needs them. Collective.
   template <class T>
-  Field<T> ghosted_field(int components = 1) {
-    return field<T>(components, NF_GHOSTED);
+  Field<T, N> ghosted_field() {
+    return made<T>(NF_GHOSTED);
   }
 
+  /// My cells of these fields are ready to be read.
   template <class... T>
-  void start(const Field<T>&... fields) {
+  void start(const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
-    under_way_ = true;
     halo_detail::check(nf_start(handle_, list.data(), static_cast<int>(list.size())));
+    under_way_ = true;
   }
+  /// Returns when my neighbours' cells may be read.
   void finish() {
     halo_detail::check(nf_finish(handle_));
     under_way_ = false;
   }
+  /// A whole phase: start and finish.
   template <class... T>
-  void exchange(const Field<T>&... fields) {
+  void exchange(const Field<T, N>&... fields) {
     start(fields...);
     finish();
   }
-  /// Only so many ghost cells.
+  /// The same, but fills only so many of the ghost cells, at most as many as the grid has.
   template <class... T>
-  void exchange_width(const HaloWidths& width, const Field<T>&... fields) {
+  void exchange_width(const HaloWidths<N>& width, const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
-    int plain[3][2];
-    for (std::size_t d = 0; d < 3; ++d)
-      for (std::size_t side = 0; side < 2; ++side)
-        plain[d][side] = d < static_cast<std::size_t>(info_.dimensions) ? width.widths[d][side] : 0;
+    int plain[3][2] = {};
+    for (std::size_t d = 0; d < N; ++d) {
+      plain[d][0] = width.each[d].low;
+      plain[d][1] = width.each[d].high;
+    }
     halo_detail::check(nf_start_width(handle_, list.data(), static_cast<int>(list.size()), plain));
     finish();
   }
+  /// The reverse exchange, a whole phase: adds ghost cells to the cells of their owners. Ghosted fields only.
   template <class... T>
-  void accumulate(const Field<T>&... fields) {
+  void accumulate(const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
     halo_detail::check(nf_accumulate(handle_, list.data(), static_cast<int>(list.size())));
   }
+  /// Sets up an exchange of arrays with ghost cells, by the named protocol, the cheapest ("auto") or the fastest of a
+  /// few exchanges by each ("measured"). Collective.
   Exchange exchange_of(const std::vector<nf_array>& arrays, const std::string& protocol = "auto") {
     nf_exchange* made = nullptr;
     halo_detail::check(
@@ -334,28 +405,27 @@ class Grid {
     return Exchange(made);
   }
 
-  /// All cells of this rank; those that read nothing beyond it with a stencil of the halo's widths; and the rest, in
-  /// boxes that do not overlap, low sides first.
-  template <int N>
+  /// Returns all cells of this rank.
   Region<N> all() const {
     Region<N> region;
     for (int d = 0; d < N; ++d) region.hi[d] = info_.count[d];
     return region;
   }
-  template <int N>
+  /// Returns those cells that read nothing beyond this rank's part with a stencil of the halo's widths.
   Region<N> interior() const {
-    auto region = all<N>();
+    auto region = all();
     for (int d = 0; d < N; ++d) {
-      region.lo[d] = std::min<std::int64_t>(halo_[static_cast<std::size_t>(d)][0], info_.count[d]);
-      region.hi[d] = std::max<std::int64_t>(region.lo[d], info_.count[d] - halo_[static_cast<std::size_t>(d)][1]);
+      const auto& widths = halo_.each[static_cast<std::size_t>(d)];
+      region.lo[d] = std::min<std::int64_t>(widths.low, info_.count[d]);
+      region.hi[d] = std::max<std::int64_t>(region.lo[d], info_.count[d] - widths.high);
     }
     return region;
   }
-  template <int N>
+  /// Returns the other cells, in boxes that do not overlap, low sides first.
   std::vector<Region<N>> boundary() const {
     std::vector<Region<N>> list;
-    const auto inner = interior<N>();
-    auto rest = all<N>();
+    const auto inner = interior();
+    auto rest = all();
     for (int d = 0; d < N; ++d) {
       auto low = rest, high = rest;
       low.hi[d] = inner.lo[d];
@@ -371,37 +441,38 @@ class Grid {
   nf_grid* handle() const { return handle_; }
 
  private:
-  template <class>
+  template <class, int>
   friend class Field;
-  std::array<std::array<int, 2>, 3> halo_;
+
+  template <class T>
+  Field<T, N> made(int storage) {
+    using Cell = halo_detail::Cell<T>;
+    nf_field* made = nullptr;
+    halo_detail::check(
+        nf_field_create(handle_, halo_detail::type_of<typename Cell::Number>(), Cell::components, storage, &made));
+    return Field<T, N>(this, made);
+  }
+
+  HaloWidths<N> halo_;
   nf_grid* handle_ = nullptr;
   nf_grid_info info_{};
   bool under_way_ = false;
 };
 
-template <class T>
-template <int N>
-View<T, N> Field<T>::view() const {
+template <class T, int N>
+View<T, N> Field<T, N>::view() const {
+  if (!handle_) throw HaloError(NF_ARGUMENT, "this field has no cells: no grid has made it, or it was moved away");
   std::int64_t bytes[3];
   nf_field_strides(handle_, bytes);
   std::array<std::int64_t, N> strides{}, extents{};
   std::array<std::array<int, 2>, N> halo{};
   for (int d = 0; d < N; ++d) {
-    strides[d] = bytes[d] / static_cast<std::int64_t>(sizeof(T));
+    const auto& widths = grid_->halo_.each[static_cast<std::size_t>(d)];
+    strides[d] = bytes[d] / static_cast<std::int64_t>(sizeof(typename halo_detail::Cell<T>::Number));
     extents[d] = grid_->info_.count[d];
-    halo[d] = grid_->halo_[static_cast<std::size_t>(d)];
+    halo[d] = {widths.low, widths.high};
   }
   return {data(), strides, extents, halo, &grid_->under_way_};
-}
-
-template <class T>
-void Field<T>::ready() const {
-  grid_->start(*this);
-}
-
-template <class T>
-void Field<T>::wait() const {
-  grid_->finish();
 }
 
 /// Calls body(i, j, k) (as many as N) for every cell of the region, the last index fastest.

@@ -1,5 +1,6 @@
 // The C interface: user's dimensions to ours, exceptions to codes. All else is in grid.cpp.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 
@@ -68,6 +69,38 @@ Type type_of(nf_type type, int components) {
   return static_cast<Type>(type);
 }
 
+// Padding at the end would swallow a new member: old programs would seem to have set it.
+static_assert(sizeof(nf_grid_options) == offsetof(nf_grid_options, costs) + sizeof(nf_grid_options::costs));
+
+void check_size(std::size_t bytes) {
+  const std::string has = "nf_grid_options has a struct_size of " + std::to_string(bytes);
+  if (bytes < offsetof(nf_grid_options, halo))
+    throw Error(Code::argument, has + ", too little for its extents: begin with nf_grid_defaults()");
+  if (bytes > sizeof(nf_grid_options))
+    throw Error(Code::argument, has + ", but the library, version " NEARFIELD_VERSION ", knows " +
+                                    std::to_string(sizeof(nf_grid_options)) +
+                                    ": begin with nf_grid_defaults(), and load a library that is not older than the "
+                                    "nearfield/halo.h of the program");
+}
+
+nf_grid_options default_options() {
+  nf_grid_options options{};
+  options.struct_size = sizeof options;
+  options.dimensions = 1;
+  options.corners = 1;
+  options.reorder = 1;
+  for (auto& extent : options.extents) extent = 1;
+  return options;
+}
+
+// What the program has set, and defaults for members that it does not know.
+nf_grid_options completed(const nf_grid_options* given) {
+  check_size(given->struct_size);
+  nf_grid_options options = default_options();
+  std::memcpy(&options, given, given->struct_size);
+  return options;
+}
+
 GridOptions options_of(const nf_grid_options& given) {
   GridOptions options;
   options.dimensions = given.dimensions;
@@ -108,13 +141,15 @@ void drop(std::vector<T*>& list, T* item) {
 
 }  // namespace
 
-nf_grid_options nf_grid_defaults(void) {
-  nf_grid_options options{};
-  options.dimensions = 1;
-  options.corners = 1;
-  options.reorder = 1;
-  for (auto& extent : options.extents) extent = 1;
-  return options;
+int nf_grid_options_init(nf_grid_options* options, size_t struct_size) {
+  return guarded([&] {
+    require(options, "options must not be null");
+    const auto defaults = default_options();
+    std::memset(options, 0, struct_size);
+    std::memcpy(options, &defaults, std::min(struct_size, sizeof defaults));
+    if (struct_size >= sizeof struct_size) options->struct_size = struct_size;  // nf_grid_create checks it, too
+    check_size(struct_size);
+  });
 }
 
 int nf_grid_create(MPI_Comm comm, const nf_grid_options* options, nf_grid** grid) {
@@ -124,7 +159,7 @@ int nf_grid_create(MPI_Comm comm, const nf_grid_options* options, nf_grid** grid
     MPI_Initialized(&running);
     require(running, "call MPI_Init first");
     *grid = nullptr;
-    *grid = new nf_grid{Grid(comm, options_of(*options)), {}, {}, {}};
+    *grid = new nf_grid{Grid(comm, options_of(completed(options))), {}, {}, {}};
   });
 }
 

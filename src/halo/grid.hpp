@@ -1,4 +1,4 @@
-// A grid: places, fields, and the phases in which neighbours tell each other that their cells may be read.
+// A grid: the ranks' places, its fields, and the phases in which their exchanges run.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "halo/error.hpp"
+#include "halo/exchange.hpp"
 #include "halo/field.hpp"
-#include "halo/protocol.hpp"
+#include "halo/peers.hpp"
 #include "plan/costs_file.hpp"
 
 namespace nearfield::halo {
@@ -21,22 +22,6 @@ struct GridOptions {
   std::string protocol = "auto";
   double limit_s = 600;
   std::string costs;  ///< a file of rank 0; empty: as NEARFIELD_HALO_COSTS says there, else the defaults
-};
-
-/// What one call exchanges. Owned by the grid if of its fields, else by the caller.
-class Exchange {
- public:
-  Exchange(Move move, const ProtocolSpec& spec, Surroundings& around, bool poison);
-  const ProtocolSpec& spec() const { return spec_; }
-  void prepare();
-  void start() { protocol_->start(); }
-  void finish() { protocol_->finish(); }
-  void progress() { protocol_->progress(); }
-
- private:
-  const ProtocolSpec& spec_;
-  std::unique_ptr<Protocol> protocol_;
-  std::optional<Move> poisoned_;  ///< debugging: ghost cells are damaged from start to finish
 };
 
 /// Collective over the communicator to make, to free, and to start what has not been exchanged before.
@@ -54,8 +39,9 @@ class Grid final : public Surroundings {
   std::string costs_text() const { return planning::costs_text(known_); }
   int ranks_per_node() const { return ranks_per_node_; }
   int neighbours_in_place() const { return neighbours_in_place_; }
-  int neighbours_on_node() const { return static_cast<int>(peers_.size()); }
-  std::string explain() const;
+  int neighbours_on_node() const { return peers_->count(); }
+  const ProtocolSpec& spec() const { return *spec_; }
+  std::string explain() const;  ///< in explain.cpp
 
   Field& create_field(std::size_t cell_bytes, Type type, bool ghosted);
   void free_field(const Field& field);
@@ -68,31 +54,17 @@ class Grid final : public Surroundings {
   void finish();
   bool under_way(const Exchange* exchange) const { return under_way_ && current_ == exchange; }
 
-  void settle(const Move& move) override;
+  void settle(const Move& move) override { peers_->settle(move, current_); }
 
  private:
-  struct Peer {
-    int local;
-    Signal* mine;                         ///< to it
-    Signal* theirs;                       ///< from it
-    std::uint64_t told = 0, awaited = 0;  ///< of `taken`
-  };
-
-  Peer& peer(int rank);
   void share_memory(MPI_Comm comm, const ProtocolSpec& spec);
   void find_peers();
   std::vector<Message> messages(const Widths& widths, bool in_place, bool add) const;
-  std::unique_ptr<Exchange> fastest(const Move& move);
-  void be_patient(int local, const char* what);
-  void await_ready();
 
   int dimensions_;
   Layout layout_;
   const ProtocolSpec* spec_;
-  double limit_s_;
   bool debug_ = false;
-  int spins_ = 0, cpus_ = 1;
-  bool processes_seen_ = false;
   planning::KnownCosts known_;
   std::string note_;
   int ranks_per_node_ = 1;
@@ -100,14 +72,10 @@ class Grid final : public Surroundings {
   std::unique_ptr<Node> node_;
   Placement placement_;
   std::unique_ptr<Segment> board_memory_;
-  Board board_;
-  std::vector<Peer> peers_;
-  std::vector<int> peer_index_;  ///< local rank -> index into peers_, or -1
+  std::optional<Peers> peers_;
   int neighbours_in_place_ = 0;
-  std::uint64_t phase_ = 0;
   bool under_way_ = false;
   Exchange* current_ = nullptr;
-  double waiting_since_ = 0, looked_at_ = 0;
   std::vector<std::unique_ptr<Field>> fields_;
   int fields_made_ = 0;
   struct Known {

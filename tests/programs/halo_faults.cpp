@@ -32,9 +32,9 @@ bool has(const void* address) {
 // A line for each case: border, the bytes of that page before it, and whether each of the two ranks has it.
 void touch(int rank, const char* protocol) {
   for (int rows = 20; rows < 60; rows += 2) {
-    nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {rows, 100}, .dims = {2, 1}, .protocol = protocol});
+    nearfield::Grid<2> grid(MPI_COMM_WORLD, {.extents = {rows, 100}, .dims = {2, 1}, .protocol = protocol});
     const auto field = grid.field<double>();
-    const auto cells = field.view<2>();
+    const auto cells = field.view();
     const auto* border = cells.row(rank == 0 ? cells.extent(0) : 0);
     int had[2] = {has(border), 0};
     MPI_Gather(rank ? had : MPI_IN_PLACE, 1, MPI_INT, had, 1, MPI_INT, 0, MPI_COMM_WORLD);
@@ -58,10 +58,10 @@ int main(int argc, char** argv) {
       MPI_Finalize();
       return 0;
     }
-    nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {rows, 1024},
-                                          .dims = {0, 1},
-                                          .protocol = argc > 2 ? argv[2] : "auto",
-                                          .limit_s = what == "late" ? 0.5 : 0.0});
+    nearfield::Grid<2> grid(MPI_COMM_WORLD, {.extents = {rows, 1024},
+                                             .dims = {0, 1},
+                                             .protocol = argc > 2 ? argv[2] : "auto",
+                                             .limit_s = what == "late" ? 0.5 : 0.0});
     if (what == "arrays") {
       std::vector<double> cells(1026 * 1026);
       const nf_array array{cells.data() + 1027, {1026 * 8, 8, 0}, NF_F64, 1};
@@ -72,8 +72,8 @@ int main(int argc, char** argv) {
       return 0;
     }
     auto field = grid.field<double>();
-    const auto cells = field.view<2>();
-    nearfield::for_each_cell(grid.all<2>(), [&](auto i, auto j) { cells(i, j) = rank; });
+    const auto cells = field.view();
+    nearfield::for_each_cell(grid.all(), [&](auto i, auto j) { cells(i, j) = rank; });
     if (what == "late" && rank == 1) sleep(3);
     if (what == "die" && rank == 1) raise(SIGKILL);
     if (what == "order") grid.start(field);

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   const bool shared = std::string(protocol) == "single-copy";
   int result = 0;
   try {
-    nearfield::Grid grid(
+    nearfield::Grid<2> grid(
         MPI_COMM_WORLD,
         {.extents = {2, cells}, .halo = {{1, 0}, {0, 0}}, .dims = {2, 1}, .protocol = shared ? "auto" : protocol});
     void* memory = mmap(nullptr, 2 * cells, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -1,15 +1,20 @@
-"""The Python binding on real ranks; asserts on every rank, says "ok" on rank 0. Run by test_halo_python.py."""
+"""The Python binding, and examples of its documentation, on real ranks; asserts on every rank, says "ok" on rank 0. Run
+by test_halo_python.py."""
 
+import contextlib
+import io
 import os
 import re
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
 
+import nearfield.halo
 from nearfield.errors import MpiError, UsageError
 from nearfield.halo import Grid, HaloError, library, protocols
 from nearfield.halo.interface import TYPES
@@ -203,6 +208,18 @@ def debugging_damages_ghost_cells() -> None:
     del os.environ["NEARFIELD_HALO_DEBUG"]
 
 
+def examples_of_the_documentation_run() -> None:
+    """On fewer cells and for fewer steps."""
+    document = (Path(__file__).parents[2] / "docs/halo.md").read_text(encoding="utf-8")
+    docstring = textwrap.dedent(nearfield.halo.__doc__.partition("\n\n")[2].partition("\n\nWhat phases")[0])
+    for example in (re.search("```python\n(.*?)```", document, re.S)[1], docstring):
+        smaller = example.replace("4096, 4096", "64, 48").replace("range(100)", "range(3)")
+        assert "Grid((64, 48)" in smaller and "grid.exchange(" in smaller, example
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            exec(smaller, {})
+        assert "print" not in smaller or WORLD.rank or "grid of 64 x 48 cells on " in said.getvalue(), said.getvalue()
+
+
 if __name__ == "__main__":
     a_library_that_cannot_be_had_is_an_error_on_all_ranks()
     fields_of_every_type()
@@ -214,6 +231,7 @@ if __name__ == "__main__":
     plans_its_split()
     plans_by_the_costs_it_is_given()
     debugging_damages_ghost_cells()
+    examples_of_the_documentation_run()
     WORLD.Barrier()
     if WORLD.rank == 0:
         print("ok", MPI.Get_library_version().splitlines()[0])

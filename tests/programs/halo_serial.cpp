@@ -32,11 +32,11 @@ std::uint64_t next_of(Cells& cells, std::int64_t i, std::int64_t j) {
   return sum;
 }
 
-int wrong_cells(const nearfield::Grid& grid, const nearfield::View<std::uint64_t, 2>& mine, Whole& whole) {
+int wrong_cells(const nearfield::Grid<2>& grid, const nearfield::View<std::uint64_t, 2>& mine, Whole& whole) {
   int wrong = 0;
   for (std::int64_t i = -halo; i < mine.extent(0) + halo; ++i)
     for (std::int64_t j = -halo; j < mine.extent(1) + halo; ++j)
-      wrong += mine(i, j) != whole(grid.start(0) + i, grid.start(1) + j);
+      wrong += mine(i, j) != whole(grid.first(0) + i, grid.first(1) + j);
   return wrong;
 }
 
@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
   int rank = 0, wrong = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   {
-    nearfield::Grid grid(MPI_COMM_WORLD, {.extents = {rows, columns}, .halo = halo, .periodic = true, .dims = {2, 2}});
+    nearfield::Grid<2> grid(MPI_COMM_WORLD,
+                            {.extents = {rows, columns}, .halo = halo, .periodic = true, .dims = {2, 2}});
     if (grid.info().ranks_per_node != 2 || grid.info().neighbours_in_place != 1) {
       std::printf("rank %d is not one of two on a node that read each other in place\n%s", rank,
                   grid.explain().c_str());
@@ -57,17 +58,17 @@ int main(int argc, char** argv) {
     Whole whole, then;
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j) whole(i, j) = static_cast<std::uint64_t>(i * columns + j + 1);
-    nearfield::for_each_cell(grid.all<2>(), [&, cells = now.view<2>()](auto i, auto j) {
-      cells(i, j) = whole(grid.start(0) + i, grid.start(1) + j);
+    nearfield::for_each_cell(grid.all(), [&, cells = now.view()](auto i, auto j) {
+      cells(i, j) = whole(grid.first(0) + i, grid.first(1) + j);
     });
     for (int step = 0; step < steps; ++step) {
       grid.exchange(now);
-      auto cells = now.view<2>(), results = next.view<2>();
+      auto cells = now.view(), results = next.view();
       if (const int found = wrong_cells(grid, cells, whole)) {
         std::printf("rank %d: %d cells are wrong after step %d\n", rank, found, step);
         wrong += found;
       }
-      nearfield::for_each_cell(grid.all<2>(), [&](auto i, auto j) { results(i, j) = next_of(cells, i, j); });
+      nearfield::for_each_cell(grid.all(), [&](auto i, auto j) { results(i, j) = next_of(cells, i, j); });
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t j = 0; j < columns; ++j) then(i, j) = next_of(whole, i, j);
       std::swap(whole, then);

@@ -13,13 +13,18 @@ ROOT = Path(__file__).parents[2]
 
 def built(inst: Installation, name: str, folder: Path, *flags: str) -> Path:
     """The executable of `name`.cpp, linked to the library of that MPI; made at the first call."""
-    library = mpi.program(inst, mpi.HALO)
     program = folder / inst.name / name
     if program.exists():
         return program
     program.parent.mkdir(exist_ok=True)
-    command = [str(inst.compiler), "-std=c++20", "-O1", "-Wall", "-Wno-missing-field-initializers", *flags]
-    command += [f"-I{ROOT / 'include'}", str(ROOT / "tests/programs" / f"{name}.cpp"), "-o", str(program)]
+    return compiled(inst, ROOT / "tests/programs" / f"{name}.cpp", program, *flags)
+
+
+def compiled(inst: Installation, source: Path, program: Path, *flags: str) -> Path:
+    """The executable of a source, linked to the library of that MPI."""
+    library = mpi.program(inst, mpi.HALO)
+    command = [str(inst.compiler), "-std=c++20", "-O1", "-Wall", *flags, "-Wno-missing-field-initializers"]
+    command += [f"-I{ROOT / 'include'}", str(source), "-o", str(program)]
     command += [str(library), f"-Wl,-rpath,{library.parent}"]
     env = {**os.environ, **inst.env, **compiler_environment(inst)}
     done = subprocess.run(command, capture_output=True, text=True, env=env)

@@ -34,6 +34,16 @@ find_package(nearfield {version} REQUIRED)
 add_executable(user {source})
 target_link_libraries(user nearfield::halo m)
 """
+_FORTRAN = """
+subroutine documented(nx, ny)
+  use, intrinsic :: iso_fortran_env, only: real64
+  use mpi
+  use nearfield_halo
+  implicit none
+  integer, intent(in) :: nx, ny
+{example}
+end subroutine documented
+"""
 
 
 def of_system() -> list[Installation]:
@@ -84,12 +94,17 @@ def test_pkg_config_is_enough(installed: Installed) -> None:
 
 
 def test_fortran_module_counts_as_fortran_does(installed: Installed) -> None:
-    """Do indices, bounds, ghost cells and errors of the Fortran module hold in all types and dimensions?"""
+    """Do indices, bounds, ghost cells and errors of the Fortran module hold in all types and dimensions, and does the
+    example in its first lines compile?"""
     if not shutil.which("gfortran"):
         pytest.skip("needs gfortran")
     module = Path(installed.pkg_config("--variable=fortran_module")[0])
+    example = re.search(r"(?:^!   .*\n)+", module.read_text(), re.M)
+    assert example and "call g%create(" in example[0]
+    documented = installed.folder / "documented.f90"
+    documented.write_text(_FORTRAN.format(example=re.sub("^! ", "  ", example[0], flags=re.M)))
     flags = ("-std=f2008", "-fcheck=all", "-Wall", f"-J{installed.folder}")
-    program = installed.compiled("mpifort", module, ROOT / "tests/programs/halo_fortran.f90", flags=flags)
+    program = installed.compiled("mpifort", module, documented, ROOT / "tests/programs/halo_fortran.f90", flags=flags)
     for ranks in (1, 3):
         assert installed.run(program, ranks=ranks).split() == ["ok"]
 
@@ -159,7 +174,7 @@ def test_examples_refuse_what_they_do_not_know(installed: Installed) -> None:
 
 def test_the_documented_build_is_free_of_warnings(tmp_path: Path) -> None:
     """With the optimisation of a build by default, at which GCC 12 takes some ways to join strings for overlaps."""
-    source, flags = ROOT / "src" / "halo" / "costs_file.cpp", ["-std=c++20", "-O3", "-Wall", "-Wextra", "-Werror"]
+    source, flags = ROOT / "src" / "plan" / "costs_file.cpp", ["-std=c++20", "-O3", "-Wall", "-Wextra", "-Werror"]
     done = subprocess.run(
         ["g++", *flags, f"-I{ROOT / 'src'}", "-c", source, "-o", tmp_path / "o"], capture_output=True, text=True
     )

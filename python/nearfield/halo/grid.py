@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from ctypes import byref, c_int, c_void_p
+from ctypes import byref, c_int, c_void_p, sizeof
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -15,7 +15,7 @@ import numpy as np
 from nearfield.errors import UsageError
 from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
-from nearfield.halo.interface import Info, check
+from nearfield.halo.interface import Info, Options, check
 from nearfield.halo.library import communicator, load
 from nearfield.sides import sides
 
@@ -61,7 +61,8 @@ class Grid:
             raise UsageError(f"dims is given for {len(dims)} dimensions, but the grid has {dimensions}")
         self.halo = sides("halo", halo, dimensions)
         self._asked_periodic, self._asked_dims = sides("periodic", periodic, dimensions), dims
-        options = self._library.nf_grid_defaults()
+        options = Options()
+        check(self._library, self._library.nf_grid_options_init(byref(options), sizeof(options)))
         options.dimensions, options.corners, options.reorder = dimensions, corners, reorder
         options.protocol, options.limit_s = protocol.encode(), limit_s
         options.costs = os.fsencode(costs) if costs else None

@@ -14,6 +14,7 @@ TYPES = {name: number for number, name in enumerate(("i1", "u1", "i2", "u2", "i4
 
 class Options(ctypes.Structure):
     _fields_ = [
+        ("struct_size", c_size_t),
         ("dimensions", c_int),
         ("extents", c_int64 * 3),
         ("halo", (c_int * 2) * 3),
@@ -47,7 +48,7 @@ class ArrayDescription(ctypes.Structure):
 
 
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
-    "nf_grid_defaults": (Options, []),
+    "nf_grid_options_init": (c_int, [POINTER(Options), c_size_t]),
     "nf_grid_create_f": (c_int, [c_int, POINTER(Options), POINTER(c_void_p)]),
     "nf_grid_free": (c_int, [POINTER(c_void_p)]),
     "nf_grid_get_info": (c_int, [c_void_p, POINTER(Info)]),

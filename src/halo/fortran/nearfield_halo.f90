@@ -67,6 +67,7 @@ module nearfield_halo
   end type field
 
   type, bind(c) :: nf_grid_options
+    integer(c_size_t) :: struct_size
     integer(c_int) :: dimensions
     integer(c_int64_t) :: extents(3)
     integer(c_int) :: halo(2, 3), periodic(2, 3), corners, dims(3), reorder
@@ -88,9 +89,10 @@ module nearfield_halo
   end type padded
 
   interface
-    function nf_grid_defaults() bind(c) result(options)
-      import :: nf_grid_options
-      type(nf_grid_options) :: options
+    integer(c_int) function nf_grid_options_init(options, struct_size) bind(c)
+      import :: c_int, c_size_t, nf_grid_options
+      type(nf_grid_options), intent(out) :: options
+      integer(c_size_t), value :: struct_size
     end function
     integer(c_int) function nf_grid_create_f(comm, options, handle) bind(c)
       import :: c_int, c_ptr, nf_grid_options
@@ -192,7 +194,11 @@ contains
       call conclude(nf_argument, stat, errmsg, "extents, halos, periodic(s) and ranks must be of the same 1 to 3 dimensions")
       return
     end if
-    options = nf_grid_defaults()
+    code = nf_grid_options_init(options, c_sizeof(options))
+    if (code /= nf_ok) then
+      call conclude(code, stat, errmsg)
+      return
+    end if
     options%dimensions = n
     self%halo = 0
     self%halo(:, :n) = 1

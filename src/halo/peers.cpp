@@ -1,0 +1,61 @@
+#include "halo/peers.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+
+namespace nearfield::halo {
+namespace {
+
+// CPUs that the ranks of this node may run on, all together: in a container, a job's share or under a launcher that
+// binds, fewer than there are. Collective over the node.
+int cpus_of(const Node& node) {
+  std::array<unsigned long, 128> mask{};  // of 8192 CPUs, as many as Linux knows
+  if (sched_getaffinity(0, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) mask.fill(0);
+  MPI_Allreduce(MPI_IN_PLACE, mask.data(), static_cast<int>(mask.size()), MPI_UNSIGNED_LONG, MPI_BOR, node.local);
+  int cpus = 0;
+  for (const auto part : mask) cpus += std::popcount(part);
+  return cpus ? cpus : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+}  // namespace
+
+Peers::Peers(const Node& node, const Board& board, double limit_s)
+    : node_(node),
+      board_(board),
+      cpus_(cpus_of(node)),
+      spins_(node.local_size > cpus_ ? 50 : 5000),
+      liveness_(node, limit_s),
+      index_(static_cast<std::size_t>(node.local_size), -1) {}
+
+bool Peers::add(int rank) {
+  const int local = rank < 0 ? -1 : node_.local_of[static_cast<std::size_t>(rank)];
+  if (local < 0 || local == node_.local_rank || index_[static_cast<std::size_t>(local)] >= 0) return false;
+  index_[static_cast<std::size_t>(local)] = count();
+  peers_.push_back({local, &board_.of(node_.local_rank, local), &board_.of(local, node_.local_rank)});
+  return true;
+}
+
+void Peers::settle(const Move& move, Exchange* current) {
+  for (const auto& message : move.messages)
+    if (message.from >= 0) {
+      auto& from = peer(message.from);
+      from.mine->taken.store(++from.told, std::memory_order_release);
+    }
+  for (const auto& message : move.messages)
+    if (message.to >= 0) {
+      auto& to = peer(message.to);
+      await(to.theirs->taken, ++to.awaited, spins_, [&] { be_patient(to.local, "fetched cells of phase", current); });
+      liveness_.arrived();
+    }
+}
+
+void Peers::be_patient(int local, const char* what, Exchange* current) {
+  sched_yield();
+  if (current) current->progress();
+  liveness_.look(local, what, phase_);
+}
+
+}  // namespace nearfield::halo

@@ -1,0 +1,61 @@
+// The neighbours on a rank's node: its signals to them and theirs to it, by which phases are published and awaited.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "halo/exchange.hpp"
+#include "halo/liveness.hpp"
+#include "halo/node.hpp"
+#include "halo/signals.hpp"
+
+namespace nearfield::halo {
+
+/// Collective over the node to make. Functions that wait take the exchange that is under way, or nullptr, so that its
+/// messages to other nodes go on meanwhile; they throw when a neighbour is lost or late.
+class Peers {
+ public:
+  Peers(const Node& node, const Board& board, double limit_s);
+
+  /// Adds a rank whose cells this one reads, or who reads its cells. Returns whether it is on this node, not this rank
+  /// itself, and new.
+  bool add(int rank);
+
+  int count() const { return static_cast<int>(peers_.size()); }
+  int cpus() const { return cpus_; }  ///< that the ranks of this node may run on
+
+  /// Begins the next phase: this rank's cells are ready.
+  void publish() {
+    ++phase_;
+    for (const auto& peer : peers_) peer.mine->ready.store(phase_, std::memory_order_release);
+  }
+  /// Returns when all peers have published the phase, too.
+  void await_ready(Exchange* current) {
+    for (const auto& peer : peers_)
+      await(peer.theirs->ready, phase_, spins_, [&] { be_patient(peer.local, "started phase", current); });
+    liveness_.arrived();
+  }
+  /// Tells the peers whose cells were fetched, then waits for those that fetch this rank's.
+  void settle(const Move& move, Exchange* current);
+
+ private:
+  struct Peer {
+    int local;
+    Signal* mine;                         ///< to it
+    Signal* theirs;                       ///< from it
+    std::uint64_t told = 0, awaited = 0;  ///< of `taken`
+  };
+
+  Peer& peer(int rank) { return peers_[static_cast<std::size_t>(index_[node_.index_here(rank)])]; }
+  void be_patient(int local, const char* what, Exchange* current);
+
+  const Node& node_;
+  Board board_;
+  int cpus_, spins_;
+  Liveness liveness_;
+  std::vector<Peer> peers_;
+  std::vector<int> index_;  ///< local rank -> index into peers_, or -1
+  std::uint64_t phase_ = 0;
+};
+
+}  // namespace nearfield::halo
