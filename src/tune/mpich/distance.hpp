@@ -10,13 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/distances.h"
+
 namespace nearfield::tune {
 
-enum class Distance { same_core, shared_l2, shared_l3, same_numa, same_package, same_node };
+enum class Distance { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) };
 
 // Nearest first; the index is the enumerator's value.
-inline constexpr std::array<std::string_view, 6> distance_names{"same-core", "shared-l2",    "shared-l3",
-                                                                "same-numa", "same-package", "same-node"};
+inline constexpr std::array<std::string_view, 6> distance_names{NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_NAME)};
 
 std::optional<Distance> distance_named(std::string_view name);
 

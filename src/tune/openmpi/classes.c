@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char* const distance_names[DISTANCES] = {"same-core", "shared-l2",    "shared-l3",
-                                                      "same-numa", "same-package", "same-node"};
+static const char* const distance_names[DISTANCES] = {NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_NAME)};
 
 struct key {
   const char* name;
@@ -204,11 +203,11 @@ bool rules_have_class(const struct rules* rules, int class_index) {
 
 // As src/topology/distance.hpp has it: one NUMA node may span packages, and a pair across them is not near.
 static int distance_of(uint16_t locality) {
-  if (locality & (OPAL_PROC_ON_CORE | OPAL_PROC_ON_HWTHREAD)) return SAME_CORE;
-  if (locality & OPAL_PROC_ON_L2CACHE) return SHARED_L2;
-  if (locality & OPAL_PROC_ON_L3CACHE) return SHARED_L3;
-  if (!(locality & OPAL_PROC_ON_SOCKET)) return SAME_NODE;
-  return locality & OPAL_PROC_ON_NUMA ? SAME_NUMA : SAME_PACKAGE;
+  if (locality & (OPAL_PROC_ON_CORE | OPAL_PROC_ON_HWTHREAD)) return same_core;
+  if (locality & OPAL_PROC_ON_L2CACHE) return shared_l2;
+  if (locality & OPAL_PROC_ON_L3CACHE) return shared_l3;
+  if (!(locality & OPAL_PROC_ON_SOCKET)) return same_node;
+  return locality & OPAL_PROC_ON_NUMA ? same_numa : same_package;
 }
 
 int rules_class_of(const struct rules* rules, uint32_t mine, uint32_t peer, uint16_t locality) {

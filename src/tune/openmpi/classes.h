@@ -9,8 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/distances.h"
+
 // Nearest first, as everywhere in nearfield.
-enum { SAME_CORE, SHARED_L2, SHARED_L3, SAME_NUMA, SAME_PACKAGE, SAME_NODE, DISTANCES };
+enum { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) DISTANCES };
 enum { STOCK_CLASS = DISTANCES, CLASSES };
 
 enum { SINGLE_COPY_STOCK = 0 };

@@ -32,6 +32,7 @@ _Static_assert(OPAL_MAJOR_VERSION == 4, "btl/nearfield is for Open MPI 4: the ca
 
 #include <opal/mca/base/mca_base_var.h>
 #include <opal/mca/btl/base/base.h>
+#include <opal/util/proc.h>
 #include <stdio.h>
 
 #include "classes.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "classes.h"
-#include "modules.h"
+#include "stock.h"
 
 enum { MOST_PER_CLASS = 8 };
 
@@ -33,7 +33,6 @@ bool is_deferred(const mca_btl_base_descriptor_t* fragment) {
 }
 
 mca_btl_base_descriptor_t* deferred_alloc(int class_index, uint8_t order, size_t size, uint32_t flags) {
-  const mca_btl_base_module_t* stock = stock_module();
   if (on_the_way[class_index] >= MOST_PER_CLASS) return NULL;
   if (size > stock->btl_max_send_size && size > stock->btl_eager_limit) return NULL;
   const size_t bytes = (sizeof(struct deferred) + size + 63) / 64 * 64;
@@ -66,7 +65,6 @@ static void copy_is_done(mca_btl_base_module_t* module, struct mca_btl_base_endp
 }
 
 static bool hand_over(struct deferred* d) {
-  mca_btl_base_module_t* stock = stock_module();
   const uint32_t flags = (d->super.des_flags & MCA_BTL_DES_FLAGS_PRIORITY) | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
   mca_btl_base_descriptor_t* copy = stock->btl_alloc(stock, d->peer->stock, d->super.order, d->segment.seg_len, flags);
   if (!copy) return false;

@@ -14,18 +14,15 @@
 #include <string.h>
 
 #include "deferred.h"
+#include "peers.h"
+#include "stock.h"
 #include "upcall.h"
 
 static mca_btl_base_module_t modules[CLASSES];
 static const struct rules* rules;
-static mca_btl_base_component_t* stock_owner;
-static mca_btl_base_module_t* stock;
 static mca_btl_base_module_add_procs_fn_t stock_add_procs;
 
 typedef struct mca_btl_base_endpoint_t endpoint_t;
-
-mca_btl_base_component_t* stock_component(void) { return stock_owner; }
-mca_btl_base_module_t* stock_module(void) { return stock; }
 
 static inline endpoint_t* stock_endpoint(endpoint_t* endpoint) { return ((struct peer*)endpoint)->stock; }
 static inline int class_of_module(const mca_btl_base_module_t* module) { return (int)(module - modules); }
@@ -156,7 +153,7 @@ static void take_after_stock(int class_index) {
 static int resolve(size_t n, opal_proc_t** procs) {
   const int rc = peers_resolve(stock, stock_add_procs, n, procs, class_of_proc);
   for (int c = 0; c < CLASSES; ++c) take_after_stock(c);
-  return OPAL_SUCCESS == rc ? upcall_set_peers(stock, modules) : rc;
+  return OPAL_SUCCESS == rc ? upcall_set_peers(modules) : rc;
 }
 
 // What the stock module answers from now on: those left to it; and, for one-sided communication, those of a class too.
@@ -173,22 +170,12 @@ static int stock_add_procs_again(mca_btl_base_module_t* module, size_t n, opal_p
   return rc;
 }
 
-static bool look_up_stock(void) {
-  mca_btl_base_selected_module_t* selected;
-  OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
-    if (strcmp(selected->btl_component->btl_version.mca_component_name, "vader") != 0) continue;
-    stock_owner = selected->btl_component;
-    stock = selected->btl_module;
-  }
-  return stock != NULL;
-}
-
 static bool stand_in_front_of_stock(void) {
-  if (!look_up_stock()) return false;
+  if (!stock_look_up()) return false;
   stock_add_procs = stock->btl_add_procs;
   stock->btl_add_procs = stock_add_procs_again;
   // The same function, so that r2 calls it once; and the stock module is all that there is to progress.
-  mca_btl_nearfield_component.btl_progress = stock_owner->btl_progress;
+  mca_btl_nearfield_component.btl_progress = stock_component->btl_progress;
   upcall_wrap_registered();
   return true;
 }
@@ -218,7 +205,7 @@ static int nf_del_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** p
     peers_remove(peer);
     endpoints[i] = NULL;
   }
-  return upcall_set_peers(stock, modules);
+  return upcall_set_peers(modules);
 }
 
 static int nf_register(mca_btl_base_module_t* module, mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t receiver,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "upcall.h"
+#include "segments.h"
 
 static struct peer** table;
 static size_t n_peers, capacity;
@@ -52,7 +52,7 @@ static int ask_stock(mca_btl_base_module_t* stock, mca_btl_base_module_add_procs
 // deferred ones.
 static void give_classes(size_t first, class_of_fn* class_of) {
   static bool said;
-  if (!upcall_locate(table + first, n_peers - first)) {
+  if (!segments_locate(table + first, n_peers - first)) {
     if (!said && opal_process_info.my_local_rank == 0)
       fprintf(stderr,
               "nearfield: vader's memory is not in files of its own (XPMEM, or another shmem); no rules are used\n");

@@ -25,7 +25,7 @@ struct peer {
 
 typedef int class_of_fn(const opal_proc_t* proc);
 
-// Asks the stock transport about those not in the table. A peer gets a class only if its memory was found (upcall.h).
+// Asks the stock transport about those not in the table. A peer gets a class only if its memory was found (segments.h).
 int peers_resolve(mca_btl_base_module_t* stock, mca_btl_base_module_add_procs_fn_t stock_add, size_t n,
                   opal_proc_t** procs, class_of_fn* class_of);
 struct peer* peers_find(const opal_proc_t* proc);

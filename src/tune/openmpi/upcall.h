@@ -6,13 +6,10 @@
 #ifndef NEARFIELD_TUNE_OPENMPI_UPCALL_H
 #define NEARFIELD_TUNE_OPENMPI_UPCALL_H
 
-#include "peers.h"
+#include <opal/mca/btl/btl.h>
 
-// Finds out where each peer's segment is mapped. False if one of the reachable is not found (sysv, XPMEM).
-bool upcall_locate(struct peer** peers, size_t n);
-
-// After the peers changed. `modules`: by class index. On failure nobody is translated.
-int upcall_set_peers(mca_btl_base_module_t* stock, mca_btl_base_module_t* modules);
+// Called after the peers changed. `modules`: by class index. On failure nobody is translated.
+int upcall_set_peers(mca_btl_base_module_t* modules);
 
 // Steps between the stock transport and whoever is called for `tag`. Again and again is fine.
 void upcall_wrap(mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t receiver);
