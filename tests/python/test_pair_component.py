@@ -57,7 +57,7 @@ def why_not() -> str:
 @functools.cache
 def header_flags() -> list[str]:
     folders = subprocess.run([COMPILER, "--showme:incdirs"], capture_output=True, text=True).stdout.split()
-    return [f"-I{folder}/openmpi" for folder in folders]
+    return [f"-I{ROOT}/src", *(f"-I{folder}/openmpi" for folder in folders)]
 
 
 pytestmark = [pytest.mark.mpi, pytest.mark.skipif(bool(why_not()), reason=why_not())]
