@@ -193,9 +193,9 @@ def _list(mpi_name: str | None, as_json: bool) -> None:
     inst = mpi.choose(mpi_name)
     scenarios = describe_scenarios(inst, mpi.program(inst, progress=lambda text: err.print(escape(text))))
     if as_json:
-        print(json.dumps(scenarios, indent=2))
+        print(json.dumps([one.model_dump() for one in scenarios], indent=2))
         return
-    Terminal().print(probe_on.table(scenarios, "what it measures"))
+    Terminal().print(probe_on.table(scenarios, "what it measures", {one.name: one.ranks for one in scenarios}))
 
 
 class _Display(Listener):

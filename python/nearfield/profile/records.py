@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import polars as pl
 
@@ -38,11 +38,14 @@ CORE: dict[str, tuple[type[pl.DataType], str]] = {
 VERDICT = "verdict"
 VERDICT_SUMMARY = "did the buffers have their state: verified, refuted or unverifiable; null: no state was asked for"
 
+Unit = Literal["ns", "bytes", "count", "share"]
+Side = Literal["sender", "receiver"]
+Verdict = Literal["verified", "refuted", "unverifiable"]
 WORDS: dict[str, tuple[str, ...]] = {
-    "unit": tuple(UNITS),
+    "unit": get_args(Unit),
     "source": ("live", "sim"),
-    "side": ("sender", "receiver"),
-    VERDICT: ("verified", "refuted", "unverifiable"),
+    "side": get_args(Side),
+    VERDICT: get_args(Verdict),
 }
 # What values of a unit are, on machines of years to come, too; a value beyond is damage.
 BOUNDS: dict[str, tuple[float, float]] = {"ns": (0, 1e12), "bytes": (0, 1e15), "count": (0, 1e15), "share": (0, 1e3)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from nearfield import _native
 from nearfield.profile.schema import Switch
@@ -20,18 +20,28 @@ _WORDS = {
     "step": ("max_send", "fbox", "eager", "threshold", "cell_size"),
 }
 _INSIDE_A_NODE = ("btl_sm", "btl_vader", "smsc", "shm", "ipc", "posix", "sm_")
-EVIDENCE = {
+Kind = Literal["eager-limit", "unattended-limit", "single-copy"]
+EVIDENCE: dict[Kind, str] = {
     "eager-limit": "beyond it MPI_Send returned only once the receive was posted",
     "unattended-limit": "beyond it MPI_Send returned only once the receiver was inside MPI",
     "single-copy": "beyond it the kernel copied the message (process_vm_readv/writev)",
 }
 
 
-def name_switches(found: Iterable[dict[str, Any]], variables: dict[str, int]) -> list[Switch]:
-    """One Switch per pair, kind and size; launches that saw it elsewhere (noise) are outvoted."""
-    votes: dict[tuple[str, str, str], list[int]] = {}
-    for line in found:
-        votes.setdefault((line["pair"], line["distance"], line["kind"]), []).append(line["size_bytes"])
+class Seen(NamedTuple):
+    """A protocol switch that one launch saw between a pair."""
+
+    pair: str
+    distance: str | None
+    kind: Kind
+    size_bytes: int
+
+
+def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Switch]:
+    """Returns one Switch per pair, kind and size; launches that saw it elsewhere (noise) are outvoted."""
+    votes: dict[tuple[str, str | None, Kind], list[int]] = {}
+    for one in found:
+        votes.setdefault((one.pair, one.distance, one.kind), []).append(one.size_bytes)
     switches = []
     for (pair, distance, kind), sizes in votes.items():
         for size in _agreed(kind, sizes, variables):
