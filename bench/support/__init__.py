@@ -7,6 +7,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.measure.live.launch import Job, plan_text, run_job
 from nearfield.measure.live.layout import Group, Place
 from nearfield.measure.live.lines import LaunchLine, Line, SamplesLine, read_lines
-from nearfield.measure.tiers import Tier
+from nearfield.measure.tiers import TIERS
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 
@@ -87,7 +88,7 @@ def run_engine(
     sizes: tuple[int, ...] = (),
 ) -> list[Line]:
     """One launch of one scenario on two ranks, planned and run as `nearfield probe` does; the lines it wrote."""
-    tier = Tier("bench", "", budget_s, 1, 0.01, min_samples, 0.05)
+    tier = replace(TIERS["default"], budget_s=budget_s, launches=1, tolerance=0.01, min_samples=min_samples)
     group = Group(("pair",), tuple(Place(cpu) for cpu in cpus))
     job = Job(group, 0, {scenario: budget_s})
     extra = {"sizes": " ".join(map(str, sizes))} if sizes else {}

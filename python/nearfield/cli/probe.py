@@ -168,8 +168,9 @@ def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
 
 def _absolute(machine: str | None) -> str | None:
     """Files and folders as they can be found from anywhere, for --resume."""
-    is_path = machine and machine not in machine_files() and Path(machine).exists()
-    return str(Path(machine).resolve()) if is_path else machine
+    if machine and machine not in machine_files() and Path(machine).exists():
+        return str(Path(machine).resolve())
+    return machine
 
 
 def _require_alone(ctx: typer.Context) -> None:

@@ -19,6 +19,7 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -56,7 +57,7 @@ def program(
     say = progress or (lambda line: None)
     while not _is_whole(folder := _folder(inst, target, source), target):
         wait = f"waiting for another build for {inst.name}"
-        with _cache_errors(), _locked(folder.with_suffix(".lock"), lambda text=wait: say(text)):
+        with _cache_errors(), _locked(folder.with_suffix(".lock"), partial(say, wait)):
             if not _is_whole(folder, target):
                 say(f"building {_WORDS.get(target, target)} for {inst.name} (once)")
                 _build(inst, target, source, folder, say)

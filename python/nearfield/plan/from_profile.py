@@ -28,7 +28,8 @@ Curve = dict[int, float]
 
 def costs_of(records: pl.DataFrame) -> tuple[Costs, list[str]]:
     """The costs, and sentences on what is not from these records."""
-    costs, notes = default_costs(), []
+    costs = default_costs()
+    notes: list[str] = []
     stable = records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col("verdict").ne_missing("refuted"))
     near = [d for d in DISTANCES if _message(stable, d)]
     far = [d for d in stable["distance"].drop_nulls().unique() if d.startswith("network") and _message(stable, d)]

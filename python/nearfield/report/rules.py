@@ -59,7 +59,9 @@ def _while_cached(profile: Profile, place: Place | None) -> Rule:
     cached = cached if len(cached) >= LEAST_SIZES else {}
     if not gains and not cached:
         return Rule(1, up_to, advice, "not measured", _TOO_FEW)
-    parts, numbers, seen = [], {"limit_bytes": limit}, []
+    parts: list[str] = []
+    numbers: dict[str, float] = {"limit_bytes": limit}
+    seen: list[bool] = []
     if gains:
         middle = sorted(gains)[len(gains) // 2]
         parts.append(f"cached buffers save {percent(middle)} of MPI_Send and MPI_Recv (median of {len(gains)})")

@@ -30,6 +30,7 @@ from nearfield.measure.live.lines import (
 )
 from nearfield.measure.tiers import Tier
 from nearfield.mpi import Installation
+from nearfield.profile.schema import LaunchState
 from nearfield.topology import Topology
 from nearfield.units import counted
 
@@ -57,7 +58,7 @@ class Job:
 class Ending:
     """How a launch ended."""
 
-    state: str  # as schema.Launch has it
+    state: LaunchState
     reason: str | None = None
     seconds: float = 0.0
     measuring_s: float = 0.0  # without starting the ranks and ending them; 0: not known
@@ -151,7 +152,7 @@ def _ending(job: Job, output: Path, finished: mpi.Finished) -> Ending:
             _raise_error(line.kind, line.message)
         elif isinstance(line, EndLine):
             reason = f"the time was over: {counted(missed, 'case')} not reached" if missed else None
-            state = "stopped" if missed or line.type == "stopped" else "complete"
+            state: LaunchState = "stopped" if missed or line.type == "stopped" else "complete"
             return Ending(state, reason, finished.seconds, line.measuring_s, missed)
     if job.group.hosts and not line and not finished.timed_out:
         _raise_unreached([host for host, _ in job.group.hosts], finished)

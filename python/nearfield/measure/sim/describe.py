@@ -64,7 +64,7 @@ def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
     if not limit or not limit.value or (place.between_nodes and protocol not in _WITH_LIMIT):
         return []
     single = not place.between_nodes and messaging.node is not None and messaging.node.value == "single-copy"
-    kinds = ["eager-limit", "single-copy"] if single else ["eager-limit"]
+    kinds: list[schema.SwitchKind] = ["eager-limit", "single-copy"] if single else ["eager-limit"]
     known = {"pair": place.pair, "distance": place.distance, "bytes": limit.value}
     return [schema.Switch(kind=kind, evidence=f"the machine's description: messaging.{key}", **known) for kind in kinds]
 
