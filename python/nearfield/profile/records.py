@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import polars as pl
 
 from nearfield.errors import ProfileError, UsageError
-from nearfield.profile.words import suggestion
+from nearfield.profile.words import sentence, suggestion
 from nearfield.units import UNITS
 
 # polars puts a handler of its own before Python's, after which Linux restarts system calls: Ctrl-C would be noticed
@@ -98,7 +98,7 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
     exist."""
     for name, value in wanted.items():
         if name not in records.columns:
-            raise UsageError(f"records have no column '{name}'", _sentence(suggestion(name, records.columns)))
+            raise UsageError(f"records have no column '{name}'", sentence(suggestion(name, records.columns)))
         values = list(value) if isinstance(value, (list, tuple, set)) else [value]
         wanted_rows = pl.col(name).is_in([v for v in values if v is not None])
         if None in values:
@@ -198,7 +198,3 @@ def _check_unique(records: pl.DataFrame) -> None:
 
 def _others(found: int) -> str:
     return f" (and {found - 1} more like it)" if found > 1 else ""
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")
