@@ -6,7 +6,7 @@ NF     := $(VENV)/bin/nearfield
 # What the extension module and the shared heap are made of; the engine is built by `nearfield` itself, once per MPI.
 NATIVE := $(shell find src/base src/heap src/machine src/plan src/scenario src/sim src/topology src/python -type f) src/variants.cmake CMakeLists.txt
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench lint stubs clean
 demo: $(VENV)/.installed
 	$(NF) probe --quick --out demo-profile --overwrite
 	$(NF) tune --budget 45 --overwrite --out demo-profile/rules.toml
@@ -22,6 +22,11 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	$(VENV)/bin/clang-format --dry-run --Werror $$(git ls-files '*.cpp' '*.hpp')
 	$(VENV)/bin/python tests/lint_dependencies.py
+	$(VENV)/bin/mypy
+
+# What type checkers know of the extension module; tests/python/test_stubs.py says when it is not current.
+stubs: $(VENV)/.test
+	$(VENV)/bin/python -m nanobind.stubgen -q -m nearfield._native -r -O python/nearfield
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "error: $(PYTHON) is older than 3.10; set PYTHON=..."; exit 1; }
@@ -35,11 +40,11 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(NATIVE)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout 'selenium>=4.20' 'mpi4py>=4.0' pillow
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout 'selenium>=4.20' 'mpi4py>=4.0' pillow nanobind==3.1.0
 	@touch $@
 
-$(VENV)/.lint: $(VENV)/bin/python
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check ruff==0.17.5 clang-format==23.1.5
+$(VENV)/.lint: $(VENV)/.test
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check ruff==0.17.5 clang-format==23.1.5 mypy==2.4.1
 	@touch $@
 
 clean:

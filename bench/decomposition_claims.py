@@ -19,9 +19,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from nearfield._native import Plan
 from support import console, finish, new_table, parser, verdict
 
+from nearfield._native import Plan
 from nearfield.machine import load_machine
 from nearfield.plan import costs_on, splits
 

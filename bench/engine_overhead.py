@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
-from support import console, engine_for, finish, new_table, parser, run_engine, samples_of, two_cpus, verdict
+from support import console, engine_for, finish, header_of, new_table, parser, run_engine, samples_of, two_cpus, verdict
 
 from nearfield import _native, mpi
+from nearfield.measure.live.lines import Line
 from nearfield.mpi.build import native_source
 
 BAR_NS = 30.0
@@ -39,21 +40,21 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     engine = engine_for(inst, source_with_scenario())
     cpus = two_cpus(options.cpus)
     lines = run_engine(inst, engine, cpus, "overhead", budget_s=options.seconds, min_samples=options.repetitions)
-    header = next(line for line in lines if line["type"] == "launch")
+    header = header_of(lines)
     rows = [
-        compared(lines, header["clock_resolution_ns"], length, side)
+        compared(lines, header.clock_resolution_ns, length, side)
         for length in LENGTHS_NS
         for side in ("sender", "receiver")
     ]
     console.print(
         f"[bold]{inst.name}[/] on CPUs {cpus[0]} and {cpus[1]}; two clock reads take "
-        f"{header['clock_overhead_ns']:.1f} ns, the clock's step is {header['clock_resolution_ns']:.1f} ns"
+        f"{header.clock_overhead_ns:.1f} ns, the clock's step is {header.clock_resolution_ns:.1f} ns"
     )
     console.print(table(rows))
     met = all(row["met"] for row in rows)
     worst = max(row[name]["high"] for row in rows for name in ("to_bare", "in_all"))
     verdict(met, f"at most {worst:.1f} ns added (bar: {BAR_NS:.0f} ns)")
-    clock = {name: header[name] for name in ("clock_overhead_ns", "clock_resolution_ns")}
+    clock = header.model_dump(include={"clock_overhead_ns", "clock_resolution_ns"})
     return {"met": met, "bar_ns": BAR_NS, "mpi": inst.name, "cpus": cpus, **clock, "cases": rows}
 
 
@@ -68,7 +69,7 @@ def source_with_scenario() -> Path:
     return copy
 
 
-def compared(lines: list[dict[str, Any]], resolution_ns: float, length: int, side: str) -> dict[str, Any]:
+def compared(lines: list[Line], resolution_ns: float, length: int, side: str) -> dict[str, Any]:
     ways = {name: samples_of(lines, name, side, operation_ns=length) for name in ("engine", "bare", "alone", "clock")}
     ways["alone"] = [alone - clock / BATCH for alone, clock in zip(ways["alone"], ways["clock"], strict=True)]
     pairs = list(zip(*ways.values(), strict=True))

@@ -21,7 +21,7 @@ from random import Random
 from typing import Any
 
 from rich.table import Table
-from support import console, engine_for, finish, new_table, parser, run_engine, samples_of, two_cpus, verdict
+from support import console, engine_for, finish, header_of, new_table, parser, run_engine, samples_of, two_cpus, verdict
 from support.imb import Benchmark, find
 
 from nearfield import _native, mpi
@@ -90,7 +90,7 @@ def measure(
 
     def run_nearfield() -> None:
         lines = run_engine(inst, engine, cpus, "pingpong", budget_s=options.budget, min_samples=21, sizes=sizes)
-        resolution_ns = next(line["clock_resolution_ns"] for line in lines if line["type"] == "launch")
+        resolution_ns = header_of(lines).clock_resolution_ns
         for size in sizes:
             times = samples_of(lines, "half_round_trip", size_bytes=size, state="reused")
             ours[size].append(_native.median_estimate(times, resolution_ns).value)

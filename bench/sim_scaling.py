@@ -17,10 +17,10 @@ import sys
 import time
 from typing import Any
 
-from nearfield._native import simulation
 from support import console, finish, new_table, parser, verdict
 from support.simulated import collective
 
+from nearfield._native import simulation
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
 from nearfield.units import format_bytes

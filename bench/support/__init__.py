@@ -7,6 +7,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from nearfield import mpi
 from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.measure.live.launch import Job, plan_text, run_job
 from nearfield.measure.live.layout import Group, Place
-from nearfield.measure.live.lines import read_lines
-from nearfield.measure.tiers import Tier
+from nearfield.measure.live.lines import LaunchLine, Line, SamplesLine, read_lines
+from nearfield.measure.tiers import TIERS
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 
@@ -85,9 +86,9 @@ def run_engine(
     budget_s: float,
     min_samples: int,
     sizes: tuple[int, ...] = (),
-) -> list[dict[str, Any]]:
+) -> list[Line]:
     """One launch of one scenario on two ranks, planned and run as `nearfield probe` does; the lines it wrote."""
-    tier = Tier("bench", "", budget_s, 1, 0.01, min_samples, 0.05)
+    tier = replace(TIERS["default"], budget_s=budget_s, launches=1, tolerance=0.01, min_samples=min_samples)
     group = Group(("pair",), tuple(Place(cpu) for cpu in cpus))
     job = Job(group, 0, {scenario: budget_s})
     extra = {"sizes": " ".join(map(str, sizes))} if sizes else {}
@@ -107,12 +108,18 @@ def run_engine(
         return [line for path in job.attempts(folder) for line in read_lines(path)]
 
 
-def samples_of(lines: list[dict[str, Any]], metric: str, side: str | None = None, **parameters: Any) -> list[float]:
-    """The samples of the one case with these parameters, disturbed ones too: what they are compared with has them."""
+def header_of(lines: list[Line]) -> LaunchLine:
+    """Returns what the launch found out before it measured."""
+    return next(line for line in lines if isinstance(line, LaunchLine))
+
+
+def samples_of(lines: list[Line], metric: str, side: str | None = None, **parameters: Any) -> list[float]:
+    """Returns the samples of the one case with these parameters, disturbed ones too: what they are compared with has
+    them."""
     for line in lines:
-        here = line["type"] == "samples" and line["metric"] == metric and line.get("side") == side
-        if here and parameters.items() <= line["parameters"].items():
-            return line["samples"] + line["disturbed"]
+        here = isinstance(line, SamplesLine) and line.metric == metric and line.side == side
+        if here and parameters.items() <= line.parameters.items():
+            return [sample for sample in line.samples + line.disturbed if sample is not None]
     raise MeasurementError(f"the engine did not measure {metric} with {parameters}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from nearfield._native import simulation
-
 from nearfield.measure.sim.places import NOWHERE
 
 

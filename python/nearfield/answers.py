@@ -11,6 +11,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
+from nearfield.errors import UsageError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +25,11 @@ def cache_root() -> Path:
     """NEARFIELD_CACHE, else nearfield's folder in the user's cache. Shared by all environments of a user."""
     if chosen := os.environ.get("NEARFIELD_CACHE"):
         return Path(chosen).expanduser().absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "nearfield"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "nearfield"
+    except RuntimeError as error:
+        remedy = "set HOME, or NEARFIELD_CACHE to a folder for it"
+        raise UsageError("there is no home folder in which nearfield could keep its cache", remedy) from error
 
 
 def recall(kind: str, question: Any) -> Any:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nearfield import _native
 from nearfield.errors import UsageError
@@ -22,12 +22,15 @@ _SYNTHETIC_TYPES = (
 )  # fmt: skip
 
 
+CacheKind = Literal["data", "unified", "instruction"]
+
+
 @dataclass(frozen=True)
 class Cache:
     """One cache: `line_bytes` is 0 and `ways` None when the source does not say."""
 
     level: int
-    kind: str  # "data", "unified" or "instruction"
+    kind: CacheKind  # "data", "unified" or "instruction"
     size_bytes: int
     line_bytes: int
     ways: int | None

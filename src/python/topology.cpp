@@ -63,7 +63,9 @@ std::vector<std::string> existing(const Bound& self) {
 void bind_cache(nb::module_& module) {
   nb::class_<topo::Cache>(module, "Cache")
       .def_ro("level", &topo::Cache::level)
-      .def_ro("kind", &topo::Cache::kind)
+      .def_prop_ro(
+          "kind", [](const topo::Cache& self) { return self.kind; },
+          nb::sig("def kind(self) -> typing.Literal['data', 'unified', 'instruction']"))
       .def_ro("size_bytes", &topo::Cache::size_bytes)
       .def_ro("line_bytes", &topo::Cache::line_bytes)
       .def_ro("ways", &topo::Cache::ways)
@@ -91,9 +93,11 @@ void bind_topology(nb::module_& module) {
       .def_prop_ro("packages", [](const Bound& self) { return self.topology.packages; })
       .def_prop_ro("cpu_model", [](const Bound& self) { return self.topology.cpu_model; })
       .def_prop_ro("xml", [](const Bound& self) { return self.topology.xml; })
-      .def("tree", [](const Bound& self) { return tree_as_dict(self.topology.tree); })
+      .def(
+          "tree", [](const Bound& self) { return tree_as_dict(self.topology.tree); },
+          nb::sig("def tree(self) -> dict[str, typing.Any]"))
       .def("distance", [](const Bound& self, int a, int b) { return name_of(self.table.between(a, b)); })
       .def("distances", &existing)
       .def("pairs", [](const Bound& self, const std::string& name) { return self.table.pairs(distance_named(name)); })
-      .def("representatives", &representatives);
+      .def("representatives", &representatives, nb::sig("def representatives(self) -> dict[str, tuple[int, int]]"));
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nearfield import answers
+from nearfield.errors import UsageError
 
 
 @pytest.fixture
@@ -61,3 +62,12 @@ def test_the_oldest_answers_go(file: Path, tmp_path: Path, monkeypatch: pytest.M
         answers.remember("kind", number, f"answer {number}")
     assert len(list((tmp_path / "cache/answers").iterdir())) <= 6
     assert answers.recall("kind", 9) == "answer 9"
+
+
+def test_no_home_is_an_error_that_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a user whom the system does not know, without HOME?"""
+    for name in ("NEARFIELD_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    with pytest.raises(UsageError, match="set HOME, or NEARFIELD_CACHE"):
+        answers.cache_root()

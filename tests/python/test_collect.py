@@ -10,7 +10,7 @@ from nearfield.measure.live.collect import Collection, collect, disturbed_share,
 from nearfield.measure.live.describe import COUNTERS
 from nearfield.measure.live.launch import Job
 from nearfield.measure.live.layout import Group, Place
-from nearfield.measure.live.lines import damaged_line, read_lines
+from nearfield.measure.live.lines import LaunchLine, SamplesLine, damaged_line, read_lines
 from nearfield.measure.tiers import TIERS
 from nearfield.profile import records
 
@@ -81,6 +81,12 @@ def test_launches_are_pooled(tmp_path: Path) -> None:
     assert row["low"] <= 100 <= 104 <= row["high"], "the interval knows that launches differ"
     place = {"distance": "shared-l3", "pair": "0-1", "side": "sender", "size_bytes": 8, "unit": "ns", "source": "live"}
     assert row | place == row
+
+
+def test_a_time_shorter_than_the_clocks_step_is_not_negative(tmp_path: Path) -> None:
+    """Samples that the clock cannot tell from 0: do they make records that a profile takes?"""
+    found = collect([write(tmp_path, [HEADER, samples([0.0, 0.0, 10.0], side="sender"), end()])], tmp_path, KIND_OF)
+    assert only(rows_of(found), "send")["low"] == 0
 
 
 def test_visits_are_the_unit(tmp_path: Path) -> None:
@@ -165,7 +171,7 @@ def test_skipped_scenario_is_finished(tmp_path: Path) -> None:
     job = write(tmp_path, [HEADER, {"type": "skipped", "scenario": "floor", "reason": "no shared memory"}])
     assert finished_scenarios(job, tmp_path) == {"floor"}
     skipped = collect([job], tmp_path, KIND_OF).skipped
-    assert [(line["reason"], line["distance"]) for line in skipped] == [("no shared memory", "shared-l3")]
+    assert [(one.reason, one.distance) for one in skipped] == [("no shared memory", "shared-l3")]
 
 
 # ---- verdicts
@@ -303,7 +309,7 @@ def test_line_cut_short_by_a_crash_is_left_out(tmp_path: Path) -> None:
     job = write(tmp_path, [HEADER, samples([100.0] * 10), end()])
     file = job.attempts(tmp_path)[0]
     file.write_text(file.read_text()[:-10])
-    assert [line["type"] for line in read_lines(file)] == ["launch", "samples"]
+    assert [type(line) for line in read_lines(file)] == [LaunchLine, SamplesLine]
     assert damaged_line(file, job.budgets) is None, "that is how every crash ends"
     assert finished_scenarios(job, tmp_path) == set()
     assert only(rows_of(collect([job], tmp_path, KIND_OF)), "send")["n"] == 10

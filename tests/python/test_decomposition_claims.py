@@ -12,8 +12,8 @@ would share a line.
 from __future__ import annotations
 
 import pytest
-from nearfield._native import Plan
 
+from nearfield._native import Plan
 from nearfield.machine import load_machine
 from nearfield.plan import costs_on, splits
 

@@ -48,10 +48,10 @@ def test_every_scenario_measures(installation: Installation, tmp_path: Path) -> 
     assert finished.exit_code == 0, finished.stderr
     assert of_type(lines, "end")
     promised = {
-        (s["name"], m["name"])
+        (s.name, m.name)
         for s in describe_scenarios(installation, mpi.program(installation))
-        for m in s["metrics"]
-        if s["name"] != "load"
+        for m in s.metrics
+        if s.name != "load"
     }
     measured = {(line["scenario"], line["metric"]) for line in of_type(lines, "samples")}
     missing = {(line["scenario"], line["metric"]) for line in of_type(lines, "missing")}

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import tomlkit
 from machines import FILES, PROFILE, Edit, all_of, loaded, put, refusal, values
-from nearfield._native import machine as structs
 from tuning import nearfield
 
+from nearfield._native import machine as structs
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import facts, load_machine
 from nearfield.machine.captured import captured

@@ -281,6 +281,17 @@ def test_unwritable_cache_is_named(
     assert "NEARFIELD_CACHE" in error.value.remedy
 
 
+def test_the_lock_of_a_killed_build_counts_no_more(tmp_path: Path) -> None:
+    """While another process builds, is that said at once? And does its lock end with it, however it ends?"""
+    file = tmp_path / "x.lock"
+    script = f"import time; from filelock import FileLock; lock = FileLock({str(file)!r}); lock.acquire(); "
+    command = [sys.executable, "-c", f"{script}print(1, flush=True); time.sleep(100)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        assert other.stdout and other.stdout.readline()
+        with build._locked(file, other.kill):
+            assert other.wait() == -signal.SIGKILL
+
+
 def test_simultaneous_builds_make_one(installations: list[Installation], project: Path, scratch_cache: Path) -> None:
     """When three processes ask at once, does one build, and do all get it?"""
     code = (

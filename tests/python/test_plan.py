@@ -7,9 +7,9 @@ import random
 from typing import Any
 
 import pytest
-from nearfield._native import Costs, Link, PlanRequest, default_costs, plans
 from plan_oracle import slowest_ns
 
+from nearfield._native import Costs, Link, PlanRequest, default_costs, plans
 from nearfield.errors import UsageError
 from nearfield.plan import splits
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nearfield._native import default_costs
 from report_profiles import KIB, MIB, Row, floor, message, profile, row
 
+from nearfield._native import default_costs
 from nearfield.machine import load_machine
 from nearfield.plan import default, described, measured, splits
 from nearfield.plan.from_profile import costs_of

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from nearfield._native import simulation
 from typer.testing import CliRunner
 
 from nearfield import itself
+from nearfield._native import simulation
 from nearfield.cli import app
 from nearfield.cli.axes import parse_policies, parse_sizes
 from nearfield.errors import NearfieldError, ProfileError, UsageError

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nearfield.measure.live.switches import add_steps, name_switches
+from nearfield.measure.live.switches import Kind, Seen, add_steps, name_switches
 from nearfield.profile.schema import Switch
 
 # What MPI_T says on these MPIs (those that matter, and some that must not be mistaken for them).
@@ -26,8 +26,8 @@ MPICH = {
 }
 
 
-def seen(kind: str, *sizes: int, pair: str = "0-1") -> list[dict[str, Any]]:
-    return [{"pair": pair, "distance": "shared-l3", "kind": kind, "size_bytes": size} for size in sizes]
+def seen(kind: Kind, *sizes: int, pair: str = "0-1") -> list[Seen]:
+    return [Seen(pair, "shared-l3", kind, size) for size in sizes]
 
 
 def curve(times: dict[int, float], pair: str = "0-1", **columns: Any) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ WITH_STEP = {1024: 300.0, 2048: 310.0, 4096: 330.0, 4097: 530.0, 8192: 570.0, 16
     ],
 )
 def test_switch_is_named_by_the_threshold_it_obeys(
-    variables: dict[str, int], kind: str, size: int, name: str | None
+    variables: dict[str, int], kind: Kind, size: int, name: str | None
 ) -> None:
     """Is a switch matched with the variable for messages inside a node that lies there, and with no other?"""
     (switch,) = name_switches(seen(kind, size), variables)

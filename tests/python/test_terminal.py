@@ -9,10 +9,10 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from nearfield._native import simulation
 
 import nearfield
 from nearfield import mpi
+from nearfield._native import simulation
 from nearfield.cli import diff, doctor, machine, plan, probe_on, reproduce, show, simulate, tune, tune_all
 from nearfield.cli import mpi as mpi_command
 from nearfield.doctor import examine

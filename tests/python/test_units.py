@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nearfield.errors import UsageError
+from nearfield.profile.records import WORDS
 from nearfield.units import (
+    UNITS,
     counted,
     format_bytes,
     format_ns,
@@ -60,6 +62,11 @@ def test_capacities_are_rounded_when_asked() -> None:
 def test_times_have_three_digits(time_ns: float, text: str) -> None:
     """Is the unit the one that fits the rounded number?"""
     assert format_ns(time_ns) == text
+
+
+def test_every_unit_of_records_can_be_shown() -> None:
+    """Is there a way to write every unit that a record may have, and no other?"""
+    assert set(UNITS) == set(WORDS["unit"])
 
 
 def test_values_with_their_interval() -> None:

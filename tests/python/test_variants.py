@@ -3,15 +3,15 @@ and everything in the list is a file."""
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
-from nearfield._native import simulation
 
 from nearfield import mpi
+from nearfield._native import simulation
 from nearfield.measure.live.launch import describe_scenarios
+from nearfield.measure.sim.describe import described
 from nearfield.mpi import Installation
 
 SOURCES = Path(__file__).parents[2] / "src"
@@ -55,14 +55,8 @@ def test_what_both_backends_have_is_declared_once() -> None:
 def test_both_backends_describe_a_scenario_alike(installations: list[Installation]) -> None:
     """And is every file of the engine one of its scenarios?"""
     inst = installations[0]
-    live = {one["name"]: one for one in describe_scenarios(inst, mpi.program(inst))}
+    live = {one.name: one for one in describe_scenarios(inst, mpi.program(inst))}
     assert sorted(live) == variants("probe/scenarios")
     for spec in simulation.scenarios():
         if spec.name in live:
-            described = {
-                "summary": spec.summary,
-                "parameters": [{"name": p.name, "summary": p.summary} for p in spec.parameters],
-                "metrics": [{"name": m.name, "unit": m.unit, "summary": m.summary} for m in spec.metrics],
-            }
-            same = {key: live[spec.name][key] for key in described}
-            assert json.dumps(same) == json.dumps(described)
+            assert live[spec.name].model_dump(exclude={"ranks", "weight"}) == described(spec).model_dump()

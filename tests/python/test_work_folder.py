@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,19 @@ def test_a_folder_that_goes_while_measuring_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match="was removed while the probe wrote"), work.held(REQUEST, fresh=True):
         shutil.rmtree(work.folder)
         (work.folder / "a.jsonl").read_text()
+
+
+def test_a_folder_is_held_once_and_by_no_link(tmp_path: Path) -> None:
+    """Is a folder that is held refused to another, and a lock that is a link to elsewhere refused to all?"""
+    work = Work(tmp_path / "p")
+    with work.held(REQUEST, fresh=True):
+        lock = work.folder / "lock"
+        assert lock.stat().st_mode & 0o777 == 0o600
+        script = f"from filelock import FileLock; FileLock({str(lock)!r}).acquire(timeout=0)"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert "Timeout" in done.stderr
+    lock.unlink()
+    lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ProfileError), work.held(REQUEST, fresh=True):
+        pass
+    assert not (tmp_path / "elsewhere").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -139,7 +140,7 @@ def _variables(a: Profile, b: Profile, verbose: bool) -> list[RenderableType]:
     return [Text("control variables of the MPI that differ", style="bold"), _side_by_side(different), Text()]
 
 
-def _side_by_side(pairs: list[tuple[str, str, str]]) -> Table:
+def _side_by_side(pairs: Iterable[tuple[str, ...]]) -> Table:
     table = Table(Column(key=True), Column("A"), Column("B"))
     for what, *values in pairs:
         table.add_row(*map(Text, (what, *values)))

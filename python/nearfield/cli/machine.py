@@ -230,8 +230,7 @@ def _tell(machine: DescribedMachine, verbose: bool, console: Terminal) -> None:
     for section in type(machine).model_fields:
         part = getattr(machine, section)
         if isinstance(part, BaseModel) and section != "cache":
-            shown = [part] if isinstance(part, Sourced) else None
-            pairs = [("", part)] if shown else list(facts(part))
+            pairs = [("", part)] if isinstance(part, Sourced) else facts(part)
             console.print(f"[bold]{section}[/bold] " + escape(", ".join(_phrase(key, fact) for key, fact in pairs)))
     if free := _free(machine):
         console.print("\n[bold]free parameters[/bold]: nobody states them")
@@ -265,17 +264,12 @@ def _free(machine: DescribedMachine) -> list[tuple[str, Sourced]]:
 def _value(key: str, fact: Sourced | None) -> str:
     if fact is None:
         return "-"
-    value = _plain(fact)
+    value = fact.plain
     if isinstance(value, list):
         return " x ".join(map(str, value))
     if is_size(fact):
         return format_bytes(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _plain(fact: Sourced) -> Any:
-    """The value; of a rate in [communication], the rate."""
-    return next(getattr(fact, name) for name in ("value", "mb_per_s", "factor") if hasattr(fact, name))
 
 
 @app.command()
@@ -288,7 +282,7 @@ def diff(
     first, second = dict(facts(load_machine(a))), dict(facts(load_machine(b)))
     changed = [key for key in dict.fromkeys([*first, *second]) if _differs(first.get(key), second.get(key))]
     if as_json:
-        values = [{side: _plain(of[key]) if key in of else None for side, of in (("a", first), ("b", second))}
+        values = [{side: of[key].plain if key in of else None for side, of in (("a", first), ("b", second))}
                   for key in changed]  # fmt: skip
         print(json.dumps(dict(zip(changed, values, strict=True)), indent=1))
         return
@@ -302,4 +296,4 @@ def diff(
 
 
 def _differs(a: Sourced | None, b: Sourced | None) -> bool:
-    return a is None or b is None or _plain(a) != _plain(b)
+    return a is None or b is None or a.plain != b.plain

@@ -170,7 +170,7 @@ def draw(plans: list[Plan], dimensions: int) -> Table:
     for number, plan in enumerate(plans):
         shares = (share_text(p, plan) for p in (plan.parts.latency_ns, plan.parts.bytes_ns, plan.parts.strided_ns))
         places = (split_text(counts, dimensions) for counts in (plan.dims, plan.node_dims, plan.box))
-        style = "bold green" if number == 0 else None
+        style = "bold green" if number == 0 else ""
         texts = (*places, format_ns(plan.time_ns), *shares, faces_text(plan, dimensions), runs_text(plan))
         table.add_row(*texts, style=style)
     return table

@@ -168,8 +168,9 @@ def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
 
 def _absolute(machine: str | None) -> str | None:
     """Files and folders as they can be found from anywhere, for --resume."""
-    is_path = machine and machine not in machine_files() and Path(machine).exists()
-    return str(Path(machine).resolve()) if is_path else machine
+    if machine and machine not in machine_files() and Path(machine).exists():
+        return str(Path(machine).resolve())
+    return machine
 
 
 def _require_alone(ctx: typer.Context) -> None:
@@ -193,9 +194,9 @@ def _list(mpi_name: str | None, as_json: bool) -> None:
     inst = mpi.choose(mpi_name)
     scenarios = describe_scenarios(inst, mpi.program(inst, progress=lambda text: err.print(escape(text))))
     if as_json:
-        print(json.dumps(scenarios, indent=2))
+        print(json.dumps([one.model_dump() for one in scenarios], indent=2))
         return
-    Terminal().print(probe_on.table(scenarios, "what it measures"))
+    Terminal().print(probe_on.table(scenarios, "what it measures", {one.name: one.ranks for one in scenarios}))
 
 
 class _Display(Listener):

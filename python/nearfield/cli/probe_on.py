@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -17,8 +17,10 @@ from nearfield.errors import UsageError
 from nearfield.measure import Request
 from nearfield.measure.sim import Case, Listener
 from nearfield.measure.sim.cases import scenarios
+from nearfield.measure.sim.describe import described
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.work import Work
+from nearfield.profile.schema import Scenario
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted
 
@@ -64,31 +66,22 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
 
 
 def list_scenarios(as_json: bool) -> None:
-    found = [_described(spec) for spec in scenarios().values()]
+    found = [described(spec) for spec in scenarios().values()]
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps([one.model_dump() for one in found], indent=2))
         return
     Terminal().print(table(found, "what is simulated"))
 
 
-def table(scenarios: list[dict[str, Any]], summary: str) -> Table:
-    """Returns a table with a row for each scenario. Measured scenarios also say which ranks take part."""
-    ranks = [Column("ranks")] if "ranks" in scenarios[0] else []
+def table(scenarios: Iterable[Scenario], summary: str, ranks: Mapping[str, str] | None = None) -> Table:
+    """Returns a table with a row for each scenario. `ranks` says which ranks take part in each, by its name."""
+    column = [Column("ranks")] if ranks else []
     lists = (Column(name, prose=True) for name in (summary, "parameters", "metrics"))
-    made = Table(Column("scenario", key=True), *ranks, *lists)
+    made = Table(Column("scenario", key=True), *column, *lists)
     for one in scenarios:
-        names = [", ".join(item["name"] for item in one[key]) for key in ("parameters", "metrics")]
-        made.add_row(one["name"], *(one["ranks"] for _ in ranks), escape(one["summary"]), *names)
+        names = (", ".join(item.name for item in items) for items in (one.parameters, one.metrics))
+        made.add_row(one.name, *([ranks[one.name]] if ranks else []), escape(one.summary), *names)
     return made
-
-
-def _described(spec: Any) -> dict[str, Any]:
-    return {
-        "name": spec.name,
-        "summary": spec.summary,
-        "parameters": [{"name": p.name, "summary": p.summary} for p in spec.parameters],
-        "metrics": [{"name": m.name, "unit": m.unit, "summary": m.summary} for m in spec.metrics],
-    }
 
 
 class _Display(Listener):

@@ -107,7 +107,7 @@ def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None) -> 
 def _of_several(folders: list[Path], out: Path | None) -> Path:
     loaded = [load(folder) for folder in folders]
     comparison = importlib.import_module("nearfield.report.comparison")
-    path = comparison.write(loaded, _target(Path(), out, "comparison.html"))
+    path: Path = comparison.write(loaded, _target(Path(), out, "comparison.html"))
     for line in comparison.told(loaded):
         Terminal().print(Text(f"• {line}"))
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -185,9 +186,15 @@ def _tell_end(outcome: Outcome, out: Path | None) -> None:
         err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('show', out))}")
 
 
+_Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]
+
+
 def _list(as_json: bool) -> None:
     policies = simulation.policies()
-    kinds = {"collective": collectives().values(), "application": applications().values()}
+    kinds: _Kinds = {
+        "collective": collectives().values(),
+        "application": applications().values(),
+    }
     if as_json:
         print(json.dumps({
             **{f"{kind}s": [{"name": s.name, "summary": s.summary, "bytes_are": s.bytes_are} for s in specs]
@@ -200,7 +207,7 @@ def _list(as_json: bool) -> None:
         Terminal().print()
 
 
-def _listed(kinds: dict[str, Any], policies: list[Any]) -> list[Table]:
+def _listed(kinds: _Kinds, policies: list[simulation.Policy]) -> list[Table]:
     tables = []
     for kind, specs in kinds.items():
         table = Table(Column(kind, key=True), Column("what it does", prose=True), Column("bytes are", prose=True))

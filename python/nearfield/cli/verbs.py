@@ -28,7 +28,7 @@ class Verbs(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, found, rest = super().resolve_command(ctx, args)
-        if not found:  # the shell asks how to go on after what is no verb
+        if not found or not name:  # the shell asks how to go on after what is no verb
             return name, found, rest
         return name, typer.main.get_command(self._verb(name, importlib.import_module(f"nearfield.cli.{name}"))), rest
 

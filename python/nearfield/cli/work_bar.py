@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 EVERY_S = 5.0  # between two lines
 
@@ -39,7 +42,7 @@ class WorkBar:
         self._bar = _Bar(console, standing) if console.is_terminal else None
         self._lines = Thread(target=self._print_lines, daemon=True)
 
-    def __enter__(self) -> WorkBar:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -76,6 +76,7 @@ def sibling(script: str, *, permit: bool) -> Iterator[tuple[int, int]]:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace"
     ) as process:
+        assert process.stdin and process.stdout
         words = process.stdout.readline().split()
         if len(words) != 2:
             raise OSError(0, f"a second Python process did not start ({sys.executable})")

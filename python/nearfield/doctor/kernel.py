@@ -13,7 +13,7 @@ from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.syscall.restype = ctypes.c_long
@@ -55,7 +55,8 @@ def perf_event(kind: int, config: int) -> Iterator[int]:
 
 
 def perf_count(fd: int) -> int:
-    return struct.unpack("=Q", os.read(fd, 8))[0]
+    count: int = struct.unpack("=Q", os.read(fd, 8))[0]
+    return count
 
 
 @contextmanager

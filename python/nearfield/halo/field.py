@@ -53,8 +53,9 @@ class Field:
         if components > 1:
             shape, cell = [*shape, components], [*cell, self.dtype.itemsize]
         length = sum(s * (n - 1) for s, n in zip(cell, shape, strict=True)) + self.dtype.itemsize if all(shape) else 0
-        memory = (ctypes.c_char * length).from_address(first)
-        return np.ndarray(shape, self.dtype, buffer=memory, strides=cell)
+        memory = memoryview((ctypes.c_char * length).from_address(first))
+        cells: np.ndarray[Any, Any] = np.ndarray(shape, self.dtype, buffer=memory, strides=cell)
+        return cells
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -159,7 +159,7 @@ class Grid:
             written(self._told(self._library.nf_grid_costs), "the grid's").costs,
             ranks_per_node=self.ranks_per_node,
             halo=self.halo,
-            periodic=self._asked_periodic,
+            periodic=[(bool(low), bool(high)) for low, high in self._asked_periodic],
             corners=self.corners,
             dims=self._asked_dims,
         )

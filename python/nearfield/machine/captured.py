@@ -6,7 +6,7 @@ reason says why it was not measured: no probe can see it, the profile lacks it, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nearfield.profile import Profile
     from nearfield.profile.schema import Cache
 
+Fact = TypeVar("Fact", bound=q.Valued)
 UNSEEN = "no probe can see it; usual value"
 UNMEASURED = "not measured; usual value"  # a probe can
 FEWEST_STEPS = 5  # A time of fewer steps of the clock, which may be wrong by more than a fifth, does not count.
@@ -72,15 +73,15 @@ def _machine(profile: Profile) -> s.DescribedMachine:
     )
 
 
-def _stated(kind: Any, value: Any, source: str) -> Any:
+def _stated(kind: type[Fact], value: Any, source: str) -> Fact:
     return kind(value=value, source=source)
 
 
-def _derived(kind: Any, value: Any, source: str) -> Any:
+def _derived(kind: type[Fact], value: Any, source: str) -> Fact:
     return kind(value=value, kind="derived", source=source)
 
 
-def _chosen(kind: Any, value: Any, reason: str = UNSEEN) -> Any:
+def _chosen(kind: type[Fact], value: Any, reason: str = UNSEEN) -> Fact:
     return kind(value=value, kind="chosen", reason=reason, claims=[])
 
 

@@ -219,7 +219,7 @@ def _topology(network: Network) -> Iterator[str]:
             yield f"network.max_nodes = {nodes}: not a hypercube of {per_router} a router; {_nearest(nodes, valid)}"
 
 
-NEEDED = {
+NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
     "network": {
         "eager-rendezvous": ("eager_bytes", "register_ns"),
         "buffered": ("eager_bytes",),

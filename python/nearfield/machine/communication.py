@@ -3,21 +3,21 @@ are in MB/s of 10^6 bytes and strides in doubles, as such studies give them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from nearfield.machine.quantity import Count, Sourced
+from nearfield.machine.quantity import Count, Sourced, Valued
 from nearfield.profile.table import Table
 
 MbPerS = Annotated[float, Field(ge=0.01, le=1e7)]  # 10 kB/s to 10 TB/s
 
 
-class Latency(Sourced):
+class Latency(Valued):
     value: float = Field(ge=1e-3, le=1e6)
 
 
-class Bandwidth(Sourced):
+class Bandwidth(Valued):
     value: MbPerS
 
 
@@ -27,12 +27,20 @@ class StridedRate(Sourced):
     doubles: int = Field(ge=1, le=1 << 24, description="the stride")
     mb_per_s: MbPerS = Field(description="payload per time")
 
+    @property
+    def plain(self) -> Any:
+        return self.mb_per_s
+
 
 class Load(Sourced):
     """How many times as long bytes take, in messages longer than this, when everybody communicates."""
 
     factor: float = Field(ge=1, le=1e3, description="how many times as long")
     beyond_bytes: int = Field(ge=0, le=1 << 34, description="of messages longer than this")
+
+    @property
+    def plain(self) -> Any:
+        return self.factor
 
 
 class Mode(Table):

@@ -32,7 +32,8 @@ def _table(model: BaseModel, table: Any, remark: Callable[[Sourced], str]) -> An
                 table[name] = []
             continue
         if isinstance(value, Sourced) and (told := remark(value)):
-            shown = tomlkit.item(_plain(value)).as_string()
+            rounded = round(value.plain, 3) if isinstance(value.plain, float) else value.plain
+            shown = tomlkit.item(rounded).as_string()
             table.add(tomlkit.comment(f'{name} = {{ value = {shown}, source = "" }}  # {told}'))
         elif isinstance(value, Sourced):
             table[name] = _table(value, tomlkit.inline_table(), remark)
@@ -45,8 +46,3 @@ def _table(model: BaseModel, table: Any, remark: Callable[[Sourced], str]) -> An
         elif value != info.default:
             table[name] = value
     return table
-
-
-def _plain(fact: Sourced) -> Any:
-    value = fact.value  # type: ignore[attr-defined]
-    return round(value, 3) if isinstance(value, float) else value

@@ -11,7 +11,7 @@ from nearfield.machine.partial import also_wrong
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import load
 from nearfield.profile.toml import parse_toml
-from nearfield.profile.words import suggestion
+from nearfield.profile.words import sentence, suggestion
 
 RUN = "run.toml"  # of a profile
 DESCRIBED = "described.toml"  # of one that was simulated: the machine as it was
@@ -39,7 +39,7 @@ def machine_text(name: str) -> tuple[Path, bytes] | None:
     """Returns the path and the content of the file that describes a machine; None if the name is that of a measured
     profile. Raises UsageError if there is neither."""
     files = machine_files()
-    near = _sentence(suggestion(name, files))
+    near = sentence(suggestion(name, files))
     path = Path(name) if name.endswith(".toml") else files.get(name)
     try:
         if path is None and name and Path(name, DESCRIBED).is_file():
@@ -60,7 +60,3 @@ def _of_profile(folder: str) -> DescribedMachine:
     if profile.run.backend == "sim":
         raise UsageError(f"the profile '{folder}' is simulated itself", f"Name its machine: {profile.run.simulated}.")
     return captured(profile)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")

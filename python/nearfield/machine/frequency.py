@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from nearfield.errors import UsageError
-from nearfield.machine.quantity import Sourced
+from nearfield.machine.quantity import Valued
 from nearfield.machine.schema import DescribedMachine
 
 
 def at_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachine:
     """What S4 varies (table 3): memory's frequency is a fraction of the processor's, so its latency and its bytes per
     cycle stay, as do the MPI library's cycles; NICs and network stay as they are in time."""
-    if not machine.simulable or machine.core is None or machine.memory is None:
+    made = machine.model_copy(deep=True)
+    core, memory, messaging = made.core, made.memory, made.messaging
+    if core is None or memory is None:
         raise UsageError(f"{machine.name} has no processor of which the frequency is known")
     if not 0.01 <= clock_ghz <= 100:
         raise UsageError(f"{clock_ghz:g} GHz is no frequency of 0.01 to 100 GHz")
-    made = machine.model_copy(deep=True)
-    faster = clock_ghz / machine.core.clock_ghz.value
-    memory, messaging = made.memory, made.messaging
+    faster = clock_ghz / core.clock_ghz.value
     for time in (memory.latency_ns, memory.remote_ns, memory.bank_busy_ns):
         _scale(time, 1 / faster)
     for rate in (memory.gb_per_s, memory.gb_per_s_bypass):
@@ -24,11 +24,11 @@ def at_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachin
     if messaging:
         for time in (messaging.send_ns, messaging.receive_ns, messaging.match_ns):
             _scale(time, 1 / faster)
-    _scale(made.core.clock_ghz, faster)
+    _scale(core.clock_ghz, faster)
     return made
 
 
-def _scale(fact: Sourced | None, factor: float) -> None:
+def _scale(fact: Valued | None, factor: float) -> None:
     if fact is None:
         return
     fact.value *= factor

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from nearfield import itself
 from nearfield._native import machine as structs
 from nearfield.errors import UsageError
-from nearfield.machine.quantity import Sourced
+from nearfield.machine.quantity import Valued
 from nearfield.machine.schema import DescribedMachine
 
 _WORDS = {
@@ -22,7 +22,7 @@ _WORDS = {
 
 def native(machine: DescribedMachine) -> structs.Machine:
     """UsageError if the file describes messages only."""
-    if not machine.simulable:
+    if not (machine.cores and machine.core and machine.memory):
         raise UsageError(
             f"{machine.name} cannot be simulated: its file has no cores, [core], [[cache]] and [memory]",
             f"Add them; what they hold shows: {itself.command('machine', 'show', 'power5-redstorm')}",
@@ -53,6 +53,6 @@ def _filled(struct: Any, table: BaseModel, without: str = "") -> Any:
     """What is absent stays as the struct has it."""
     for name in type(table).model_fields:
         fact = getattr(table, name)
-        if isinstance(fact, Sourced) and name != without:
+        if isinstance(fact, Valued) and name != without:
             setattr(struct, name, _WORDS[name][fact.value] if name in _WORDS else fact.value)
     return struct

@@ -7,7 +7,7 @@ gap_ns = { value = 20, kind = "chosen", reason = "nobody states it; that of a si
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -19,6 +19,8 @@ Claim = Annotated[str, Field(pattern=r"^S[0-4]\.\d+$")]
 
 
 class Sourced(Table):
+    """What has a source."""
+
     kind: Kind = Field(
         default="stated",
         description="stated, derived (the source says how), read-off (from a figure), or chosen: a free parameter",
@@ -50,6 +52,22 @@ class Sourced(Table):
         """The source, or the reason; for people."""
         return self.reason if self.kind == "chosen" else self.source
 
+    @property
+    def plain(self) -> Any:
+        """What is known from there, and nothing about the source."""
+        raise NotImplementedError
+
+
+class Valued(Sourced):
+    """A value with its source. Each kind of value is a class that says what it may be."""
+
+    if TYPE_CHECKING:
+        value: Any
+
+    @property
+    def plain(self) -> Any:
+        return self.value
+
 
 # These bounds leave room for future machines. A value beyond them is a typing error, or the file is damaged.
 
@@ -58,87 +76,87 @@ def _number(least: float, most: float) -> Any:
     return Field(ge=least, le=most, allow_inf_nan=False)
 
 
-class Count(Sourced):
+class Count(Valued):
     value: int = Field(ge=1, le=1 << 20)
 
 
-class Size(Sourced):
+class Size(Valued):
     """In bytes."""
 
     value: int = Field(ge=1, le=1 << 34)
 
 
-class Limit(Sourced):
+class Limit(Valued):
     """In bytes; 0: nothing is as small."""
 
     value: int = Field(ge=0, le=1 << 34)
 
 
-class Ghz(Sourced):
+class Ghz(Valued):
     value: float = _number(1e-3, 100)
 
 
-class Cycles(Sourced):
+class Cycles(Valued):
     value: float = _number(1e-3, 1e5)
 
 
-class Ns(Sourced):
+class Ns(Valued):
     """0: takes no time."""
 
     value: float = _number(0, 1e7)
 
 
-class Rate(Sourced):
+class Rate(Valued):
     """Of bytes, in GB/s (10^9) or per cycle."""
 
     value: float = _number(1e-4, 5e4)
 
 
-class Level(Sourced):
+class Level(Valued):
     """Of a cache, counted from 0 as in cache[0]."""
 
     value: int = Field(ge=0, le=15)
 
 
-class Shape(Sourced):
+class Shape(Valued):
     value: list[Annotated[int, Field(ge=1, le=1 << 20)]] = Field(min_length=1, max_length=8)
 
 
-class Inclusion(Sourced):
+class Inclusion(Valued):
     value: Literal["inclusive", "exclusive", "neither"]
 
 
-class Write(Sourced):
+class Write(Valued):
     value: Literal["back", "through"]
 
 
-class Replacement(Sourced):
+class Replacement(Valued):
     value: Literal[tuple(simulation.words("replacement"))]  # type: ignore[valid-type]
 
 
-class Coherence(Sourced):
+class Coherence(Valued):
     value: Literal["mesi", "moesi"]
 
 
-class DmaRead(Sourced):
+class DmaRead(Valued):
     value: Literal["keep", "clean", "invalidate"]
 
 
-class Policy(Sourced):
+class Policy(Valued):
     """Where a NIC puts incoming bytes."""
 
     value: Literal[tuple(simulation.words("policy"))]  # type: ignore[valid-type]
 
 
-class Topology(Sourced):
+class Topology(Valued):
     value: Literal[tuple(simulation.words("topology"))]  # type: ignore[valid-type]
 
 
-class NetworkProtocol(Sourced):
+class NetworkProtocol(Valued):
     value: Literal[tuple(simulation.words("network"))]  # type: ignore[valid-type]
 
 
-class NodeProtocol(Sourced):
+class NodeProtocol(Valued):
     value: Literal[tuple(simulation.words("node"))]  # type: ignore[valid-type]
 
 

@@ -43,7 +43,7 @@ def run_of(
         simulated=found.simulated,
         simulator=found.simulator,
         created=request.created,
-        tier=request.tier,
+        tier=request.thoroughness.name,
         command=request.command,
         seconds=seconds,
         complete=complete,

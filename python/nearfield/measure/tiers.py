@@ -1,11 +1,12 @@
 """How thorough a probe is. Times are for the whole probe on the default MPI, set-up of the ranks included."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
 class Tier:
-    name: str
+    name: Literal["quick", "default", "full"]
     summary: str
     budget_s: float
     launches: int  # of each group of ranks: page placement differs from launch to launch
@@ -14,7 +15,7 @@ class Tier:
     stable: float  # records with wider intervals are marked unstable
 
 
-TIERS = {
+TIERS: dict[str, Tier] = {
     tier.name: tier
     for tier in (
         Tier("quick", "about a minute and a half", 80.0, 2, 0.02, 7, 0.05),

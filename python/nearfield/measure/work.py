@@ -6,7 +6,6 @@ time.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
@@ -60,16 +59,18 @@ class Work:
     @contextmanager
     def held(self, request: Request, *, fresh: bool) -> Iterator[None]:
         """The folder with this request in it, empty but for that if fresh, and nobody else's meanwhile."""
+        from filelock import FileLock, Timeout  # takes a while, and few verbs hold a folder
+
         with _explained(self.folder):
             self._make_folder()
-            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
+            lock = FileLock(self.folder / _LOCK, timeout=0, mode=0o600, fallback_to_soft=False)  # follows no link
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
+                lock.acquire()
+            except Timeout as error:
                 raise UsageError(
                     f"another probe is measuring into {self._out}", "wait for it, or use another --out"
                 ) from error
+        try:
             with _explained(self.folder):
                 self._set_up(request, fresh)
             yield
@@ -81,7 +82,7 @@ class Work:
                 "measure again, and leave that folder alone until the probe ends",
             ) from error
         finally:
-            os.close(lock)
+            lock.release()
 
     def _require_ours(self) -> None:
         """That nobody else may write there: their link would have us write to another file, their request start a

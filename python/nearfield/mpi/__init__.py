@@ -1,6 +1,7 @@
 """MPIs on this machine: found, chosen, built for, launched, cleaned up after."""
 
-from nearfield.mpi.build import COMPONENT, HALO, SHIM, cache_root, contents, is_built, native_source, program
+from nearfield.answers import cache_root
+from nearfield.mpi.build import COMPONENT, HALO, SHIM, contents, is_built, native_source, program
 from nearfield.mpi.discover import LOOKED_AT, Survey, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command

@@ -6,7 +6,6 @@ ever stale. Build trees lie in `work/` and are reused when only sources changed.
 ask at once: one builds, the others wait.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -16,11 +15,10 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO
 
 from nearfield.answers import cache_root
 from nearfield.errors import MpiError
@@ -56,7 +54,7 @@ def program(
     say = progress or (lambda line: None)
     while not _is_whole(folder := _folder(inst, target, source), target):
         wait = f"waiting for another build for {inst.name}"
-        with _cache_errors(), _locked(folder.with_suffix(".lock"), lambda text=wait: say(text)):
+        with _cache_errors(), _locked(folder.with_suffix(".lock"), partial(say, wait)):
             if not _is_whole(folder, target):
                 say(f"building {_WORDS.get(target, target)} for {inst.name} (once)")
                 _build(inst, target, source, folder, say)
@@ -144,24 +142,20 @@ def _sha256(file: Path) -> str:
 def _locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Holds an exclusive lock that ends with the process, however it ends. Calls `waiting` every few seconds while
     another process holds it."""
+    from filelock import FileLock, Timeout  # takes a while, and most programs are built already
+
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w", encoding="utf-8") as handle:
-        told = float("-inf")
-        while not _is_locked_by(handle):
-            if time.monotonic() > told + EVERY_S:
-                told = time.monotonic()
-                waiting()
-            time.sleep(0.1)
-        yield
-
-
-def _is_locked_by(handle: IO[str]) -> bool:
-    """Tries to lock the file, and returns whether that succeeded."""
+    lock, patience_s = FileLock(file, fallback_to_soft=False), 0.0
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout=patience_s, poll_interval=0.1)
+        except Timeout:
+            waiting()
+            patience_s = EVERY_S
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        yield
+    finally:
+        lock.release()
 
 
 @contextmanager

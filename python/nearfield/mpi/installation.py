@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+FamilyName = Literal["openmpi", "mpich", "intel"]  # the files of `families/`
 Hosts = Sequence[tuple[str, int]]
 
 
@@ -15,7 +16,7 @@ class Installation:
     """An MPI that can both compile and launch. `env` is what must be set to use it at all."""
 
     name: str  # unique on this machine, e.g. "openmpi-5.0.11"
-    family: str  # name of a family spec
+    family: FamilyName
     version: str
     root: Path  # the folder that holds bin/
     launcher: Path  # mpirun
@@ -62,7 +63,7 @@ class Launch:
 class Family:
     """All that differs from one MPI family to the next. One file of `families/` exports one as `SPEC`."""
 
-    name: str
+    name: FamilyName
     summary: str
     library_version: Callable[[str], str | None]  # of MPI_Get_library_version's text; None: not this family
     launcher_version: Callable[[str], str | None]  # of `mpirun --version`'s text; None: not this family

@@ -86,11 +86,12 @@ def run(
         with Guard(mark=mark, scratch=sorted(set(scratch.values())), shm=sorted(before)) as guard:
             process = _start(command, environment, cwd)
             guard.tell(launcher=process.pid)
-            return _watch(process, mark, before, timeout_s, on_line, on_start)
+            return _watch(process, tuple(command), mark, before, timeout_s, on_line, on_start)
 
 
 def _watch(
     process: subprocess.Popen[str],
+    argv: tuple[str, ...],
     mark: str,
     before: set[str],
     timeout_s: float | None,
@@ -109,11 +110,10 @@ def _watch(
         timed_out = True
     finally:
         end_all(mark, process)
-        tails = [reader.finish() for reader in readers]
+        stdout, stderr = (reader.finish() for reader in readers)
         removed = remove_stale_shm(before)
     seconds = time.monotonic() - start
-    argv = tuple(map(str, process.args))
-    return Finished(argv, process.returncode, seconds, timed_out, *tails, tuple(removed))
+    return Finished(argv, process.returncode, seconds, timed_out, stdout, stderr, tuple(removed))
 
 
 @contextmanager
@@ -183,7 +183,7 @@ def clean_up_after_death(mark: str, launcher: int | None, scratch: list[str], be
     """What `run` would have done at its end; called by the guard when nobody else is left to do it."""
     deadline = time.monotonic() + GRACE_S / 2
     _signal([pid for pid in marked(mark) if pid == launcher], signal.SIGTERM)
-    while launcher in marked(mark) and time.monotonic() < deadline:
+    while any(pid == launcher for pid in marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     _end_marked(mark)
     remove_stale_shm(before)

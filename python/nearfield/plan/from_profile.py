@@ -28,7 +28,8 @@ Curve = dict[int, float]
 
 def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
     """Returns the costs, and sentences on what is not from these records. `line_bytes`: of the caches' lines."""
-    costs, notes = default_costs(), []
+    costs = default_costs()
+    notes: list[str] = []
     stable = deciding(records)
     near = [d for d in DISTANCES if _message(stable, d)]
     far = [d for d in stable["distance"].drop_nulls().unique() if d.startswith("network") and _message(stable, d)]

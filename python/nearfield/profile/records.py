@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import polars as pl
 
 from nearfield.errors import ProfileError, UsageError
-from nearfield.profile.words import suggestion
+from nearfield.profile.words import sentence, suggestion
 from nearfield.units import UNITS
 
 # polars puts a handler of its own before Python's, after which Linux restarts system calls: Ctrl-C would be noticed
@@ -38,11 +38,14 @@ CORE: dict[str, tuple[type[pl.DataType], str]] = {
 VERDICT = "verdict"
 VERDICT_SUMMARY = "did the buffers have their state: verified, refuted or unverifiable; null: no state was asked for"
 
+Unit = Literal["ns", "bytes", "count", "share"]
+Side = Literal["sender", "receiver"]
+Verdict = Literal["verified", "refuted", "unverifiable"]
 WORDS: dict[str, tuple[str, ...]] = {
-    "unit": tuple(UNITS),
+    "unit": get_args(Unit),
     "source": ("live", "sim"),
-    "side": ("sender", "receiver"),
-    VERDICT: ("verified", "refuted", "unverifiable"),
+    "side": get_args(Side),
+    VERDICT: get_args(Verdict),
 }
 # What values of a unit are, on machines of years to come, too; a value beyond is damage.
 BOUNDS: dict[str, tuple[float, float]] = {"ns": (0, 1e12), "bytes": (0, 1e15), "count": (0, 1e15), "share": (0, 1e3)}
@@ -101,7 +104,7 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
     exist."""
     for name, value in wanted.items():
         if name not in records.columns:
-            raise UsageError(f"records have no column '{name}'", _sentence(suggestion(name, records.columns)))
+            raise UsageError(f"records have no column '{name}'", sentence(suggestion(name, records.columns)))
         values = list(value) if isinstance(value, (list, tuple, set)) else [value]
         wanted_rows = pl.col(name).is_in([v for v in values if v is not None])
         if None in values:
@@ -201,7 +204,3 @@ def _check_unique(records: pl.DataFrame) -> None:
 
 def _others(found: int) -> str:
     return f" (and {found - 1} more like it)" if found > 1 else ""
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")

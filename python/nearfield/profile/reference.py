@@ -16,7 +16,8 @@ from pydantic.fields import FieldInfo
 
 from nearfield.errors import UsageError
 from nearfield.profile.records import CORE, REQUIRED, VERDICT, VERDICT_SUMMARY
-from nearfield.profile.schema import Machine, Run, Table
+from nearfield.profile.schema import Machine, Run
+from nearfield.profile.table import Table
 
 _MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

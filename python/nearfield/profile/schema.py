@@ -142,6 +142,9 @@ class Calibration(Table):
     flag_ns: Ns = _key("half the fastest round trip of a flag; bounds the error of starting together")
 
 
+LaunchState = Literal["complete", "stopped", "failed", "pending"]
+
+
 class Launch(Table):
     """One start of the engine."""
 
@@ -151,10 +154,11 @@ class Launch(Table):
     scenarios: list[str] = _list("what it was to measure")
     distance: str | None = _optional("distance of its pair")
     seconds: Seconds = _key("how long it took")
-    state: Literal["complete", "stopped", "failed", "pending"] = _key(
-        "complete, stopped (by Ctrl-C or the time budget), failed, or pending (not begun)"
-    )
+    state: LaunchState = _key("complete, stopped (by Ctrl-C or the time budget), failed, or pending (not begun)")
     reason: str | None = _optional("why it failed or was stopped")
+
+
+SwitchKind = Literal["eager-limit", "unattended-limit", "single-copy", "step"]
 
 
 class Switch(Table):
@@ -163,7 +167,7 @@ class Switch(Table):
     pair: str | None = _optional("the pair that showed it")
     distance: str | None = _optional("its distance")
     bytes: Bytes = _key("the largest message before the change")
-    kind: Literal["eager-limit", "unattended-limit", "single-copy", "step"] = _key(
+    kind: SwitchKind = _key(
         "what changes beyond it: Send waits for the receive; Send waits until the receiver is inside MPI; "
         "the kernel copies; step: only the time is seen to"
     )

@@ -1,4 +1,4 @@
-"""Errors about a name that does not exist say which one was probably meant."""
+"""Errors about a name that does not exist say which one was probably meant; remedies are whole sentences."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
     if near:
         return f"did you mean '{near[0]}'?"
     return f"valid: {', '.join(names)}" if names else "there is none at all"
+
+
+def sentence(text: str) -> str:
+    """Returns the text with a capital letter and, unless it is a question, a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import polars as pl
@@ -164,7 +163,7 @@ def point_of(row: Mapping[str, Any]) -> Point:
 
 def shared(*curves: Mapping[Any, Any]) -> list[Any]:
     """The x that all of them have, ascending."""
-    return sorted(reduce(set.intersection, (set(c) for c in curves)))
+    return sorted(set.intersection(*(set(curve) for curve in curves)))
 
 
 def ratios(numerators: Curve, denominators: Curve) -> dict[Any, Estimate]:

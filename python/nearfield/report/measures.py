@@ -11,6 +11,7 @@ import polars as pl
 
 from nearfield.profile import Profile, parameters
 from nearfield.profile.compare import Estimate, declared_metrics
+from nearfield.profile.schema import Switch
 from nearfield.report.evidence import Curve, Place, Point, curve, pick, ratios, shared
 
 STATES = ("invalid", "exclusive", "modified", "reused")
@@ -106,7 +107,9 @@ def reach(cached: dict[int, float]) -> Reach:
 def mean_times(records: pl.DataFrame, scenario: str, x: str, **fixed: Any) -> dict[str, Curve]:
     """policy of a simulated NIC -> x -> mean time."""
     rows = pick(records, scenario=scenario, metric="mean_time", source="sim", **fixed)
-    policies = rows["policy"].drop_nulls().unique(maintain_order=True) if "policy" in rows.columns else []
+    if "policy" not in rows.columns:
+        return {}
+    policies = rows["policy"].drop_nulls().unique(maintain_order=True)
     return {policy: curve(rows, scenario, "mean_time", x=x, policy=policy) for policy in policies}
 
 
@@ -141,11 +144,11 @@ def savings(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[s
         yield case, {name: points for name, points in saved_against(names[0], times).items() if points}
 
 
-def switch_bytes(switches: list[Any], kind: str, place: Place) -> int | None:
+def switch_bytes(switches: list[Switch], kind: str, place: Place) -> int | None:
     """The largest message before this protocol switch between these cores; None if none was found."""
     found = [s.bytes for s in switches if s.kind == kind and s.distance == place.distance]
     own = [s.bytes for s in switches if s.kind == kind and s.pair == place.pair]
-    return (own or found or [None])[0]
+    return next(iter(own or found), None)
 
 
 def has_values(records: pl.DataFrame, scenario: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -19,7 +19,8 @@ from nearfield.report.plots.series import STYLES, Style, Trace, style
 
 LEAST_PX, LINE_PX = 400, 12  # the height of a plot without its legend, and of each name in the legend
 ROW_PX = 48  # the height of a row in a plot of answers to questions
-Named = Sequence[tuple[str, Any]]  # pairs of a profile's name and something of that profile
+Item = TypeVar("Item")
+Named = Sequence[tuple[str, Item]]  # pairs of a profile's name and something of that profile
 
 
 def overlaid(profiles: Mapping[str, Profile]) -> list[Section]:
@@ -65,7 +66,7 @@ def _renamed(part: Section, places: Iterable[Place]) -> Section:
 # ---- all of them
 
 
-def _section(own: Named, everyone: Iterable[str]) -> Section:
+def _section(own: Named[Section], everyone: Iterable[str]) -> Section:
     """Returns the section of one scenario. `own` holds the sections of the profiles that have this scenario, and
     `everyone` the names of all profiles."""
     names = list(everyone)
@@ -79,7 +80,7 @@ def _section(own: Named, everyone: Iterable[str]) -> Section:
     return replace(own[0][1], charts=[_chart(group, names) for group in charts.values()], remarks=remarks)
 
 
-def _chart(own: Named, names: list[str]) -> Chart:
+def _chart(own: Named[Chart], names: list[str]) -> Chart:
     variants: dict[tuple[tuple[str, str], ...], list[tuple[str, Figure]]] = {}
     for name, chart in own:
         for variant in chart.variants:
@@ -90,7 +91,7 @@ def _chart(own: Named, names: list[str]) -> Chart:
     return replace(own[0][1], caption=caption, variants=merged)
 
 
-def _said_by(said: Named, names: list[str]) -> list[str]:
+def _said_by(said: Named[str], names: list[str]) -> list[str]:
     """Returns each sentence once. A sentence that is not said by all profiles begins with the names of those that say
     it."""
     found: dict[str, list[str]] = {}
@@ -99,7 +100,7 @@ def _said_by(said: Named, names: list[str]) -> list[str]:
     return [s if len(who) == len(names) else f"{', '.join(who)}: {s}" for s, who in found.items()]
 
 
-def _figure(own: Named, names: list[str]) -> Figure:
+def _figure(own: Named[Figure], names: list[str]) -> Figure:
     layout = _layout([(name, figure["layout"]) for name, figure in own])
     if layout["yaxis"].get("type") == "category":
         data = _rows([(name, figure["data"]) for name, figure in own], names)
@@ -110,7 +111,7 @@ def _figure(own: Named, names: list[str]) -> Figure:
     return {"data": data, "layout": {**layout, "height": LEAST_PX + LINE_PX * len(legend)}}
 
 
-def _rows(own: Named, names: list[str]) -> list[Trace]:
+def _rows(own: Named[list[Trace]], names: list[str]) -> list[Trace]:
     """Returns the rows of a plot of answers: one for each question and profile, in the colour of the profile."""
     found = [(name, trace) for name, traces in own for trace in traces]
     questions = list(dict.fromkeys(trace["y"][0] for _, trace in found))
@@ -154,7 +155,7 @@ def _symbol(symbol: str, look: Style) -> str:
 # ---- axes and marks
 
 
-def _layout(own: Named) -> dict[str, Any]:
+def _layout(own: Named[dict[str, Any]]) -> dict[str, Any]:
     layouts = [layout for _, layout in own]
     axes = {axis: _axis([layout[axis] for layout in layouts]) for axis in ("xaxis", "yaxis")}
     return {**layouts[0], **axes, **{kind: _marks(own, kind) for kind in ("shapes", "annotations")}}
@@ -181,7 +182,7 @@ def _with_ticks(axes: list[dict[str, Any]]) -> dict[str, Any]:
     return {**axes[0], "tickvals": sorted(ticks), "ticktext": [ticks[at] for at in sorted(ticks)]}
 
 
-def _marks(own: Named, kind: str) -> list[dict[str, Any]]:
+def _marks(own: Named[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     """Returns each mark once. The text of a mark that not all profiles have names the profiles that have it."""
     found: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for name, layout in own:

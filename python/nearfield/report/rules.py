@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nearfield.profile import Profile
+from nearfield.profile.words import sentence
 from nearfield.report.evidence import Place, is_network, one_per_distance
 from nearfield.report.findings.buffer_state import LEAST, best_gains
 from nearfield.report.measures import CACHED, GONE, cached_after, reach, switch_bytes
@@ -59,7 +60,9 @@ def _while_cached(profile: Profile, place: Place | None) -> Rule:
     cached = cached if len(cached) >= LEAST_SIZES else {}
     if not gains and not cached:
         return Rule(1, up_to, advice, "not measured", _TOO_FEW)
-    parts, numbers, seen = [], {"limit_bytes": limit}, []
+    parts: list[str] = []
+    numbers: dict[str, float] = {"limit_bytes": limit}
+    seen: list[bool] = []
     if gains:
         middle = sorted(gains)[len(gains) // 2]
         parts.append(f"cached buffers save {percent(middle)} of MPI_Send and MPI_Recv (median of {len(gains)})")
@@ -70,7 +73,7 @@ def _while_cached(profile: Profile, place: Place | None) -> Rule:
         parts.append(f"received data is in the cache at {kept} of {len(cached)} sizes")
         numbers["cached_sizes"] = kept
         seen.append(kept * 2 > len(cached))
-    return Rule(1, up_to, advice, "supported" if all(seen) else "not seen here", _sentence(parts), numbers)
+    return Rule(1, up_to, advice, "supported" if all(seen) else "not seen here", sentence("; ".join(parts)), numbers)
 
 
 def _across_nodes(profile: Profile, place: Place | None) -> Rule:
@@ -87,7 +90,7 @@ def _across_nodes(profile: Profile, place: Place | None) -> Rule:
         return Rule(2, where, advice, "not measured", _TOO_FEW)
     gone = sum(c <= GONE for c in cached.values())
     status: Status = "supported" if gone * 2 > len(cached) else "not seen here"
-    evidence = _sentence([f"received data comes from memory at {gone} of {len(cached)} sizes"])
+    evidence = sentence(f"received data comes from memory at {gone} of {len(cached)} sizes")
     return Rule(2, where, advice, status, evidence, {"gone_sizes": gone, "sizes": len(cached)})
 
 
@@ -112,13 +115,8 @@ def _inside(profile: Profile, place: Place | None) -> Rule:
     if gap.gone_from:
         parts.append(f"it first has to come from memory at {format_bytes(gap.gone_from)}")
     numbers = {"cached_sizes": kept, "sizes": len(cached)} | ({"gone_from": gap.gone_from} if gap.gone_from else {})
-    return Rule(3, where, advice, status, _sentence(parts), numbers)
+    return Rule(3, where, advice, status, sentence("; ".join(parts)), numbers)
 
 
 def _within(cached: dict[int, float], low: int, high: int | None) -> dict[int, float]:
     return {size: c for size, c in cached.items() if low < size and (high is None or size <= high)}
-
-
-def _sentence(parts: list[str]) -> str:
-    text = "; ".join(parts)
-    return text[:1].upper() + text[1:] + "."

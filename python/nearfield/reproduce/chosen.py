@@ -36,5 +36,5 @@ def _of_machine(name: str, claims: set[str]) -> list[Chosen]:
     for key, fact in facts(load_machine(name)):
         touched = [claim for claim in fact.claims or () if claim in claims]
         if fact.kind == "chosen" and touched:
-            found.append(Chosen(of=name, key=key, value=str(fact.value), reason=fact.reason, claims=touched))
+            found.append(Chosen(of=name, key=key, value=str(fact.plain), reason=fact.reason, claims=touched))
     return found

@@ -60,11 +60,10 @@ def _plain(curve: Curve, profile: str, where: dict[str, Any], records: Records, 
 
 
 def _in_unit(unit: str | None, row: Row, line_bytes: int) -> float:
+    value, size_bytes = float(row["value"]), row.get("size_bytes", 0)
     if unit == "mb_per_s":
-        return 1e3 * row["size_bytes"] / row["value"]
-    if unit == "per_line":
-        return row["value"] / max(1.0, row["size_bytes"] / line_bytes)
-    return row["value"]
+        return float(1e3 * size_bytes / value)
+    return value / max(1.0, size_bytes / line_bytes) if unit == "per_line" else value
 
 
 def _is(row: Row, where: Mapping[str, Any]) -> bool:

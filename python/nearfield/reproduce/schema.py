@@ -36,8 +36,8 @@ class ScenarioRun(Table):
 
     name: str
     distance: list[str] = Field(default_factory=list, description="of the pairs; [] for scenarios of a whole node")
-    parameters: dict[str, list[Value]]
-    quick: dict[str, list[Value]] = Field(default_factory=dict, description="instead, with --quick")
+    parameters: dict[str, list[int | str]]
+    quick: dict[str, list[int | str]] = Field(default_factory=dict, description="instead, with --quick")
 
 
 class ClusterRun(Table):

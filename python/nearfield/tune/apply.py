@@ -23,15 +23,17 @@ def planned(
     """Returns what the rules set for a command, and the files that told its MPI; None for these where the same question
     may have another answer soon. Errors if the rules are not for this command or this machine."""
     path = find_rules(file)
-    rules = None if path.is_dir() else load_rules(path)
-    found = None
-    try:
+    found: Recognised | None = None
+    if path.is_dir():
         found = recognise(argv, mpi_name)
-    except MpiError:
-        if rules is None or not force:
-            raise
-    if rules is None:
         path, rules = rules_of_mpi(path, found.family, found.version)
+    else:
+        rules = load_rules(path)
+        try:
+            found = recognise(argv, mpi_name)
+        except MpiError:
+            if not force:
+                raise
     if found and not force:
         require_fit(rules, found, str(path))
     plan, lasts = _plan(rules, found, os.environ)

@@ -136,8 +136,8 @@ class Confirming:
         helps = min(self._never_below, min(confirmed.gains[case].value for case in cases) + MENDS)
         proposals = [left_out(knobs, confirmed.settings, name) for name in confirmed.settings]
         tried = [(self._worst(settings, cases), settings) for settings in proposals if settings]
-        worst, settings = max(tried, key=lambda one: one[0], default=(0.0, None))
-        return settings if worst >= helps else None
+        worst, best = max(tried, key=lambda one: one[0], default=(0.0, None))
+        return best if worst >= helps else None
 
     def _worst(self, settings: Settings, cases: Sequence[Case]) -> float:
         """The least gain of these cases; 0 if the settings cannot be used, or it is too late to tell."""

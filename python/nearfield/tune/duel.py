@@ -154,7 +154,7 @@ class Contestant:
         while True:
             while b"\n" in self._unread:
                 line, _, self._unread = self._unread.partition(b"\n")
-                answer = json.loads(line)
+                answer: dict[str, Any] = json.loads(line)
                 if answer["type"] == kind:
                     return answer
             left = deadline - time.monotonic()
@@ -194,8 +194,8 @@ def _pair(stock: Contestant, other: Contestant, case: Case, *, other_first: bool
         flags = [flag for visit in visits.values() for flag in visit.flags]
         if alike(max(flags), min(flags)):
             break
-    times = (_native.quantile(visits[one].samples, 0.5) for one in (stock, other))
-    return Pair(*times, max(flags))
+    stock_ns, other_ns = (_native.quantile(visits[one].samples, 0.5) for one in (stock, other))
+    return Pair(stock_ns, other_ns, max(flags))
 
 
 def repetitions_of(case: Case) -> int:

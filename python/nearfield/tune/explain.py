@@ -112,10 +112,15 @@ def with_traffic(reports: Iterable[Report]) -> list[Report]:
     return [report for report in reports if report.messages]
 
 
+def _messages_and_bytes(text: str) -> tuple[int, int]:
+    messages, size_bytes = map(int, text.split())
+    return messages, size_bytes
+
+
 def _read(file: Path) -> Report | None:
     try:
         values = dict(line.split(" = ", 1) for line in file.read_text(encoding="utf-8", errors="replace").splitlines())
-        ways = {way: tuple(map(int, values[way].split())) for way in WAYS}
+        ways = {way: _messages_and_bytes(values[way]) for way in WAYS}
         reason = "" if values["reason"] == "-" else values["reason"]
         counts = int(values["forks"]), int(values["regions"])
         return Report(int(file.stem), values["rank"], values["program"], reason, *counts, ways)

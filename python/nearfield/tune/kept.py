@@ -22,7 +22,8 @@ ANEW = "start anew with --overwrite"
 
 Distance = Literal[DISTANCES]  # type: ignore[valid-type]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
-Measured = tuple[Literal[(*MESSAGES, *COLLECTIVES)], Bytes, Ratio, Ratio, Ratio, int]  # type: ignore[valid-type]
+_PATTERNS = (*MESSAGES, *COLLECTIVES)
+Measured = tuple[Literal[_PATTERNS], Bytes, Ratio, Ratio, Ratio, int]  # type: ignore[valid-type]
 
 
 class RequestLine(Table):
@@ -82,7 +83,7 @@ class TrialLine(Table):
         return cls.model_construct(distance=distance, spent_s=spent_s, gains=gains, **own)
 
     def trial(self) -> Trial:
-        gains = {(pattern, size): Gain(*gain) for pattern, size, *gain in self.gains}
+        gains = {(pattern, size): Gain(value, low, high, n) for pattern, size, value, low, high, n in self.gains}
         own = {name: getattr(self, name) for name in ("settings", "origin", "state", "flag_ns", "reason")}
         return Trial(gains=gains, **own)
 

@@ -47,7 +47,7 @@ def candidates(
 def heap_alone(knobs: KnobFile, sizes: Mapping[str, str]) -> Settings:
     """The shared heap, and nothing else; `sizes` says what it does with which messages, by the knobs' roles ("stream",
     "far_stream", "help"). Nothing where there is no heap."""
-    roles = {knob.role: knob for knob in knobs.knob}
+    roles = {knob.role: knob for knob in knobs.knob if knob.role}
     if "shared_heap" not in roles:
         return {}
     settings: Settings = {roles["shared_heap"].name: "on"}

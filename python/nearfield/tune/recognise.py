@@ -34,8 +34,8 @@ def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
     """UsageError for a command that does not exist, MpiError if nothing tells the MPI, or two things tell two."""
     if mpi_name:
         inst = mpi.choose(mpi_name)
-        files = filter(None, (inst.launcher, inst.compiler, inst.library))
-        return Recognised(inst.family, inst.version, "--mpi", tuple(files))
+        told = (inst.launcher, inst.compiler, inst.library)
+        return Recognised(inst.family, inst.version, "--mpi", tuple(file for file in told if file))
     if not which(argv[0]):
         raise UsageError(f"there is no command '{argv[0]}'")
     launcher, program = of_launcher(argv), of_program(argv)
@@ -65,7 +65,8 @@ def of_launcher(argv: Sequence[str]) -> Recognised | None:
 
 def _ask_launcher(path: Path) -> Recognised | None:
     if kept := answers.recall("launcher", [str(path.absolute())]):
-        return Recognised(*kept, f"launcher {path}", (path,))
+        name, version = kept
+        return Recognised(name, version, f"launcher {path}", (path,))
     for family in FAMILIES.values():
         try:
             version = family.launcher_version(ask([str(path), "--version"], family.needs(path.parent.parent)))
@@ -104,11 +105,13 @@ def linked_library(program: Path) -> Path | None:
 
 def _ask_library(library: Path, program: str) -> Recognised | None:
     files = (library, _LINKER_CACHE)
-    kept = answers.recall("library", [str(library)])
-    if not kept:
+    known = answers.recall("library", [str(library)])
+    if not known:
         text = library_text(library)
         told = ((family.name, family.library_version(text)) for family in FAMILIES.values())
-        kept = next(([name, version] for name, version in told if version), None)
-        if kept:
-            answers.remember("library", [str(library)], kept, files)
-    return Recognised(*kept, f"{program} with {library}", files) if kept else None
+        known = next(([name, version] for name, version in told if version), None)
+        if not known:
+            return None
+        answers.remember("library", [str(library)], known, files)
+    name, version = known
+    return Recognised(name, version, f"{program} with {library}", files)

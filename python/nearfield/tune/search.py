@@ -318,7 +318,7 @@ def _suggested(knobs: KnobFile, asked: optuna.Trial, sizes: Settings) -> Setting
         if knob.type == "sizes":
             settings[knob.name] = sizes.get(knob.name, knob.default)
         elif knob.type == "choice":
-            settings[knob.name] = asked.suggest_categorical(knob.name, choices)
+            settings[knob.name] = str(asked.suggest_categorical(knob.name, choices))
         else:  # a place among the powers of two, so that near ones are known to be alike
             settings[knob.name] = choices[asked.suggest_int(knob.name, 0, len(choices) - 1)]
     return settings

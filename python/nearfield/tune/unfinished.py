@@ -102,7 +102,8 @@ class Unfinished(Kept):
             raise ProfileError(f"cannot open {self.path}: {error.strerror}", _ELSEWHERE) from error
 
     def _lock(self) -> None:
-        """Locks the file. Raises ProfileError if others may write to it, since this program runs the settings in it."""
+        """Locks the file itself; filelock would need another one beside it. Raises ProfileError if others may write to
+        it, since this program runs the settings in it."""
         assert self._file
         status = os.fstat(self._file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:

@@ -11,13 +11,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nearfield import _native
 from nearfield.measure.live.launch import Job
-from nearfield.measure.live.lines import read_lines
+from nearfield.measure.live.lines import (
+    LaunchLine,
+    Line,
+    MissingLine,
+    SamplesLine,
+    ScenarioEndLine,
+    SkippedLine,
+    StateLine,
+    SwitchLine,
+    read_lines,
+)
+from nearfield.measure.live.switches import Seen
 from nearfield.measure.row import Row, frame, missing, value
 from nearfield.measure.tiers import Tier
+from nearfield.profile.schema import Skipped
 
 # Metrics that describe a repetition rather than measure the MPI: counted, not timed.
 EXACT_UNITS = ("count", "bytes", "share")
@@ -73,11 +85,11 @@ class Collection:
     """Everything the launches of a session said."""
 
     series: dict[Key, Series] = field(default_factory=dict)
-    verdicts: dict[Key, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    verdicts: dict[Key, list[StateLine]] = field(default_factory=lambda: defaultdict(list))
     missing: dict[Key, tuple[str, str]] = field(default_factory=dict)  # -> (unit, reason)
-    headers: list[dict[str, Any]] = field(default_factory=list)
-    switches: list[dict[str, Any]] = field(default_factory=list)
-    skipped: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[LaunchLine] = field(default_factory=list)
+    switches: list[Seen] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
 
 
 def finished_scenarios(job: Job, folder: Path) -> set[str]:
@@ -85,8 +97,9 @@ def finished_scenarios(job: Job, folder: Path) -> set[str]:
     return {name for path in job.attempts(folder) for name in _finished(read_lines(path, job.budgets))}
 
 
-def _finished(lines: Iterable[dict[str, Any]]) -> set[str]:
-    return {line["scenario"] for line in lines if line["type"] in ("scenario_end", "skipped") and not line.get("cut")}
+def _finished(lines: Iterable[Line]) -> set[str]:
+    ended = (line for line in lines if isinstance(line, (ScenarioEndLine, SkippedLine)))
+    return {line.scenario for line in ended if isinstance(line, SkippedLine) or not line.cut}
 
 
 def collect(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> Collection:
@@ -102,32 +115,33 @@ def collect(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> Colle
 def _collect_file(job: Job, path: Path, whole: set[str], kind_of: dict[str, str], found: Collection) -> None:
     lines = list(read_lines(path, job.budgets))
     cut = whole - _finished(lines)
+    group = job.group
     for line in lines:
-        if line["type"] == "launch":
+        if isinstance(line, LaunchLine):
             found.headers.append(line)
-        elif line["type"] == "switch":
-            found.switches.append({**line, "pair": job.group.pair, "distance": job.group.distance})
-        elif line["type"] == "skipped":
-            found.skipped.append({**line, "distance": job.group.distance})
-        elif line["type"] in ("samples", "state", "missing") and line["scenario"] not in cut:
+        elif isinstance(line, SwitchLine):
+            found.switches.append(Seen(group.pair, group.distance, line.kind, line.size_bytes))
+        elif isinstance(line, SkippedLine):
+            found.skipped.append(Skipped(scenario=line.scenario, reason=line.reason, distance=group.distance))
+        elif isinstance(line, (SamplesLine, StateLine, MissingLine)) and line.scenario not in cut:
             _collect_case(job, line, kind_of, found)
 
 
-def _collect_case(job: Job, line: dict[str, Any], kind_of: dict[str, str], found: Collection) -> None:
-    everywhere = kind_of[line["scenario"]] == "all"
-    place = (None, None) if everywhere else (job.group.distance, job.group.pair)
-    parameters = tuple(line["parameters"].items())
-    if line["type"] == "state":
-        key = Key(line["scenario"], "", *place, line["side"], parameters)
-        found.verdicts[key].append(line)
-        return
-    key = Key(line["scenario"], line["metric"], *place, line.get("side"), parameters)
-    if line["type"] == "missing":
-        found.missing[key] = (line["unit"], line["reason"])
-        return
-    series = found.series.setdefault(key, Series(line["unit"], oversubscribed=job.group.oversubscribed))
-    series.launches.append(_visits(line["samples"], line.get("visits")))
-    series.disturbed.append([sample for sample in line.get("disturbed", []) if sample is not None])
+def _collect_case(
+    job: Job, line: SamplesLine | StateLine | MissingLine, kind_of: dict[str, str], found: Collection
+) -> None:
+    everywhere = kind_of[line.scenario] == "all"
+    distance, pair = (None, None) if everywhere else (job.group.distance, job.group.pair)
+    key = Key(line.scenario, line.metric, distance, pair, None, tuple(line.parameters.items()))
+    if isinstance(line, StateLine):
+        found.verdicts[key._replace(metric="", side=line.side)].append(line)
+    elif isinstance(line, MissingLine):
+        found.missing[key] = (line.unit, line.reason)
+    else:
+        key = key._replace(side=line.side)
+        series = found.series.setdefault(key, Series(line.unit, oversubscribed=job.group.oversubscribed))
+        series.launches.append(_visits(line.samples, line.visits))
+        series.disturbed.append([sample for sample in line.disturbed if sample is not None])
 
 
 def _visits(samples: list[float | None], visits: list[float] | None) -> Visits:
@@ -175,11 +189,12 @@ def _row(key: Key, series: Series, tier: Tier, resolution_ns: float) -> Row:
         stable, note = False, "something else used the cores during nearly all repetitions"
     elif not exact and not _native.is_stable(estimate, tier.stable):
         stable, note = False, _why_unstable(estimate, launches)
-    measured = value(estimate.value, estimate.low, estimate.high, estimate.n, stable=stable, note=note)
+    low = max(0.0, estimate.low)  # a time of a few steps of the clock may be none at all, but not less
+    measured = value(estimate.value, low, estimate.high, estimate.n, stable=stable, note=note)
     return _frame(key, series.unit) | measured
 
 
-def _why_unstable(estimate: Any, launches: list[Visits]) -> str:
+def _why_unstable(estimate: _native.Estimate, launches: list[Visits]) -> str:
     if estimate.n < 6:
         return f"only {estimate.n} repetitions"
     note = f"the interval is ±{100 * estimate.relative_half_width:.0f} % of the median"
@@ -215,9 +230,9 @@ def _verdict_rows(found: Collection) -> Iterable[Row]:
     """What the sampled lines showed, as numbers beside the verdict."""
     for key, lines in found.verdicts.items():
         verdict = _verdict(found, key)
-        for metric, unit, field_name in (("lines_cached", "share", "cached"), ("line_latency", "ns", "latency_ns")):
-            values = [line[field_name] for line in lines if line[field_name] is not None]
-            if values:
+        cached, latencies_ns = [line.cached for line in lines], [line.latency_ns for line in lines]
+        for metric, unit, all_values in (("lines_cached", "share", cached), ("line_latency", "ns", latencies_ns)):
+            if values := [one for one in all_values if one is not None]:
                 middle = _native.quantile(values, 0.5)
                 measured = value(middle, min(values), max(values), len(values))
                 yield _frame(key._replace(metric=metric), unit) | measured | {"verdict": verdict}
@@ -226,7 +241,7 @@ def _verdict_rows(found: Collection) -> Iterable[Row]:
 def _verdict(found: Collection, key: Key) -> str | None:
     """The worse of both sides' for a record of the whole operation; the side's own otherwise."""
     verdicts = {
-        line["verdict"]
+        line.verdict
         for side in ([key.side] if key.side else ["sender", "receiver"])
         for line in found.verdicts.get(key._replace(metric="", side=side), [])
     }

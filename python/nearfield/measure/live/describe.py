@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from nearfield.measure.live.collect import Collection, disturbed_share
 from nearfield.measure.live.facts import capture_host
+from nearfield.measure.live.lines import DescribedScenario, LaunchLine
 from nearfield.measure.live.switches import add_steps, name_switches
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row
@@ -26,25 +26,24 @@ class Facts:
     inst: Installation
     transport: tuple[str | None, str]  # or why it is not known
     topology: Topology
-    scenarios: list[dict[str, Any]]  # as the engine describes them
+    scenarios: list[DescribedScenario]
     launches: list[schema.Launch]
 
 
 def circumstances(facts: Facts, found: Collection, rows: list[Row], skipped: dict[str, str]) -> Circumstances:
     """`skipped`: scenarios that could not be launched, and why."""
     header = found.headers[0]
-    variables = header["variables"]
     return Circumstances(
         mpi=_mpi(facts, header),
         host=capture_host(facts.topology),
         scenarios=[_described(s) for s in facts.scenarios],
-        switches=add_steps(name_switches(found.switches, variables), rows, variables),
+        switches=add_steps(name_switches(found.switches, header.variables), rows, header.variables),
         skipped=_skipped(found, skipped),
         counters=_counters(rows),
         clock=schema.RunClock(
-            resolution_ns=header["clock_resolution_ns"],
-            overhead_ns=header["clock_overhead_ns"],
-            ticks_per_ns=header["ticks_per_ns"],
+            resolution_ns=header.clock_resolution_ns,
+            overhead_ns=header.clock_overhead_ns,
+            ticks_per_ns=header.ticks_per_ns,
         ),
         calibration=_calibration(header),
         disturbed_share=disturbed_share(found),
@@ -52,29 +51,28 @@ def circumstances(facts: Facts, found: Collection, rows: list[Row], skipped: dic
     )
 
 
-def _mpi(facts: Facts, header: dict[str, Any]) -> schema.Mpi:
+def _mpi(facts: Facts, header: LaunchLine) -> schema.Mpi:
     transport, reason = facts.transport
     return schema.Mpi(
         name=facts.inst.name,
         family=facts.inst.family,
         version=facts.inst.version,
-        library=header["library"],
+        library=header.library,
         transport=transport,
         transport_reason=reason or None,
         launcher=facts.request.launcher or str(facts.inst.launcher),
-        variables=header["variables"],
+        variables=header.variables,
     )
 
 
-def _calibration(header: dict[str, Any]) -> schema.Calibration:
-    return schema.Calibration(**{name: header[name] for name in schema.Calibration.model_fields})
+def _calibration(header: LaunchLine) -> schema.Calibration:
+    return schema.Calibration.model_validate(header.model_dump(include=set(schema.Calibration.model_fields)))
 
 
 def _skipped(found: Collection, not_launched: dict[str, str]) -> list[schema.Skipped]:
-    """Each reason once, although every launch gives it."""
-    reasons = [(name, reason, None) for name, reason in not_launched.items()]
-    reasons += [(line["scenario"], line["reason"], line["distance"]) for line in found.skipped]
-    return [schema.Skipped(scenario=s, reason=reason, distance=where) for s, reason, where in dict.fromkeys(reasons)]
+    """Returns each reason once, although every launch gives it."""
+    reasons = [schema.Skipped(scenario=name, reason=reason) for name, reason in not_launched.items()]
+    return list({(one.scenario, one.reason, one.distance): one for one in reasons + found.skipped}.values())
 
 
 def _counters(rows: list[Row]) -> dict[str, str]:
@@ -84,10 +82,5 @@ def _counters(rows: list[Row]) -> dict[str, str]:
     return {name: told.get(name, "not counted: no scenario came to its end") for name in COUNTERS}
 
 
-def _described(scenario: dict[str, Any]) -> schema.Scenario:
-    return schema.Scenario(
-        name=scenario["name"],
-        summary=scenario["summary"],
-        parameters=[schema.ParameterInfo(**p) for p in scenario["parameters"]],
-        metrics=[schema.MetricInfo(**m) for m in scenario["metrics"]],
-    )
+def _described(scenario: DescribedScenario) -> schema.Scenario:
+    return schema.Scenario.model_validate(scenario.model_dump(include=set(schema.Scenario.model_fields)))

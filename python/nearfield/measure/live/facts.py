@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 from nearfield.profile.schema import Cache, Host, Machine, MachineClock, Memory, Pages
-from nearfield.topology import Topology
+from nearfield.topology import CacheKind, Topology
 
 
 def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
@@ -39,7 +39,7 @@ def capture_host(topology: Topology) -> Host:
 
 
 def _caches(topology: Topology) -> list[Cache]:
-    tables: dict[tuple[int, str, int], Cache] = {}
+    tables: dict[tuple[int, CacheKind, int], Cache] = {}
     for cache in topology.caches:
         key = (cache.level, cache.kind, cache.size_bytes)
         if key in tables:

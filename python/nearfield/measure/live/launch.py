@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -14,14 +13,24 @@ from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from nearfield import itself, mpi
 from nearfield.errors import MeasurementError, MpiError, ProfileError
 from nearfield.measure.live.layout import Group
-from nearfield.measure.live.lines import read_lines
+from nearfield.measure.live.lines import (
+    DescribedScenario,
+    EndLine,
+    ErrorLine,
+    ProgressLine,
+    ScenarioEndLine,
+    parse_line,
+    parse_scenarios,
+    read_lines,
+)
 from nearfield.measure.tiers import Tier
 from nearfield.mpi import Installation
+from nearfield.profile.schema import LaunchState
 from nearfield.topology import Topology
 from nearfield.units import counted
 
@@ -49,22 +58,22 @@ class Job:
 class Ending:
     """How a launch ended."""
 
-    state: str  # as schema.Launch has it
+    state: LaunchState
     reason: str | None = None
     seconds: float = 0.0
     measuring_s: float = 0.0  # without starting the ranks and ending them; 0: not known
     missed: int = 0  # cases for which there was no time
 
 
-def describe_scenarios(inst: Installation, engine: Path) -> list[dict[str, Any]]:
-    """The engine's own description of its scenarios; needs no launcher."""
+def describe_scenarios(inst: Installation, engine: Path) -> list[DescribedScenario]:
+    """Returns the engine's own description of its scenarios; needs no launcher."""
     environment = {**os.environ, **inst.env}
     result = subprocess.run(
         [engine, "--describe"], capture_output=True, text=True, errors="replace", env=environment, check=False
     )
     try:
-        return json.loads(result.stdout)
-    except json.JSONDecodeError as error:
+        return parse_scenarios(result.stdout)
+    except ValueError as error:
         raise MpiError(
             f"the engine built for {inst.name} does not start: {result.stderr.strip() or result.stdout.strip()}",
             f"check this MPI with: {itself.command('mpi', '--mpi', inst.name)}",
@@ -137,14 +146,14 @@ def run_job(
 def _ending(job: Job, output: Path, finished: mpi.Finished) -> Ending:
     missed, line = 0, None
     for line in read_lines(output):
-        missed += line.get("missed", 0)
-        if line["type"] == "error":
-            _raise_error(line["kind"], line["message"])
-        if line["type"] in ("end", "stopped"):
-            state, reason = ("complete", None) if line["type"] == "end" else ("stopped", None)
-            if missed:
-                state, reason = "stopped", f"the time was over: {counted(missed, 'case')} not reached"
-            return Ending(state, reason, finished.seconds, line["measuring_s"], missed)
+        if isinstance(line, ScenarioEndLine):
+            missed += line.missed
+        elif isinstance(line, ErrorLine):
+            _raise_error(line.kind, line.message)
+        elif isinstance(line, EndLine):
+            reason = f"the time was over: {counted(missed, 'case')} not reached" if missed else None
+            state: LaunchState = "stopped" if missed or line.type == "stopped" else "complete"
+            return Ending(state, reason, finished.seconds, line.measuring_s, missed)
     if job.group.hosts and not line and not finished.timed_out:
         _raise_unreached([host for host, _ in job.group.hosts], finished)
     return Ending("failed", _why_failed(finished), finished.seconds)
@@ -208,6 +217,10 @@ def _last_words(finished: mpi.Finished) -> str:
     return lines[-1] if lines else ""
 
 
+# How lines begin that tell of progress. Others can be long, and are not parsed while the engine measures.
+_OF_PROGRESS = ('{"type":"progress"', '{"type":"scenario_end"')
+
+
 class _Watcher:
     """Follows the growing output and passes progress on."""
 
@@ -231,9 +244,7 @@ class _Watcher:
                 rest += file.read()
                 *whole, rest = rest.split("\n")
                 for text in whole:
-                    if text.startswith('{"type":"progress"'):
-                        line = json.loads(text)
-                        self._on_progress(line["scenario"], line["share"])
-                    elif text.startswith('{"type":"scenario_end"'):
-                        self._on_progress(json.loads(text)["scenario"], 1.0)
+                    line = parse_line(text) if text.startswith(_OF_PROGRESS) else None
+                    if isinstance(line, (ProgressLine, ScenarioEndLine)):
+                        self._on_progress(line.scenario, line.share if isinstance(line, ProgressLine) else 1.0)
                 time.sleep(0.1)  # seldom: the measuring cores are this machine's only ones

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -18,9 +18,9 @@ from pydantic import (
     model_validator,
 )
 
-from nearfield.measure.live.switches import EVIDENCE
-from nearfield.profile.records import CORE, VERDICT, WORDS
-from nearfield.profile.schema import Calibration
+from nearfield.measure.live.switches import Kind
+from nearfield.profile.records import CORE, VERDICT, Side, Unit, Verdict
+from nearfield.profile.schema import Calibration, Scenario
 
 
 def _no_column_of_all(name: str) -> str:
@@ -33,7 +33,14 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Whole = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 Parameters = dict[Annotated[Name, AfterValidator(_no_column_of_all)], Whole | str]
 Samples = list[float | None]
-Unit, Side, Verdict = (Literal[WORDS[name]] for name in ("unit", "side", VERDICT))  # type: ignore[valid-type]
+
+
+class DescribedScenario(Scenario):
+    """A scenario as `--describe` of the engine prints it. `weight` is its share of the time; 0: it is only measured
+    when somebody asks for it."""
+
+    ranks: Literal["pair", "all", "pair-and-background"]
+    weight: float
 
 
 class _Line(BaseModel):
@@ -55,7 +62,7 @@ class LaunchLine(Calibration):
 
 class SwitchLine(_Line):
     type: Literal["switch"]
-    kind: Literal[tuple(EVIDENCE)]  # type: ignore[valid-type]
+    kind: Kind
     size_bytes: Annotated[Whole, Field(ge=0)]
 
 
@@ -130,27 +137,37 @@ class EndLine(_Line):
     measuring_s: Annotated[float, Field(ge=0)] = 0.0
 
 
-_LINE: TypeAdapter[Any] = TypeAdapter(
-    Annotated[
-        LaunchLine | SwitchLine | SkippedLine | ProgressLine | ScenarioEndLine | SamplesLine | StateLine | MissingLine
-        | ErrorLine | EndLine,
-        Field(discriminator="type"),
-    ]
+Line = (
+    LaunchLine | SwitchLine | SkippedLine | ProgressLine | ScenarioEndLine | SamplesLine | StateLine | MissingLine
+    | ErrorLine | EndLine
 )  # fmt: skip
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
+_SCENARIOS = TypeAdapter(list[DescribedScenario])
 
 
-def read_lines(path: Path, scenarios: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
-    """The engine's lines up to the first that is not whole: a crash cuts the last one short, and nothing that comes
-    after damage is to be trusted. A scenario beyond those that the launch was to measure is damage, too."""
+def parse_line(text: str) -> Line | None:
+    """Returns None if the line is not whole."""
+    try:
+        return _LINE.validate_json(text)
+    except ValidationError:
+        return None
+
+
+def read_lines(path: Path, scenarios: Collection[str] | None = None) -> Iterator[Line]:
+    """Yields the engine's lines up to the first that is not whole: a crash cuts the last one short, and nothing that
+    comes after damage is to be trusted. A scenario beyond those that the launch was to measure is damage, too."""
     with path.open(encoding="utf-8", errors="replace") as file:
-        for text in file:
-            try:
-                line = _LINE.validate_json(text).model_dump()
-            except ValidationError:
+        for line in map(parse_line, file):
+            if line is None:
                 return
-            if scenarios is not None and line.get("scenario") not in (None, *scenarios):
+            if scenarios is not None and isinstance(line, _OfScenario) and line.scenario not in scenarios:
                 return
             yield line
+
+
+def parse_scenarios(text: str) -> list[DescribedScenario]:
+    """Returns the scenarios that the engine describes. Raises ValueError if the text is not a description."""
+    return _SCENARIOS.validate_json(text)
 
 
 def damaged_line(path: Path, scenarios: Collection[str]) -> int | None:

@@ -91,8 +91,8 @@ class Session:
         """Builds the engine if need be and plans the jobs. MeasurementError if there is nothing to measure."""
         self.engine = mpi.program(self.inst, progress=self.listener.say)
         self.scenarios = describe_scenarios(self.inst, self.engine)
-        self.kind_of = {s["name"]: s["ranks"] for s in self.scenarios}
-        usual = tuple(s["name"] for s in self.scenarios if s["weight"] > 0)
+        self.kind_of: dict[str, str] = {s.name: s.ranks for s in self.scenarios}
+        usual = tuple(s.name for s in self.scenarios if s.weight > 0)
         self.wanted = self.request.scenarios or usual
         for name in self.wanted:
             if name not in self.kind_of:
@@ -125,16 +125,16 @@ class Session:
         """The tier's time over all its work, so that a scenario alone takes no longer than it would among all; a
         budget that the user gave is for what is wanted."""
         counted = self.kind_of if self.request.budget_s is None else self.wanted
-        scenarios = [s for s in self.scenarios if s["name"] in counted]
-        weights = [s["weight"] for group in groups for s in scenarios if s["ranks"] in group.kinds]
+        scenarios = [s for s in self.scenarios if s.name in counted]
+        weights = [s.weight for group in groups for s in scenarios if s.ranks in group.kinds]
         left = self.tier.budget_s - LAUNCH_OVERHEAD_S * len(groups) * self.tier.launches
         return max(left, self.tier.budget_s / 4) / self.tier.launches / max(sum(weights), 1e-9)
 
     def _job(self, group: Group, number: int, unit: float) -> Job:
         """Weightiest first: who stops early has what matters most."""
-        mine = [s for s in self.scenarios if s["ranks"] in group.kinds and s["name"] in self.wanted]
-        mine.sort(key=lambda s: -s["weight"])
-        return Job(group, number, {s["name"]: max(SHORTEST_BUDGET_S, unit * s["weight"]) for s in mine})
+        mine = [s for s in self.scenarios if s.ranks in group.kinds and s.name in self.wanted]
+        mine.sort(key=lambda s: -s.weight)
+        return Job(group, number, {s.name: max(SHORTEST_BUDGET_S, unit * s.weight) for s in mine})
 
     def run(self, keep_samples: bool) -> Outcome:
         """Measures what is left to measure, and saves."""
@@ -255,7 +255,7 @@ class Session:
         if not found.headers:
             return False
         header = found.headers[0]
-        rows = to_rows(found, self.tier, header["clock_resolution_ns"])
+        rows = to_rows(found, self.tier, header.clock_resolution_ns)
         facts = Facts(self.request, self.inst, self.transport, self.topology, self.scenarios, self.launches)
         run = run_of(
             self.request, circumstances(facts, found, rows, self.skipped), rows,
@@ -263,7 +263,7 @@ class Session:
         )  # fmt: skip
         profile.save(
             self.out,
-            machine=capture_machine(self.topology, header["ticks_per_ns"]),
+            machine=capture_machine(self.topology, header.ticks_per_ns),
             topology_xml=self.topology.xml(),
             run=run,
             records=records.from_rows(rows),

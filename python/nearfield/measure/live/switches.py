@@ -5,34 +5,44 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from nearfield import _native
-from nearfield.profile.schema import Switch
+from nearfield.profile.schema import Switch, SwitchKind
 
 STEP_FACTOR = 1.25  # a jump of the time by at least this much over its trend
 
 # What a variable that sets this kind of switch is called, best first.
-_WORDS = {
+_WORDS: dict[SwitchKind, tuple[str, ...]] = {
     "eager-limit": ("eager_limit", "eager_max", "cell_size", "eager_threshold", "eager"),
     "unattended-limit": ("inline", "cell_size", "fbox", "eager"),
     "single-copy": ("cma_p2p_threshold", "cma", "eager_limit", "single_copy", "ipc"),
     "step": ("max_send", "fbox", "eager", "threshold", "cell_size"),
 }
 _INSIDE_A_NODE = ("btl_sm", "btl_vader", "smsc", "shm", "ipc", "posix", "sm_")
-EVIDENCE = {
+Kind = Literal["eager-limit", "unattended-limit", "single-copy"]
+EVIDENCE: dict[Kind, str] = {
     "eager-limit": "beyond it MPI_Send returned only once the receive was posted",
     "unattended-limit": "beyond it MPI_Send returned only once the receiver was inside MPI",
     "single-copy": "beyond it the kernel copied the message (process_vm_readv/writev)",
 }
 
 
-def name_switches(found: Iterable[dict[str, Any]], variables: dict[str, int]) -> list[Switch]:
-    """One Switch per pair, kind and size; launches that saw it elsewhere (noise) are outvoted."""
-    votes: dict[tuple[str, str, str], list[int]] = {}
-    for line in found:
-        votes.setdefault((line["pair"], line["distance"], line["kind"]), []).append(line["size_bytes"])
-    switches = []
+class Seen(NamedTuple):
+    """A protocol switch that one launch saw between a pair."""
+
+    pair: str
+    distance: str | None
+    kind: Kind
+    size_bytes: int
+
+
+def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Switch]:
+    """Returns one Switch per pair, kind and size; launches that saw it elsewhere (noise) are outvoted."""
+    votes: dict[tuple[str, str | None, Kind], list[int]] = {}
+    for one in found:
+        votes.setdefault((one.pair, one.distance, one.kind), []).append(one.size_bytes)
+    switches: list[Switch] = []
     for (pair, distance, kind), sizes in votes.items():
         for size in _agreed(kind, sizes, variables):
             name = _variable_near(kind, size, variables)
@@ -40,7 +50,7 @@ def name_switches(found: Iterable[dict[str, Any]], variables: dict[str, int]) ->
     return sorted(switches, key=lambda s: (s.pair or "", s.bytes))
 
 
-def _agreed(kind: str, sizes: list[int], variables: dict[str, int]) -> list[int]:
+def _agreed(kind: SwitchKind, sizes: list[int], variables: dict[str, int]) -> list[int]:
     """The sizes with most votes. If no two launches agree: one, preferably where the MPI has a threshold."""
     votes = Counter(sizes)
     most = max(votes.values())
@@ -74,7 +84,13 @@ def _steps(curve: list[tuple[int, float]]) -> Iterable[tuple[int, int, float]]:
 
 
 def _explain(
-    switches: list[Switch], pair: str, distance: str, size: int, beyond: int, factor: float, variables: dict[str, int]
+    switches: list[Switch],
+    pair: str | None,
+    distance: str | None,
+    size: int,
+    beyond: int,
+    factor: float,
+    variables: dict[str, int],
 ) -> None:
     percent = f"half_round_trip grows by {100 * (factor - 1):.0f} % more than its trend between {size} and {beyond} B"
     causes = [s for s in switches if s.pair == pair and size <= s.bytes < beyond and s.kind != "step"]
@@ -85,12 +101,12 @@ def _explain(
         switches.append(_switch(pair, distance, "step", size, name, variables, percent))
 
 
-def _variable_near(kind: str, size: int, variables: dict[str, int]) -> str | None:
+def _variable_near(kind: SwitchKind, size: int, variables: dict[str, int]) -> str | None:
     """A threshold counts the header too, or not: the payload that just fits is somewhat smaller, or equal."""
     return _variable_at(kind, size, int(1.1 * size) + 64, variables)
 
 
-def _variable_at(kind: str, least: int, most: int, variables: dict[str, int]) -> str | None:
+def _variable_at(kind: SwitchKind, least: int, most: int, variables: dict[str, int]) -> str | None:
     """The variable with a value in [least, most] whose name fits the kind best."""
     near = [name for name, value in variables.items() if least <= value <= most and value > 1]
     inside = [name for name in near if any(word in name.lower() for word in _INSIDE_A_NODE)]
@@ -102,7 +118,13 @@ def _variable_at(kind: str, least: int, most: int, variables: dict[str, int]) ->
 
 
 def _switch(
-    pair: str, distance: str, kind: str, size: int, name: str | None, variables: dict[str, int], evidence: str
+    pair: str | None,
+    distance: str | None,
+    kind: SwitchKind,
+    size: int,
+    name: str | None,
+    variables: dict[str, int],
+    evidence: str,
 ) -> Switch:
     value = variables[name] if name else None
     return Switch(pair=pair, distance=distance, kind=kind, bytes=size, name=name, value=value, evidence=evidence)

@@ -13,7 +13,7 @@ from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.measure.sim.cases import BASE, Axes, Case, scenarios
-from nearfield.profile.words import suggestion
+from nearfield.profile.words import sentence, suggestion
 
 Item = TypeVar("Item")
 LARGEST_SLOWDOWN = 1000.0
@@ -90,7 +90,3 @@ def refused(error: ValueError) -> UsageError:
     """Returns the simulator's sentence as an error. What follows a semicolon says what would be right."""
     cause, _, remedy = str(error).partition("; ")
     return UsageError(cause, sentence(remedy) if remedy else "")
-
-
-def sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")

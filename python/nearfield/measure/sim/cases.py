@@ -3,7 +3,7 @@ at several memory speeds. A case is what a process of a pool is sent; rows of re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
@@ -84,7 +84,7 @@ class Case:
         for policy in self.axes.policies or (None,):
             for slowdown in (*self.axes.slowdowns, None):
                 more = {POLICY: policy, SLOWDOWN: None if slowdown is None else slowdown_text(slowdown)}
-                made.append(_point(self.scenario, self.place.distance or None, self.given | more))
+                made.append(_point(self.scenario, self.place.distance or None, {**self.given, **more}))
         return made
 
     def run(self) -> list[Row]:
@@ -177,7 +177,7 @@ def point_of(row: Row) -> Point:
     return _point(row["scenario"], row.get("distance"), parameters_of(row))
 
 
-def _point(scenario: str, distance: str | None, parameters: dict[str, int | str | None]) -> Point:
+def _point(scenario: str, distance: str | None, parameters: Mapping[str, int | str | None]) -> Point:
     return scenario, distance, frozenset((name, one) for name, one in parameters.items() if one is not None)
 
 
@@ -214,7 +214,7 @@ def cases_of_tier(
                 skipped.append((spec.name, place.distance or None, reason))
                 continue
             made = simulation.cases(spec.name, struct, place.native(), tier, list(sizes), list(nodes))
-            mine = [Case(machine, spec.name, place, tuple(map(tuple, parameters))) for parameters in made]
+            mine = [Case(machine, spec.name, place, tuple(parameters)) for parameters in made]
             found += sorted(filter(_has_mode, mine), key=lambda case: case.given.get("size_bytes", 0))
     return found, skipped
 

@@ -32,7 +32,7 @@ def circumstances(
     return Circumstances(
         mpi=_mpi(machine),
         host=schema.Host(name=socket.gethostname(), kernel=f"{platform.system()} {platform.release()}"),
-        scenarios=[_described(spec, [row for row in rows if row["scenario"] == spec.name])
+        scenarios=[described(spec, [row for row in rows if row["scenario"] == spec.name])
                    for spec in scenarios().values()],
         switches=[switch for place in places for switch in _switches(machine, place)],
         skipped=[schema.Skipped(scenario=s, distance=where, reason=why) for s, where, why in skipped],
@@ -64,7 +64,7 @@ def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
     if not limit or not limit.value or (place.between_nodes and protocol not in _WITH_LIMIT):
         return []
     single = not place.between_nodes and messaging.node is not None and messaging.node.value == "single-copy"
-    kinds = ["eager-limit", "single-copy"] if single else ["eager-limit"]
+    kinds: list[schema.SwitchKind] = ["eager-limit", "single-copy"] if single else ["eager-limit"]
     known = {"pair": place.pair, "distance": place.distance, "bytes": limit.value}
     return [schema.Switch(kind=kind, evidence=f"the machine's description: messaging.{key}", **known) for kind in kinds]
 
@@ -76,8 +76,8 @@ def _counters(rows: list[Row]) -> dict[str, str]:
     return {name: found[name] for name in names if name in found}
 
 
-def _described(spec: simulation.Scenario, rows: list[Row]) -> schema.Scenario:
-    """The scenario with the axes and the further metrics that the rows have."""
+def described(spec: simulation.Scenario, rows: Iterable[Row] = ()) -> schema.Scenario:
+    """Returns the scenario with the axes and the further metrics that the rows have."""
     axes = [name for name in AXES if any(row.get(name) is not None for row in rows)]
     metrics = {row["metric"] for row in rows}
     return schema.Scenario(

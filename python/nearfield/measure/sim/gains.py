@@ -9,6 +9,7 @@ from nearfield.measure.row import Row
 from nearfield.measure.sim.axes import policy_order
 from nearfield.measure.sim.cases import BASE
 
+_Key = tuple[str, int, int, int, float]  # operation, nodes, ranks, bytes, slowdown
 METRIC = "mean_time"  # S4, section 4.4: the average of the runs
 
 
@@ -30,18 +31,18 @@ class Gain:
 
 def gains(rows: list[Row]) -> list[Gain]:
     """By collective, nodes, size and memory speed. Cases without the base are left out."""
-    times = {_case(row) + (row["policy"],): row["value"] for row in rows if row["metric"] == METRIC}
-    found = {}
-    for key in sorted(times, key=lambda key: (key[:-1], policy_order(key[-1]))):
-        *case, policy = key
-        base_ns = times.get((*case, BASE))
+    times = {(_case(row), row["policy"]): row["value"] for row in rows if row["metric"] == METRIC}
+    found: dict[_Key, Gain] = {}
+    for key in sorted(times, key=lambda key: (key[0], policy_order(key[1]))):
+        case, policy = key
+        base_ns = times.get((case, BASE))
         if base_ns is None:
             continue
-        gain = found.setdefault(tuple(case), Gain(*case, base_ns))
+        gain = found.setdefault(case, Gain(*case, base_ns))
         if policy != BASE:
             gain.by_policy[policy] = 1 - times[key] / base_ns if base_ns else 0.0
     return list(found.values())
 
 
-def _case(row: Row) -> tuple:
+def _case(row: Row) -> _Key:
     return (row["operation"], row["nodes"], row["ranks"], row["size_bytes"], float(row["memory_slowdown"]))

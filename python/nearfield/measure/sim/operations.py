@@ -12,10 +12,10 @@ from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.measure.request import LARGEST_SIZE
-from nearfield.measure.sim.axes import ALL, check_axes, chosen_policies, refused, sentence, with_axes
+from nearfield.measure.sim.axes import ALL, check_axes, chosen_policies, refused, with_axes
 from nearfield.measure.sim.cases import BASE, Axes, Case, applications, collectives
 from nearfield.measure.sim.places import NOWHERE
-from nearfield.profile.words import suggestion
+from nearfield.profile.words import sentence, suggestion
 
 COLLECTIVE_SIZES = tuple(1 << exponent for exponent in range(10, 21))
 MOST_REPETITIONS = 10_000

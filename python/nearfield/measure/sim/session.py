@@ -52,6 +52,7 @@ class _Session:
 
     def __init__(self, out: Path, work: Work, request: Request) -> None:
         self.out, self.work, self.request = out, work, request
+        assert request.on is not None
         self.machine = load_machine(request.on)
         native(self.machine)  # raises UsageError if it cannot be simulated
         policies = chosen_policies(self.machine, request.policies)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from nearfield.profile import Profile
@@ -82,7 +84,7 @@ def rank_counts(records: pl.DataFrame) -> list[int]:
 def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:
     """Of a simulated profile: by the base policy, with memory as it is described."""
     usual = {"policy": ["memory", None], "memory_slowdown": ["1", None]}
-    fixed = {name: values for name, values in usual.items() if name in records.columns}
+    fixed: dict[str, Any] = {name: values for name, values in usual.items() if name in records.columns}
     return curve(records, "collective", "time", operation=operation, ranks=ranks, deciding=deciding, **fixed)
 
 

@@ -30,7 +30,8 @@ def first_touch(profile: Profile) -> list[Finding]:
         return []
     size = max(sizes)
     time = _by_memory(profile.records, "first_touch")
-    parts, numbers = [], {"bytes": size}
+    parts: list[str] = []
+    numbers: dict[str, float] = {"bytes": size}
     for memory, name in NAMES.items():
         if size in faults[memory]:
             parts.append(f"{name} {_cost(faults[memory][size], time[memory].get(size), size)}")
@@ -52,7 +53,8 @@ def first_touch(profile: Profile) -> list[Finding]:
 def reading(profile: Profile) -> list[Finding]:
     """Reading memory again: does the window cost more than private memory, do huge pages help?"""
     time = _by_memory(profile.records, "traverse")
-    parts, numbers = [], {}
+    parts: list[str] = []
+    numbers: dict[str, float] = {}
     for memory in ("private", "window-huge"):
         found = ratios(time["window"], time[memory])
         if found:

@@ -66,7 +66,8 @@ def _action(reaches: dict[str, Reach]) -> str:
 
 
 def _evicted_at(profile: Profile, place: Place) -> list[Finding]:
-    parts, numbers = [], {}
+    parts: list[str] = []
+    numbers: dict[str, float] = {}
     for side, call in CALLS.items():
         slower = {
             size: ratio

@@ -6,6 +6,7 @@ from __future__ import annotations
 from nearfield.report.findings.finding import Finding
 from nearfield.report.words import sentence, times
 from nearfield.tune.criterion import WORTH_TELLING
+from nearfield.tune.gains import Gain
 from nearfield.tune.rules import GainTable, Rules, RuleTable
 from nearfield.units import format_span
 
@@ -84,5 +85,5 @@ def _settings(count: int) -> str:
     return f"{count} setting{'' if count == 1 else 's'}"
 
 
-def _interval(gain: GainTable) -> str:
+def _interval(gain: GainTable | Gain) -> str:
     return f"{gain.value:.2f} ({gain.low:.2f} to {gain.high:.2f})"

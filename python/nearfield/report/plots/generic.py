@@ -6,7 +6,7 @@ import polars as pl
 
 from nearfield.profile import Profile, parameters
 from nearfield.profile.compare import declared_metrics
-from nearfield.report.evidence import Point, drawn_places, pick, point_of
+from nearfield.report.evidence import Curve, Point, drawn_places, pick, point_of
 from nearfield.report.plots.axes import bytes_axis, layout, linear_axis, log_axis, number_axis
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
 from nearfield.report.plots.series import FORMATS, bars, line, style
@@ -50,7 +50,7 @@ def _figure(rows: pl.DataFrame, metric: str) -> Figure:
     return _lines(shown, x, unit, title)
 
 
-def _lines(shown: list[tuple[str, dict]], x: str, unit: str, title: str) -> Figure:
+def _lines(shown: list[tuple[str, Curve]], x: str, unit: str, title: str) -> Figure:
     text = format_bytes if x.endswith("_bytes") else (lambda value: f"{x} {value}")
     traces = [t for i, (name, points) in enumerate(shown) for t in line(name, points, style(i), text)]
     values = [v for trace in traces for v in trace["x"]]

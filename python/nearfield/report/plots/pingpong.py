@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Curve, Place, Point, curve, drawn_places, one_per_distance, ratios
@@ -16,7 +18,7 @@ from nearfield.report.plots.axes import (
     switch_marks,
 )
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
-from nearfield.report.plots.series import Style, floor_line, line, rate, style
+from nearfield.report.plots.series import Style, Trace, floor_line, line, rate, style
 
 TITLE = "Messages between two cores"
 SHORT = "Messages"
@@ -133,7 +135,7 @@ def _figure(profile: Profile, place: Place, show: str, curves: dict[str, Curve],
     return {"data": traces, "layout": _layout(profile, place, sizes, _y_axis(show, traces))}
 
 
-def _layout(profile: Profile, place: Place, sizes: list[int], y: dict) -> dict:
+def _layout(profile: Profile, place: Place, sizes: list[int], y: dict[str, Any]) -> dict[str, Any]:
     x = bytes_axis(sizes, "message size")
     return layout(x, y, switch_marks(profile, place, sizes), cache_marks(profile, sizes))
 
@@ -142,5 +144,5 @@ def _shown(points: Curve, show: str) -> Curve:
     return rate(points) if show == "bandwidth" else points
 
 
-def _y_axis(show: str, traces: list[dict]) -> dict:
+def _y_axis(show: str, traces: list[Trace]) -> dict[str, Any]:
     return linear_axis(traces, "bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "time")
