@@ -24,9 +24,9 @@ from nearfield._native import simulation
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
 from nearfield.measure.sim import Case, Listener, pool
-from nearfield.measure.sim.gains import Gain, gains
 from nearfield.measure.sim.operations import Operations
 from nearfield.measure.sim.running import rows_now
+from nearfield.measure.sim.savings import Savings, savings_of
 from nearfield.units import format_bytes, format_ns
 
 SWEEP = ("bcast", "allgather", "allreduce", "scatter", "alltoall")
@@ -69,18 +69,18 @@ def speed() -> dict[str, float]:
     }
 
 
-def sweep(policy: str, sizes: tuple[int, ...]) -> tuple[float, list[Gain]]:
+def sweep(policy: str, sizes: tuple[int, ...]) -> tuple[float, list[Savings]]:
     machine = load_machine("power5-redstorm")
     asked = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, whole=True)
     seconds, rows = processor_s(lambda: rows_now(asked.cases(), pool.on_cores(1), Tell()))
-    return seconds, gains(rows)
+    return seconds, savings_of(rows)
 
 
-def merged(found: list[Gain], more: list[Gain]) -> list[Gain]:
+def merged(found: list[Savings], more: list[Savings]) -> list[Savings]:
     """Both policies of a case side by side."""
-    places = {(gain.operation, gain.size_bytes, gain.slowdown): gain for gain in found}
-    for gain in more:
-        places[gain.operation, gain.size_bytes, gain.slowdown].by_policy |= gain.by_policy
+    places = {(one.operation, one.size_bytes, one.slowdown): one for one in found}
+    for one in more:
+        places[one.operation, one.size_bytes, one.slowdown].by_policy |= one.by_policy
     return found
 
 
@@ -92,12 +92,12 @@ class Tell(Listener):
             console.print(f"[dim]{case}[/dim]")
 
 
-def draw(found: list[Gain]) -> None:
+def draw(found: list[Savings]) -> None:
     columns = ",".join(f"{policy[:-3]} x{factor:g}" for policy in POLICIES for factor in SLOWDOWNS)
     table = new_table("S4.7 on 64 nodes: less time than with memory", "collective", "one size,base," + columns)
-    for first in (gain for gain in found if gain.slowdown == SLOWDOWNS[0]):
+    for first in (one for one in found if one.slowdown == SLOWDOWNS[0]):
         same = [g for g in found if (g.operation, g.size_bytes) == (first.operation, first.size_bytes)]
-        cells = (percent(gain.by_policy.get(policy)) for policy in POLICIES for gain in same)
+        cells = (percent(one.by_policy.get(policy)) for policy in POLICIES for one in same)
         table.add_row(first.operation, format_bytes(first.size_bytes), format_ns(first.base_ns), *cells)
     console.print(table)
 
@@ -123,7 +123,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     for name, good in met.items():
         verdict(good, f"{name} = {numbers[name]:,.3g} (bar: {BARS[name]:,.3g})")
     result = {"met": all(met.values()), **numbers}
-    return result if options.quick else result | {"gains": [gain.as_dict() for gain in found]}
+    return result if options.quick else result | {"gains": [one.as_dict() for one in found]}
 
 
 if __name__ == "__main__":

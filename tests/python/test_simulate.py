@@ -27,10 +27,10 @@ from nearfield.measure.row import Row
 from nearfield.measure.sim import Listener, pool
 from nearfield.measure.sim.axes import policy_order
 from nearfield.measure.sim.cases import collectives
-from nearfield.measure.sim.gains import gains
 from nearfield.measure.sim.operations import Operations
 from nearfield.measure.sim.places import topology_of
 from nearfield.measure.sim.running import rows_now
+from nearfield.measure.sim.savings import savings_of
 from nearfield.measure.sim.session import Outcome, add_to_profile
 from nearfield.measure.stop import Stop
 from nearfield.profile import from_rows, load
@@ -69,7 +69,7 @@ def added(asked: Operations, out: Path, runner: pool.Runner | None = None, comma
 
 
 def test_a_table_and_the_same_as_json():
-    """Does every size, policy and memory speed appear, with the base's time and gains that are of its records?"""
+    """Does every size, policy and memory speed appear, with the base's time and savings that are of its records?"""
     options = ["bcast", *SMALL, "--policy", "payload-l3,header-l2", "--memory-slowdown", "1,7.5"]
     table, found = run(*options), json.loads(run(*options, "--json"))
     assert "4 KiB" in table and "16 KiB" in table and "payload-l3" in table
@@ -275,9 +275,9 @@ def test_more_policies_and_speeds_than_one_run_carries():
     asked = request(sizes=(64,), policies=ways, slowdowns=(1.0, 2.0, 3.0, 4.0, 5.0))
     cases = asked.cases()
     assert all(len(case.axes.policies) <= simulation.most_policies and len(case.axes.slowdowns) <= 4 for case in cases)
-    found = gains(rows_of(asked))
-    assert [gain.slowdown for gain in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
-    assert all(set(gain.by_policy) == set(ways) for gain in found)
+    found = savings_of(rows_of(asked))
+    assert [one.slowdown for one in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert all(set(one.by_policy) == set(ways) for one in found)
 
 
 def test_options_are_read():
@@ -401,7 +401,7 @@ def test_every_collective_on_every_policy():
 
 
 def test_policies_stand_in_the_order_of_their_list() -> None:
-    """The base first, not by name, in tables of gains and in what `show` makes of the records."""
+    """The base first, not by name, in tables of savings and in what `show` makes of the records."""
     wanted = ["memory", "header-l2", "payload-l3", "ddio:ways=1", "ddio:ways=4", "adaptive"]
     assert sorted(set(wanted), key=policy_order) == wanted
     rows = [
@@ -410,7 +410,7 @@ def test_policies_stand_in_the_order_of_their_list() -> None:
          "source": "sim", "low": 5.0, "high": 5.0}
         for policy in wanted
     ]  # fmt: skip
-    assert list(gains(rows[::-1])[0].by_policy) == wanted[1:]
+    assert list(savings_of(rows[::-1])[0].by_policy) == wanted[1:]
     several = [{**row, "memory_slowdown": slowdown} for slowdown in ("1", "7.5") for row in rows]
     (grid, *_) = grids(from_rows(several))
     assert [row[0] for row in grid.rows] == wanted or grid.columns == wanted

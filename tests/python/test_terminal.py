@@ -19,7 +19,7 @@ from nearfield.doctor import examine
 from nearfield.errors import MeasurementError
 from nearfield.machine import facts, load_machine, machine_files
 from nearfield.measure.sim.cases import applications, collectives
-from nearfield.measure.sim.gains import Gain
+from nearfield.measure.sim.savings import Savings
 from nearfield.plan import default, splits
 from nearfield.profile import load
 from nearfield.profile.compare import compare, largest
@@ -65,7 +65,7 @@ def of_mpi() -> list[Table]:
 
 def of_simulate() -> list[Table]:
     by_policy = {one.name: 0.123 for one in simulation.policies()} | {"ddio:ways=4,replacement=lru": -0.4567}
-    some = [Gain("bcast", 64, 64, size, 2.5, 12345.0, by_policy) for size in (1024, 12288)]
+    some = [Savings("bcast", 64, 64, size, 2.5, 12345.0, by_policy) for size in (1024, 12288)]
     kinds = {"collective": collectives().values(), "application": applications().values()}
     return [simulate._table(some), *simulate._listed(kinds, simulation.policies())]
 

@@ -22,8 +22,8 @@ from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim import Case, Listener, pool
 from nearfield.measure.sim.cases import applications, collectives
-from nearfield.measure.sim.gains import Gain, gains
 from nearfield.measure.sim.operations import Operations
+from nearfield.measure.sim.savings import Savings, savings_of
 from nearfield.measure.sim.session import Outcome, add_to_profile
 from nearfield.measure.stop import Stop
 from nearfield.terminal import Column, Table, Terminal
@@ -84,8 +84,8 @@ def command(
     incoming bytes, or slower memory, do?
 
     Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put what
-    arrives: `memory` is the base that gains are compared with. All policies and memory speeds see the same calls. Gain:
-    how much less time than the base, in the mean of the repetitions.
+    arrives: `memory` is the base that others are compared with. All policies and memory speeds see the same calls. The
+    table shows how much less time each policy takes than the base, in the mean of the repetitions.
 
     Sizes are what MPI calls take: of a bcast, a reduce and an allreduce the message, of others one rank's block. With
     --whole they are of the whole buffer, so that a bcast and an allgather of one size move the same bytes.
@@ -135,9 +135,9 @@ def command(
 
 def show(outcome: Outcome, asked: Operations) -> None:
     """A table per collective and number of nodes."""
-    found, specs = gains(outcome.rows), collectives() | applications()
-    for collective, nodes in dict.fromkeys((gain.operation, gain.nodes) for gain in found):
-        some = [gain for gain in found if (gain.operation, gain.nodes) == (collective, nodes)]
+    found, specs = savings_of(outcome.rows), collectives() | applications()
+    for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in found):
+        some = [one for one in found if (one.operation, one.nodes) == (collective, nodes)]
         Terminal().print(f"\n[bold]{collective}[/bold] on {escape(asked.machine.name)}, nodes: {nodes}, "
                          f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
         Terminal().print(_table(some))
@@ -147,16 +147,16 @@ def show(outcome: Outcome, asked: Operations) -> None:
         )
 
 
-def _table(some: list[Gain]) -> Table:
-    policies = list(dict.fromkeys(name for gain in some for name in gain.by_policy))
+def _table(some: list[Savings]) -> Table:
+    policies = list(dict.fromkeys(name for one in some for name in one.by_policy))
     keys = (Column(name, key=True, right=True) for name in ("bytes", "slowdown"))
     table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
     last = None
-    for gain in some:
-        size = format_bytes(gain.size_bytes) if gain.size_bytes != last else ""
-        last = gain.size_bytes
-        cells = (_percent(gain.by_policy.get(name)) for name in policies)
-        table.add_row(size, f"{gain.slowdown:g}", format_ns(gain.base_ns), *cells)
+    for one in some:
+        size = format_bytes(one.size_bytes) if one.size_bytes != last else ""
+        last = one.size_bytes
+        cells = (_percent(one.by_policy.get(name)) for name in policies)
+        table.add_row(size, f"{one.slowdown:g}", format_ns(one.base_ns), *cells)
     return table
 
 
@@ -172,7 +172,7 @@ def as_dicts(outcome: Outcome, asked: Operations) -> dict[str, Any]:
     return {
         "machine": asked.machine.name,
         "complete": outcome.complete,
-        "cases": [gain.as_dict() for gain in gains(outcome.rows)],
+        "cases": [one.as_dict() for one in savings_of(outcome.rows)],
         "records": outcome.rows,
     }
 

@@ -1,4 +1,4 @@
-"""What every policy gains over the base, from records."""
+"""What every policy saves against the base, from records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ METRIC = "mean_time"  # S4, section 4.4: the average of the runs
 
 
 @dataclass
-class Gain:
-    """One collective at one size and memory speed."""
+class Savings:
+    """What the policies save in one collective or application at one size and memory speed."""
 
     operation: str
     nodes: int
@@ -29,18 +29,19 @@ class Gain:
         return asdict(self)
 
 
-def gains(rows: list[Row]) -> list[Gain]:
-    """By collective, nodes, size and memory speed. Cases without the base are left out."""
+def savings_of(rows: list[Row]) -> list[Savings]:
+    """Returns the savings of each collective, number of nodes, size and memory speed. Cases without the base are left
+    out."""
     times = {(_case(row), row["policy"]): row["value"] for row in rows if row["metric"] == METRIC}
-    found: dict[_Key, Gain] = {}
+    found: dict[_Key, Savings] = {}
     for key in sorted(times, key=lambda key: (key[0], policy_order(key[1]))):
         case, policy = key
         base_ns = times.get((case, BASE))
         if base_ns is None:
             continue
-        gain = found.setdefault(case, Gain(*case, base_ns))
+        one = found.setdefault(case, Savings(*case, base_ns))
         if policy != BASE:
-            gain.by_policy[policy] = 1 - times[key] / base_ns if base_ns else 0.0
+            one.by_policy[policy] = 1 - times[key] / base_ns if base_ns else 0.0
     return list(found.values())
 
 
