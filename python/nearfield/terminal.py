@@ -36,6 +36,8 @@ class Terminal(Console):
 
 @dataclass(frozen=True)
 class Column:
+    """A column of a table."""
+
     heading: str = ""
     key: bool = False  # tells which row it is: stands in every part of a table that is split
     prose: bool = False  # may be broken between words

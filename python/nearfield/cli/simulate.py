@@ -169,6 +169,7 @@ def _percent(share: float | None) -> str:
 
 
 def as_dicts(outcome: Outcome, asked: Operations) -> dict[str, Any]:
+    """Returns what --json prints."""
     return {
         "machine": asked.machine.name,
         "complete": outcome.complete,

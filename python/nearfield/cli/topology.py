@@ -43,6 +43,7 @@ def load(xml: Path | None, synthetic: str | None) -> Topology:
 
 
 def as_dict(topology: Topology) -> dict[str, Any]:
+    """Returns what --json prints."""
     return {
         "source": topology.source,
         "cpu_model": topology.cpu_model,

@@ -194,6 +194,7 @@ def _ranges(rule: RuleTable) -> Table:
 
 
 def gain_text(gain: Any) -> str:
+    """Returns '2.81x (2.69 to 2.93)'."""
     return f"{gain.value:.2f}x ({gain.low:.2f} to {gain.high:.2f})"
 
 

@@ -55,6 +55,7 @@ def perf_event(kind: int, config: int) -> Iterator[int]:
 
 
 def perf_count(fd: int) -> int:
+    """Returns the count of an open performance event."""
     count: int = struct.unpack("=Q", os.read(fd, 8))[0]
     return count
 
@@ -80,10 +81,12 @@ def mapping(size_bytes: int, *, shared: bool) -> Iterator[int]:
 
 
 def advise(address: int, size_bytes: int, advice: int) -> None:
+    """Calls madvise. Raises OSError."""
     _checked(_libc.madvise(address, size_bytes, advice))
 
 
 def touch(address: int, size_bytes: int) -> None:
+    """Writes every byte of a mapping, so that its pages are there."""
     ctypes.memset(address, 1, size_bytes)
 
 

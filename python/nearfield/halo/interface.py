@@ -13,6 +13,8 @@ TYPES = {name: number for number, name in enumerate(("i1", "u1", "i2", "u2", "i4
 
 
 class Options(ctypes.Structure):
+    """nf_grid_options of halo.h."""
+
     _fields_ = [
         ("struct_size", c_size_t),
         ("dimensions", c_int),
@@ -29,6 +31,8 @@ class Options(ctypes.Structure):
 
 
 class Info(ctypes.Structure):
+    """nf_grid_info of halo.h."""
+
     _fields_ = [
         ("dimensions", c_int),
         ("rank", c_int),
@@ -44,6 +48,8 @@ class Info(ctypes.Structure):
 
 
 class ArrayDescription(ctypes.Structure):
+    """nf_array of halo.h."""
+
     _fields_ = [("first", c_void_p), ("strides_bytes", c_int64 * 3), ("type", c_int), ("components", c_int)]
 
 
@@ -86,6 +92,7 @@ def declared(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def check(library: ctypes.CDLL, code: int) -> None:
+    """Raises HaloError with the library's words if a call of it failed."""
     if code:
         raise HaloError(code, library.nf_error_text().decode(errors="replace"))
 

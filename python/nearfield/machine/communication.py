@@ -14,10 +14,14 @@ MbPerS = Annotated[float, Field(ge=0.01, le=1e7)]  # 10 kB/s to 10 TB/s
 
 
 class Latency(Valued):
+    """Of an empty message, in us."""
+
     value: float = Field(ge=1e-3, le=1e6)
 
 
 class Bandwidth(Valued):
+    """In MB/s."""
+
     value: MbPerS
 
 
@@ -63,5 +67,7 @@ class Mode(Table):
 
 
 class Communication(Table):
+    """What messages cost on a machine, as its sources state it."""
+
     ranks_per_node: Count = Field(description="of the machine's usual jobs")
     mode: list[Mode] = Field(min_length=1, description="ways to send; the first is the default")

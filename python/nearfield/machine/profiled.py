@@ -9,6 +9,7 @@ SIMULATOR = "2"  # another one when the same input gives other numbers
 
 
 def describe_machine(machine: DescribedMachine) -> schema.Machine:
+    """Returns the machine as machine.toml of a simulated profile has it."""
     assert machine.cores and machine.memory
     cores, memory = machine.cores.value, machine.memory
     pages = machine.pages

@@ -77,6 +77,8 @@ def _number(least: float, most: float) -> Any:
 
 
 class Count(Valued):
+    """A number of things."""
+
     value: int = Field(ge=1, le=1 << 20)
 
 
@@ -93,10 +95,14 @@ class Limit(Valued):
 
 
 class Ghz(Valued):
+    """A frequency."""
+
     value: float = _number(1e-3, 100)
 
 
 class Cycles(Valued):
+    """A time in cycles of the core."""
+
     value: float = _number(1e-3, 1e5)
 
 
@@ -119,26 +125,38 @@ class Level(Valued):
 
 
 class Shape(Valued):
+    """Numbers that a topology takes."""
+
     value: list[Annotated[int, Field(ge=1, le=1 << 20)]] = Field(min_length=1, max_length=8)
 
 
 class Inclusion(Valued):
+    """Whether a cache holds what those before it hold: all, nothing or some of it."""
+
     value: Literal["inclusive", "exclusive", "neither"]
 
 
 class Write(Valued):
+    """Whether a cache writes stores back or through."""
+
     value: Literal["back", "through"]
 
 
 class Replacement(Valued):
+    """Which line of a set makes room."""
+
     value: Literal[tuple(simulation.words("replacement"))]  # type: ignore[valid-type]
 
 
 class Coherence(Valued):
+    """What becomes of a modified line that another core loads."""
+
     value: Literal["mesi", "moesi"]
 
 
 class DmaRead(Valued):
+    """What becomes of a modified line that a NIC reads."""
+
     value: Literal["keep", "clean", "invalidate"]
 
 
@@ -149,14 +167,20 @@ class Policy(Valued):
 
 
 class Topology(Valued):
+    """How routers are linked."""
+
     value: Literal[tuple(simulation.words("topology"))]  # type: ignore[valid-type]
 
 
 class NetworkProtocol(Valued):
+    """How messages cross between nodes."""
+
     value: Literal[tuple(simulation.words("network"))]  # type: ignore[valid-type]
 
 
 class NodeProtocol(Valued):
+    """How messages cross within a node."""
+
     value: Literal[tuple(simulation.words("node"))]  # type: ignore[valid-type]
 
 

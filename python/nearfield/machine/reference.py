@@ -21,6 +21,7 @@ _WORDS = {"float": "number", "int": "whole number"}
 
 
 def key_table() -> str:
+    """Returns the table of docs/machine.md."""
     return markdown(("key", "value", "required", "what it says"), list(_keys(DescribedMachine, "")))
 
 

@@ -32,6 +32,8 @@ def needed_where(info: FieldInfo) -> str:
 
 
 class Core(Table):
+    """What one core does."""
+
     clock_ghz: q.Ghz = _key("cycles per ns")
     cycles_per_access: q.Cycles = _key("of one load or store that hits the nearest cache, others being under way")
     outstanding_misses: q.Count = _key("of one core, at a time")
@@ -70,6 +72,8 @@ class Transfers(Table):
 
 
 class Memory(Table):
+    """DRAM of a node."""
+
     latency_ns: q.Ns = _key("of a load that no cache has, nothing else under way; load-to-use")
     gb_per_s: q.Rate = _key("of one memory, cores and NIC together")
     shared_by: q.Count | None = _optional("cores per memory; absent: all", needed="with remote_ns")
@@ -85,24 +89,32 @@ class Memory(Table):
 
 
 class Tlb(Table):
+    """One level of translation buffers."""
+
     entries: q.Count = _key("pages it knows")
     ways: q.Count = _key("associativity; entries: fully associative")
     miss_cycles: q.Cycles = _key("what a miss here, and a hit in the next one or the walk of page tables, takes longer")
 
 
 class Pages(Table):
+    """Pages of ordinary memory."""
+
     page_bytes: q.Size = _key("of ordinary memory")
     fault_ns: q.Ns = _key("the first touch of a page")
     tlb: list[Tlb] = Field(default_factory=list, max_length=4, description="nearest first; absent: no misses")
 
 
 class Prefetcher(Table):
+    """Streams that fetch lines ahead of their use."""
+
     streams: q.Count = _key("followed at a time, per core")
     distance_lines: q.Count = _key("how far ahead of the access")
     level: q.Level = _key("into which cache, counted from 0")
 
 
 class Nic(Table):
+    """The network adapter of a node."""
+
     gb_per_s: q.Rate = _key("between memory and network, each way")
     dma_ns: q.Ns = _key("from the decision to write until the line is there")
     post_ns: q.Ns = _key("of the core: to tell the NIC of a message")
@@ -116,6 +128,8 @@ class Nic(Table):
 
 
 class Network(Table):
+    """What lies between the nodes."""
+
     topology: q.Topology = _key("full, torus, hypercube, fat-tree or dragonfly")
     shape: q.Shape | None = _optional(
         "torus: routers per dimension; fat-tree: children per level; "
@@ -157,6 +171,8 @@ HARDWARE = ("cores", "core", "cache", "memory")  # all of these, or none
 
 
 class DescribedMachine(Table):
+    """A machine that is described, in a file of machines/ or of the user."""
+
     schema_version: Literal[1] = _key("version of this format")
     name: str = _key("the file's name without .toml")
     title: str = _key("for people")

@@ -15,6 +15,8 @@ TOLERANCE = 0.03
 
 @dataclass(frozen=True)
 class Comparison:
+    """What a file says of one number, beside what its machine measures in the simulator."""
+
     what: str
     described: float
     simulated: float

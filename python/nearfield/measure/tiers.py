@@ -6,6 +6,8 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Tier:
+    """How long a probe takes, and how sure it is."""
+
     name: Literal["quick", "default", "full"]
     summary: str
     budget_s: float

@@ -25,6 +25,8 @@ _SECONDS = TypeAdapter(dict[str, Annotated[float, Field(ge=0, allow_inf_nan=Fals
 
 
 class Work:
+    """The folder of one profile that is being made."""
+
     def __init__(self, out: Path) -> None:
         self.folder = out.parent / f"{out.name}.launches"
         self.stop_file = self.folder / "stop"

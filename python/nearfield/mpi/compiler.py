@@ -64,6 +64,7 @@ def first_error(log: str) -> str:
 
 
 def explain_failure(inst: Installation, what: str, log: Path) -> MpiError:
+    """Returns an error with the compiler's first complaint and what to install against it."""
     text = log.read_text(encoding="utf-8", errors="replace")
     error = first_error(text)
     packages = FAMILIES[inst.family].packages

@@ -25,6 +25,8 @@ LOOKED_AT = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
 
 @dataclass(frozen=True)
 class Survey:
+    """The MPIs of this machine."""
+
     usable: tuple[Installation, ...]
     unusable: tuple[Unusable, ...]
 

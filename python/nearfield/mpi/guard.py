@@ -51,6 +51,7 @@ class Guard:
 
 
 def main() -> None:
+    """Ends the ranks when the process that started them is gone."""
     facts: dict[str, Any] = {}
     with suppress(json.JSONDecodeError):  # cut short
         for line in sys.stdin:

@@ -14,6 +14,8 @@ _TELLING = ("mpicxx", "mpirun", "mpiexec")  # what a person calls, and every MPI
 
 @dataclass(frozen=True)
 class Wheel:
+    """An MPI that came as a Python package."""
+
     name: str
     version: str
     family: str

@@ -28,6 +28,7 @@ class Known:
 
 
 def default() -> Known:
+    """Returns the costs that are assumed where nothing is known."""
     return Known(
         default_costs(),
         "nearfield's defaults",

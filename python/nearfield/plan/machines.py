@@ -42,6 +42,7 @@ def costs_on(machine: DescribedMachine, mode: str | None = None) -> Costs:
 
 
 def link_of(mode: Mode) -> Link:
+    """Returns the costs of messages that are sent in this way."""
     link = Link()
     link.latency_ns = mode.latency_us.value * 1e3 if mode.latency_us else 0.0
     link.ns_per_byte = _ns_per_byte(mode.contiguous_mb_per_s.value)

@@ -33,6 +33,7 @@ def runs_text(plan: Plan) -> str:
 
 
 def share_text(part_ns: float, plan: Plan) -> str:
+    """Returns '37 %' of the plan's time; '-' if that is 0."""
     return f"{100 * part_ns / plan.time_ns:.0f} %" if plan.time_ns else "-"
 
 

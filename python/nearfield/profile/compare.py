@@ -103,6 +103,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
+    """What differs between the records of two profiles."""
+
     changes: list[Change]
     only_a: pl.DataFrame
     only_b: pl.DataFrame

@@ -70,6 +70,7 @@ def dotted(location: Location) -> str:
 
 
 def brief(text: str, most: int = 120) -> str:
+    """Returns the text, cut where it is longer than `most` characters."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 

@@ -36,6 +36,7 @@ def rewrite(text: str, tables: Mapping[str, Callable[[], str]] | None = None) ->
 
 
 def column_table() -> str:
+    """Returns the table of the records' columns."""
     rows = [(name, dtype.__name__, _null(name), summary) for name, (dtype, summary) in CORE.items()]
     rows.append(("(parameters)", "Int64 or String", "yes", "one column each; null where it does not apply"))
     rows.append((VERDICT, "String", "yes", VERDICT_SUMMARY))
@@ -43,6 +44,7 @@ def column_table() -> str:
 
 
 def key_table(model: type[Table]) -> str:
+    """Returns the table of a file's keys."""
     return markdown(("key", "type", "required", "what it says"), _keys(model, ""))
 
 
@@ -67,6 +69,7 @@ def _keys(model: type[BaseModel], prefix: str) -> list[tuple[str, str, str, str]
 
 
 def inner_table(info: FieldInfo) -> type[BaseModel] | None:
+    """Returns the table that the field holds, alone or in a list; None if it holds none."""
     candidates = [info.annotation, *get_args(info.annotation)]
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
 
@@ -97,6 +100,7 @@ def _null(name: str) -> str:
 
 
 def markdown(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Returns a table in Markdown, whose first column is code."""
     lines = [header, ("---",) * len(header), *((f"`{row[0]}`", *row[1:]) for row in rows)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 

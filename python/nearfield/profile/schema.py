@@ -57,11 +57,15 @@ class Cache(Table):
 
 
 class Memory(Table):
+    """The memory of the machine."""
+
     total_bytes: Bytes | None = _optional("of all NUMA nodes; no description of a machine says it")
     numa_nodes: Count = _key("how many")
 
 
 class Pages(Table):
+    """How the machine's memory is paged."""
+
     base_bytes: Size = _key("size of an ordinary page")
     huge_bytes: Size | None = _optional("size of the huge page that transparent huge pages use")
     transparent: str | None = _optional("transparent huge pages of private memory: always, madvise or never")
@@ -70,6 +74,8 @@ class Pages(Table):
 
 
 class MachineClock(Table):
+    """The processor's clock."""
+
     tsc_ghz: Ghz | None = _optional("rate of the time stamp counter")
 
 
@@ -102,6 +108,8 @@ class Machine(Table):
 
 
 class Mpi(Table):
+    """The MPI that was measured."""
+
     name: str = _key("the installation, as `nearfield mpi` lists it")
     family: Literal["openmpi", "mpich", "intel", "simulated"] = _key("whose MPI")
     version: str = _key("its version")
@@ -115,6 +123,8 @@ class Mpi(Table):
 
 
 class Host(Table):
+    """Where the run was started, and in which state that host was."""
+
     name: str = _key("host name")
     kernel: str = _key("operating system and its version")
     cpus: list[NonNegativeInt] = _list("PUs that the run was allowed to use")
@@ -124,6 +134,8 @@ class Host(Table):
 
 
 class RunClock(Table):
+    """The clock that took the times."""
+
     resolution_ns: Ns | None = _optional("smallest step of the clock")
     overhead_ns: Ns | None = _optional("cost of reading it once; contained in every time")
     ticks_per_ns: Ghz | None = _optional("its rate")
@@ -177,17 +189,23 @@ class Switch(Table):
 
 
 class Skipped(Table):
+    """A scenario that could not be measured."""
+
     scenario: str = _key("what was not measured")
     reason: str = _key("why")
     distance: str | None = _optional("where, if only there")
 
 
 class ParameterInfo(Table):
+    """A parameter of a scenario."""
+
     name: str = _key("a column of the records")
     summary: str = Field(default="", description="what it says")
 
 
 class MetricInfo(Table):
+    """A metric of a scenario."""
+
     name: str = _key("a value of the records' column metric")
     unit: str = _key("of its values")
     summary: str = Field(default="", description="what it says")

@@ -19,6 +19,8 @@ from nearfield.report.findings import Finding, Level
 
 
 class FindingTable(Table):
+    """One finding."""
+
     topic: str = Field(description="what it is about: `headroom`, `steps`, `tuned`, ...; there may be several of one")
     level: Level = Field(
         description="why the rest is to be read with care; time that could be had back; how this machine or MPI "
@@ -50,6 +52,7 @@ TABLES = {"findings": lambda: key_table(FindingsTable)}
 
 
 def as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
+    """Returns the findings as what `nearfield report --json` prints."""
     run = profile.run
     return FindingsTable(
         schema_version=1,

@@ -79,6 +79,7 @@ Curve = dict[Any, Point]
 
 
 def is_network(distance: str | None) -> bool:
+    """Returns whether the distance is one between nodes."""
     return (distance or "").startswith("network")
 
 
@@ -156,6 +157,7 @@ def curve(
 
 
 def point_of(row: Mapping[str, Any]) -> Point:
+    """Returns the point of one record. A record without an interval counts as exact."""
     value = row["value"]
     low, high = (value if row[name] is None else row[name] for name in ("low", "high"))
     return Point(value, low, high, row["n"], row["stable"], row["verdict"], row["note"], row["unit"])

@@ -45,4 +45,5 @@ def fill(template: str, slots: Mapping[str, str]) -> str:
 
 
 def asset(name: str, package: str = "nearfield.report") -> str:
+    """Returns the text of a file of the package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ TELLS_APART = 1.3  # cached and uncached reading must differ by this factor for 
 
 
 def half_round_trip(records: pl.DataFrame, place: Place, state: str = "reused", deciding: bool = True) -> Curve:
+    """Returns size -> half a round trip, with buffers in this state."""
     return curve(
         records, "pingpong", "half_round_trip", place=place, state=state, deciding=deciding
     )  # fmt: skip
@@ -152,6 +153,7 @@ def switch_bytes(switches: list[Switch], kind: str, place: Place) -> int | None:
 
 
 def has_values(records: pl.DataFrame, scenario: str) -> bool:
+    """Returns whether at least one record of the scenario has a value."""
     rows = pick(records, scenario=scenario)
     return rows.height > 0 and rows["value"].null_count() < rows.height
 

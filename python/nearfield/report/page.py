@@ -76,6 +76,7 @@ def label_of(profile: Profile) -> str:
 
 
 def headline(profile: Profile) -> str:
+    """Returns the HTML of the title and the machine's facts."""
     machine, run = profile.machine, profile.run
     caches = " · ".join(f"L{c.level} {format_bytes(c.size_bytes, digits=3)}" for c in machine.data_caches)
     mpi = f"{run.mpi.name}" + (f" ({run.mpi.transport})" if run.mpi.transport else "")
@@ -181,6 +182,7 @@ def _more(title: str, found: list[Finding]) -> str:
 
 
 def finding_item(finding: Finding) -> str:
+    """Returns the HTML of one finding."""
     action = tag("p", text(finding.action), class_="action") if finding.action else ""
     kind = tag("span", _LEVELS[finding.level], class_="level") if finding.level in _LEVELS else ""
     body = tag("h3", f"{text(finding.title)} {kind}") + tag("p", text(finding.statement)) + action

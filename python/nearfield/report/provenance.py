@@ -13,6 +13,7 @@ Row = tuple[str, str]
 
 
 def blocks(profile: Profile) -> str:
+    """Returns the HTML that says how the records came to be."""
     parts = [
         _block("MPI", _mpi(profile)),
         _block("Run", _run(profile)),

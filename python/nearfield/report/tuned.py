@@ -9,6 +9,7 @@ from nearfield.units import format_bytes, format_span
 
 
 def tuned_section(rules: Rules) -> Section:
+    """Returns the section about what `nearfield tune` found."""
     stock = [f"{rule.distance}: stock is best ({rule.reason})." for rule in rules.rule if not rule.parameters]
     return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), stock)
 

@@ -32,18 +32,23 @@ class Asked:
 
 @dataclass(frozen=True)
 class Found:
+    """A judgement, and our numbers in words."""
+
     holds: bool
     ours: str
 
 
 @dataclass(frozen=True)
 class Judge:
+    """A way to judge, and what it takes."""
+
     judge: Callable[[Asked], Found]
     of_number: bool = False
     of_two: bool = False  # may be given a second curve
 
 
 def near(value: float, number: tuple[float, float]) -> bool:
+    """Returns whether the value is within the tolerance of the number, or of the range."""
     low, high = number
     return low - NEAR * abs(low) <= value <= high + NEAR * abs(high)
 

@@ -27,6 +27,8 @@ class Judged(Table):
 
 
 class JudgedClaim(Table):
+    """A claim with its verdict."""
+
     id: str
     says: str
     where: str
@@ -46,6 +48,8 @@ class Chosen(Table):
 
 
 class JudgedPaper(Table):
+    """A paper with its judged claims and the free parameters that touch them."""
+
     name: str
     title: str
     claims: list[JudgedClaim]
@@ -53,6 +57,8 @@ class JudgedPaper(Table):
 
 
 class Reproduction(Table):
+    """All that a reproduction found."""
+
     nearfield: str
     created: str
     command: str
@@ -79,12 +85,14 @@ def verdict(statements: list[Judged]) -> Verdict:
 
 
 def save(folder: Path, reproduction: Reproduction) -> None:
+    """Writes the reproduction into its folder, whole or not at all."""
     new = folder / f".{FILE}.new"
     new.write_text(reproduction.model_dump_json(indent=1), encoding="utf-8")
     new.replace(folder / FILE)
 
 
 def load(folder: Path) -> Reproduction:
+    """Returns the reproduction in a folder. Raises ProfileError if there is none, or it is damaged."""
     path = folder / FILE
     try:
         return Reproduction.model_validate_json(path.read_bytes())

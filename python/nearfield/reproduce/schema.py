@@ -133,6 +133,8 @@ class Statement(Table):
 
 
 class Claim(Table):
+    """One claim of a paper."""
+
     id: ClaimId
     says: str = Field(description="the claim in a line, in our words")
     where: str = Field(description="section and figure of the paper")
@@ -141,6 +143,8 @@ class Claim(Table):
 
 
 class Paper(Table):
+    """A paper: its claims, and what is simulated for them."""
+
     schema_version: Literal[1]
     name: str = Field(pattern=r"^S\d$")
     title: str

@@ -30,6 +30,8 @@ Wanted = list[tuple[Paper, list[Claim]]]
 
 @dataclass(frozen=True)
 class Settings:
+    """Where a reproduction goes, and how thorough it is."""
+
     out: Path
     quick: bool = False
     command: str = ""

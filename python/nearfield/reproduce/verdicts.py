@@ -40,12 +40,14 @@ class Evidence:
 
 
 def judge_claim(claim: Claim, evidence: Evidence) -> JudgedClaim:
+    """Returns the claim with a verdict from those of its statements."""
     statements = [judge_statement(statement, evidence) for statement in claim.statement]
     return JudgedClaim(id=claim.id, says=claim.says, where=claim.where, verdict=verdict(statements),
                        statements=statements, note=claim.note)  # fmt: skip
 
 
 def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
+    """Returns whether the statement holds, and our numbers beside the paper's."""
     holds, ours = _holds(statement, evidence)
     return Judged(says=statement.says, paper=statement.paper, ours=ours, holds=holds,
                   is_number=statement.number is not None)  # fmt: skip

@@ -165,6 +165,7 @@ def beyond(trials: Sequence[Trial], never_below: float) -> str:
 
 
 def tried_table(trials: Sequence[Trial]) -> TriedTable:
+    """Returns what the rules file says of the settings that were tried."""
     unfit = [f"{_short(t.settings)}: {t.reason}" for t in trials if t.state == "unfit"]
     count = {state: sum(t.state == state for t in trials) for state in ("measured", "left", "refused")}
     return TriedTable(**count, unfit=unfit)

@@ -185,6 +185,7 @@ def streams(value: Value) -> bool:
 
 @lru_cache
 def knob_files() -> tuple[KnobFile, ...]:
+    """Returns the knobs of every MPI, one file each, without those of the shared heap."""
     return tuple(_read(path) for path in sorted(FOLDER.glob("*.toml")) if path != _HEAP)
 
 

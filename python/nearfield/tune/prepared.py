@@ -114,6 +114,7 @@ def merged(plan: Plan, here: Mapping[str, str]) -> Application:
 
 
 def environment_of(made: Application) -> dict[str, str]:
+    """Returns the environment of a program that runs under these settings."""
     return {**os.environ, **made.environment}
 
 

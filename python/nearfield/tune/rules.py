@@ -135,6 +135,8 @@ class RuleTable(Table):
 
 
 class MpiTable(Table):
+    """The MPI that the rules are for."""
+
     family: str
     version: str = Field(max_length=64)
     transport: str
@@ -198,6 +200,7 @@ class Rules(Table):
 
 
 def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
+    """Returns what the rules file says of this machine, to recognise it."""
     return MachineTable(
         cpu_model=topology.cpu_model,
         cores=len(topology.cores),

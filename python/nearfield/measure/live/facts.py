@@ -28,6 +28,7 @@ def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
 
 
 def capture_host(topology: Topology) -> Host:
+    """Returns what this host says of itself."""
     return Host(
         name=socket.gethostname(),
         kernel=f"{platform.system()} {platform.release()}",

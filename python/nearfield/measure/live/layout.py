@@ -20,6 +20,8 @@ BACKGROUND = "pair-and-background"  # a pair is timed while the other ranks load
 
 @dataclass(frozen=True)
 class Place:
+    """Where a rank runs."""
+
     cpu: int  # PU os index; -1: not bound
     host: str = ""
 
@@ -58,6 +60,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Node:
+    """A host, and the cores of it that may be used."""
+
     host: str  # empty: this machine
     cpus: tuple[int, ...]  # first PU of each core to use
 

@@ -61,6 +61,8 @@ class LaunchLine(Calibration):
 
 
 class SwitchLine(_Line):
+    """A message size at which the MPI changes its protocol."""
+
     type: Literal["switch"]
     kind: Kind
     size_bytes: Annotated[Whole, Field(ge=0)]
@@ -71,11 +73,15 @@ class _OfScenario(_Line):
 
 
 class SkippedLine(_OfScenario):
+    """A scenario that cannot run here."""
+
     type: Literal["skipped"]
     reason: str
 
 
 class ProgressLine(_OfScenario):
+    """The share of a scenario's time that is over."""
+
     type: Literal["progress"]
     share: float
 
@@ -111,6 +117,8 @@ class SamplesLine(_OfCase):
 
 
 class StateLine(_OfCase):
+    """In which state the lines of a buffer were, as timing some of them showed."""
+
     type: Literal["state"]
     side: Side
     verdict: Verdict
@@ -119,12 +127,16 @@ class StateLine(_OfCase):
 
 
 class MissingLine(_OfCase):
+    """A metric that this machine cannot give."""
+
     type: Literal["missing"]
     unit: Unit
     reason: str = Field(min_length=1)
 
 
 class ErrorLine(_Line):
+    """Why the engine gives up."""
+
     type: Literal["error"]
     kind: str
     message: str

@@ -46,6 +46,8 @@ class Listener:
 
 @dataclass(frozen=True)
 class Outcome:
+    """How far a probe came."""
+
     complete: bool  # False: the user stopped it, or the time was over
     saved: bool  # False: before anything was measured
     stopped_by: int | None = None  # the signal

@@ -68,6 +68,7 @@ def with_axes(cases: Iterable[Case], axes: Axes) -> Iterator[Case]:
 
 
 def crosses_the_network(case: Case) -> bool:
+    """Returns whether messages of the case go through NICs."""
     if case.place.distance:
         return case.place.between_nodes
     if case.scenario == "decomposition":
@@ -83,6 +84,7 @@ def _policies_of_runs(policies: tuple[str, ...], at_once: int) -> list[tuple[str
 
 
 def groups(items: list[Item], most: int) -> list[tuple[Item, ...]]:
+    """Returns the items in groups of at most so many."""
     return [tuple(items[first : first + most]) for first in range(0, len(items), most)]
 
 

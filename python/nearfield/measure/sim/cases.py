@@ -37,11 +37,13 @@ def scenarios() -> dict[str, simulation.Scenario]:
 
 @cache
 def collectives() -> dict[str, simulation.Collective]:
+    """All collectives that can be simulated, by name."""
     return {spec.name: spec for spec in simulation.collectives()}
 
 
 @cache
 def applications() -> dict[str, simulation.Application]:
+    """All applications that can be simulated, by name."""
     return {spec.name: spec for spec in simulation.applications()}
 
 
@@ -57,6 +59,8 @@ class Axes:
 
 @dataclass(frozen=True)
 class Case:
+    """One simulation: a scenario with its parameters at a place of a machine, over some axes."""
+
     machine: DescribedMachine
     scenario: str
     place: Place

@@ -29,6 +29,7 @@ _WITH_LIMIT = ("eager-rendezvous", "buffered-synchronous")
 def circumstances(
     machine: DescribedMachine, rows: list[Row], places: Iterable[Place], skipped: Iterable[Skipped]
 ) -> Circumstances:
+    """Returns what run.toml says of these rows. `places`: those whose protocol switches are named."""
     return Circumstances(
         mpi=_mpi(machine),
         host=schema.Host(name=socket.gethostname(), kernel=f"{platform.system()} {platform.release()}"),

@@ -26,6 +26,8 @@ class Listener:
 
 @dataclass(frozen=True)
 class Ran:
+    """How far a simulation came."""
+
     complete: bool  # False: the user stopped it
     simulated: int  # cases of this run
     kept: int  # cases that were there already

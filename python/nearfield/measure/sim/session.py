@@ -27,6 +27,8 @@ from nearfield.measure.work import Work
 
 @dataclass
 class Outcome:
+    """How far a request came, and its records."""
+
     complete: bool  # False: the user stopped it
     saved: bool = False  # there is a profile
     stopped_by: int | None = None  # the signal

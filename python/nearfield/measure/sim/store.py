@@ -143,4 +143,5 @@ def fingerprint(machine: DescribedMachine) -> str:
 
 @cache
 def simulator_digest() -> str:
+    """Returns a hash of the extension module: another build of the simulator may give other numbers."""
     return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()

@@ -77,6 +77,7 @@ def jump(profile: Profile) -> list[Finding]:
 
 
 def rank_counts(records: pl.DataFrame) -> list[int]:
+    """Returns with how many ranks collectives were measured, ascending."""
     rows = pick(records, scenario="collective", metric="time")
     return sorted(rows["ranks"].drop_nulls().unique()) if "ranks" in rows.columns else []
 

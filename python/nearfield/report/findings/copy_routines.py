@@ -20,6 +20,7 @@ OTHERS = {"copy-remote-nt": "past the caches", "copy-remote-both": "by both core
 
 
 def copy_routines(profile: Profile) -> list[Finding]:
+    """Says which way to copy wins from which size, and why."""
     return [f for place in one_per_distance(profile.records, "floor") for f in _at(profile, place)]
 
 

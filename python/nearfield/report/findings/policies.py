@@ -31,6 +31,7 @@ class _Best:
 
 
 def policies(profile: Profile) -> list[Finding]:
+    """Says what the policies of a simulated NIC save at most."""
     found = [best for scenario in OF_CLUSTERS for best in _best(profile, scenario)] + _best_of_pairs(profile)
     if not found:
         return []

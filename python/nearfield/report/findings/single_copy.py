@@ -17,6 +17,7 @@ from nearfield.units import format_bytes, format_ns, format_rate
 
 
 def single_copy(profile: Profile) -> list[Finding]:
+    """Says what it costs that the kernel copies messages, where it does."""
     result = []
     for place in one_per_distance(profile.records, "pingpong"):
         begin = switch_bytes(profile.run.switch, "single-copy", place)

@@ -111,6 +111,7 @@ def switch_marks(profile: Profile, place: Place, sizes: Iterable[float]) -> list
 
 
 def cache_marks(profile: Profile, sizes: Iterable[float]) -> list[Mark]:
+    """Returns where the caches end among these sizes, for a size axis."""
     known = list(sizes)
     return [
         (cache.size_bytes, f"L{cache.level} {format_bytes(cache.size_bytes, digits=3)}")

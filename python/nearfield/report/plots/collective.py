@@ -19,6 +19,7 @@ SHORT = "Collectives"
 
 
 def charts(profile: Profile) -> list[Chart]:
+    """Returns the time by size, and what policies save."""
     variants = []
     for ranks in reversed(rank_counts(profile.records)):
         traces = []

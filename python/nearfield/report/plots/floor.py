@@ -24,6 +24,7 @@ KINDS = (
 
 
 def charts(profile: Profile) -> list[Chart]:
+    """Returns what the hardware allows between two cores."""
     variants = []
     signals = []
     for place in drawn_places(profile.records, "floor"):

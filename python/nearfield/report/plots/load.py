@@ -14,6 +14,7 @@ SHORT = "Load"
 
 
 def charts(profile: Profile) -> list[Chart]:
+    """Returns the time of messages under growing load."""
     variants = []
     for place in drawn_places(profile.records, "load"):
         rows = pick(profile.records, place, scenario="load", metric="half_round_trip")

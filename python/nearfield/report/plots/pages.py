@@ -19,6 +19,7 @@ METRICS = {
 
 
 def charts(profile: Profile) -> list[Chart]:
+    """Returns what first touch and reading cost, by kind of memory."""
     variants = []
     for show, (metric, title) in METRICS.items():
         traces = []

@@ -31,6 +31,7 @@ CALLS = {
 
 
 def charts(profile: Profile) -> list[Chart]:
+    """Returns the times by buffer state, Send and Recv apart, the gain by state, and all distances."""
     return [c for c in (_by_state(profile), _apart(profile), _gain(profile), _by_distance(profile)) if c.variants]
 
 

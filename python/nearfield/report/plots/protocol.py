@@ -19,6 +19,7 @@ QUESTIONS = {
 
 
 def charts(profile: Profile) -> list[Chart]:
+    """Returns which protocol carries each size."""
     variants = []
     for place in drawn_places(profile.records, "protocol"):
         traces = [t for metric, text in QUESTIONS.items() if (t := _answers(profile, place, metric, text))]

@@ -49,6 +49,7 @@ FLOOR = Style("@ink", "4px 3px", "line-ew", 1.5)
 
 
 def style(index: int) -> Style:
+    """Returns the style of the curve of that number."""
     return STYLES[index % len(STYLES)]
 
 
@@ -62,6 +63,7 @@ def rate(points: Curve) -> Curve:
 
 
 def per_mib(points: Curve) -> Curve:
+    """Returns the curve with its values divided by the size in MiB."""
     return {size: p.scaled((1 << 20) / size, f"{p.unit}/MiB") for size, p in points.items()}
 
 

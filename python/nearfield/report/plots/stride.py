@@ -19,6 +19,7 @@ METHODS = {
 
 
 def charts(profile: Profile) -> list[Chart]:
+    """Returns what strides and faces cost, by method."""
     return [c for c in (_vectors(profile), _faces(profile)) if c.variants]
 
 

@@ -15,6 +15,7 @@ _STOCK, _TUNED = Style("@s4", "dash", "square"), Style("@s1")
 
 
 def charts(rules: Rules) -> list[Chart]:
+    """Returns the gains of the rules by size and pattern."""
     found = [rule for rule in rules.rule if rule.point]
     if not found:
         return []
