@@ -2,27 +2,41 @@
 
 import io
 import time
+from dataclasses import dataclass
 
 import pytest
 from rich.console import Console
 
-from nearfield.cli.work_bar import CaseBar, Standing, WorkBar, left_text
+from nearfield.cli.case_bar import CaseBar
+from nearfield.cli.work_bar import Standing, WorkBar, left_text
 
 WHAT = "12 of 891 cases, now pingpong, same-package [shared by 52 cores]"
 
 
+@dataclass(frozen=True)
+class Case:
+    name: str
+    work: float
+
+    def __str__(self) -> str:
+        return self.name
+
+
 def test_the_rest_takes_as_long_as_what_is_done() -> None:
     now = [100.0]
-    with CaseBar(Console(file=io.StringIO()), clock=lambda: now[0]) as bar:
-        bar.plan([50.0, 100.0, 50.0])
+    out = io.StringIO()
+    with CaseBar(Console(file=out), at_once=2, clock=lambda: now[0]) as bar:
+        cases = [Case("a case", 50.0), Case("b", 100.0), Case("c", 51.0)]  # the estimates of work are rounded
+        bar.plan([*cases[:2], Case("c", 50.0)], 2)
         assert bar.standing() == Standing("0 of 3 cases", 0.0, None)
+        assert out.getvalue() == "simulating 3 cases, 2 at a time, 2 more are there already\n"
         now[0] = 110.0
-        bar.done("a case", 50.0)
+        bar.done(cases[0])
         assert bar.standing() == Standing("1 of 3 cases (a case)", 0.25, 30.0)
         now[0] = 120.0  # nothing more was done meanwhile
         assert bar.standing().left_s == 60
-        bar.done("b", 100.0)
-        bar.done("c", 51.0)  # the estimates of work are rounded
+        bar.done(cases[1])
+        bar.done(cases[2])
         assert bar.standing().left_s == 0
 
 

@@ -12,17 +12,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
-from nearfield.cli.work_bar import CaseBar
+from nearfield.cli.case_bar import CaseBar
 from nearfield.errors import UsageError
 from nearfield.measure import Request
-from nearfield.measure.sim import Case, Listener
 from nearfield.measure.sim.cases import scenarios
 from nearfield.measure.sim.describe import described
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.work import Work
 from nearfield.profile.schema import Scenario
 from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import counted
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 # Options of `probe` about ranks, launching and time. A simulation has none of these.
@@ -54,8 +52,8 @@ def refuse_simulated_options(given: list[str]) -> None:
 
 def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int) -> None:
     """Runs the simulation, says what came of it, and ends the process with the exit code."""
-    with CaseBar(err) as bar:
-        outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, listener=_Display(bar, jobs))
+    with CaseBar(err, jobs) as bar:
+        outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, listener=bar)
     folder = escape(str(out))
     if not outcome.saved:
         err.print("stopped before anything was simulated")
@@ -85,18 +83,3 @@ def table(scenarios: Iterable[Scenario], summary: str, ranks: Mapping[str, str] 
         names = (", ".join(item.name for item in items) for items in (one.parameters, one.metrics))
         made.add_row(one.name, *([ranks[one.name]] if ranks else []), escape(one.summary), *names)
     return made
-
-
-class _Display(Listener):
-    """Shows how many cases are done."""
-
-    def __init__(self, bar: CaseBar, at_once: int) -> None:
-        self._bar, self._at_once = bar, at_once
-
-    def plan(self, cases: list[Case], kept: int) -> None:
-        there = f", {kept} more are there already" if kept else ""
-        err.print(f"simulating {counted(len(cases), 'case')}, {self._at_once} at a time{there}")
-        self._bar.plan(case.work for case in cases)
-
-    def done(self, case: Case) -> None:
-        self._bar.done(case, case.work)

@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from nearfield.cli.work_bar import CaseBar
-from nearfield.measure.sim import Case, Listener, pool
+from nearfield.cli.case_bar import CaseBar
+from nearfield.measure.sim import pool
 from nearfield.measure.stop import Stop
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.reproduce.papers import choose, load_paper, paper_files
@@ -72,9 +72,10 @@ def command(
     if list_:
         _list(wanted, as_json)
         return
-    with Stop() as stop, CaseBar(err) as bar:
+    at_once = jobs or pool.cores()
+    with Stop() as stop, CaseBar(err, at_once) as bar:
         settings = Settings(out, quick, shlex.join(["nearfield", *sys.argv[1:]]))
-        found = run_reproduction(wanted, settings, pool.on_cores(jobs or pool.cores(), stop), _Display(bar))
+        found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar)
     from nearfield.reproduce.page import write  # takes a while to import
 
     page = write(found, out / "report.html")
@@ -141,18 +142,3 @@ def _listed(claims: list[Any]) -> Table:
     for claim in claims:
         table.add_row(claim.id, escape(claim.says), escape(claim.where))
     return table
-
-
-class _Display(Listener):
-    """Shows how many cases are done."""
-
-    def __init__(self, bar: CaseBar) -> None:
-        self._bar = bar
-
-    def plan(self, cases: list[Case], kept: int) -> None:
-        there = f", {kept} of them are there already" if kept else ""
-        err.print(f"{counted(kept + len(cases), 'case')} to simulate{there}")
-        self._bar.plan(case.work for case in cases)
-
-    def done(self, case: Case) -> None:
-        self._bar.done(case, case.work)

@@ -17,10 +17,10 @@ from nearfield import itself
 from nearfield._native import simulation
 from nearfield.cli import complete
 from nearfield.cli.axes import parse_counts, parse_factors, parse_policies, parse_sizes
-from nearfield.cli.work_bar import CaseBar
+from nearfield.cli.case_bar import CaseBar
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
-from nearfield.measure.sim import Case, Listener, pool
+from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import applications, collectives
 from nearfield.measure.sim.operations import Operations
 from nearfield.measure.sim.savings import Savings, savings_of
@@ -118,10 +118,11 @@ def command(
         repetitions=repetitions,
         whole=whole,
     )
-    with Stop() as stop, CaseBar(err) as bar:
-        runner = pool.on_mpi(stop) if mpi else pool.on_cores(jobs or pool.cores(), stop)
+    at_once = None if mpi else jobs or pool.cores()
+    with Stop() as stop, CaseBar(err, at_once) as bar:
+        runner = pool.on_cores(at_once, stop) if at_once else pool.on_mpi(stop)
         command_line = shlex.join(["nearfield", *sys.argv[1:]])
-        outcome = add_to_profile(machine, asked.cases(), runner, _Display(bar), out, command_line)
+        outcome = add_to_profile(machine, asked.cases(), runner, bar, out, command_line)
     if as_json:
         print(json.dumps(as_dicts(outcome, asked), indent=1))
     else:
@@ -220,18 +221,3 @@ def _listed(kinds: _Kinds, policies: list[simulation.Policy]) -> list[Table]:
     for one in policies:
         table.add_row(one.name, escape(one.summary), ", ".join(one.parameters))
     return [*tables, table]
-
-
-class _Display(Listener):
-    """Shows how many cases are done."""
-
-    def __init__(self, bar: CaseBar) -> None:
-        self._bar = bar
-
-    def plan(self, cases: list[Case], kept: int) -> None:
-        if kept:
-            err.print(f"{kept} of {kept + len(cases)} cases are there already")
-        self._bar.plan(case.work for case in cases)
-
-    def done(self, case: Case) -> None:
-        self._bar.done(case, case.work)

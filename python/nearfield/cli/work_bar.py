@@ -3,7 +3,6 @@ seconds in a pipe or a log."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Event, Thread
@@ -66,36 +65,6 @@ class WorkBar:
         while not self._ended.wait(self._every_s):
             if now := self._standing():
                 self._console.print(escape(str(now)), soft_wrap=True)
-
-
-class CaseBar(WorkBar):
-    """A bar for cases whose work is estimated in any unit. The rest of the work is expected to go on as fast as the
-    cases that are done."""
-
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(console, self.standing)
-        self._clock = clock
-        self._cases = self._cases_done = 0
-        self._work = self._work_done = self._begun = 0.0
-        self._latest = ""
-
-    def plan(self, work: Iterable[float]) -> None:
-        """Starts the bar for cases with these amounts of work."""
-        amounts = list(work)
-        self._cases, self._work, self._begun = len(amounts), sum(amounts), self._clock()
-        self.start()
-
-    def done(self, case: object, work: float) -> None:
-        """Notes that a case is done, which had this amount of work."""
-        self._cases_done += 1
-        self._work_done += work
-        self._latest = f" ({case})"
-
-    def standing(self) -> Standing:
-        done, rest = self._work_done, max(0.0, self._work - self._work_done)
-        left_s = (self._clock() - self._begun) / done * rest if done else None
-        what = f"{self._cases_done} of {self._cases} cases{self._latest}"
-        return Standing(what, done / self._work if self._work else 0.0, left_s)
 
 
 def left_text(seconds: float | None) -> str:
