@@ -340,6 +340,30 @@ def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
         assert launches(pairs) >= FEWEST_LAUNCHES and {pair.flag for pair in pairs} == {50.0}
 
 
+@pytest.mark.parametrize(("elsewhere", "chosen"), [(1.1, True), (0.5, False)], ids=["gains", "loses"])
+def test_a_case_that_was_only_measured_elsewhere_counts_as_it_was_there(elsewhere: float, chosen: bool) -> None:
+    """Where the cores moved each time that one case was measured, is a setting judged by what that case showed there,
+    when there is no time to go on, instead of being given up for want of it?"""
+    arena = MadeUpArena(only({"fragment": 1.2}))
+    search = searched(arena, [BIG])
+    search.play_off(Turns(0))
+    far, now = CASES[-1], 50.0
+
+    def speed(whole: Settings, case: Case) -> float:
+        nonlocal now
+        now = 230.0 if case == far else 50.0  # what the flags of this visit take
+        return 1.0 if whole["fragment"] != 131072 else elsewhere if case == far else 1.2
+
+    arena.speed, arena.flags = speed, (now for _ in itertools.count())
+    late = Deadline(ENDLESS)
+    late.late = lambda: arena.started.count(BIG) >= 1 + FEWEST_LAUNCHES  # type: ignore[method-assign]
+    found, reason = confirming(arena, search, late).run()
+    assert bool(found) == chosen, reason
+    if found:
+        assert {pair.flag for pair in found.pairs[far]} == {230.0}
+        assert {pair.flag for case, pairs in found.pairs.items() if case != far for pair in pairs} == {50.0}
+
+
 def test_no_mending_by_what_must_not_be_tried() -> None:
     """Is a rule that would need too much memory without its small pieces not mended by leaving these out?"""
     small: Settings = {"fragment": 8192, "cells": 256}

@@ -84,8 +84,9 @@ class Confirming:
 
     def _confirmed(self, settings: Settings) -> Confirmed:
         """Measures everything in six launches, or in three at least where it is late, and what is still in doubt in up
-        to three more. Unfit if the time is over before that, or if a case could not be measured while the cores were
-        where they mostly were."""
+        to three more. What counts is what was measured while the cores were where they mostly were; of a case that was
+        never measured there, what was measured elsewhere. Raises Unfit if the time is over before that, or if a case
+        could not be measured anywhere."""
         found: dict[Case, list[Pair]] = defaultdict(list)
         cases: Sequence[Case] = self._cases
         for launch in range(MOST_LAUNCHES):
@@ -101,6 +102,8 @@ class Confirming:
             if launch + 1 >= LAUNCHES and not (cases := self._doubtful(confirmed)):
                 break
         if len(confirmed.gains) < len(self._cases):
+            confirmed = Confirmed.of(settings, found | usual(found), self._never_below)
+        if not all(found[case] for case in self._cases):
             raise Unfit("was not measured at every size while the cores stayed where they were")
         return confirmed
 
