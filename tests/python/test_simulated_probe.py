@@ -261,7 +261,7 @@ def test_a_simulated_profile_names_its_machine(leo3: Profile, tmp_path: Path) ->
     both = load(out)
     assert both.records.filter(pl.col("scenario") != "collective").height == leo3.records.height
     assert (out / "topology.xml").read_text() == (leo3.path / "topology.xml").read_text()
-    assert both.run.mpi == leo3.run.mpi
+    assert (both.run.mpi, both.run.switch, both.run.skipped) == (leo3.run.mpi, leo3.run.switch, leo3.run.skipped)
     assert {s.name for s in both.run.scenario} == {"pingpong", "pollution", "collective"}
 
 

@@ -97,7 +97,6 @@ def _save(settings: Settings, name: str, run: ProfileRun, cases: list[Case], sto
         machine_of(run),
         Request(command=settings.command, on=run.on),
         store.rows(cases),
-        places=[place for place in dict.fromkeys(case.place for case in cases) if place.distance],
         complete=True,
         seconds=0.0,
     )

@@ -12,7 +12,7 @@ from nearfield.machine.profiled import SIMULATOR
 from nearfield.measure.row import Row
 from nearfield.measure.run_toml import Circumstances
 from nearfield.measure.sim.cases import POLICY, SLOWDOWN, scenarios
-from nearfield.measure.sim.places import Place
+from nearfield.measure.sim.places import Place, all_places
 from nearfield.profile import schema
 
 Skipped = tuple[str, str | None, str]  # scenario, distance, reason
@@ -26,10 +26,10 @@ AXES = {
 _WITH_LIMIT = ("eager-rendezvous", "buffered-synchronous")
 
 
-def circumstances(
-    machine: DescribedMachine, rows: list[Row], places: Iterable[Place], skipped: Iterable[Skipped]
-) -> Circumstances:
-    """Returns what run.toml says of these rows. `places`: those whose protocol switches are named."""
+def circumstances(machine: DescribedMachine, rows: list[Row], skipped: Iterable[Skipped]) -> Circumstances:
+    """Returns what run.toml says of these rows."""
+    distances = {row.get("distance") for row in rows}
+    places = [place for place in all_places(machine) if place.distance in distances]
     return Circumstances(
         mpi=_mpi(machine),
         host=schema.Host(name=socket.gethostname(), kernel=f"{platform.system()} {platform.release()}"),

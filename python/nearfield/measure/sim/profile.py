@@ -15,7 +15,7 @@ from nearfield.measure.request import Request
 from nearfield.measure.row import Row
 from nearfield.measure.run_toml import run_of
 from nearfield.measure.sim.describe import Skipped, circumstances
-from nearfield.measure.sim.places import Place, topology_xml
+from nearfield.measure.sim.places import topology_xml
 from nearfield.profile import records
 from nearfield.profile.store import RECORDS
 
@@ -26,13 +26,12 @@ def save_profile(
     request: Request,
     rows: list[Row],
     *,
-    places: Iterable[Place] = (),
     skipped: Iterable[Skipped] = (),
     complete: bool,
     seconds: float,
 ) -> profile.Profile:
     """Saves the records in the order given. Raises ProfileError if `out` cannot be written."""
-    found = circumstances(machine, rows, places, skipped)
+    found = circumstances(machine, rows, skipped)
     saved = profile.save(
         out,
         machine=describe_machine(machine),

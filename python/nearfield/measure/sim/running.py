@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nearfield.errors import MeasurementError
 from nearfield.measure.row import Row
@@ -24,41 +23,30 @@ class Listener:
     def done(self, case: Case) -> None: ...
 
 
-@dataclass(frozen=True)
-class Ran:
-    """How far a simulation came."""
-
-    complete: bool  # False: the user stopped it
-    simulated: int  # cases of this run
-    kept: int  # cases that were there already
-
-
 def simulate(
     cases: list[Case], store: Store, runner: Runner, listener: Listener, keep: Callable[[], None] | None = None
-) -> Ran:
-    """Simulates the cases that the store lacks. Ctrl-C ends it with what there is: cases under way are lost. `keep` is
-    called now and then, to save what is there. Raises MeasurementError."""
+) -> bool:
+    """Simulates the cases that the store lacks. Returns False if Ctrl-C ended it: then cases under way are lost. `keep`
+    is called now and then, to save what is there. Raises MeasurementError."""
     different = list({store.key(case): case for case in cases}.values())
     left = [case for case in map(store.missing, different) if case]
-    kept = len(different) - len(left)
-    listener.plan(left, kept)
-    done, saved = 0, time.monotonic()
+    listener.plan(left, len(different) - len(left))
+    saved = time.monotonic()
     try:
         for case, rows in runner(left):
             store.add(case, rows)
-            done += 1
             listener.done(case)
             if keep and time.monotonic() - saved > KEEP_EVERY_S:
                 keep()
                 saved = time.monotonic()
     except KeyboardInterrupt:
-        return Ran(False, done, kept)
-    return Ran(True, done, kept)
+        return False
+    return True
 
 
 def rows_now(cases: list[Case], runner: Runner, listener: Listener) -> list[Row]:
     """Simulates all cases and returns their records. Raises MeasurementError if it was stopped."""
     store = Store()
-    if not simulate(cases, store, runner, listener).complete:
+    if not simulate(cases, store, runner, listener):
         raise MeasurementError("the simulation was stopped")
     return store.rows(cases)

@@ -76,18 +76,18 @@ class _Session:
         earlier = self.work.read_spent().get("total", 0.0)
         store = Store(self.work.folder / "simulated.jsonl")
         with Stop() as stop:
-            ran = simulate(self.cases, store, pool.on_cores(jobs, stop), listener)
+            complete = simulate(self.cases, store, pool.on_cores(jobs, stop), listener)
         seconds = earlier + time.monotonic() - started
         rows = store.rows(self.cases)
         if rows:
             save_profile(
                 self.out, self.machine, self.request, rows,
-                places=self.places, skipped=self.skipped, complete=ran.complete, seconds=seconds,
+                skipped=self.skipped, complete=complete, seconds=seconds,
             )  # fmt: skip
         self.work.write_spent({"total": seconds})
-        if ran.complete or not rows:
+        if complete or not rows:
             self.work.end(None)
-        return Outcome(ran.complete, bool(rows), stop.asked, rows)
+        return Outcome(complete, bool(rows), stop.asked, rows)
 
 
 def _check_nodes(machine: DescribedMachine, request: Request) -> None:
@@ -119,6 +119,7 @@ def add_to_profile(
     what there is. Raises ProfileError if `out` is no profile of this machine, or cannot be written."""
     there = earlier_profile(out, machine) if out else None
     store, request = Store(), Request(on=machine.name, command=command)
+    skipped = [(one.scenario, one.distance, one.reason) for one in there.run.skipped] if there else []
     if there:
         store.seed(machine, rows_of(there))
         request = replace(request, created=there.run.created, tier=there.run.tier)
@@ -128,12 +129,12 @@ def add_to_profile(
         if out:
             seconds = earlier + time.monotonic() - started
             rows = store.rows(cases) + store.others(cases)
-            save_profile(out, machine, request, rows, complete=complete, seconds=seconds)
+            save_profile(out, machine, request, rows, skipped=skipped, complete=complete, seconds=seconds)
 
-    ran = None
+    complete = False
     try:
-        ran = simulate(cases, store, runner, listener, keep)
+        complete = simulate(cases, store, runner, listener, keep)
     finally:
         if store.grown:
-            keep(complete=ran is not None and ran.complete)
-    return Outcome(ran.complete, bool(out) and bool(store.grown or there), rows=store.rows(cases))
+            keep(complete=complete)
+    return Outcome(complete, bool(out) and bool(store.grown or there), rows=store.rows(cases))
