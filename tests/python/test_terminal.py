@@ -88,9 +88,9 @@ def of_plan() -> list[Table]:
 
 
 def of_probe() -> list[Table]:
-    described = [probe_on._described(one) for one in probe_on.scenarios().values()]
-    measured = [one | {"ranks": "all of several nodes"} for one in described]
-    return [probe_on.table(described, "what is simulated"), probe_on.table(measured, "what it measures")]
+    described = [probe_on.described(one) for one in probe_on.scenarios().values()]
+    ranks = {one.name: "all of several nodes" for one in described}
+    return [probe_on.table(described, "what is simulated"), probe_on.table(described, "what it measures", ranks)]
 
 
 def of_tune() -> list[Table]:
