@@ -30,11 +30,11 @@ class Results {
   // `speeds_of_job`: how many memory speeds the job has; clocks always carry the most that there may be.
   explicit Results(std::size_t speeds_of_job) : speeds_(static_cast<int>(speeds_of_job)) {}
 
-  // A duration that is `parts` times the metric.
+  // Adds a duration that is `parts` times the metric.
   void add_time(const std::string& metric, const std::string& side, const Clock& duration, double parts = 1);
-  // The median of repetitions, their mean, and the first one.
+  // Adds the median of repetitions, their mean, and the first one.
   void add_times(const std::vector<Clock>& repetitions);
-  // The mean over repetitions of a count that depends on the memory's speed.
+  // Adds the mean over repetitions of a count that depends on the memory's speed.
   void add_mean(const std::string& metric, int variant, int speed, const std::vector<double>& repetitions);
   void add_number(const std::string& metric, const std::string& unit, const std::string& side, double value,
                   int variant = 0, int n = 1);

@@ -40,7 +40,8 @@ struct Job {
   Axes axes = {};
   std::function<void()> now_and_then = {};  // see ClusterOptions
 
-  // For one node with one rank; the axes are filled in. std::invalid_argument for axes that cannot be.
+  // Returns options for one node with one rank, with the axes filled in. Throws std::invalid_argument for axes that
+  // cannot be.
   ClusterOptions options() const;
 };
 
@@ -65,12 +66,12 @@ struct ScenarioSpec {
 
 // Every scenario, in the order of their files (generated from them).
 const std::vector<const ScenarioSpec*>& all_scenarios();
-// std::invalid_argument naming the nearest one.
+// Throws std::invalid_argument that names the nearest one.
 const ScenarioSpec& find_scenario(const std::string& name);
 
-// The machine's last cache, in bytes.
+// Returns the size of the machine's last cache.
 std::int64_t llc_bytes(const Machine& machine);
-// The choice of sizes for a pair: `quick` takes none that a host simulates for more than some seconds.
+// Returns the choice of sizes for a pair: `quick` takes none that a host simulates for more than some seconds.
 SizeChoice of_pair(const SizeChoice& choice);
 // Returns whether `quick` leaves a case out in which this many ranks move this many bytes each, unless the user asked
 // for the size. On a machine with many cores, such a case takes a host minutes.

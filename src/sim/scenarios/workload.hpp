@@ -7,19 +7,19 @@
 
 namespace nearfield::sim {
 
-// For the parameters `ranks` and `nodes` (without it: one node). std::invalid_argument if the ranks cannot be spread
-// evenly.
+// Returns the options of a cluster for the parameters `ranks` and `nodes`; without `nodes` it has one node. Throws
+// std::invalid_argument if the ranks cannot be spread evenly.
 ClusterOptions options_for_nodes(const Job& job);
 
-// Times by every policy and memory speed, and the counts of all nodes together, as means over the repetitions.
+// Returns times by every policy and memory speed, and the counts of all nodes together, as means over the repetitions.
 std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& repetitions);
 
-// The metrics of results_of() beside `time`.
+// Returns the metrics of results_of() beside `time`.
 std::vector<MetricInfo> workload_metrics();
 
 inline constexpr int usual_nodes = 8;  // where several are needed, and nobody says how many
 
-// The pairs (ranks, nodes) that are wanted: one rank on each of the nodes asked for; if none are, `usual`.
+// Returns the pairs (ranks, nodes) that are wanted: one rank on each of the nodes asked for; `usual` if none are.
 struct Spread {
   int ranks, nodes;
 };

@@ -31,19 +31,19 @@ Point = tuple[str, str | None, frozenset[tuple[str, int | str]]]
 
 @cache
 def scenarios() -> dict[str, simulation.Scenario]:
-    """All that can be simulated, by name."""
+    """Returns all scenarios that can be simulated, by name."""
     return {spec.name: spec for spec in simulation.scenarios()}
 
 
 @cache
 def collectives() -> dict[str, simulation.Collective]:
-    """All collectives that can be simulated, by name."""
+    """Returns all collectives that can be simulated, by name."""
     return {spec.name: spec for spec in simulation.collectives()}
 
 
 @cache
 def applications() -> dict[str, simulation.Application]:
-    """All applications that can be simulated, by name."""
+    """Returns all applications that can be simulated, by name."""
     return {spec.name: spec for spec in simulation.applications()}
 
 
@@ -69,7 +69,7 @@ class Case:
 
     @cached_property
     def given(self) -> dict[str, int | str]:
-        """The parameters by name."""
+        """Returns the parameters by name."""
         return dict(self.parameters)
 
     @property
@@ -132,7 +132,7 @@ class Case:
 
     @property
     def work(self) -> float:
-        """Roughly how long it takes, in units of a line's way through one cache system."""
+        """Returns roughly how long it takes, in units of a line's way through one cache system."""
         policies = max(1, len(self.axes.policies))
         if self.scenario in OPERATIONS:
             return self._work_of_operation() * policies
@@ -147,7 +147,7 @@ class Case:
         return self.repetitions * ranks * (20 + lines)
 
     def _bytes_moved(self) -> float:
-        """An estimate of the bytes that all ranks read and write in all repetitions."""
+        """Returns an estimate of the bytes that all ranks read and write in all repetitions."""
         size, nodes = float(self.given.get("size_bytes", 0)), 2 if self.place.between_nodes else 1
         cores = self.machine.cores.value if self.machine.cores else 1
         again = min(max((1 << 20) / max(size, 1), 2), 20)  # as in src/sim/scenarios/pair.cpp
@@ -172,7 +172,7 @@ def run_case(case: Case) -> list[Row]:
 
 
 def slowdown_text(factor: float) -> str:
-    """A memory slowdown as the records have it."""
+    """Returns a memory slowdown as the records have it."""
     return f"{factor:g}"
 
 

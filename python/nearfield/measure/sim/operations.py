@@ -23,7 +23,7 @@ MOST_REPETITIONS = 10_000
 
 @dataclass(frozen=True)
 class Operations:
-    """UsageError if they cannot be simulated, before anything is."""
+    """Collectives and applications that are asked for. Raises UsageError if one of them cannot be simulated."""
 
     machine: DescribedMachine
     names: tuple[str, ...]  # collectives and applications
@@ -45,7 +45,7 @@ class Operations:
             self._check_by_simulator(name, nodes)
 
     def cases(self) -> list[Case]:
-        """Every combination; policies and memory speeds together, as many as one run carries."""
+        """Returns every combination; policies and memory speeds stand together, as many as one run carries."""
         return list(with_axes(self._plain(), Axes(self.policies, self.slowdowns, self.repetitions)))
 
     def _plain(self) -> Iterator[Case]:
@@ -60,7 +60,7 @@ class Operations:
         return Case(self.machine, scenario, NOWHERE, parameters)
 
     def _sizes_of(self, name: str, nodes: int) -> list[int]:
-        """What one call is given; a barrier has no size."""
+        """Returns the sizes that one call is given; a barrier has none."""
         if name in applications():
             return sorted(set(self.sizes or applications()[name].usual_bytes))
         ranks = nodes * self.ranks_per_node
@@ -93,8 +93,8 @@ class Operations:
             raise UsageError("nodes and memory slowdowns: at least one of each")
 
     def _check_by_simulator(self, name: str, nodes: int) -> None:
-        """What only it knows: the network's size, and how an application can be cut. Without caches, and nothing is
-        called."""
+        """Raises UsageError for what only the simulator knows: the network's size, and how an application can be cut.
+        It only sets up, without caches."""
         for size in self._sizes_of(name, nodes) if name in applications() else [0]:
             case = self._case(name, size, nodes)
             try:
