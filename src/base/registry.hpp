@@ -1,8 +1,11 @@
 // Lists of variants, each of which has a name that users write.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -25,6 +28,16 @@ const Spec& find_named(const std::vector<const Spec*>& all, const std::string& n
 template <class Spec>
 const Spec& find_named(const std::vector<const Spec*>& all, const std::string& name, const std::string& kind) {
   return find_named(all, name, kind, [](const Spec& spec) { return spec.name; });
+}
+
+/// Returns a new variant by its constructor, or by its default one if that does not take the arguments. For `make` of a
+/// Spec.
+template <class Interface, class Variant, class... Arguments>
+std::unique_ptr<Interface> made(Arguments... arguments) {
+  if constexpr (std::is_constructible_v<Variant, Arguments...>)
+    return std::make_unique<Variant>(std::forward<Arguments>(arguments)...);
+  else
+    return std::make_unique<Variant>();
 }
 
 }  // namespace nearfield

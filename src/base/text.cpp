@@ -44,6 +44,11 @@ std::string joined(const Range& range, Format format) {
 
 }  // namespace
 
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
   std::size_t best_distance = std::numeric_limits<std::size_t>::max();

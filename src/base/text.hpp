@@ -1,4 +1,5 @@
-// Small text tools: nearest valid name for error messages, and a writer for one JSON object a line.
+// Small text tools: lines without blanks around them, the nearest valid name for error messages, and a writer for one
+// JSON object a line.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,9 @@
 #include <vector>
 
 namespace nearfield {
+
+/// Returns the text without blanks before and behind.
+std::string_view trimmed(std::string_view text);
 
 /// The candidate closest to `name` by edit distance; empty if there are no candidates.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);

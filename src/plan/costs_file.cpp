@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -111,11 +110,6 @@ void read(std::string_view words, const Value& value) {
           *to = read_number<Kind>(words, value.range);
       },
       value.target);
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
 // The file may come from somebody else, and its texts go to terminals, where these are commands.

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 #include "probe/failure.hpp"
@@ -21,13 +20,6 @@ std::string host_name() {
 std::string short_name(const std::string& host) { return host.substr(0, host.find('.')); }
 
 }  // namespace
-
-int rank_from_environment() {
-  // Open MPI; PMIx launchers; Hydra and PMI-2; Slurm without PMI.
-  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* text = std::getenv(variable)) return std::atoi(text);
-  return -1;
-}
 
 void bind_to(const Placement& placement) {
   if (placement.cpu < 0) return;

@@ -6,9 +6,6 @@
 
 namespace nearfield::probe {
 
-/// This process's rank as the launcher tells it in the environment; -1 if no known launcher does.
-int rank_from_environment();
-
 /// Binds the calling process to placement.cpu. Throws Failure("binding").
 void bind_to(const Placement& placement);
 

@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
+std::uint64_t pattern_word(unsigned seed, std::size_t i) {
+  return (i + 1) * 0x9e3779b97f4a7c15ull + seed * 0xd1b54a32d192ed03ull;
+}
+
 }  // namespace
 
 Buffer::Buffer(std::size_t bytes) : size_(bytes) {
@@ -29,14 +33,6 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(size_, other.size_);
   return *this;
 }
-
-namespace {
-
-std::uint64_t pattern_word(unsigned seed, std::size_t i) {
-  return (i + 1) * 0x9e3779b97f4a7c15ull + seed * 0xd1b54a32d192ed03ull;
-}
-
-}  // namespace
 
 void fill_pattern(std::span<std::byte> memory, unsigned seed) {
   const std::size_t words = memory.size() / 8;

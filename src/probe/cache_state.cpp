@@ -1,8 +1,6 @@
 #include "probe/cache_state.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <stdexcept>
 
 #include "base/statistics.hpp"

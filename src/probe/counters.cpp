@@ -44,16 +44,11 @@ int open_event(const Wanted& event, bool with_kernel) {
 }
 
 std::string reason(int error) {
-  switch (error) {
-    case ENOENT:
-    case EOPNOTSUPP:
-      return "this machine has no such hardware counter (usual in a virtual machine)";
-    case EACCES:
-    case EPERM:
-      return "not permitted (kernel.perf_event_paranoid, or a container's seccomp filter)";
-    default:
-      return std::string("perf_event_open: ") + std::strerror(error);
-  }
+  if (error == ENOENT || error == EOPNOTSUPP)
+    return "this machine has no such hardware counter (usual in a virtual machine)";
+  if (error == EACCES || error == EPERM)
+    return "not permitted (kernel.perf_event_paranoid, or a container's seccomp filter)";
+  return std::string("perf_event_open: ") + std::strerror(error);
 }
 
 // Without perf_event (containers), the kernel's own bookkeeping has the software events.

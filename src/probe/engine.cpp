@@ -27,12 +27,12 @@ constexpr Seconds visit_s = 2e-3;  // a visit of one case lasts about this long
 constexpr int longest_visit = 16;
 constexpr std::size_t fewest_visits = 12;  // a machine is faster at one moment than at another
 constexpr std::size_t fewest_samples = 6;  // fewer have no 95 % interval
-constexpr std::size_t most_metrics = 8;
 
 class Run {
  public:
   Run(Context& ctx, const Spec& spec, Emitter& emit)
       : ctx_(ctx), spec_(spec), emit_(emit), scenario_(spec.make(ctx)), cases_(scenario_->cases()) {
+    values_.resize(spec.info.metrics.size());
     data_.resize(cases_.size());
     for (auto& data : data_) data.samples.resize(spec.info.metrics.size());
   }
@@ -56,6 +56,7 @@ class Run {
   std::unique_ptr<Scenario> scenario_;
   std::vector<Parameters> cases_;
   std::vector<CaseData> data_;
+  std::vector<double> values_;  // of the last body, by metric
   Counters counters_;
   bool has_states_ = false;
   bool cut_ = false;  // rank 0: ended before its time
@@ -199,26 +200,23 @@ class Run {
 
   // Another case has just used the caches; where prepare() sets no state, a repetition that does not count does.
   void warm_up() {
-    double values[most_metrics];
     scenario_->prepare();
     ctx_.start_line->wait();
-    scenario_->body({values, spec_.info.metrics.size()});
+    scenario_->body(values_);
   }
 
   void measure(CaseData& data) {
-    double values[most_metrics];
     scenario_->prepare();
     data.starts.push_back(static_cast<double>(ctx_.start_line->wait()));
-    scenario_->body({values, spec_.info.metrics.size()});
-    for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m) data.samples[m].push_back(values[m]);
+    scenario_->body(values_);
+    for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m) data.samples[m].push_back(values_[m]);
   }
 
   void count_events(CaseData& data) {
-    double values[most_metrics];
     scenario_->prepare();
     ctx_.start_line->wait();
     counters_.start();
-    scenario_->body({values, spec_.info.metrics.size()});
+    scenario_->body(values_);
     const auto counts = counters_.stop();
     data.events.resize(counts.size());
     for (std::size_t i = 0; i < counts.size(); ++i) data.events[i] += counts[i];
@@ -248,10 +246,9 @@ class Run {
       std::string problem;
       if (timed()) {
         scenario_->begin_visit();
-        double values[most_metrics];
         scenario_->fill(seed);
         ctx_.start_line->wait();
-        scenario_->body({values, spec_.info.metrics.size()});
+        scenario_->body(values_);
         auto arrived = scenario_->arrived();
         if (ctx_.plan.corrupt && !arrived.empty()) arrived[arrived.size() / 2] ^= std::byte{0x40};
         problem = scenario_->problem(seed);

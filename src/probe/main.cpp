@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/launcher.hpp"
 #include "base/statistics.hpp"
 #include "probe/binding.hpp"
 #include "probe/context.hpp"
@@ -29,15 +30,16 @@ namespace {
 constexpr int exit_failure = 5;
 
 const char* ranks_name(Ranks ranks) {
-  switch (ranks) {
-    case Ranks::pair:
-      return "pair";
-    case Ranks::all:
-      return "all";
-    case Ranks::pair_and_background:
-      return "pair-and-background";
+  static constexpr const char* names[] = {"pair", "all", "pair-and-background"};
+  return names[static_cast<int>(ranks)];
+}
+
+const Spec& find_scenario(const std::string& name) {
+  try {
+    return find_named(all_scenarios(), name, "scenario", [](const Spec& spec) { return spec.info.name; });
+  } catch (const std::invalid_argument& error) {
+    throw Failure("plan", error.what());
   }
-  return "";
 }
 
 JsonObject described(const Spec& spec) {

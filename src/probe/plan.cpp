@@ -65,23 +65,17 @@ const std::map<std::string, Setter>& setters() {
   return table;
 }
 
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
-void set_line(Plan& plan, const std::string& line) {
+void set_line(Plan& plan, std::string_view line) {
   const auto equals = line.find('=');
-  if (equals == std::string::npos) throw std::invalid_argument("expected 'key = value'");
-  const std::string key = trimmed(line.substr(0, equals));
+  if (equals == line.npos) throw std::invalid_argument("expected 'key = value'");
+  const std::string key(trimmed(line.substr(0, equals)));
   const auto setter = setters().find(key);
   if (setter == setters().end()) {
     std::vector<std::string> keys;
     for (const auto& [name, unused] : setters()) keys.push_back(name);
     throw std::invalid_argument("unknown key '" + key + "'; did you mean '" + nearest_name(key, keys) + "'?");
   }
-  setter->second(plan, trimmed(line.substr(equals + 1)));
+  setter->second(plan, std::string(trimmed(line.substr(equals + 1))));
 }
 
 }  // namespace

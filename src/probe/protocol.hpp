@@ -1,7 +1,6 @@
 // Finds out by behaviour which protocol carries a message of a given size, whatever the MPI's documentation says.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 

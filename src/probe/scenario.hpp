@@ -2,12 +2,14 @@
 // nothing else has to be edited.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/registry.hpp"
 #include "scenario/scenario.hpp"
 
 namespace nearfield::probe {
@@ -35,8 +37,9 @@ struct MissingCase {
 /// when this machine or MPI cannot do it; all ranks must then throw alike.
 class Scenario {
  public:
+  explicit Scenario(Context& ctx) : ctx_(ctx) {}
   virtual ~Scenario() = default;
-  virtual std::vector<Parameters> cases() = 0;
+  const std::vector<Parameters>& cases() const { return cases_; }
   virtual void select(std::size_t index) = 0;
   virtual void prepare() {}
   virtual void body(std::span<double> values) = 0;
@@ -48,13 +51,27 @@ class Scenario {
   virtual std::span<std::byte> arrived() = 0;
   /// The buffers whose state prepare() promises; empty if it promises none.
   virtual std::vector<StatedBuffer> stated() { return {}; }
-  /// Asked once after cases(): what was left out of them, and why.
+  /// What was left out of cases(), and why.
   virtual std::vector<MissingCase> missing() { return {}; }
   /// Ranks >= 2 of `pair_and_background`: keep the machine busy until the pair is done with `visit`.
   virtual void background() {}
   /// The pair, around a visit: wait until the background runs, and end it.
   virtual void begin_visit() {}
   virtual void end_visit() {}
+
+ protected:
+  /// Returns the parameter size_bytes of a case, and the largest of all cases.
+  std::size_t bytes_of(std::size_t index) const {
+    return static_cast<std::size_t>(number(cases_[index], "size_bytes"));
+  }
+  std::size_t most_bytes() const {
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < cases_.size(); ++i) most = std::max(most, bytes_of(i));
+    return most;
+  }
+
+  Context& ctx_;
+  std::vector<Parameters> cases_;  ///< filled by constructors
 };
 
 struct Spec {
@@ -65,8 +82,5 @@ struct Spec {
 
 /// Every scenario, in the order in which they run (generated from the files in scenarios/).
 const std::vector<const Spec*>& all_scenarios();
-
-/// The Spec of that name; throws Failure naming the nearest valid one.
-const Spec& find_scenario(const std::string& name);
 
 }  // namespace nearfield::probe

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdarg>
 
+#include "base/export.h"
+
 namespace nearfield::probe {
 
 std::uint64_t single_copy_calls = 0;
@@ -52,18 +54,11 @@ long kernel_call(long number, long a, long b, long c, long d, long e, long f) no
 
 using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
 
-Call next(const char* name) { return reinterpret_cast<Call>(dlsym(RTLD_NEXT, name)); }
-
-ssize_t read_by_next(pid_t pid, const iovec* local, unsigned long n_local, const iovec* remote, unsigned long n_remote,
-                     unsigned long flags) {
-  static const Call call = next("process_vm_readv");
-  return call(pid, local, n_local, remote, n_remote, flags);
-}
-
-ssize_t write_by_next(pid_t pid, const iovec* local, unsigned long n_local, const iovec* remote, unsigned long n_remote,
-                      unsigned long flags) {
-  static const Call call = next("process_vm_writev");
-  return call(pid, local, n_local, remote, n_remote, flags);
+// Whom ours stand before.
+Call next(long number) {
+  static const auto read = reinterpret_cast<Call>(dlsym(RTLD_NEXT, "process_vm_readv"));
+  static const auto write = reinterpret_cast<Call>(dlsym(RTLD_NEXT, "process_vm_writev"));
+  return number == SYS_process_vm_readv ? read : write;
 }
 
 void count(const void* caller) noexcept {
@@ -82,25 +77,21 @@ std::string single_copy_caller() {
 
 }  // namespace nearfield::probe
 
-extern "C" {
-
-__attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long n_local,
-                                                                const iovec* remote, unsigned long n_remote,
-                                                                unsigned long flags) noexcept {
+NEARFIELD_EXPORT ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long n_local, const iovec* remote,
+                                          unsigned long n_remote, unsigned long flags) noexcept {
   using namespace nearfield::probe;
   count(__builtin_return_address(0));
-  return read_by_next(pid, local, n_local, remote, n_remote, flags);
+  return next(SYS_process_vm_readv)(pid, local, n_local, remote, n_remote, flags);
 }
 
-__attribute__((visibility("default"))) ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned long n_local,
-                                                                 const iovec* remote, unsigned long n_remote,
-                                                                 unsigned long flags) noexcept {
+NEARFIELD_EXPORT ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned long n_local, const iovec* remote,
+                                           unsigned long n_remote, unsigned long flags) noexcept {
   using namespace nearfield::probe;
   count(__builtin_return_address(0));
-  return write_by_next(pid, local, n_local, remote, n_remote, flags);
+  return next(SYS_process_vm_writev)(pid, local, n_local, remote, n_remote, flags);
 }
 
-__attribute__((visibility("default"))) long syscall(long number, ...) noexcept {
+NEARFIELD_EXPORT long syscall(long number, ...) noexcept {
   using namespace nearfield::probe;
   va_list list;
   va_start(list, number);
@@ -109,10 +100,9 @@ __attribute__((visibility("default"))) long syscall(long number, ...) noexcept {
   va_end(list);
   if (number == SYS_process_vm_readv || number == SYS_process_vm_writev) {
     count(__builtin_return_address(0));
-    return (number == SYS_process_vm_readv ? read_by_next : write_by_next)(
-        static_cast<pid_t>(a[0]), reinterpret_cast<const iovec*>(a[1]), static_cast<unsigned long>(a[2]),
-        reinterpret_cast<const iovec*>(a[3]), static_cast<unsigned long>(a[4]), static_cast<unsigned long>(a[5]));
+    return next(number)(static_cast<pid_t>(a[0]), reinterpret_cast<const iovec*>(a[1]),
+                        static_cast<unsigned long>(a[2]), reinterpret_cast<const iovec*>(a[3]),
+                        static_cast<unsigned long>(a[4]), static_cast<unsigned long>(a[5]));
   }
   return kernel_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
 }

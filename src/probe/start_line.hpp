@@ -4,8 +4,6 @@
 
 #include <mpi.h>
 
-#include <vector>
-
 #include "base/clock.hpp"
 
 namespace nearfield::probe {

@@ -2,8 +2,20 @@
 #pragma once
 
 #include "scenario/scenario.hpp"
+#include "scenario/size_ladder.hpp"
 
 namespace nearfield {
+
+inline std::vector<std::int64_t> load_message_sizes(const SizeChoice& choice) {
+  if (!choice.sizes.empty()) return choice.sizes;
+  if (choice.tier == "quick") return {8, 4096, 64 << 10, 1 << 20};
+  return {8, 1024, 4096, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+}
+
+inline std::vector<std::int64_t> load_sizes(const SizeChoice& choice) {
+  if (choice.tier == "quick") return {0, 1024, 64 << 10, 1 << 20};
+  return {0, 1024, 16 << 10, 64 << 10, 256 << 10, 1 << 20};
+}
 
 inline const ScenarioInfo load_info{
     "load",

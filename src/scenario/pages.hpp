@@ -3,8 +3,17 @@
 #pragma once
 
 #include "scenario/scenario.hpp"
+#include "scenario/size_ladder.hpp"
 
 namespace nearfield {
+
+inline std::vector<std::int64_t> pages_sizes(const SizeChoice& choice) {
+  if (!choice.sizes.empty()) return choice.sizes;
+  if (choice.tier == "quick") return {64 << 10, 1 << 20, 4 << 20, 16 << 20};
+  std::vector<std::int64_t> sizes{64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20};
+  if (choice.tier == "full") sizes.push_back(64 << 20);
+  return sizes;
+}
 
 inline const ScenarioInfo pages_info{
     "pages",

@@ -3,9 +3,28 @@
 // MPI datatype, packed by hand, or contiguous for comparison; standard, synchronous and buffered sends.
 #pragma once
 
+#include <algorithm>
+
 #include "scenario/scenario.hpp"
+#include "scenario/size_ladder.hpp"
 
 namespace nearfield {
+
+/// Returns the sizes of messages, whole doubles: S3 measures 256 KiB; a small eager message beside it, and one that
+/// leaves the private caches.
+inline std::vector<std::int64_t> stride_sizes(const SizeChoice& choice) {
+  std::vector<std::int64_t> sizes{512, 2048, 16 << 10, 256 << 10, 2 << 20};
+  if (choice.tier == "quick") sizes = {2048, 256 << 10};
+  if (!choice.sizes.empty()) sizes = choice.sizes;
+  for (auto& size : sizes) size = std::max<std::int64_t>(size / 8 * 8, 8);
+  return sizes;
+}
+
+/// Returns how far apart elements lie, in doubles.
+inline std::vector<std::int64_t> strides(const std::string& tier) {
+  if (tier == "quick") return {1, 2, 3, 4, 7, 8, 15, 16, 32, 33, 64};
+  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64};
+}
 
 inline const ScenarioInfo stride_info{
     "stride",

@@ -12,22 +12,16 @@ namespace {
 
 class Collective final : public Scenario {
  public:
-  explicit Collective(Context& ctx) : ctx_(ctx), sizes_(collective_sizes(ctx.size_choice())) {
-    const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()) * ctx.size);
-    send_ = Buffer(largest);
-    receive_ = Buffer(largest);
-  }
-
-  std::vector<Parameters> cases() override {
-    std::vector<Parameters> list;
-    for (const auto size : sizes_)
+  explicit Collective(Context& ctx) : Scenario(ctx) {
+    for (const auto size : collective_sizes(ctx.size_choice()))
       for (const char* operation : collective_operations)
-        list.push_back({{"operation", operation}, {"size_bytes", size}, {"ranks", std::int64_t{ctx_.size}}});
-    return list;
+        cases_.push_back({{"operation", operation}, {"size_bytes", size}, {"ranks", std::int64_t{ctx.size}}});
+    send_ = Buffer(most_bytes() * static_cast<std::size_t>(ctx.size));
+    receive_ = Buffer(send_.size());
   }
 
   void select(std::size_t index) override {
-    bytes_ = static_cast<std::size_t>(sizes_[index / std::size(collective_operations)]);
+    bytes_ = bytes_of(index);
     operation_ = static_cast<Operation>(index % std::size(collective_operations));
   }
 
@@ -95,8 +89,6 @@ class Collective final : public Scenario {
     return std::equal(sum.begin(), sum.end(), got) ? "" : "the sum is wrong";
   }
 
-  Context& ctx_;
-  std::vector<std::int64_t> sizes_;
   Buffer send_, receive_;
   std::size_t bytes_ = 0;
   Operation operation_ = Operation::bcast;
@@ -105,10 +97,6 @@ class Collective final : public Scenario {
 }  // namespace
 
 extern const Spec collective_spec;
-const Spec collective_spec{
-    collective_info,
-    3.0,
-    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Collective>(ctx); },
-};
+const Spec collective_spec{collective_info, 3.0, made<Scenario, Collective>};
 
 }  // namespace nearfield::probe

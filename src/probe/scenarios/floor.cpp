@@ -2,9 +2,7 @@
 // reads or copies what the other just wrote. No message can be faster than a flag plus one copy.
 #include <sched.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cstring>
 
 #include "base/copy.hpp"
 #include "probe/buffer.hpp"
@@ -21,9 +19,12 @@ namespace {
 // both make in shared memory, too.
 class Floor final : public Scenario {
  public:
-  explicit Floor(Context& ctx) : ctx_(ctx), sizes_(size_ladder(ctx.size_choice(), 64, 4 * ctx.plan.llc_bytes())) {
+  explicit Floor(Context& ctx) : Scenario(ctx) {
     if (!ctx.start_line->shared_memory()) throw Unavailable("the two ranks are on different nodes and share no memory");
-    const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()));
+    add_case(Kind::flag, 8);
+    for (const auto size : size_ladder(ctx.size_choice(), 64, 4 * ctx.plan.llc_bytes()))
+      for (int kind = 1; kind < static_cast<int>(std::size(names)); ++kind) add_case(static_cast<Kind>(kind), size);
+    const std::size_t largest = most_bytes();
     void* base = nullptr;
     const auto wanted = static_cast<MPI_Aint>(ctx.rank == 0 ? 2 * largest + 4 * page : 0);
     MPI_Win_allocate_shared(wanted, 1, MPI_INFO_NULL, ctx.timed, &base, &window_);
@@ -50,19 +51,9 @@ class Floor final : public Scenario {
     if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
   }
 
-  std::vector<Parameters> cases() override {
-    cases_.push_back({Kind::flag, 8});
-    for (const auto size : sizes_)
-      for (int kind = 1; kind < static_cast<int>(std::size(names)); ++kind)
-        cases_.push_back({static_cast<Kind>(kind), size});
-    std::vector<Parameters> list;
-    for (const auto& c : cases_) list.push_back({{"kind", names[static_cast<int>(c.kind)]}, {"size_bytes", c.size}});
-    return list;
-  }
-
   void select(std::size_t index) override {
-    kind_ = cases_[index].kind;
-    bytes_ = static_cast<std::size_t>(cases_[index].size);
+    kind_ = kinds_[index];
+    bytes_ = bytes_of(index);
   }
 
   void prepare() override {
@@ -135,13 +126,14 @@ class Floor final : public Scenario {
   static constexpr const char* names[] = {"flag",           "read-remote",      "copy-remote",
                                           "copy-remote-nt", "copy-remote-both", "read-local",
                                           "copy-local",     "copy-local-nt"};
-  struct Case {
-    Kind kind;
-    std::int64_t size;
-  };
   static constexpr std::size_t page = 4096;
   static constexpr std::size_t peer_flag = page / 2 / sizeof(std::uint64_t);
   static constexpr std::size_t half_flag = page / 4 / sizeof(std::uint64_t);
+
+  void add_case(Kind kind, std::int64_t size) {
+    kinds_.push_back(kind);
+    cases_.push_back({{"kind", names[static_cast<int>(kind)]}, {"size_bytes", size}});
+  }
 
   bool remote() const { return kind_ >= Kind::read_remote && kind_ <= Kind::copy_remote_both; }
   bool copies() const { return kind_ != Kind::flag && kind_ != Kind::read_remote && kind_ != Kind::read_local; }
@@ -182,9 +174,7 @@ class Floor final : public Scenario {
     if (ctx_.rank == 0) values[0] = static_cast<double>(now() - start) / (2.0 * round_trips);
   }
 
-  Context& ctx_;
-  std::vector<std::int64_t> sizes_;
-  std::vector<Case> cases_;
+  std::vector<Kind> kinds_;  // of the cases
   MPI_Win window_ = MPI_WIN_NULL;
   std::atomic<std::uint64_t>* flags_ = nullptr;
   std::byte *shared_ = nullptr, *shared_target_ = nullptr;
@@ -208,10 +198,6 @@ const ScenarioInfo floor_info{
 }  // namespace
 
 extern const Spec floor_spec;
-const Spec floor_spec{
-    floor_info,
-    4.0,
-    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Floor>(ctx); },
-};
+const Spec floor_spec{floor_info, 4.0, made<Scenario, Floor>};
 
 }  // namespace nearfield::probe

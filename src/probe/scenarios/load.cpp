@@ -3,10 +3,7 @@
 
 #include <algorithm>
 
-#include "probe/buffer.hpp"
-#include "probe/context.hpp"
-#include "probe/failure.hpp"
-#include "probe/scenario.hpp"
+#include "probe/scenarios/pair.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -14,30 +11,23 @@ namespace {
 constexpr int tag_message = 4, tag_running = 5, tag_stop = 6;
 constexpr int leader = 2;  // of the background, in the world
 
-class Load final : public Scenario {
+class Load final : public PairScenario {
  public:
-  explicit Load(Context& ctx) : ctx_(ctx) {
+  explicit Load(Context& ctx) : PairScenario(ctx) {
     MPI_Comm_split(ctx.world, in_background() ? 1 : 0, ctx.world_rank, &group_);
     MPI_Comm_size(group_, &group_size_);
-    for (const auto size : message_sizes())
-      for (const auto load : load_sizes()) cases_.push_back({size, load});
-    const auto largest = static_cast<std::size_t>(std::max(message_sizes().back(), load_sizes().back()));
+    const auto loads = load_sizes(ctx.size_choice());
+    for (const auto size : load_message_sizes(ctx.size_choice()))
+      for (const auto load : loads) cases_.push_back({{"size_bytes", size}, {"load_bytes", load}});
     const std::size_t blocks = in_background() ? static_cast<std::size_t>(group_size_) : 1;
-    send_ = Buffer(largest * blocks);
-    receive_ = Buffer(largest * blocks);
+    allocate(std::max(most_bytes(), static_cast<std::size_t>(loads.back())) * blocks);
   }
 
   ~Load() override { MPI_Comm_free(&group_); }
 
-  std::vector<Parameters> cases() override {
-    std::vector<Parameters> list;
-    for (const auto& c : cases_) list.push_back({{"size_bytes", c.size}, {"load_bytes", c.load}});
-    return list;
-  }
-
   void select(std::size_t index) override {
-    bytes_ = static_cast<std::size_t>(cases_[index].size);
-    load_bytes_ = static_cast<int>(cases_[index].load);
+    bytes_ = bytes_of(index);
+    load_bytes_ = static_cast<int>(number(cases_[index], "load_bytes"));
   }
 
   // Rank 0 starts when the load has done its first exchange, and ends it.
@@ -79,51 +69,17 @@ class Load final : public Scenario {
     }
   }
 
-  void fill(unsigned seed) override {
-    fill_pattern(send_.first(bytes_), seed + static_cast<unsigned>(ctx_.rank));
-    fill_pattern(receive_.first(bytes_), seed + 2);
-  }
-
-  std::string problem(unsigned seed) override {
-    return pattern_problem(receive_.first(bytes_), seed + static_cast<unsigned>(ctx_.peer()));
-  }
-
-  std::span<std::byte> arrived() override { return receive_.first(bytes_); }
-
  private:
-  struct Case {
-    std::int64_t size, load;
-  };
-
   bool in_background() const { return ctx_.timed == MPI_COMM_NULL; }
 
-  std::vector<std::int64_t> message_sizes() const {
-    if (!ctx_.plan.sizes.empty()) return ctx_.plan.sizes;
-    if (ctx_.plan.tier == "quick") return {8, 4096, 64 << 10, 1 << 20};
-    return {8, 1024, 4096, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
-  }
-
-  std::vector<std::int64_t> load_sizes() const {
-    if (ctx_.plan.tier == "quick") return {0, 1024, 64 << 10, 1 << 20};
-    return {0, 1024, 16 << 10, 64 << 10, 256 << 10, 1 << 20};
-  }
-
-  Context& ctx_;
   MPI_Comm group_ = MPI_COMM_NULL;
   int group_size_ = 0;
-  std::vector<Case> cases_;
-  Buffer send_, receive_;
-  std::size_t bytes_ = 0;
   int load_bytes_ = 0;
 };
 
 }  // namespace
 
 extern const Spec load_spec;
-const Spec load_spec{
-    load_info,
-    4.0,
-    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Load>(ctx); },
-};
+const Spec load_spec{load_info, 4.0, made<Scenario, Load>};
 
 }  // namespace nearfield::probe

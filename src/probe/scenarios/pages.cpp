@@ -5,9 +5,7 @@
 #include "scenario/pages.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,16 +14,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/linux.h"
 #include "probe/buffer.hpp"
 #include "probe/context.hpp"
 #include "probe/scenario.hpp"
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace nearfield::probe {
 namespace {
@@ -90,13 +82,9 @@ constexpr const char* names[] = {"private", "private-huge", "window", "window-hu
 
 class Pages final : public Scenario {
  public:
-  explicit Pages(Context& ctx) : ctx_(ctx) {
-    std::vector<std::int64_t> sizes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20};
-    if (ctx.plan.tier == "quick") sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20};
-    if (ctx.plan.tier == "full") sizes.push_back(64 << 20);
-    if (!ctx.plan.sizes.empty()) sizes = ctx.plan.sizes;
+  explicit Pages(Context& ctx) : Scenario(ctx) {
     const std::string window_huge_problem = try_window_huge(), field_problem = try_field();
-    for (const auto size : sizes)
+    for (const auto size : pages_sizes(ctx.size_choice()))
       for (const auto memory : memories) {
         if (memory == Memory::window && !ctx.start_line->shared_memory()) {
           note_missing(size, memory, "the ranks are on different nodes");
@@ -105,24 +93,19 @@ class Pages final : public Scenario {
         } else if (memory == Memory::field && !field_problem.empty()) {
           note_missing(size, memory, field_problem);
         } else {
-          cases_.push_back({size, memory});
+          cases_.push_back(parameters(size, memory));
+          memories_.push_back(memory);
         }
       }
   }
 
   ~Pages() override { release(); }
 
-  std::vector<Parameters> cases() override {
-    std::vector<Parameters> list;
-    for (const auto& c : cases_) list.push_back(parameters(c.size, c.memory));
-    return list;
-  }
-
   std::vector<MissingCase> missing() override { return missing_; }
 
   void select(std::size_t index) override {
-    bytes_ = static_cast<std::size_t>(cases_[index].size);
-    memory_ = cases_[index].memory;
+    bytes_ = bytes_of(index);
+    memory_ = memories_[index];
   }
 
   void prepare() override {
@@ -164,11 +147,6 @@ class Pages final : public Scenario {
   std::span<std::byte> arrived() override { return part_; }
 
  private:
-  struct Case {
-    std::int64_t size;
-    Memory memory;
-  };
-
   static Parameters parameters(std::int64_t size, Memory memory) {
     return {{"size_bytes", size}, {"memory", names[static_cast<int>(memory)]}};
   }
@@ -306,8 +284,7 @@ class Pages final : public Scenario {
     for (std::size_t i = 0; i < part_.size() / 8; ++i) words[i] = i * seed + static_cast<std::uint64_t>(ctx_.rank);
   }
 
-  Context& ctx_;
-  std::vector<Case> cases_;
+  std::vector<Memory> memories_;  // of the cases
   std::vector<MissingCase> missing_;
   Memory memory_ = Memory::private_base;
   std::size_t bytes_ = 0, mapped_bytes_ = 0;
@@ -322,10 +299,6 @@ class Pages final : public Scenario {
 }  // namespace
 
 extern const Spec pages_spec;
-const Spec pages_spec{
-    pages_info,
-    2.0,
-    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Pages>(ctx); },
-};
+const Spec pages_spec{pages_info, 2.0, made<Scenario, Pages>};
 
 }  // namespace nearfield::probe

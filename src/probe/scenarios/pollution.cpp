@@ -1,8 +1,6 @@
 // scenario/pollution.hpp by MPI.
 #include "scenario/pollution.hpp"
 
-#include <algorithm>
-
 #include "probe/buffer.hpp"
 #include "probe/cache_state.hpp"
 #include "probe/context.hpp"
@@ -15,19 +13,14 @@ constexpr int pollution_tag = 2;
 
 class Pollution final : public Scenario {
  public:
-  explicit Pollution(Context& ctx) : ctx_(ctx), sizes_(pollution_sizes(ctx.size_choice())) {
-    buffer_ = Buffer(static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end())));
-  }
-
-  std::vector<Parameters> cases() override {
-    std::vector<Parameters> list;
-    for (const auto size : sizes_)
-      for (const char* state : pollution_states) list.push_back({{"size_bytes", size}, {"state", state}});
-    return list;
+  explicit Pollution(Context& ctx) : Scenario(ctx) {
+    for (const auto size : pollution_sizes(ctx.size_choice()))
+      for (const char* state : pollution_states) cases_.push_back({{"size_bytes", size}, {"state", state}});
+    buffer_ = Buffer(most_bytes());
   }
 
   void select(std::size_t index) override {
-    memory_ = buffer_.first(static_cast<std::size_t>(sizes_[index / std::size(pollution_states)]));
+    memory_ = buffer_.first(bytes_of(index));
     const std::size_t which = index % std::size(pollution_states);
     preloaded_ = which % 2 == 1;
     base_ = which >= 2;
@@ -64,8 +57,6 @@ class Pollution final : public Scenario {
       MPI_Recv(memory_.data(), count, MPI_BYTE, 0, pollution_tag, ctx_.timed, MPI_STATUS_IGNORE);
   }
 
-  Context& ctx_;
-  std::vector<std::int64_t> sizes_;
   Buffer buffer_;
   std::span<std::byte> memory_;
   bool preloaded_ = false, base_ = false;
@@ -75,10 +66,6 @@ class Pollution final : public Scenario {
 }  // namespace
 
 extern const Spec pollution_spec;
-const Spec pollution_spec{
-    pollution_info,
-    4.0,
-    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Pollution>(ctx); },
-};
+const Spec pollution_spec{pollution_info, 4.0, made<Scenario, Pollution>};
 
 }  // namespace nearfield::probe

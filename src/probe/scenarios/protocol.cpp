@@ -4,31 +4,22 @@
 
 #include <algorithm>
 
-#include "probe/buffer.hpp"
-#include "probe/scenario.hpp"
+#include "probe/scenarios/pair.hpp"
 #include "scenario/size_ladder.hpp"
 
 namespace nearfield::probe {
 namespace {
 
-class Protocol final : public Scenario {
+class Protocol final : public PairScenario {
  public:
-  explicit Protocol(Context& ctx)
-      : ctx_(ctx),
-        sizes_(dense_size_ladder(ctx.size_choice(), ctx.switch_sizes(), 1,
-                                 std::min<std::int64_t>(8 << 20, ctx.plan.llc_bytes()))) {
-    const auto largest = static_cast<std::size_t>(*std::max_element(sizes_.begin(), sizes_.end()));
-    send_ = Buffer(largest);
-    receive_ = Buffer(largest);
+  explicit Protocol(Context& ctx) : PairScenario(ctx) {
+    const auto largest = std::min<std::int64_t>(8 << 20, ctx.plan.llc_bytes());
+    for (const auto size : dense_size_ladder(ctx.size_choice(), ctx.switch_sizes(), 1, largest))
+      cases_.push_back({{"size_bytes", size}});
+    allocate(most_bytes());
   }
 
-  std::vector<Parameters> cases() override {
-    std::vector<Parameters> list;
-    for (const auto size : sizes_) list.push_back({{"size_bytes", size}});
-    return list;
-  }
-
-  void select(std::size_t index) override { bytes_ = static_cast<std::size_t>(sizes_[index]); }
+  void select(std::size_t index) override { bytes_ = bytes_of(index); }
 
   void body(std::span<double> values) override {
     const Behaviour seen = observe(ctx_, send_.first(bytes_), receive_.first(bytes_));
@@ -37,22 +28,7 @@ class Protocol final : public Scenario {
     values[2] = seen.single_copies;
   }
 
-  void fill(unsigned seed) override {
-    fill_pattern(send_.first(bytes_), seed);
-    fill_pattern(receive_.first(bytes_), seed + 1);
-  }
-
-  std::string problem(unsigned seed) override {
-    return ctx_.sender() ? "" : pattern_problem(receive_.first(bytes_), seed);
-  }
-
-  std::span<std::byte> arrived() override { return receive_.first(bytes_); }
-
- private:
-  Context& ctx_;
-  std::vector<std::int64_t> sizes_;
-  Buffer send_, receive_;
-  std::size_t bytes_ = 0;
+  std::string problem(unsigned seed) override { return ctx_.sender() ? "" : PairScenario::problem(seed); }
 };
 
 const ScenarioInfo protocol_info{
@@ -68,10 +44,6 @@ const ScenarioInfo protocol_info{
 }  // namespace
 
 extern const Spec protocol_spec;
-const Spec protocol_spec{
-    protocol_info,
-    0.5,
-    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Protocol>(ctx); },
-};
+const Spec protocol_spec{protocol_info, 0.5, made<Scenario, Protocol>};
 
 }  // namespace nearfield::probe

@@ -43,27 +43,16 @@ Layout layout_of(const Case& c) {
   return face_layout(c.face, static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(count)))));
 }
 
-std::vector<std::int64_t> strides(const std::string& tier) {
-  if (tier == "quick") return {1, 2, 3, 4, 7, 8, 15, 16, 32, 33, 64};
-  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64};
-}
-
 std::vector<Case> all_cases(const Context& ctx) {
   const bool quick = ctx.plan.tier == "quick";
-  // S3 measures 256 KiB; a small eager message beside it, and one that leaves the private caches.
-  std::vector<std::int64_t> sizes = {2048, 256 << 10};
-  if (!quick) sizes = {512, 2048, 16 << 10, 256 << 10, 2 << 20};
-  if (!ctx.plan.sizes.empty()) sizes = ctx.plan.sizes;
   std::vector<Case> list;
-  for (auto size : sizes) {
-    size = std::max<std::int64_t>(size / 8 * 8, 8);
+  for (const auto size : stride_sizes(ctx.size_choice()))
     for (const auto stride : strides(ctx.plan.tier))
       for (const char* mode : {"standard", "synchronous", "buffered"}) {
         list.push_back({size, stride, "", "datatype", mode});
         if (stride == 1) list.push_back({size, 1, "", "contiguous", mode});
         if (!quick || std::string(mode) == "standard") list.push_back({size, stride, "", "manual-pack", mode});
       }
-  }
   for (const std::int64_t n : quick ? std::vector<std::int64_t>{64} : std::vector<std::int64_t>{32, 64, 128, 256})
     for (const char* face : {"x", "y", "z"})
       for (const char* method : {"datatype", "manual-pack"}) list.push_back({n * n * 8, 0, face, method, "standard"});
@@ -72,9 +61,10 @@ std::vector<Case> all_cases(const Context& ctx) {
 
 class Stride final : public Scenario {
  public:
-  explicit Stride(Context& ctx) : ctx_(ctx), list_(all_cases(ctx)), types_(list_.size(), MPI_DATATYPE_NULL) {
+  explicit Stride(Context& ctx) : Scenario(ctx), list_(all_cases(ctx)), types_(list_.size(), MPI_DATATYPE_NULL) {
     std::size_t extent = 0, packed = 0;
     for (const auto& c : list_) {
+      cases_.push_back(parameters(c));
       extent = std::max(extent, layout_of(c).extent());
       packed = std::max(packed, layout_of(c).count());
     }
@@ -93,21 +83,6 @@ class Stride final : public Scenario {
     MPI_Buffer_detach(&memory, &bytes);
     for (auto& type : types_)
       if (type != MPI_DATATYPE_NULL) MPI_Type_free(&type);
-  }
-
-  std::vector<Parameters> cases() override {
-    std::vector<Parameters> list;
-    for (const auto& c : list_) {
-      Parameters parameters{{"size_bytes", static_cast<std::int64_t>(layout_of(c).count() * element)}};
-      if (c.face.empty())
-        parameters.push_back({"stride", c.stride});
-      else
-        parameters.push_back({"face", c.face});
-      parameters.push_back({"method", c.method});
-      parameters.push_back({"mode", c.mode});
-      list.push_back(parameters);
-    }
-    return list;
   }
 
   void select(std::size_t index) override {
@@ -156,6 +131,12 @@ class Stride final : public Scenario {
   }
 
  private:
+  static Parameters parameters(const Case& c) {
+    const auto bytes = static_cast<std::int64_t>(layout_of(c).count() * element);
+    if (c.face.empty()) return {{"size_bytes", bytes}, {"stride", c.stride}, {"method", c.method}, {"mode", c.mode}};
+    return {{"size_bytes", bytes}, {"face", c.face}, {"method", c.method}, {"mode", c.mode}};
+  }
+
   static double value(unsigned seed, std::size_t i) { return seed * 1e6 + static_cast<double>(i); }
   static double* doubles(const Buffer& buffer) { return reinterpret_cast<double*>(buffer.data()); }
 
@@ -216,7 +197,6 @@ class Stride final : public Scenario {
       for (std::size_t i = 0; i < layout_.inner; ++i) to[i * layout_.inner_step] = *from++;
   }
 
-  Context& ctx_;
   std::vector<Case> list_;
   std::vector<MPI_Datatype> types_;
   Buffer send_, receive_, packed_send_, packed_receive_, buffered_;
@@ -229,10 +209,6 @@ class Stride final : public Scenario {
 }  // namespace
 
 extern const Spec stride_spec;
-const Spec stride_spec{
-    stride_info,
-    5.0,
-    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Stride>(ctx); },
-};
+const Spec stride_spec{stride_info, 5.0, made<Scenario, Stride>};
 
 }  // namespace nearfield::probe

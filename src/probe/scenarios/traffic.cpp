@@ -6,10 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "probe/buffer.hpp"
-#include "probe/cache_state.hpp"
-#include "probe/context.hpp"
-#include "probe/scenario.hpp"
+#include "probe/scenarios/pair.hpp"
 #include "scenario/size_ladder.hpp"
 
 namespace nearfield::probe {
@@ -20,38 +17,32 @@ constexpr int most_messages = 32;
 constexpr std::int64_t window_bytes = 256 << 10;  // messages of one repetition share about so much memory
 constexpr std::int64_t longest_collective = 16 << 20;
 
-class Traffic final : public Scenario {
+class Traffic final : public PairScenario {
  public:
-  explicit Traffic(Context& ctx) : ctx_(ctx) {
-    std::int64_t most = 0;
+  explicit Traffic(Context& ctx) : PairScenario(ctx) {
     for (const auto size : size_ladder(ctx.size_choice(), 1, 4 * ctx.plan.llc_bytes())) {
-      for (const char* pattern : {"pingpong", "stream", "exchange", "use"}) {
-        cases_.push_back({size, pattern});
-        most = std::max(most, size * messages_of(cases_.back()));
-      }
+      for (const char* pattern : {"pingpong", "stream", "exchange", "use"})
+        cases_.push_back({{"size_bytes", size}, {"pattern", pattern}});
       for (const auto& collective : collectives)
-        if (size >= 8 && size <= longest_collective) {
-          cases_.push_back({size, collective.name});
-          most = std::max(most, collective.blocks * size);
-        }
+        if (size >= 8 && size <= longest_collective)
+          cases_.push_back({{"size_bytes", size}, {"pattern", collective.name}});
     }
-    send_ = Buffer(static_cast<std::size_t>(most));
-    receive_ = Buffer(static_cast<std::size_t>(most));
-  }
-
-  std::vector<Parameters> cases() override {
-    std::vector<Parameters> list;
-    for (const auto& c : cases_) list.push_back({{"size_bytes", c.size}, {"pattern", c.pattern}});
-    return list;
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < cases_.size(); ++i) {
+      select(i);
+      most = std::max(most, bytes_);
+    }
+    allocate(most);
   }
 
   void select(std::size_t index) override {
-    size_ = cases_[index].size;
-    pattern_ = cases_[index].pattern;
-    messages_ = messages_of(cases_[index]);
+    size_ = static_cast<std::int64_t>(bytes_of(index));
+    pattern_ = word(cases_[index], "pattern");
     collective_ = nullptr;
     for (const auto& collective : collectives)
       if (pattern_ == collective.name) collective_ = &collective;
+    messages_ = collective_ ? 1 : static_cast<int>(std::clamp<std::int64_t>(window_bytes / size_, 1, most_messages));
+    bytes_ = static_cast<std::size_t>(size_ * messages_ * (collective_ ? collective_->blocks : 1));
   }
 
   void prepare() override { put_into("modified", sent(), ctx_.line_bytes()); }
@@ -72,25 +63,13 @@ class Traffic final : public Scenario {
     if (ctx_.sender() && is_answered()) values[0] /= 2;
   }
 
-  void fill(unsigned seed) override {
-    fill_pattern(sent(), seed + static_cast<unsigned>(ctx_.rank));
-    fill_pattern(arrived(), seed + 2);
-  }
-
   std::string problem(unsigned seed) override {
     if (pattern_ == "stream" && ctx_.sender()) return "";
     if (collective_) return collective_->problem(*this, seed);
-    return pattern_problem(arrived(), seed + static_cast<unsigned>(ctx_.peer()));
+    return PairScenario::problem(seed);
   }
 
-  std::span<std::byte> arrived() override { return receive_.first(used()); }
-
  private:
-  struct Case {
-    std::int64_t size;
-    std::string pattern;
-  };
-
   // One call with `size` bytes for each rank; what arrives is `blocks` times as long.
   struct Collective {
     const char* name;
@@ -100,17 +79,8 @@ class Traffic final : public Scenario {
   };
   static const Collective collectives[4];
 
-  static int messages_of(const Case& c) {
-    for (const auto& collective : collectives)
-      if (c.pattern == collective.name) return 1;
-    return static_cast<int>(std::clamp<std::int64_t>(window_bytes / c.size, 1, most_messages));
-  }
-
   bool is_answered() const { return pattern_ == "pingpong" || pattern_ == "use"; }
-  std::size_t used() const {
-    return static_cast<std::size_t>(size_ * messages_ * (collective_ ? collective_->blocks : 1));
-  }
-  std::span<std::byte> sent() const { return send_.first(used()); }
+  std::span<std::byte> sent() const { return send_.first(bytes_); }
   int root() const { return ctx_.sender() ? ctx_.rank : ctx_.peer(); }
   std::byte* at(const Buffer& buffer, int message) const { return buffer.data() + message * size_; }
   int count() const { return static_cast<int>(size_); }
@@ -168,9 +138,6 @@ class Traffic final : public Scenario {
     MPI_Waitall(2 * messages_, requests_.data(), MPI_STATUSES_IGNORE);
   }
 
-  Context& ctx_;
-  std::vector<Case> cases_;
-  Buffer send_, receive_;
   std::array<MPI_Request, 2 * most_messages> requests_{};
   std::int64_t size_ = 0;
   std::uint64_t sum_ = 0;
@@ -200,7 +167,7 @@ const Traffic::Collective Traffic::collectives[4] = {
      [](Traffic& t, unsigned seed) {  // undone with what this rank gave, it is what the other gave
        auto* result = reinterpret_cast<std::uint64_t*>(t.arrived().data());
        const auto* own = reinterpret_cast<const std::uint64_t*>(t.sent().data());
-       for (std::size_t i = 0; i < t.used() / 8; ++i) result[i] ^= own[i];
+       for (std::size_t i = 0; i < t.bytes_ / 8; ++i) result[i] ^= own[i];
        return pattern_problem(t.arrived(), seed + static_cast<unsigned>(t.ctx_.peer()));
      }},
     {"allgather", 2,
@@ -240,10 +207,6 @@ const ScenarioInfo traffic_info{
 }  // namespace
 
 extern const Spec traffic_spec;
-const Spec traffic_spec{
-    traffic_info,
-    0.0,
-    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Traffic>(ctx); },
-};
+const Spec traffic_spec{traffic_info, 0.0, made<Scenario, Traffic>};
 
 }  // namespace nearfield::probe

@@ -4,7 +4,6 @@
 #include "scenario/load.hpp"
 
 #include <algorithm>
-#include <memory>
 
 #include "sim/scenarios/pair.hpp"
 
@@ -119,20 +118,14 @@ std::vector<Result> run(const Job& job) {
 }
 
 std::vector<Parameters> cases(const Machine& machine, const Place& place, const Choice& choice) {
-  const bool quick = choice.sizes.tier == "quick";
-  std::vector<std::int64_t> sizes{8, 1024, 4096, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
-  std::vector<std::int64_t> loads{0, 1024, 16 << 10, 64 << 10, 256 << 10, 1 << 20};
-  if (quick) sizes = {8, 4096, 64 << 10, 1 << 20};
-  if (quick) loads = {0, 1024, 64 << 10, 1 << 20};
-  if (!choice.sizes.sizes.empty()) sizes = choice.sizes.sizes;
   std::vector<int> nodes = place.between_nodes ? choice.nodes : std::vector<int>{};
   const bool asked = !nodes.empty();
   if (!asked) nodes = {0};
   std::vector<Parameters> list;
   for (const int among : nodes) {
     const int ranks = place.between_nodes ? nodes_for(machine, place, among) : machine.cores;
-    for (const auto size : sizes)
-      for (const auto load : loads) {
+    for (const auto size : load_message_sizes(choice.sizes))
+      for (const auto load : load_sizes(choice.sizes)) {
         if (too_much(choice.sizes, ranks, load)) continue;
         list.push_back({{"size_bytes", size}, {"load_bytes", load}});
         if (asked) list.back().emplace_back("nodes", std::int64_t{ranks});

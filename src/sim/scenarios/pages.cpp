@@ -58,13 +58,9 @@ std::vector<Result> run(const Job& job) {
 }
 
 std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
-  std::vector<std::int64_t> sizes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20};
-  if (choice.sizes.tier == "quick") sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20};
-  if (choice.sizes.tier == "full") sizes.push_back(64 << 20);
-  if (!choice.sizes.sizes.empty()) sizes = choice.sizes.sizes;
   std::vector<Parameters> list;
   constexpr int light = 8;  // the ranks only touch their own memory, once or twice
-  for (const auto size : sizes) {
+  for (const auto size : pages_sizes(choice.sizes)) {
     if (too_much(choice.sizes, machine.cores, size / light)) continue;
     for (const char* memory : {"private", "private-huge"}) list.push_back({{"size_bytes", size}, {"memory", memory}});
   }

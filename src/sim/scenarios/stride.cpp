@@ -93,17 +93,6 @@ std::vector<Result> run(const Job& given) {
   return results.all;
 }
 
-std::vector<std::int64_t> strides(const std::string& tier) {
-  if (tier == "quick") return {1, 2, 3, 4, 7, 8, 15, 16, 32, 33, 64};
-  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64};
-}
-
-std::vector<std::int64_t> sizes(const SizeChoice& choice) {
-  if (!choice.sizes.empty()) return choice.sizes;
-  if (choice.tier == "quick") return {2048, 256 << 10};
-  return {512, 2048, 16 << 10, 256 << 10, 2 << 20};
-}
-
 std::vector<Parameters> cases(const Machine& machine, const Place& place, const Choice& choice) {
   std::vector<std::string> modes{"standard"};
   if (place.between_nodes && in_modes(machine)) modes.insert(modes.end(), {"buffered", "synchronous"});
@@ -111,15 +100,13 @@ std::vector<Parameters> cases(const Machine& machine, const Place& place, const 
   const auto add = [&](std::int64_t size, std::int64_t stride, const char* method, const std::string& mode) {
     list.push_back({{"size_bytes", size}, {"stride", stride}, {"method", method}, {"mode", mode}});
   };
-  for (const auto wanted : sizes(choice.sizes)) {
-    const std::int64_t size = std::max<std::int64_t>(wanted / 8 * 8, 8);
+  for (const auto size : stride_sizes(choice.sizes))
     for (const auto stride : strides(choice.sizes.tier))
       for (const auto& mode : modes) {
         add(size, stride, "datatype", mode);
         if (stride == 1) add(size, 1, "contiguous", mode);
         if (mode == "standard") add(size, stride, "manual-pack", mode);
       }
-  }
   return list;
 }
 

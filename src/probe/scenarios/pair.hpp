@@ -1,0 +1,36 @@
+// What scenarios of two ranks that exchange messages have in common: a buffer to send from, one to receive into, and
+// the check that each rank has got what the other one sent.
+#pragma once
+
+#include "probe/buffer.hpp"
+#include "probe/context.hpp"
+#include "probe/scenario.hpp"
+
+namespace nearfield::probe {
+
+class PairScenario : public Scenario {
+ public:
+  using Scenario::Scenario;
+
+  void fill(unsigned seed) override {
+    fill_pattern(send_.first(bytes_), seed + static_cast<unsigned>(ctx_.rank));
+    fill_pattern(receive_.first(bytes_), seed + 2);
+  }
+
+  std::string problem(unsigned seed) override {
+    return pattern_problem(receive_.first(bytes_), seed + static_cast<unsigned>(ctx_.peer()));
+  }
+
+  std::span<std::byte> arrived() override { return receive_.first(bytes_); }
+
+ protected:
+  void allocate(std::size_t bytes) {
+    send_ = Buffer(bytes);
+    receive_ = Buffer(bytes);
+  }
+
+  Buffer send_, receive_;
+  std::size_t bytes_ = 0;  ///< of either buffer, in the case at hand
+};
+
+}  // namespace nearfield::probe
