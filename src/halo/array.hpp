@@ -18,15 +18,13 @@ struct Array {
     for (int d = 0; d < 3; ++d) address += (cell[d] - box.lo[d]) * strides[d];
     return {address, strides};
   }
+  /// Copies a box of cells from elsewhere to `cell` and what follows it, or adds them to what is there.
+  void put(const Triple& cell, const Place& from, const Triple& extents_of_box, bool adds) const {
+    if (adds)
+      add_box(at(cell), from, extents_of_box, cell_bytes, type);
+    else
+      copy_box(at(cell), from, extents_of_box, cell_bytes);
+  }
 };
-
-/// How an array of ours lies in memory: rows begin on cache lines of their own where ghost cells allow it, and neither
-/// rows nor planes are multiples of 4 KiB apart, which would put them into the same sets of the caches.
-struct Shape {
-  Triple strides{};
-  std::size_t lead = 0;   ///< bytes before the cell at box.lo
-  std::size_t bytes = 0;  ///< altogether
-};
-Shape shape_of(const Box& box, int low_ghosts, std::size_t cell_bytes);
 
 }  // namespace nearfield::halo

@@ -29,6 +29,10 @@ namespace {
 
 thread_local std::string last_error;
 
+void require(bool holds, const char* text) {
+  if (!holds) throw Error(Code::argument, text);
+}
+
 template <class Work>
 int guarded(Work&& work) noexcept {
   try {
@@ -46,6 +50,15 @@ int guarded(Work&& work) noexcept {
   }
 }
 
+// The same with a grid, which must be there.
+template <class Work>
+int guarded(const nf_grid* grid, Work&& work) noexcept {
+  return guarded([&] {
+    require(grid, "there is no grid");
+    work();
+  });
+}
+
 // What work() returns, as far as there is room; the bytes that all of it needs.
 template <class Work>
 size_t told(Work&& work, char* text, size_t size) {
@@ -57,10 +70,6 @@ size_t told(Work&& work, char* text, size_t size) {
     text[shown] = 0;
   }
   return all.size() + 1;
-}
-
-void require(bool holds, const char* text) {
-  if (!holds) throw Error(Code::argument, text);
 }
 
 Type type_of(nf_type type, int components) {
@@ -132,6 +141,13 @@ Exchange* exchange_for(nf_grid* grid, nf_field* const* fields, int count, const 
     grid->used.push_back(fields[i]->field);
   }
   return grid->grid.exchange_of(grid->used, widths, add);
+}
+
+// Null beyond the last.
+const char* text_of(int protocol, const char* ProtocolSpec::* text) {
+  const auto& all = all_protocols();
+  const auto number = static_cast<std::size_t>(protocol);  // below 0: beyond the last
+  return number < all.size() ? all[number]->*text : nullptr;
 }
 
 template <class T>
@@ -241,17 +257,11 @@ void nf_field_strides(const nf_field* field, int64_t strides_bytes[3]) {
 int nf_field_in_place(const nf_field* field) { return field->field->in_place(); }
 
 int nf_start(nf_grid* grid, nf_field* const* fields, int count) {
-  return guarded([&] {
-    require(grid, "there is no grid");
-    grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, false));
-  });
+  return guarded(grid, [&] { grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, false)); });
 }
 
 int nf_finish(nf_grid* grid) {
-  return guarded([&] {
-    require(grid, "there is no grid");
-    grid->grid.finish();
-  });
+  return guarded(grid, [&] { grid->grid.finish(); });
 }
 
 int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count) {
@@ -260,8 +270,7 @@ int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count) {
 }
 
 int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int width[3][2]) {
-  return guarded([&] {
-    require(grid, "there is no grid");
+  return guarded(grid, [&] {
     const auto& halo = grid->grid.layout().halo;
     const int dimensions = grid->grid.dimensions();
     Widths widths{};
@@ -276,8 +285,7 @@ int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int 
 }
 
 int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count) {
-  return guarded([&] {
-    require(grid, "there is no grid");
+  return guarded(grid, [&] {
     grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, true));
     grid->grid.finish();
   });
@@ -345,16 +353,7 @@ int nf_exchange_accumulate(nf_exchange* exchange) {
 
 const char* nf_exchange_protocol(const nf_exchange* exchange) { return exchange->forward->spec().name; }
 
-const char* nf_protocol_name(int number) {
-  const auto& all = all_protocols();
-  return number >= 0 && static_cast<std::size_t>(number) < all.size() ? all[static_cast<std::size_t>(number)]->name
-                                                                      : nullptr;
-}
-
-const char* nf_protocol_summary(int number) {
-  const auto& all = all_protocols();
-  return number >= 0 && static_cast<std::size_t>(number) < all.size() ? all[static_cast<std::size_t>(number)]->summary
-                                                                      : nullptr;
-}
+const char* nf_protocol_name(int number) { return text_of(number, &ProtocolSpec::name); }
+const char* nf_protocol_summary(int number) { return text_of(number, &ProtocolSpec::summary); }
 
 const char* nf_error_text(void) { return last_error.c_str(); }

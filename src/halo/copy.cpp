@@ -42,18 +42,10 @@ void add(std::byte* to, Index to_stride, const std::byte* from, Index from_strid
 RunFunction run_copy(const Place& to, const Place& from, int d, std::size_t bytes) {
   const auto dense = static_cast<Index>(bytes);
   if (to.strides[d] == dense && from.strides[d] == dense) return copy_contiguous;
-  switch (bytes) {
-    case 1:
-      return copy_strided<std::uint8_t>;
-    case 2:
-      return copy_strided<std::uint16_t>;
-    case 4:
-      return copy_strided<std::uint32_t>;
-    case 8:
-      return copy_strided<std::uint64_t>;
-    default:
-      return copy_any;
-  }
+  if (bytes == 1) return copy_strided<std::uint8_t>;
+  if (bytes == 2) return copy_strided<std::uint16_t>;
+  if (bytes == 4) return copy_strided<std::uint32_t>;
+  return bytes == 8 ? copy_strided<std::uint64_t> : copy_any;
 }
 
 RunFunction run_add(Type type) {

@@ -6,6 +6,29 @@
 namespace nearfield::halo {
 namespace {
 
+// How an array of ours lies in memory: rows begin on cache lines of their own where ghost cells allow it, and neither
+// rows nor planes are multiples of 4 KiB apart, which would put them into the same sets of the caches.
+struct Shape {
+  Triple strides{};
+  std::size_t lead = 0;   // bytes before the cell at box.lo
+  std::size_t bytes = 0;  // altogether
+};
+
+Shape shape_of(const Box& box, int low_ghosts, std::size_t cell_bytes) {
+  constexpr std::size_t line = 64;
+  // Planes are whole rows, as in Fortran arrays.
+  const auto spread = [](std::size_t bytes, std::size_t by) { return bytes % 4096 == 0 ? bytes + by : bytes; };
+  const auto extents = box.extents();
+  Shape shape;
+  shape.lead = (line - static_cast<std::size_t>(low_ghosts) * cell_bytes % line) % line;
+  const auto row = (shape.lead + static_cast<std::size_t>(extents[2]) * cell_bytes + line - 1) / line * line;
+  const auto rows = spread(row, line);
+  const auto planes = spread(rows * static_cast<std::size_t>(extents[1]), rows);
+  shape.strides = {static_cast<Index>(planes), static_cast<Index>(rows), static_cast<Index>(cell_bytes)};
+  shape.bytes = planes * static_cast<std::size_t>(extents[0]) + line;
+  return shape;
+}
+
 struct IslandArray {
   Box box;
   std::vector<int> members;  // local ranks

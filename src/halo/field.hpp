@@ -1,7 +1,6 @@
 // A field: one array per island of a node, all of them in one segment.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "halo/message.hpp"

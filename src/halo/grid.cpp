@@ -4,10 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include "halo/autotuning.hpp"
 #include "halo/costs.hpp"
 #include "halo/decomposition.hpp"
-#include "halo/schedule.hpp"
 
 namespace nearfield::halo {
 
@@ -66,10 +64,6 @@ void Grid::find_peers() {
   all_in_place_ = all && spec_->in_place;
 }
 
-std::vector<Message> Grid::messages(const Widths& widths, bool in_place, bool add) const {
-  return schedule(layout_, placement_, node_->rank, widths, in_place, add);
-}
-
 Field& Grid::create_field(std::size_t cell_bytes, Type type, bool ghosted) {
   const FieldShape shape{cell_bytes, type, spec_->in_place && !ghosted, spec_->backing, fields_made_++};
   fields_.push_back(std::make_unique<Field>(*node_, layout_, placement_, shape));
@@ -114,7 +108,7 @@ std::unique_ptr<Exchange> Grid::exchange_of(const std::vector<Array>& arrays, co
   move.messages = messages(layout_.halo, false, add);
   for (const auto& array : arrays) move.fields.push_back({array, {}});
   move.add = add;
-  if (protocol == "measured") return fastest(*this, move);
+  if (protocol == "measured") return fastest(move);
   const bool chosen = protocol.empty() || protocol == "auto";
   const ProtocolSpec& best = spec_->shared_only ? cheapest(*this, move) : persistent_protocol;
   const ProtocolSpec& spec = chosen ? best : find_protocol(protocol);

@@ -59,7 +59,13 @@ class Grid final : public Surroundings {
  private:
   void share_memory(MPI_Comm comm, const ProtocolSpec& spec);
   void find_peers();
+  /// Returns what this rank sends and receives so that its ghost cells of these widths are filled: one message for each
+  /// displacement, in the same order on all ranks. `in_place`: less what is read in place. `add`: the reverse. In
+  /// schedule.cpp.
   std::vector<Message> messages(const Widths& widths, bool in_place, bool add) const;
+  /// Returns an exchange by the protocol that is fastest here and now, on its slowest rank. Collective; not between
+  /// start and finish. In autotuning.cpp.
+  std::unique_ptr<Exchange> fastest(const Move& move);
 
   int dimensions_;
   Layout layout_;

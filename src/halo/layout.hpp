@@ -38,7 +38,6 @@ struct Layout {
   /// The place so far from another, around the edges.
   Ranks displaced(const Ranks& place, const Ranks& by, int sign) const;
 
-  int rank_count() const { return dims[0] * dims[1] * dims[2]; }
   int number(const Ranks& place) const { return (place[0] * dims[1] + place[1]) * dims[2] + place[2]; }
 };
 

@@ -22,11 +22,7 @@ void scatter(const std::byte* buffer, const std::vector<Strip>& strips, const st
   for (const auto& [mine, others] : fields)
     for (const auto& strip : strips) {
       const auto extents = strip.extents();
-      const Place from = packed(const_cast<std::byte*>(buffer), extents, mine.cell_bytes);
-      if (add)
-        add_box(mine.at(strip.mine.lo), from, extents, mine.cell_bytes, mine.type);
-      else
-        copy_box(mine.at(strip.mine.lo), from, extents, mine.cell_bytes);
+      mine.put(strip.mine.lo, packed(const_cast<std::byte*>(buffer), extents, mine.cell_bytes), extents, add);
       buffer += static_cast<std::size_t>(strip.mine.cells()) * mine.cell_bytes;
     }
 }

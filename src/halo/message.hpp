@@ -1,7 +1,6 @@
 // What an exchange has to move, for one rank: the same list, in the same order, on all ranks.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "halo/array.hpp"

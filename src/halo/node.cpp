@@ -31,9 +31,7 @@ Node::Node(MPI_Comm given, bool shared) {
 }
 
 Node::~Node() {
-  int ended = 0;
-  MPI_Finalized(&ended);
-  if (ended) return;
+  if (mpi_has_ended()) return;
   if (local != MPI_COMM_NULL) MPI_Comm_free(&local);
   if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
 }

@@ -10,6 +10,13 @@
 
 namespace nearfield::halo {
 
+/// Returns whether MPI_Finalize has been called: nothing of MPI's can be freed any more.
+inline bool mpi_has_ended() {
+  int ended = 0;
+  MPI_Finalized(&ended);
+  return ended;
+}
+
 /// Owns two communicators: a copy of the caller's, and the part of it on this node. Free before MPI_Finalize, on all
 /// ranks; if MPI has ended before, nothing is freed.
 class Node {

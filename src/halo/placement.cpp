@@ -41,6 +41,7 @@ void find_islands(const Layout& layout, const std::vector<int>& node_of, bool si
                    [&](const Ranks& p) { all = all && joins({lo[0] + p[0], lo[1] + p[1], lo[2] + p[2]}, node); });
     return all;
   };
+  int islands = 0;
   for_each_place(layout.dims, [&](const Ranks& lo) {
     const int first = made.rank_at[layout.number(lo)];
     if (made.island_of[first] >= 0) return;
@@ -54,11 +55,10 @@ void find_islands(const Layout& layout, const std::vector<int>& node_of, bool si
         if (!all_join(from, to, node)) break;
         ++hi[d];
       }
-    const auto index = static_cast<int>(made.islands.size());
-    made.islands.push_back({node, lo, hi});
     for_each_place({hi[0] - lo[0], hi[1] - lo[1], hi[2] - lo[2]}, [&](const Ranks& p) {
-      made.island_of[made.rank_at[layout.number({lo[0] + p[0], lo[1] + p[1], lo[2] + p[2]})]] = index;
+      made.island_of[made.rank_at[layout.number({lo[0] + p[0], lo[1] + p[1], lo[2] + p[2]})]] = islands;
     });
+    ++islands;
   });
 }
 

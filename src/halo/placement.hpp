@@ -7,17 +7,10 @@
 
 namespace nearfield::halo {
 
-/// A box of places whose ranks are on one node.
-struct Island {
-  int node = 0;
-  Ranks lo{}, hi{};
-};
-
 struct Placement {
   std::vector<int> rank_at;     ///< place number -> rank
   std::vector<Ranks> place_of;  ///< rank -> place
-  std::vector<int> island_of;   ///< rank -> index into islands
-  std::vector<Island> islands;
+  std::vector<int> island_of;   ///< rank -> number of its island: a box of places whose ranks are on one node
 };
 
 /// Gives the ranks their places so that the ranks of each node form the box `node_dims`, if all nodes have that many;

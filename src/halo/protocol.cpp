@@ -14,13 +14,8 @@ class OwnCopies final : public Protocol {
   void finish() override {
     for (const auto& field : move_.fields)
       for (const auto& message : move_.messages)
-        for (const auto& strip : message.receive) {
-          const Place to = field.mine.at(strip.mine.lo), from = field.mine.at(strip.theirs.lo);
-          if (move_.add)
-            add_box(to, from, strip.extents(), field.mine.cell_bytes, field.mine.type);
-          else
-            copy_box(to, from, strip.extents(), field.mine.cell_bytes);
-        }
+        for (const auto& strip : message.receive)
+          field.mine.put(strip.mine.lo, field.mine.at(strip.theirs.lo), strip.extents(), move_.add);
   }
 
  private:
@@ -125,12 +120,11 @@ const ProtocolSpec& cheapest(Surroundings& around, const Move& move) {
   const Node& node = around.node();
   const ProtocolSpec* best = &persistent_protocol;
   double least = -1;
+  const bool have_arrays =
+      std::all_of(move.fields.begin(), move.fields.end(), [](const Cells& f) { return !f.of_local.empty(); });
   for (const auto* spec : all_protocols()) {
     if (!spec->cost_ns) continue;
-    bool possible = !spec->needs_arrays;
-    if (spec->needs_arrays)
-      possible =
-          std::all_of(move.fields.begin(), move.fields.end(), [](const Cells& f) { return !f.of_local.empty(); });
+    bool possible = have_arrays || !spec->needs_arrays;
     if (possible && spec->problem) possible = spec->problem(node).empty();
     double cost = possible ? cost_of(*spec, around, move) : 1e300;
     MPI_Allreduce(MPI_IN_PLACE, &cost, 1, MPI_DOUBLE, MPI_MAX, node.comm);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/registry.hpp"
 #include "halo/message.hpp"
 #include "halo/node.hpp"
 #include "halo/segment.hpp"
@@ -47,14 +48,15 @@ struct MessageShape {
 struct ProtocolSpec {
   const char* name;
   const char* summary;
-  bool in_place;      ///< a rank reads its neighbours' cells on the node where they are
-  Backing backing;    ///< of fields
-  bool shared_only;   ///< moves between ranks of a node only; messages to others go as `persistent`
-  bool needs_arrays;  ///< of neighbours: moves fields of the library only
-  /// Of one message inside a node; null: not chosen by itself.
-  double (*cost_ns)(const MessageShape&, const planning::Costs&);
-  std::string (*problem)(const Node&);  ///< why it does not work here; collective over all ranks; null: it does
   std::unique_ptr<Protocol> (*make)(Surroundings&, Move);
+  /// Of one message inside a node; null: not chosen by itself.
+  double (*cost_ns)(const MessageShape&, const planning::Costs&) = nullptr;
+  bool shared_only = false;        ///< moves between ranks of a node only; messages to others go as `persistent`
+  bool needs_arrays = false;       ///< of neighbours: moves fields of the library only
+  bool in_place = false;           ///< a rank reads its neighbours' cells on the node where they are
+  Backing backing = Backing::own;  ///< of fields
+  /// Why it does not work here; collective over all ranks; null: it does.
+  std::string (*problem)(const Node&) = nullptr;
 };
 
 /// Those that the library itself names.

@@ -1,18 +1,20 @@
-#include "halo/schedule.hpp"
-
+// The communication schedule: which cells of a layout move between which ranks in an exchange.
 #include <utility>
+
+#include "halo/grid.hpp"
 
 namespace nearfield::halo {
 
-std::vector<Message> schedule(const Layout& layout, const Placement& placement, int rank, const Widths& widths,
-                              bool in_place, bool add) {
-  const auto& here = placement.place_of[static_cast<std::size_t>(rank)];
-  const auto rank_at = [&](const Ranks& at) { return placement.rank_at[static_cast<std::size_t>(layout.number(at))]; };
-  const auto island = [&](const Ranks& at) { return placement.island_of[static_cast<std::size_t>(rank_at(at))]; };
+std::vector<Message> Grid::messages(const Widths& widths, bool in_place, bool add) const {
+  const auto& here = place();
+  const auto rank_at = [&](const Ranks& at) {
+    return placement_.rank_at[static_cast<std::size_t>(layout_.number(at))];
+  };
+  const auto island = [&](const Ranks& at) { return placement_.island_of[static_cast<std::size_t>(rank_at(at))]; };
   // What `reader` reads of `owner`, in the reader's cells; less what it reads in place.
   const auto read = [&](const Ranks& reader, const Ranks& owner) {
     std::vector<Strip> strips;
-    for (const auto& piece : layout.ghosts(reader, widths))
+    for (const auto& piece : layout_.ghosts(reader, widths))
       if (piece.owner == owner && !(in_place && piece.shift == Triple{} && island(reader) == island(owner)))
         strips.push_back({piece.ghost, piece.source()});
     return strips;
@@ -22,8 +24,8 @@ std::vector<Message> schedule(const Layout& layout, const Placement& placement, 
     return strips;
   };
   std::vector<Message> list;
-  for (const auto& by : layout.displacements(widths)) {
-    const auto owner = layout.displaced(here, by, 1), reader = layout.displaced(here, by, -1);
+  for (const auto& by : layout_.displacements(widths)) {
+    const auto owner = layout_.displaced(here, by, 1), reader = layout_.displaced(here, by, -1);
     auto ghosts = read(here, owner);
     auto cells = turned(read(reader, here));
     Message message{cells.empty() ? -1 : rank_at(reader), ghosts.empty() ? -1 : rank_at(owner), std::move(cells),

@@ -1,7 +1,6 @@
 #include "halo/segment.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -15,17 +14,8 @@
 #include <random>
 #include <utility>
 
+#include "base/linux.h"
 #include "halo/error.hpp"
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef MFD_HUGETLB
-#define MFD_HUGETLB 4U
-#endif
 
 namespace nearfield::halo {
 namespace {
@@ -69,6 +59,13 @@ int reserve(int file, std::size_t begin, std::size_t end) {
   return problem == EOPNOTSUPP || problem == EINVAL ? 0 : problem;
 }
 
+// Returns the file with so many bytes; -1 if it cannot have them, or is none.
+int sized(int file, std::size_t bytes) {
+  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) == 0) return file;
+  close(file);
+  return -1;
+}
+
 // Pages of this rank, of those that `whole` bytes have: each border moves to the nearest edge of a page.
 std::pair<std::size_t, std::size_t> own_pages(std::size_t begin, std::size_t end, std::size_t bytes, std::size_t page,
                                               std::size_t whole) {
@@ -104,9 +101,7 @@ Segment::Segment(const Node& node, std::size_t bytes, std::size_t part_begin, st
 Segment::~Segment() { release(); }
 
 void Segment::release() {
-  int ended = 0;
-  MPI_Finalized(&ended);
-  if (window_ != MPI_WIN_NULL && !ended) {
+  if (window_ != MPI_WIN_NULL && !mpi_has_ended()) {
     MPI_Win_unlock_all(window_);
     MPI_Win_free(&window_);
   }
@@ -134,16 +129,8 @@ bool Segment::try_hugetlb(const Node& node) {
               value_in("/proc/meminfo", "Hugepagesize:") * 1024 == huge_page;
   MPI_Bcast(&works, 1, MPI_INT, 0, node.local);
   if (!works) return false;
-  int file = -1;
-  if (node.local_rank == 0) {
-    file = memfd_create("nearfield", MFD_CLOEXEC | MFD_HUGETLB);
-    if (file >= 0 && ftruncate(file, static_cast<off_t>(mapped_)) != 0) {
-      close(file);
-      file = -1;
-    }
-  }
   try {
-    share(node, "", file);
+    share(node, "", node.local_rank == 0 ? sized(memfd_create("nearfield", MFD_CLOEXEC | MFD_HUGETLB), mapped_) : -1);
   } catch (const Error&) {
     return false;
   }
@@ -165,26 +152,17 @@ bool Segment::try_hugetlb(const Node& node) {
 // A memfd has no name and no limit but memory. Where ranks cannot open each other's (other containers, other process
 // namespaces), a file in /dev/shm, unlinked as soon as all have it open.
 void Segment::open_plain(const Node& node) {
-  int file = -1;
-  std::string problem;
-  if (node.local_rank == 0) {
-    file = memfd_create("nearfield", MFD_CLOEXEC);
-    if (file >= 0 && ftruncate(file, static_cast<off_t>(mapped_)) != 0) {
-      close(file);
-      file = -1;
-    }
-  }
   try {
-    share(node, "", file);
+    share(node, "", node.local_rank == 0 ? sized(memfd_create("nearfield", MFD_CLOEXEC), mapped_) : -1);
     kind_ = "a memfd";
     return;
   } catch (const Error&) {
   }
+  int file = -1;
   std::string name;
   if (node.local_rank == 0) {
     name = name_nobody_guesses();
-    file = open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0 || ftruncate(file, static_cast<off_t>(mapped_)) != 0) problem = std::strerror(errno);
+    file = sized(open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), mapped_);
   }
   try {
     share(node, name, file);

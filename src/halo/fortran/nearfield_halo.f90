@@ -427,6 +427,7 @@ contains
     if (bytes /= ordered(1)) call conclude(nf_internal, own="cells are not next to each other")
   end function memory_of
 
+  ! One for each type and rank: Fortran has no templates, and an include file would be a second file to copy.
   subroutine cells_int32_1(self, p)
     class(field), intent(in) :: self
     integer(int32), pointer, intent(out) :: p(:)

@@ -19,23 +19,14 @@ class Direct final : public Protocol {
   void fetch(const Message& message) {
     for (const auto& field : move_.fields) {
       const Array& theirs = field.of_local[around_.node().index_here(message.from)];
-      for (const auto& strip : message.receive) {
-        const Place to = field.mine.at(strip.mine.lo), from = theirs.at(strip.theirs.lo);
-        if (move_.add)
-          add_box(to, from, strip.extents(), field.mine.cell_bytes, field.mine.type);
-        else
-          copy_box(to, from, strip.extents(), field.mine.cell_bytes);
-      }
+      for (const auto& strip : message.receive)
+        field.mine.put(strip.mine.lo, theirs.at(strip.theirs.lo), strip.extents(), move_.add);
     }
   }
 
   Surroundings& around_;
   Move move_;
 };
-
-std::unique_ptr<Protocol> make_direct(Surroundings& around, Move move) {
-  return std::make_unique<Direct>(around, std::move(move));
-}
 
 // A flag, one copy, and a flag back. Short runs cost a line each.
 double cost_direct(const MessageShape& shape, const planning::Costs& costs) {
@@ -46,7 +37,6 @@ double cost_direct(const MessageShape& shape, const planning::Costs& costs) {
 }  // namespace
 
 const ProtocolSpec direct_protocol{
-    "direct",   "one copy out of the neighbour's array", false, Backing::own, true, true, cost_direct, nullptr,
-    make_direct};
+    "direct", "one copy out of the neighbour's array", made<Protocol, Direct>, cost_direct, true, true};
 
 }  // namespace nearfield::halo

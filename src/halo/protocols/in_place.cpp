@@ -5,14 +5,11 @@
 namespace nearfield::halo {
 
 const ProtocolSpec in_place_protocol{
-    "in-place",
-    "neighbours on the node read each other's cells where they are",
-    true,
-    Backing::own,
-    true,
-    true,
-    nullptr,
-    nullptr,
-    [](Surroundings& around, Move move) { return direct_protocol.make(around, std::move(move)); }};
+    .name = "in-place",
+    .summary = "neighbours on the node read each other's cells where they are",
+    .make = [](Surroundings& around, Move move) { return direct_protocol.make(around, std::move(move)); },
+    .shared_only = true,
+    .needs_arrays = true,
+    .in_place = true};
 
 }  // namespace nearfield::halo

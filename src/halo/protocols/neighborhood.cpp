@@ -28,9 +28,7 @@ class Neighborhood final : public Protocol {
   }
 
   ~Neighborhood() override {
-    int ended = 0;
-    MPI_Finalized(&ended);
-    if (ended) return;
+    if (mpi_has_ended()) return;
     for (auto* side : {&in_, &out_}) free_types(side->types);
     MPI_Comm_free(&graph_);
   }
@@ -87,15 +85,10 @@ class Neighborhood final : public Protocol {
   std::vector<std::byte> room_;  // what is to be added arrives here
 };
 
-std::unique_ptr<Protocol> make_neighborhood(Surroundings& around, Move move) {
-  return std::make_unique<Neighborhood>(around, std::move(move));
-}
-
 }  // namespace
 
 extern const ProtocolSpec neighborhood_protocol;
-const ProtocolSpec neighborhood_protocol{
-    "neighborhood",   "MPI_Neighbor_alltoallw with datatypes", false, Backing::own, false, false, nullptr, nullptr,
-    make_neighborhood};
+const ProtocolSpec neighborhood_protocol{"neighborhood", "MPI_Neighbor_alltoallw with datatypes",
+                                         made<Protocol, Neighborhood>};
 
 }  // namespace nearfield::halo

@@ -17,9 +17,7 @@ class Sendrecv final : public Protocol {
   }
 
   ~Sendrecv() override {
-    int ended = 0;
-    MPI_Finalized(&ended);
-    if (!ended) free_types(types_);
+    if (!mpi_has_ended()) free_types(types_);
   }
 
   // Every rank goes through the same list of displacements, so that the partner of each call is at the same place.
@@ -57,15 +55,9 @@ class Sendrecv final : public Protocol {
   std::vector<MPI_Datatype> types_;
 };
 
-std::unique_ptr<Protocol> make_sendrecv(Surroundings& around, Move move) {
-  return std::make_unique<Sendrecv>(around, std::move(move));
-}
-
 }  // namespace
 
 extern const ProtocolSpec sendrecv_protocol;
-const ProtocolSpec sendrecv_protocol{
-    "sendrecv",   "MPI_Sendrecv with each neighbour in turn", false, Backing::own, false, false, nullptr, nullptr,
-    make_sendrecv};
+const ProtocolSpec sendrecv_protocol{"sendrecv", "MPI_Sendrecv with each neighbour in turn", made<Protocol, Sendrecv>};
 
 }  // namespace nearfield::halo

@@ -114,10 +114,6 @@ class SingleCopy final : public Protocol {
   std::vector<std::vector<std::byte>> buffers_;
 };
 
-std::unique_ptr<Protocol> make_single_copy(Surroundings& around, Move move) {
-  return std::make_unique<SingleCopy>(around, std::move(move));
-}
-
 // Each rank reads a word of the next.
 std::string problem(const Node& node) {
   const long word = 4711;
@@ -145,14 +141,11 @@ double cost_single_copy(const MessageShape& shape, const planning::Costs& costs)
 }  // namespace
 
 extern const ProtocolSpec single_copy_protocol;
-const ProtocolSpec single_copy_protocol{"single-copy",
-                                        "one copy by the kernel out of the neighbour's process",
-                                        false,
-                                        Backing::own,
-                                        true,
-                                        false,
-                                        cost_single_copy,
-                                        problem,
-                                        make_single_copy};
+const ProtocolSpec single_copy_protocol{.name = "single-copy",
+                                        .summary = "one copy by the kernel out of the neighbour's process",
+                                        .make = made<Protocol, SingleCopy>,
+                                        .cost_ns = cost_single_copy,
+                                        .shared_only = true,
+                                        .problem = problem};
 
 }  // namespace nearfield::halo

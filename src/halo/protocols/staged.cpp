@@ -70,10 +70,6 @@ class Staged final : public Protocol {
   int turn_ = 0;
 };
 
-std::unique_ptr<Protocol> make_staged(Surroundings& around, Move move) {
-  return std::make_unique<Staged>(around, std::move(move));
-}
-
 // A flag and two copies; runs are gathered and scattered.
 double cost_staged(const MessageShape& shape, const planning::Costs& costs) {
   return costs.flag_ns() + 2 * shape.bytes * costs.copy_ns_per_byte + 2 * shape.bytes / shape.run_bytes * 4.0;
@@ -82,7 +78,7 @@ double cost_staged(const MessageShape& shape, const planning::Costs& costs) {
 }  // namespace
 
 extern const ProtocolSpec staged_protocol;
-const ProtocolSpec staged_protocol{
-    "staged", "two copies, through shared memory", false, Backing::own, true, false, cost_staged, nullptr, make_staged};
+const ProtocolSpec staged_protocol{"staged", "two copies, through shared memory", made<Protocol, Staged>, cost_staged,
+                                   true};
 
 }  // namespace nearfield::halo

@@ -6,14 +6,12 @@ namespace nearfield::halo {
 
 extern const ProtocolSpec window_protocol;
 const ProtocolSpec window_protocol{
-    "window",
-    "as in-place, in memory from MPI_Win_allocate_shared",
-    true,
-    Backing::window,
-    true,
-    true,
-    nullptr,
-    nullptr,
-    [](Surroundings& around, Move move) { return direct_protocol.make(around, std::move(move)); }};
+    .name = "window",
+    .summary = "as in-place, in memory from MPI_Win_allocate_shared",
+    .make = [](Surroundings& around, Move move) { return direct_protocol.make(around, std::move(move)); },
+    .shared_only = true,
+    .needs_arrays = true,
+    .in_place = true,
+    .backing = Backing::window};
 
 }  // namespace nearfield::halo
