@@ -54,18 +54,9 @@ class Clock {
       for (int l = 0; l < speeds; ++l) (*this)[v][l] -= other[v][l];
     return *this;
   }
-  friend Clock operator+(const Clock& a, const Clock& b) {
-    Clock sum = a;
-    return sum += b;
-  }
-  friend Clock operator+(const Clock& a, Ps b) {
-    Clock sum = a;
-    return sum += b;
-  }
-  friend Clock operator-(const Clock& a, const Clock& b) {
-    Clock difference = a;
-    return difference -= b;
-  }
+  friend Clock operator+(Clock a, const Clock& b) { return a += b; }
+  friend Clock operator+(Clock a, Ps b) { return a += b; }
+  friend Clock operator-(Clock a, const Clock& b) { return a -= b; }
   friend bool operator==(const Clock& a, const Clock& b) {
     if (a.variants_ != b.variants_) return false;
     for (int v = 0; v < a.variants_; ++v)

@@ -27,7 +27,7 @@ Endpoint::Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank
       rank_(rank),
       core_(core),
       facade_(*this),
-      scratch_(node, core),
+      scratch_([&node, core](std::uint64_t bytes) { return node.allocate(core, bytes); }),
       send_(ps_from_ns(messaging().send_ns)),
       receive_(ps_from_ns(messaging().receive_ns)),
       match_(ps_from_ns(messaging().match_ns)),
@@ -265,6 +265,15 @@ Task<> Endpoint::unpack(Operation& receive, std::uint64_t bytes) {
 void Endpoint::complete(Operation*& operation) {
   operation->done = true;
   operation = nullptr;
+}
+
+Shipment Endpoint::shipment(Message& message) {
+  Shipment shipment;
+  shipment.message = &message;
+  shipment.from = this;
+  shipment.to = message.from == this ? message.to : message.from;
+  shipment.command = nic_->post(core_);
+  return shipment;
 }
 
 std::string Endpoint::waits_for() const {

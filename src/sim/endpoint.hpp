@@ -74,6 +74,13 @@ class Endpoint {
   Task<> unpack(Operation& receive, std::uint64_t bytes);
   // The operation is over. The rank's program goes on when it waits for it.
   void complete(Operation*& operation);
+  // The operation is over, and this side needs the message no more.
+  void finish(Message& message, Operation*& operation) {
+    complete(operation);
+    world_.drop(message);
+  }
+  // What goes to the other side of a message by the network; its command is with the NIC already.
+  Shipment shipment(Message& message);
   // Internal buffers of this rank.
   Scratch& scratch() { return scratch_; }
 

@@ -18,7 +18,6 @@ class Pool {
     return object;
   }
   void give(T* object) { free_.push_back(object); }
-  std::size_t taken() const { return all_.size() - free_.size(); }
 
  private:
   std::deque<T> all_;

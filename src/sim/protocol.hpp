@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/registry.hpp"
 #include "sim/engine/task.hpp"
 #include "sim/message.hpp"
 

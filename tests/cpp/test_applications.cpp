@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/registry.hpp"
 #include "check.hpp"
 #include "made_up_machine.hpp"
 #include "sim/app/amg_problem.hpp"
@@ -123,7 +124,8 @@ Repetition run(const char* application, int nodes, std::uint64_t bytes) {
   ClusterOptions options;
   options.nodes = nodes;
   Cluster cluster(zero_copy_machine(), options);
-  const auto workload = find_application(application).make(cluster.ranks(), bytes);
+  const auto workload =
+      nearfield::find_named(all_applications(), application, "application").make(cluster.ranks(), bytes);
   return measure(cluster, *workload, 1).front();
 }
 
@@ -171,14 +173,14 @@ void a_run_can_be_left() {
     if (++calls == 4) throw std::runtime_error("enough");
   };
   Cluster cluster(zero_copy_machine(), options);
-  const auto workload = find_application("amg").make(8, 384);
+  const auto workload = nearfield::find_named(all_applications(), "amg", "application").make(8, 384);
   CHECK_THROWS(measure(cluster, *workload, 1));
   CHECK(calls == 4);  // before the set-up, before the run, and twice in it
 }
 
 std::string refusal(const char* application, int ranks, std::uint64_t bytes) {
   try {
-    find_application(application).make(ranks, bytes);
+    nearfield::find_named(all_applications(), application, "application").make(ranks, bytes);
   } catch (const std::invalid_argument& problem) {
     return problem.what();
   }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "sim/workload.hpp"
@@ -21,7 +20,5 @@ struct ApplicationSpec {
 };
 
 const std::vector<const ApplicationSpec*>& all_applications();
-// std::invalid_argument naming the nearest one.
-const ApplicationSpec& find_application(const std::string& name);
 
 }  // namespace nearfield::sim

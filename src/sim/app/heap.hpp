@@ -9,7 +9,6 @@ namespace nearfield::sim {
 class Heap {
  public:
   explicit Heap(Rank& rank) : rank_(rank) {}
-  Rank& rank() const { return rank_; }
 
   Address take(std::uint64_t bytes) {
     const std::uint64_t whole = (bytes + header + alignment - 1) / alignment * alignment;

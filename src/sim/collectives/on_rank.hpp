@@ -1,18 +1,16 @@
 // Collectives on a simulated rank. To be kept from run to run, as the library keeps what free() gave back.
 #pragma once
 
-#include <array>
-#include <bit>
-#include <vector>
-
 #include "sim/collective.hpp"
+#include "sim/protocols/scratch.hpp"
 
 namespace nearfield::sim {
 
 class RankCommunicator final : public Communicator {
  public:
   // The rank must outlive it. `tag`: of all messages, no program's own.
-  RankCommunicator(Rank& rank, int tag) : rank_(rank), tag_(tag) {}
+  RankCommunicator(Rank& rank, int tag)
+      : rank_(rank), tag_(tag), scratch_([&rank](std::uint64_t bytes) { return rank.allocate(bytes); }) {}
 
   int rank() const override { return rank_.rank(); }
   int size() const override { return rank_.size(); }
@@ -21,25 +19,13 @@ class RankCommunicator final : public Communicator {
   Task<> wait(std::span<const Request> requests) override { return rank_.wait_all(requests); }
   Task<> copy(Address to, Address from, std::uint64_t bytes) override { return rank_.copy(to, from, bytes); }
   Task<> combine(Address into, Address from, std::uint64_t bytes) override { return rank_.combine(into, from, bytes); }
-
-  // What was given back last is taken first, its lines being the likeliest to be in a cache.
-  Address take(std::uint64_t bytes) override {
-    auto& free = of(bytes);
-    if (free.empty()) return rank_.allocate(std::bit_ceil(bytes));
-    const Address buffer = free.back();
-    free.pop_back();
-    return buffer;
-  }
-  void give(Address buffer, std::uint64_t bytes) override { of(bytes).push_back(buffer); }
+  Address take(std::uint64_t bytes) override { return scratch_.take(bytes); }
+  void give(Address buffer, std::uint64_t bytes) override { scratch_.give(buffer, bytes); }
 
  private:
-  std::vector<Address>& of(std::uint64_t bytes) {
-    return free_[static_cast<std::size_t>(std::bit_width(std::bit_ceil(bytes)))];
-  }
-
   Rank& rank_;
   int tag_;
-  std::array<std::vector<Address>, 66> free_;
+  Scratch scratch_;
 };
 
 }  // namespace nearfield::sim

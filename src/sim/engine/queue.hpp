@@ -20,7 +20,6 @@ struct Event {
 class Queue {
  public:
   bool empty() const { return heap_.empty(); }
-  std::size_t size() const { return heap_.size(); }
   const Event& top() const { return heap_.front(); }
 
   void push(const Event& event) {

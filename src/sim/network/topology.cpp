@@ -2,8 +2,6 @@
 
 #include <stdexcept>
 
-#include "base/registry.hpp"
-
 namespace nearfield::sim {
 namespace {
 
@@ -19,17 +17,9 @@ long product(const std::vector<int>& shape) {
   return all;
 }
 
-}  // namespace
-
-std::unique_ptr<Topology> make_topology(const nearfield::Network& network, int nodes) {
-  if (nodes < 1) throw std::invalid_argument("nodes: at least 1, not " + std::to_string(nodes));
-  if (network.nodes_per_router < 1 || network.nodes_per_router > 1000)
-    throw std::invalid_argument("nodes_per_router: from 1 to 1000, not " + std::to_string(network.nodes_per_router));
-  return find_named(all_topologies(), network.topology, "topology").make(network, nodes);
-}
-
-void check_shape(const TopologySpec& spec, const nearfield::Network& network, std::size_t least, std::size_t most) {
-  bool good = network.shape.size() >= least && network.shape.size() <= most;
+// Numbers above 0, as many as the topology takes.
+void check_shape(const TopologySpec& spec, const nearfield::Network& network) {
+  bool good = network.shape.size() >= spec.least && network.shape.size() <= spec.most;
   long room = 1;
   for (const int number : network.shape) {
     good = good && number > 0;
@@ -41,14 +31,8 @@ void check_shape(const TopologySpec& spec, const nearfield::Network& network, st
                                 "; it takes: " + spec.shape + ", for a million nodes at most");
 }
 
-void check_room(const TopologySpec& spec, const nearfield::Network& network, int nodes, long room,
-                const std::vector<int>& enough) {
-  if (nodes <= room) return;
-  throw std::invalid_argument(std::string(spec.name) + " of shape " + in_words(network.shape) + " has room for " +
-                              std::to_string(room) + " nodes, not " + std::to_string(nodes) +
-                              "; the nearest: " + std::to_string(room) + " nodes, or shape " + in_words(enough));
-}
-
+// The shape with that one of its numbers raised that makes the least room that is enough; room is `per_unit` times the
+// product of the shape.
 std::vector<int> raised_shape(std::vector<int> shape, int nodes, long per_unit) {
   std::vector<int> best;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -58,6 +42,27 @@ std::vector<int> raised_shape(std::vector<int> shape, int nodes, long per_unit) 
     if (best.empty() || product(raised) < product(best)) best = raised;
   }
   return best;
+}
+
+}  // namespace
+
+std::unique_ptr<Topology> make_topology(const nearfield::Network& network, int nodes) {
+  if (nodes < 1) throw std::invalid_argument("nodes: at least 1, not " + std::to_string(nodes));
+  if (network.nodes_per_router < 1 || network.nodes_per_router > 1000)
+    throw std::invalid_argument("nodes_per_router: from 1 to 1000, not " + std::to_string(network.nodes_per_router));
+  const TopologySpec& spec = find_named(all_topologies(), network.topology, "topology");
+  check_shape(spec, network);
+  auto topology = spec.make(network, nodes);
+  if (const int room = topology->nodes(); room < nodes)
+    check_room(network, nodes, room, raised_shape(network.shape, nodes, room / product(network.shape)));
+  return topology;
+}
+
+void check_room(const nearfield::Network& network, int nodes, long room, const std::vector<int>& enough) {
+  if (nodes <= room) return;
+  throw std::invalid_argument(network.topology + " of shape " + in_words(network.shape) + " has room for " +
+                              std::to_string(room) + " nodes, not " + std::to_string(nodes) +
+                              "; the nearest: " + std::to_string(room) + " nodes, or shape " + in_words(enough));
 }
 
 }  // namespace nearfield::sim

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "base/registry.hpp"
 #include "machine/machine.hpp"
 
 namespace nearfield::sim {
@@ -18,23 +18,29 @@ struct Link {
 
 class Topology {
  public:
+  explicit Topology(int nodes_per_router) : per_router_(nodes_per_router) {}
   virtual ~Topology() = default;
   virtual int nodes() const = 0;  // that it has room for
-  virtual int router_of(int node) const = 0;
+  int router_of(int node) const { return node / per_router_; }
   virtual int links() const = 0;  // numbered from 0
   virtual Link link(int number) const = 0;
   // Links on the way; 0 between nodes of one router. The same in both directions.
   virtual int hops(int from, int to) const = 0;
   // Replaces `links` by the numbers of those on the way, in order.
   virtual void route(int from, int to, std::vector<int>& links) const = 0;
+
+ protected:
+  int per_router_;
 };
 
 struct TopologySpec {
   const char* name;
   const char* summary;
   const char* shape;  // what the numbers of Network::shape are
-  // For so many nodes; std::invalid_argument, naming the nearest choice that is valid, when they do not fit.
+  // For so many nodes, of a shape that has been checked; std::invalid_argument for what cannot be. make_topology() says
+  // what is nearest if it has too little room for them.
   std::unique_ptr<Topology> (*make)(const nearfield::Network& network, int nodes);
+  std::size_t least, most;  // numbers in a shape
 };
 
 const std::vector<const TopologySpec*>& all_topologies();
@@ -43,13 +49,7 @@ std::unique_ptr<Topology> make_topology(const nearfield::Network& network, int n
 
 // ---- for the files in topologies/
 
-// Numbers above 0, `least` of them at least and `most` at most; std::invalid_argument saying what they are.
-void check_shape(const TopologySpec& spec, const nearfield::Network& network, std::size_t least, std::size_t most);
 // std::invalid_argument unless `nodes` fit into `room`; `enough` is a shape that has room for them.
-void check_room(const TopologySpec& spec, const nearfield::Network& network, int nodes, long room,
-                const std::vector<int>& enough);
-// The shape with that one of its numbers raised that makes the least room that is enough; room is `per_unit` times the
-// product of the shape.
-std::vector<int> raised_shape(std::vector<int> shape, int nodes, long per_unit);
+void check_room(const nearfield::Network& network, int nodes, long room, const std::vector<int>& enough);
 
 }  // namespace nearfield::sim

@@ -1,7 +1,6 @@
 #include "sim/nic/nic.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 namespace nearfield::sim {

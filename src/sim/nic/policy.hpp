@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/registry.hpp"
 #include "machine/machine.hpp"
 #include "sim/memory/memory.hpp"
 
@@ -45,13 +46,15 @@ struct PolicyParameter {
   const char* summary;
 };
 
+// Those of a policy's parameters, in their order.
+using PolicyValues = std::vector<std::int64_t>;
+
 struct PolicySpec {
   const char* name;
   const char* summary;
   std::vector<PolicyParameter> parameters;
   int levels;  // caches that it needs on a way to memory
-  // `values` are those of the parameters, in their order.
-  std::unique_ptr<Policy> (*make)(const Machine& machine, const std::vector<std::int64_t>& values);
+  std::unique_ptr<Policy> (*make)(const Machine& machine, const PolicyValues& values);
 };
 
 // The papers' first, the base before all.
@@ -71,7 +74,7 @@ class PolicyChoice {
 
   std::string text_;
   const PolicySpec* spec_ = nullptr;
-  std::vector<std::int64_t> values_;
+  PolicyValues values_;
 };
 
 // Into the cache of that level (counted from 0) nearest to whom it is for.

@@ -68,8 +68,7 @@ class CopyInCopyOut final : public Protocol {
       sender.tell(*message.to, item, slot.flag);
       co_await sender.settle();
     } while (message.sent_bytes < message.bytes);
-    sender.complete(message.send);
-    sender.world().drop(message);
+    sender.finish(message, message.send);
   }
 
   Task<> copy_out(Endpoint& receiver, Message& message, const Item& item) {
@@ -79,8 +78,7 @@ class CopyInCopyOut final : public Protocol {
     release(receiver, ring, slot);
     message.received_bytes += item.bytes;
     if (message.received_bytes < message.bytes) co_return;
-    receiver.complete(message.receive);
-    receiver.world().drop(message);
+    receiver.finish(message, message.receive);
   }
 
   // A sender that is blocked is told; others look at the flag when they come to the slot.
@@ -113,12 +111,10 @@ class CopyInCopyOut final : public Protocol {
   std::map<std::pair<int, int>, Ring> rings_;  // by sender and receiver
 };
 
-std::unique_ptr<Protocol> make(World& world) { return std::make_unique<CopyInCopyOut>(world); }
-
 }  // namespace
 
 extern const ProtocolSpec copy_in_copy_out_protocol;
 const ProtocolSpec copy_in_copy_out_protocol{"copy-in-copy-out", "through a ring in shared memory, both cores at once",
-                                             true, make};
+                                             true, made<Protocol, CopyInCopyOut>};
 
 }  // namespace nearfield::sim

@@ -44,10 +44,9 @@ class Eager final : public Staged {
   std::vector<std::deque<Address>> pools_;  // by rank
 };
 
-std::unique_ptr<Protocol> make(World& world) { return std::make_unique<Eager>(world); }
-
 }  // namespace
 
-const ProtocolSpec eager_protocol{"eager", "through internal buffers on both sides, without asking", false, make};
+const ProtocolSpec eager_protocol{"eager", "through internal buffers on both sides, without asking", false,
+                                  made<Protocol, Eager>};
 
 }  // namespace nearfield::sim

@@ -13,22 +13,19 @@ class NodeEager final : public Protocol {
       sender.copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
     }
     sender.tell(*message.to, sender.make_item(message, Step::arrived));
-    sender.complete(message.send);
-    sender.world().drop(message);
+    sender.finish(message, message.send);
   }
 
   Task<> matched(Endpoint& receiver, Message& message) override {
     co_await receiver.copy(message.receive->buffer, 0, Buffer(message.staged_out, message.bytes), 0, message.bytes);
     if (message.bytes > 0) message.from->scratch().give(message.staged_out, message.bytes);
-    receiver.complete(message.receive);
-    receiver.world().drop(message);
+    receiver.finish(message, message.receive);
   }
 };
 
-std::unique_ptr<Protocol> make(World&) { return std::make_unique<NodeEager>(); }
-
 }  // namespace
 
-const ProtocolSpec node_eager_protocol{"node-eager", "through a buffer in shared memory, without asking", true, make};
+const ProtocolSpec node_eager_protocol{"node-eager", "through a buffer in shared memory, without asking", true,
+                                       made<Protocol, NodeEager>};
 
 }  // namespace nearfield::sim

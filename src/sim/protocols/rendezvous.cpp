@@ -16,11 +16,7 @@ class Rendezvous final : public Protocol {
  public:
   void start(Endpoint& sender, Message& message) override {
     message.data.address = sender.packed(message);
-    Shipment ask;
-    ask.message = &message;
-    ask.from = &sender;
-    ask.to = message.to;
-    ask.command = sender.nic().post(sender.core());
+    Shipment ask = sender.shipment(message);
     ask.arrival = Step::arrived;
     sender.world().shipping.send(ask);
   }
@@ -31,11 +27,7 @@ class Rendezvous final : public Protocol {
     do {
       const std::uint64_t piece = std::min(piece_bytes, message.bytes - offset);
       register_pages(receiver, message.staged_in + offset, piece);
-      Shipment allow;
-      allow.message = &message;
-      allow.from = &receiver;
-      allow.to = message.from;
-      allow.command = receiver.nic().post(receiver.core());
+      Shipment allow = receiver.shipment(message);
       allow.arrival = Step::clear_to_send;
       allow.part_offset = offset;
       allow.part_bytes = piece;
@@ -50,23 +42,17 @@ class Rendezvous final : public Protocol {
       send_piece(rank, message, item.offset, item.bytes);
     } else if (item.step == Step::sent) {
       rank.give_packed(message);
-      rank.complete(message.send);
-      rank.world().drop(message);
+      rank.finish(message, message.send);
     } else {
       co_await rank.unpack(*message.receive, message.bytes);
-      rank.complete(message.receive);
-      rank.world().drop(message);
+      rank.finish(message, message.receive);
     }
   }
 
  private:
   static void send_piece(Endpoint& sender, Message& message, std::uint64_t offset, std::uint64_t bytes) {
     register_pages(sender, message.data.address + offset, bytes);
-    Shipment piece;
-    piece.message = &message;
-    piece.from = &sender;
-    piece.to = message.to;
-    piece.command = sender.nic().post(sender.core());
+    Shipment piece = sender.shipment(message);
     piece.source = message.data.address + offset;
     piece.bytes = bytes;
     piece.target = message.staged_in + offset;
@@ -85,11 +71,9 @@ class Rendezvous final : public Protocol {
   }
 };
 
-std::unique_ptr<Protocol> make(World&) { return std::make_unique<Rendezvous>(); }
-
 }  // namespace
 
 const ProtocolSpec rendezvous_protocol{"rendezvous", "asks first, then RDMA from user memory to user memory", false,
-                                       make};
+                                       made<Protocol, Rendezvous>};
 
 }  // namespace nearfield::sim

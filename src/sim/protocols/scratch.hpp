@@ -1,22 +1,25 @@
-// Internal buffers of a rank's library. Kept by size in powers of two; what was given back last is taken first, as its
-// lines are the likeliest to be in a cache.
+// Internal buffers, of a rank's library or of its collectives. Kept by size in powers of two; what was given back last
+// is taken first, as its lines are the likeliest to be in a cache.
 #pragma once
 
 #include <array>
 #include <bit>
+#include <functional>
+#include <utility>
 #include <vector>
 
-#include "sim/node.hpp"
+#include "sim/memory/memory.hpp"
 
 namespace nearfield::sim {
 
 class Scratch {
  public:
-  Scratch(Node& node, int core) : node_(node), core_(core) {}
+  // `allocate`: where buffers come from that were not there before.
+  explicit Scratch(std::function<Address(std::uint64_t bytes)> allocate) : allocate_(std::move(allocate)) {}
 
   Address take(std::uint64_t bytes) {
     auto& free = of(bytes);
-    if (free.empty()) return node_.allocate(core_, std::bit_ceil(bytes));
+    if (free.empty()) return allocate_(std::bit_ceil(bytes));
     const Address buffer = free.back();
     free.pop_back();
     return buffer;
@@ -28,8 +31,7 @@ class Scratch {
     return free_[static_cast<std::size_t>(std::bit_width(std::bit_ceil(bytes)))];
   }
 
-  Node& node_;
-  int core_;
+  std::function<Address(std::uint64_t)> allocate_;
   std::array<std::vector<Address>, 66> free_;
 };
 

@@ -16,23 +16,19 @@ class SingleCopy final : public Protocol {
     receiver.advance(ps_from_ns(receiver.messaging().system_call_ns));
     co_await receiver.copy(message.receive->buffer, 0, message.data, 0, message.bytes);
     receiver.tell(*message.from, receiver.make_item(message, Step::taken));
-    receiver.complete(message.receive);
-    receiver.world().drop(message);
+    receiver.finish(message, message.receive);
   }
 
   Task<> step(Endpoint& sender, Message& message, const Item&) override {
-    sender.complete(message.send);
-    sender.world().drop(message);
+    sender.finish(message, message.send);
     co_return;
   }
 };
-
-std::unique_ptr<Protocol> make(World&) { return std::make_unique<SingleCopy>(); }
 
 }  // namespace
 
 extern const ProtocolSpec single_copy_protocol;
 const ProtocolSpec single_copy_protocol{"single-copy", "the receiver's core copies from the sender's memory", true,
-                                        make};
+                                        made<Protocol, SingleCopy>};
 
 }  // namespace nearfield::sim

@@ -14,11 +14,7 @@ class Staged : public Protocol {
       message.staged_out = take_out(sender, message.bytes);
       sender.copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
     }
-    Shipment shipment;
-    shipment.message = &message;
-    shipment.from = &sender;
-    shipment.to = message.to;
-    shipment.command = sender.nic().post(sender.core());
+    Shipment shipment = sender.shipment(message);
     shipment.source = message.staged_out;
     shipment.bytes = message.bytes;
     shipment.placed = true;
@@ -41,15 +37,17 @@ class Staged : public Protocol {
   Task<> matched(Endpoint& receiver, Message& message) override {
     co_await receiver.copy(message.receive->buffer, 0, Buffer(message.staged_in, message.bytes), 0, message.bytes);
     if (message.bytes > 0) give_in(receiver, message.staged_in, message.bytes);
-    receiver.complete(message.receive);
-    receiver.world().drop(message);
+    receiver.finish(message, message.receive);
   }
 
  private:
-  virtual Address take_out(Endpoint& sender, std::uint64_t bytes) = 0;
-  virtual void give_out(Endpoint& sender, Address buffer, std::uint64_t bytes) = 0;
-  virtual Address take_in(Endpoint& receiver, std::uint64_t bytes) = 0;
-  virtual void give_in(Endpoint& receiver, Address buffer, std::uint64_t bytes) = 0;
+  // Buffers for so many bytes, as large as the message unless a protocol has others.
+  virtual Address take_out(Endpoint& sender, std::uint64_t bytes) { return sender.scratch().take(bytes); }
+  virtual void give_out(Endpoint& sender, Address buffer, std::uint64_t bytes) { sender.scratch().give(buffer, bytes); }
+  virtual Address take_in(Endpoint& receiver, std::uint64_t bytes) { return receiver.scratch().take(bytes); }
+  virtual void give_in(Endpoint& receiver, Address buffer, std::uint64_t bytes) {
+    receiver.scratch().give(buffer, bytes);
+  }
 };
 
 }  // namespace nearfield::sim

@@ -13,10 +13,10 @@ constexpr std::uint64_t block_bytes = 512 * 8;  // S3, section 3: 512 E-register
 
 class Synchronous final : public Protocol {
  public:
-  void start(Endpoint& sender, Message& message) override { control(message, sender, *message.to, Step::arrived); }
+  void start(Endpoint& sender, Message& message) override { control(sender, message, Step::arrived); }
 
   Task<> matched(Endpoint& receiver, Message& message) override {
-    control(message, receiver, *message.from, Step::clear_to_send);
+    control(receiver, message, Step::clear_to_send);
     co_return;
   }
 
@@ -28,12 +28,8 @@ class Synchronous final : public Protocol {
   }
 
  private:
-  static void control(Message& message, Endpoint& from, Endpoint& to, Step step) {
-    Shipment shipment;
-    shipment.message = &message;
-    shipment.from = &from;
-    shipment.to = &to;
-    shipment.command = from.nic().post(from.core());
+  static void control(Endpoint& from, Message& message, Step step) {
+    Shipment shipment = from.shipment(message);
     shipment.arrival = step;
     from.world().shipping.send(shipment);
   }
@@ -54,8 +50,7 @@ class Synchronous final : public Protocol {
       sender.world().shipping.send(block);
       co_await sender.settle();
     } while (message.sent_bytes < message.bytes);
-    sender.complete(message.send);
-    sender.world().drop(message);
+    sender.finish(message, message.send);
   }
 
   static void store_block(Endpoint& receiver, Message& message, const Item& item) {
@@ -63,16 +58,13 @@ class Synchronous final : public Protocol {
     message.received_bytes += item.bytes;
     if (message.received_bytes < message.bytes) return;
     receiver.node().drain(receiver.core());
-    receiver.complete(message.receive);
-    receiver.world().drop(message);
+    receiver.finish(message, message.receive);
   }
 };
-
-std::unique_ptr<Protocol> make(World&) { return std::make_unique<Synchronous>(); }
 
 }  // namespace
 
 const ProtocolSpec synchronous_protocol{"synchronous", "memory to memory past the caches, when both are there (T3E)",
-                                        false, make};
+                                        false, made<Protocol, Synchronous>};
 
 }  // namespace nearfield::sim

@@ -10,12 +10,9 @@ namespace {
 class ZeroCopy final : public Protocol {
  public:
   void start(Endpoint& sender, Message& message) override {
-    Shipment shipment;
-    shipment.message = &message;
-    shipment.from = &sender;
-    shipment.to = message.to;
-    shipment.source = sender.packed(message);
-    shipment.command = sender.nic().post(sender.core());
+    const Address source = sender.packed(message);
+    Shipment shipment = sender.shipment(message);
+    shipment.source = source;
     shipment.bytes = message.bytes;
     shipment.placed = true;
     shipment.arrival = Step::data;
@@ -44,13 +41,12 @@ class ZeroCopy final : public Protocol {
   Task<> step(Endpoint& rank, Message& message, const Item& item) override {
     if (item.step == Step::sent) {
       rank.give_packed(message);
-      rank.complete(message.send);
+      rank.finish(message, message.send);
     } else {
       rank.advance(ps_from_ns(rank.messaging().match_ns));
       co_await rank.unpack(*message.receive, message.bytes);
-      rank.complete(message.receive);
+      rank.finish(message, message.receive);
     }
-    rank.world().drop(message);
   }
 
  private:
@@ -64,12 +60,10 @@ class ZeroCopy final : public Protocol {
   }
 };
 
-std::unique_ptr<Protocol> make(World&) { return std::make_unique<ZeroCopy>(); }
-
 }  // namespace
 
 extern const ProtocolSpec zero_copy_protocol;
 const ProtocolSpec zero_copy_protocol{"zero-copy", "NIC to NIC, user memory to user memory, matched by the NIC", false,
-                                      make};
+                                      made<Protocol, ZeroCopy>};
 
 }  // namespace nearfield::sim

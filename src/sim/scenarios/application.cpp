@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "base/registry.hpp"
 #include "sim/scenarios/workload.hpp"
 
 namespace nearfield::sim {
@@ -13,7 +14,8 @@ constexpr int usual_runs = 1;
 std::vector<Result> run(const Job& job) {
   Cluster cluster(job.machine, options_for_nodes(job));
   const auto bytes = static_cast<std::uint64_t>(number(job.parameters, "size_bytes"));
-  const auto workload = find_application(word(job.parameters, "operation")).make(cluster.ranks(), bytes);
+  const auto workload =
+      find_named(all_applications(), word(job.parameters, "operation"), "application").make(cluster.ranks(), bytes);
   return results_of(job, measure(cluster, *workload, job.axes.repetitions.value_or(usual_runs)));
 }
 
@@ -58,16 +60,7 @@ const ScenarioInfo info{
 }  // namespace
 
 extern const ScenarioSpec application_scenario;
-const ScenarioSpec application_scenario{
-    .info = info,
-    .unable = unable,
-    .cases = cases,
-    .run = run,
-    .usual = false,
-    .policies = most_variants,
-    .of_nodes = true,
-    .repetitions = usual_runs,
-    .more_metrics = workload_metrics(),
-};
+const ScenarioSpec application_scenario = workload_scenario(
+    {.info = info, .unable = unable, .cases = cases, .run = run, .usual = false, .repetitions = usual_runs});
 
 }  // namespace nearfield::sim

@@ -47,15 +47,7 @@ std::string unable(const Machine& machine, const Place&) {
 }  // namespace
 
 extern const ScenarioSpec collective_scenario;
-const ScenarioSpec collective_scenario{
-    .info = collective_info,
-    .unable = unable,
-    .cases = cases,
-    .run = run,
-    .policies = most_variants,
-    .of_nodes = true,
-    .repetitions = usual_calls,
-    .more_metrics = workload_metrics(),
-};
+const ScenarioSpec collective_scenario = workload_scenario(
+    {.info = collective_info, .unable = unable, .cases = cases, .run = run, .repetitions = usual_calls});
 
 }  // namespace nearfield::sim

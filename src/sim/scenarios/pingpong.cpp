@@ -28,18 +28,14 @@ Task<> in_state(const Side& side, std::uint64_t bytes, BufferState state, int ti
     co_await side.rank.prepare(buffers.receive, state);
     co_await side.rank.prepare(buffers.send, state);
     co_await side.rank.line_up();
-    side.rank.start();
-    if (side.first)
-      co_await send(side, buffers.send);
-    else
-      co_await receive(side, buffers.receive);
-    side.rank.stop();
-    side.rank.start();
-    if (side.first)
-      co_await receive(side, buffers.receive);
-    else
-      co_await send(side, buffers.send);
-    side.rank.stop();
+    for (const bool sends : {side.first, !side.first}) {
+      side.rank.start();
+      if (sends)
+        co_await send(side, buffers.send);
+      else
+        co_await receive(side, buffers.receive);
+      side.rank.stop();
+    }
   }
 }
 

@@ -90,6 +90,21 @@ void add_polls(Results& results, const Job& job, const std::vector<Repetition>& 
   }
 }
 
+std::vector<MetricInfo> metrics() {
+  std::vector<MetricInfo> list{
+      {"mean_time", "ns", Combine::slowest, "the mean over the repetitions, the first one included"},
+      {"first_time", "ns", Combine::slowest, "of the first repetition, whose caches hold nothing that arrived"},
+      {"nic_polls", "count", Combine::root,
+       "looks of cores at their event queues, those that find nothing included; counts are of the mean repetition"},
+  };
+  for (const auto& one : counted()) list.push_back(one.info);
+  for (const auto& [name, summary, first_level, count] : counted_at_levels)
+    for (std::size_t level = first_level; level <= most_cache_levels; ++level)
+      list.push_back(
+          {"l" + std::to_string(level) + "_" + name, "count", Combine::root, summary + std::to_string(level)});
+  return list;
+}
+
 }  // namespace
 
 ClusterOptions options_for_nodes(const Job& job) {
@@ -118,19 +133,11 @@ std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& re
   return results.all;
 }
 
-std::vector<MetricInfo> workload_metrics() {
-  std::vector<MetricInfo> metrics{
-      {"mean_time", "ns", Combine::slowest, "the mean over the repetitions, the first one included"},
-      {"first_time", "ns", Combine::slowest, "of the first repetition, whose caches hold nothing that arrived"},
-      {"nic_polls", "count", Combine::root,
-       "looks of cores at their event queues, those that find nothing included; counts are of the mean repetition"},
-  };
-  for (const auto& one : counted()) metrics.push_back(one.info);
-  for (const auto& [name, summary, first_level, count] : counted_at_levels)
-    for (std::size_t level = first_level; level <= most_cache_levels; ++level)
-      metrics.push_back(
-          {"l" + std::to_string(level) + "_" + name, "count", Combine::root, summary + std::to_string(level)});
-  return metrics;
+ScenarioSpec workload_scenario(ScenarioSpec spec) {
+  spec.policies = most_variants;
+  spec.of_nodes = true;
+  spec.more_metrics = metrics();
+  return spec;
 }
 
 std::vector<Spread> spreads(const Machine& machine, const Choice& choice, Spread usual) {

@@ -14,8 +14,9 @@ ClusterOptions options_for_nodes(const Job& job);
 // Returns times by every policy and memory speed, and the counts of all nodes together, as means over the repetitions.
 std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& repetitions);
 
-// Returns the metrics of results_of() beside `time`.
-std::vector<MetricInfo> workload_metrics();
+// Returns the spec with what scenarios have in common whose results are results_of(): the metrics beside `time`, and
+// that they take the parameter `nodes` and several policies in one run.
+ScenarioSpec workload_scenario(ScenarioSpec spec);
 
 inline constexpr int usual_nodes = 8;  // where several are needed, and nobody says how many
 

@@ -4,18 +4,14 @@
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
-
-extern const TopologySpec dragonfly_topology;
-
 namespace {
 
 class Dragonfly final : public Topology {
  public:
-  Dragonfly(int routers, int nodes_per_router, int groups)
-      : routers_(routers), per_router_(nodes_per_router), groups_(groups) {}
+  Dragonfly(const nearfield::Network& network, int)
+      : Topology(network.shape[1]), routers_(network.shape[0]), groups_(network.shape[2]) {}
 
   int nodes() const override { return routers_ * per_router_ * groups_; }
-  int router_of(int node) const override { return node / per_router_; }
   // First those inside groups, by group and pair, then those between groups, by pair.
   int links() const override { return groups_ * routers_ * routers_ + groups_ * groups_; }
   Link link(int number) const override {
@@ -51,20 +47,17 @@ class Dragonfly final : public Topology {
     if (a != b) links.push_back((a / routers_ * routers_ + a % routers_) * routers_ + b % routers_);
   }
 
-  int routers_, per_router_, groups_;
+  int routers_, groups_;
 };
-
-std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
-  check_shape(dragonfly_topology, network, 3, 3);
-  const auto& shape = network.shape;
-  auto dragonfly = std::make_unique<Dragonfly>(shape[0], shape[1], shape[2]);
-  check_room(dragonfly_topology, network, nodes, dragonfly->nodes(), raised_shape(shape, nodes, 1));
-  return dragonfly;
-}
 
 }  // namespace
 
-const TopologySpec dragonfly_topology{"dragonfly", "groups of fully linked routers, one link between any two groups",
-                                      "routers per group, nodes per router, groups", make};
+extern const TopologySpec dragonfly_topology;
+const TopologySpec dragonfly_topology{"dragonfly",
+                                      "groups of fully linked routers, one link between any two groups",
+                                      "routers per group, nodes per router, groups",
+                                      made<Topology, Dragonfly>,
+                                      3,
+                                      3};
 
 }  // namespace nearfield::sim

@@ -5,15 +5,12 @@
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
-
-extern const TopologySpec fat_tree_topology;
-
 namespace {
 
 class FatTree final : public Topology {
  public:
-  explicit FatTree(std::vector<int> children) {
-    for (const int number : children) {
+  FatTree(const nearfield::Network& network, int) : Topology(network.shape.front()) {
+    for (const int number : network.shape) {
       nodes_ *= number;
       below_.push_back(nodes_);
     }
@@ -25,7 +22,6 @@ class FatTree final : public Topology {
   }
 
   int nodes() const override { return nodes_; }
-  int router_of(int node) const override { return node / below_[0]; }
   // Between two levels one up and one down for every node.
   int links() const override { return (levels() - 1) * 2 * nodes_; }
   Link link(int number) const override {
@@ -61,16 +57,14 @@ class FatTree final : public Topology {
   std::vector<int> first_switch_;  // its number, per level
 };
 
-std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
-  check_shape(fat_tree_topology, network, 1, 8);
-  auto tree = std::make_unique<FatTree>(network.shape);
-  check_room(fat_tree_topology, network, nodes, tree->nodes(), raised_shape(network.shape, nodes, 1));
-  return tree;
-}
-
 }  // namespace
 
-const TopologySpec fat_tree_topology{"fat-tree", "levels of switches, none narrower than another",
-                                     "children per switch, from the nodes up", make};
+extern const TopologySpec fat_tree_topology;
+const TopologySpec fat_tree_topology{"fat-tree",
+                                     "levels of switches, none narrower than another",
+                                     "children per switch, from the nodes up",
+                                     made<Topology, FatTree>,
+                                     1,
+                                     8};
 
 }  // namespace nearfield::sim

@@ -3,18 +3,14 @@
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
-
-extern const TopologySpec full_topology;
-
 namespace {
 
 class Full final : public Topology {
  public:
   Full(int nodes, int nodes_per_router)
-      : nodes_(nodes), per_router_(nodes_per_router), routers_((nodes + nodes_per_router - 1) / nodes_per_router) {}
+      : Topology(nodes_per_router), nodes_(nodes), routers_((nodes + nodes_per_router - 1) / nodes_per_router) {}
 
   int nodes() const override { return nodes_; }
-  int router_of(int node) const override { return node / per_router_; }
   int links() const override { return routers_ * routers_; }
   Link link(int number) const override { return {number / routers_, number % routers_}; }
   int hops(int from, int to) const override { return router_of(from) == router_of(to) ? 0 : 1; }
@@ -24,18 +20,19 @@ class Full final : public Topology {
   }
 
  private:
-  int nodes_, per_router_, routers_;
+  int nodes_, routers_;
 };
 
 std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
-  check_shape(full_topology, network, 0, 0);
   const int most = 30'000 * network.nodes_per_router;  // links are numbered by an int
-  if (nodes > most) check_room(full_topology, network, nodes, most, {});
+  if (nodes > most) check_room(network, nodes, most, {});
   return std::make_unique<Full>(nodes, network.nodes_per_router);
 }
 
 }  // namespace
 
-const TopologySpec full_topology{"full", "every router has a link to every other one", "nothing (leave it out)", make};
+extern const TopologySpec full_topology;
+const TopologySpec full_topology{
+    "full", "every router has a link to every other one", "nothing (leave it out)", make, 0, 0};
 
 }  // namespace nearfield::sim

@@ -6,17 +6,13 @@
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
-
-extern const TopologySpec hypercube_topology;
-
 namespace {
 
 class Hypercube final : public Topology {
  public:
-  Hypercube(int dimensions, int nodes_per_router) : dimensions_(dimensions), per_router_(nodes_per_router) {}
+  Hypercube(int dimensions, int nodes_per_router) : Topology(nodes_per_router), dimensions_(dimensions) {}
 
   int nodes() const override { return (1 << dimensions_) * per_router_; }
-  int router_of(int node) const override { return node / per_router_; }
   int links() const override { return (1 << dimensions_) * dimensions_; }
   Link link(int number) const override {
     const int router = number / dimensions_;
@@ -37,7 +33,7 @@ class Hypercube final : public Topology {
   }
 
  private:
-  int dimensions_, per_router_;
+  int dimensions_;
 };
 
 constexpr int most_dimensions = 20;
@@ -49,20 +45,23 @@ int dimensions_for(int nodes, int nodes_per_router) {
 }
 
 std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
-  check_shape(hypercube_topology, network, 0, 1);
   if (!network.shape.empty() && network.shape.front() > most_dimensions)
     throw std::invalid_argument("shape: a hypercube of at most " + std::to_string(most_dimensions) + " dimensions");
   const int needed = dimensions_for(nodes, network.nodes_per_router);
-  if (needed > most_dimensions)
-    check_room(hypercube_topology, network, nodes, 1L << most_dimensions, {most_dimensions});
+  if (needed > most_dimensions) check_room(network, nodes, 1L << most_dimensions, {most_dimensions});
   const int dimensions = network.shape.empty() ? needed : network.shape.front();
-  check_room(hypercube_topology, network, nodes, (1L << dimensions) * network.nodes_per_router, {needed});
+  check_room(network, nodes, (1L << dimensions) * network.nodes_per_router, {needed});
   return std::make_unique<Hypercube>(dimensions, network.nodes_per_router);
 }
 
 }  // namespace
 
-const TopologySpec hypercube_topology{"hypercube", "2^d routers, linked where one bit of their numbers differs",
-                                      "the number of dimensions, or nothing for as many as it takes", make};
+extern const TopologySpec hypercube_topology;
+const TopologySpec hypercube_topology{"hypercube",
+                                      "2^d routers, linked where one bit of their numbers differs",
+                                      "the number of dimensions, or nothing for as many as it takes",
+                                      make,
+                                      0,
+                                      1};
 
 }  // namespace nearfield::sim

@@ -5,19 +5,15 @@
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
-
-extern const TopologySpec torus_topology;
-
 namespace {
 
 class Torus final : public Topology {
  public:
-  Torus(std::vector<int> shape, int nodes_per_router) : shape_(std::move(shape)), per_router_(nodes_per_router) {
+  Torus(const nearfield::Network& network, int) : Topology(network.nodes_per_router), shape_(network.shape) {
     for (const int extent : shape_) routers_ *= extent;
   }
 
   int nodes() const override { return routers_ * per_router_; }
-  int router_of(int node) const override { return node / per_router_; }
   // Two of every router in every dimension: up and down.
   int links() const override { return routers_ * dimensions() * 2; }
   Link link(int number) const override {
@@ -66,21 +62,14 @@ class Torus final : public Topology {
   }
 
   std::vector<int> shape_;
-  int per_router_;
   int routers_ = 1;
 };
 
-std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
-  check_shape(torus_topology, network, 1, 8);
-  auto torus = std::make_unique<Torus>(network.shape, network.nodes_per_router);
-  check_room(torus_topology, network, nodes, torus->nodes(),
-             raised_shape(network.shape, nodes, network.nodes_per_router));
-  return torus;
-}
-
 }  // namespace
 
-const TopologySpec torus_topology{"torus", "a grid of routers closed to rings, in dimension order",
-                                  "routers per dimension", make};
+extern const TopologySpec torus_topology;
+const TopologySpec torus_topology{
+    "torus", "a grid of routers closed to rings, in dimension order", "routers per dimension", made<Topology, Torus>, 1,
+    8};
 
 }  // namespace nearfield::sim

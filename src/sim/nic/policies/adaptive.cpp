@@ -9,14 +9,11 @@
 namespace nearfield::sim {
 namespace {
 
-struct Limits {
-  std::uint64_t small_bytes, window, leak_percent, pause;
-};
-
 class Adaptive final : public Policy {
  public:
-  Adaptive(const Machine& machine, const Limits& limits)
-      : limits_(limits),
+  Adaptive(const Machine& machine, const PolicyValues& values)
+      : limits_{static_cast<std::uint64_t>(values[0]), static_cast<std::uint64_t>(values[1]),
+                static_cast<std::uint64_t>(values[2]), static_cast<std::uint64_t>(values[3])},
         last_(static_cast<int>(machine.caches.size()) - 1),
         near_(std::min(1, last_)),
         most_bytes_(machine.caches.back().size_bytes / 2) {
@@ -56,18 +53,15 @@ class Adaptive final : public Policy {
     return leaked * 100 > window * limits_.leak_percent;
   }
 
-  Limits limits_;
+  struct {
+    std::uint64_t small_bytes, window, leak_percent, pause;
+  } limits_;
   int last_, near_;
   std::uint64_t most_bytes_;
   std::uint64_t line_ = 1;
   std::uint64_t injected_ = 0, paused_ = 0;  // lines
   Count injections_ = 0, unused_ = 0;        // until the window began
 };
-
-std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int64_t>& values) {
-  const auto at = [&](std::size_t i) { return static_cast<std::uint64_t>(values[i]); };
-  return std::make_unique<Adaptive>(machine, Limits{at(0), at(1), at(2), at(3)});
-}
 
 }  // namespace
 
@@ -80,6 +74,6 @@ const PolicySpec adaptive_policy{
      {"leak_percent", 25, 0, 100, "lost unused, of a window, that is too much"},
      {"pause", 4, 1, 1 << 20, "windows that then go to memory"}},
     1,
-    make};
+    made<Policy, Adaptive>};
 
 }  // namespace nearfield::sim

@@ -12,10 +12,11 @@ namespace {
 
 class Ddio final : public Policy {
  public:
-  Ddio(const Machine& machine, int ways) : level_(static_cast<int>(machine.caches.size()) - 1), ways_(ways) {
+  Ddio(const Machine& machine, const PolicyValues& values)
+      : level_(static_cast<int>(machine.caches.size()) - 1), ways_(static_cast<int>(values[0])) {
     const int there = machine.caches.back().ways;
-    if (there > 0 && ways > there)
-      throw std::invalid_argument("policy 'ddio': 'ways=" + std::to_string(ways) +
+    if (there > 0 && ways_ > there)
+      throw std::invalid_argument("policy 'ddio': 'ways=" + std::to_string(ways_) +
                                   "': the last-level cache of machine '" + machine.name + "' has " +
                                   std::to_string(there));
   }
@@ -25,10 +26,6 @@ class Ddio final : public Policy {
   int level_, ways_;
 };
 
-std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int64_t>& values) {
-  return std::make_unique<Ddio>(machine, static_cast<int>(values[0]));
-}
-
 }  // namespace
 
 extern const PolicySpec ddio_policy;
@@ -36,6 +33,6 @@ const PolicySpec ddio_policy{"ddio",
                              "everything into a few ways of the last-level cache (Intel DDIO)",
                              {{"ways", 2, 1, 1024, "ways of a set that it may take"}},
                              1,
-                             make};
+                             made<Policy, Ddio>};
 
 }  // namespace nearfield::sim

@@ -12,11 +12,9 @@ class HeaderL2 final : public Policy {
   }
 };
 
-std::unique_ptr<Policy> make(const Machine&, const std::vector<std::int64_t>&) { return std::make_unique<HeaderL2>(); }
-
 }  // namespace
 
 extern const PolicySpec header_l2_policy;
-const PolicySpec header_l2_policy{"header-l2", "events into the L2 (S4: hl2)", {}, 2, make};
+const PolicySpec header_l2_policy{"header-l2", "events into the L2 (S4: hl2)", {}, 2, made<Policy, HeaderL2>};
 
 }  // namespace nearfield::sim

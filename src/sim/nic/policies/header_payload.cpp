@@ -9,7 +9,7 @@ namespace {
 
 class HeaderPayload final : public Policy {
  public:
-  explicit HeaderPayload(const Machine& machine)
+  HeaderPayload(const Machine& machine, const PolicyValues&)
       : header_(header_l2_policy.make(machine, {})), payload_(payload_l3_policy.make(machine, {})) {}
   Placement place(const Incoming& incoming, const Evidence& evidence) override {
     return (incoming.what == Incoming::What::header ? header_ : payload_)->place(incoming, evidence);
@@ -19,14 +19,13 @@ class HeaderPayload final : public Policy {
   std::unique_ptr<Policy> header_, payload_;
 };
 
-std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int64_t>&) {
-  return std::make_unique<HeaderPayload>(machine);
-}
-
 }  // namespace
 
 extern const PolicySpec header_payload_policy;
-const PolicySpec header_payload_policy{
-    "header-payload", "events into the L2, payload up to half the L3 into the L3 (S4: hl2p)", {}, 3, make};
+const PolicySpec header_payload_policy{"header-payload",
+                                       "events into the L2, payload up to half the L3 into the L3 (S4: hl2p)",
+                                       {},
+                                       3,
+                                       made<Policy, HeaderPayload>};
 
 }  // namespace nearfield::sim

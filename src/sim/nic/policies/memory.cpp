@@ -9,11 +9,9 @@ class ToMemory final : public Policy {
   Placement place(const Incoming&, const Evidence&) override { return {}; }
 };
 
-std::unique_ptr<Policy> make(const Machine&, const std::vector<std::int64_t>&) { return std::make_unique<ToMemory>(); }
-
 }  // namespace
 
 extern const PolicySpec memory_policy;
-const PolicySpec memory_policy{"memory", "to memory only (the papers' base)", {}, 0, make};
+const PolicySpec memory_policy{"memory", "to memory only (the papers' base)", {}, 0, made<Policy, ToMemory>};
 
 }  // namespace nearfield::sim

@@ -7,7 +7,7 @@ namespace {
 
 class PayloadL3 final : public Policy {
  public:
-  explicit PayloadL3(const Machine& machine) : most_bytes_(machine.caches[2].size_bytes / 2) {}
+  PayloadL3(const Machine& machine, const PolicyValues&) : most_bytes_(machine.caches[2].size_bytes / 2) {}
   Placement place(const Incoming& incoming, const Evidence&) override {
     const bool inject = incoming.what == Incoming::What::payload && incoming.message_bytes <= most_bytes_;
     return inject ? into_level(2, incoming) : Placement{};
@@ -17,13 +17,10 @@ class PayloadL3 final : public Policy {
   std::uint64_t most_bytes_;
 };
 
-std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int64_t>&) {
-  return std::make_unique<PayloadL3>(machine);
-}
-
 }  // namespace
 
 extern const PolicySpec payload_l3_policy;
-const PolicySpec payload_l3_policy{"payload-l3", "payload up to half the L3 into the L3 (S4: payload)", {}, 3, make};
+const PolicySpec payload_l3_policy{
+    "payload-l3", "payload up to half the L3 into the L3 (S4: payload)", {}, 3, made<Policy, PayloadL3>};
 
 }  // namespace nearfield::sim

@@ -10,8 +10,8 @@ namespace {
 
 class Tph final : public Policy {
  public:
-  Tph(const Machine& machine, int header_level)
-      : levels_(static_cast<int>(machine.caches.size())), header_level_(header_level) {}
+  Tph(const Machine& machine, const PolicyValues& values)
+      : levels_(static_cast<int>(machine.caches.size())), header_level_(static_cast<int>(values[0])) {}
   Placement place(const Incoming& incoming, const Evidence&) override {
     const int level = incoming.what == Incoming::What::header ? header_level_ - 1 : incoming.steered.value_or(-1);
     return level < 0 ? Placement{} : into_level(std::min(level, levels_ - 1), incoming);
@@ -21,10 +21,6 @@ class Tph final : public Policy {
   int levels_, header_level_;
 };
 
-std::unique_ptr<Policy> make(const Machine& machine, const std::vector<std::int64_t>& values) {
-  return std::make_unique<Tph>(machine, static_cast<int>(values[0]));
-}
-
 }  // namespace
 
 extern const PolicySpec tph_policy;
@@ -32,6 +28,6 @@ const PolicySpec tph_policy{"tph",
                             "each buffer to where it was steered (PCIe TPH, AMD SDCI)",
                             {{"header", 2, 0, 8, "cache level of the event queue, 1: nearest; 0: memory"}},
                             1,
-                            make};
+                            made<Policy, Tph>};
 
 }  // namespace nearfield::sim
