@@ -7,6 +7,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "python/members.hpp"
+
 namespace nb = nanobind;
 using namespace nearfield;
 
@@ -26,90 +28,48 @@ void bind_words(nb::module_& module) {
 }
 
 void bind_core_and_caches(nb::module_& module) {
-  nb::class_<Core>(module, "Core")
-      .def(nb::init<>())
-      .def_rw("clock_ghz", &Core::clock_ghz)
-      .def_rw("cycles_per_access", &Core::cycles_per_access)
-      .def_rw("outstanding_misses", &Core::outstanding_misses)
-      .def_rw("outstanding_bypass", &Core::outstanding_bypass);
-  nb::class_<Cache>(module, "Cache")
-      .def(nb::init<>())
-      .def_rw("size_bytes", &Cache::size_bytes)
-      .def_rw("ways", &Cache::ways)
-      .def_rw("line_bytes", &Cache::line_bytes)
-      .def_rw("sub_blocks", &Cache::sub_blocks)
-      .def_rw("shared_by", &Cache::shared_by)
-      .def_rw("inclusion", &Cache::inclusion)
-      .def_rw("write", &Cache::write)
-      .def_rw("replacement", &Cache::replacement)
-      .def_rw("latency_cycles", &Cache::latency_cycles)
-      .def_rw("bytes_per_cycle", &Cache::bytes_per_cycle);
-  nb::class_<Transfers>(module, "Transfers")
-      .def(nb::init<>())
-      .def_rw("shared_cycles", &Transfers::shared_cycles)
-      .def_rw("remote_cycles", &Transfers::remote_cycles);
+  settable(nb::class_<Core>(module, "Core").def(nb::init<>()), field("clock_ghz", &Core::clock_ghz),
+           field("cycles_per_access", &Core::cycles_per_access), field("outstanding_misses", &Core::outstanding_misses),
+           field("outstanding_bypass", &Core::outstanding_bypass));
+  settable(nb::class_<Cache>(module, "Cache").def(nb::init<>()), field("size_bytes", &Cache::size_bytes),
+           field("ways", &Cache::ways), field("line_bytes", &Cache::line_bytes),
+           field("sub_blocks", &Cache::sub_blocks), field("shared_by", &Cache::shared_by),
+           field("inclusion", &Cache::inclusion), field("write", &Cache::write),
+           field("replacement", &Cache::replacement), field("latency_cycles", &Cache::latency_cycles),
+           field("bytes_per_cycle", &Cache::bytes_per_cycle));
+  settable(nb::class_<Transfers>(module, "Transfers").def(nb::init<>()),
+           field("shared_cycles", &Transfers::shared_cycles), field("remote_cycles", &Transfers::remote_cycles));
 }
 
 void bind_memory(nb::module_& module) {
-  nb::class_<Dram>(module, "Dram")
-      .def(nb::init<>())
-      .def_rw("latency_ns", &Dram::latency_ns)
-      .def_rw("gb_per_s", &Dram::gb_per_s)
-      .def_rw("shared_by", &Dram::shared_by)
-      .def_rw("remote_ns", &Dram::remote_ns)
-      .def_rw("banks", &Dram::banks)
-      .def_rw("bank_interleave_bytes", &Dram::bank_interleave_bytes)
-      .def_rw("bank_busy_ns", &Dram::bank_busy_ns)
-      .def_rw("gb_per_s_bypass", &Dram::gb_per_s_bypass);
-  nb::class_<Tlb>(module, "Tlb")
-      .def(nb::init<>())
-      .def_rw("entries", &Tlb::entries)
-      .def_rw("ways", &Tlb::ways)
-      .def_rw("miss_cycles", &Tlb::miss_cycles);
-  nb::class_<Pages>(module, "Pages")
-      .def(nb::init<>())
-      .def_rw("page_bytes", &Pages::page_bytes)
-      .def_rw("fault_ns", &Pages::fault_ns)
-      .def_rw("tlbs", &Pages::tlbs);
-  nb::class_<Prefetcher>(module, "Prefetcher")
-      .def(nb::init<>())
-      .def_rw("streams", &Prefetcher::streams)
-      .def_rw("distance_lines", &Prefetcher::distance_lines)
-      .def_rw("level", &Prefetcher::level);
+  settable(nb::class_<Dram>(module, "Dram").def(nb::init<>()), field("latency_ns", &Dram::latency_ns),
+           field("gb_per_s", &Dram::gb_per_s), field("shared_by", &Dram::shared_by),
+           field("remote_ns", &Dram::remote_ns), field("banks", &Dram::banks),
+           field("bank_interleave_bytes", &Dram::bank_interleave_bytes), field("bank_busy_ns", &Dram::bank_busy_ns),
+           field("gb_per_s_bypass", &Dram::gb_per_s_bypass));
+  settable(nb::class_<Tlb>(module, "Tlb").def(nb::init<>()), field("entries", &Tlb::entries), field("ways", &Tlb::ways),
+           field("miss_cycles", &Tlb::miss_cycles));
+  settable(nb::class_<Pages>(module, "Pages").def(nb::init<>()), field("page_bytes", &Pages::page_bytes),
+           field("fault_ns", &Pages::fault_ns), field("tlbs", &Pages::tlbs));
+  settable(nb::class_<Prefetcher>(module, "Prefetcher").def(nb::init<>()), field("streams", &Prefetcher::streams),
+           field("distance_lines", &Prefetcher::distance_lines), field("level", &Prefetcher::level));
 }
 
 void bind_between_nodes(nb::module_& module) {
-  nb::class_<Nic>(module, "Nic")
-      .def(nb::init<>())
-      .def_rw("gb_per_s", &Nic::gb_per_s)
-      .def_rw("dma_ns", &Nic::dma_ns)
-      .def_rw("post_ns", &Nic::post_ns)
-      .def_rw("event_bytes", &Nic::event_bytes)
-      .def_rw("event_entries", &Nic::event_entries)
-      .def_rw("read_of_modified", &Nic::read_of_modified)
-      .def_rw("policy", &Nic::policy)
-      .def_rw("policy_ways", &Nic::policy_ways);
-  nb::class_<Network>(module, "Network")
-      .def(nb::init<>())
-      .def_rw("topology", &Network::topology)
-      .def_rw("shape", &Network::shape)
-      .def_rw("nodes_per_router", &Network::nodes_per_router)
-      .def_rw("latency_ns", &Network::latency_ns)
-      .def_rw("hop_ns", &Network::hop_ns)
-      .def_rw("gap_ns", &Network::gap_ns)
-      .def_rw("link_gb_per_s", &Network::link_gb_per_s);
-  nb::class_<Messaging>(module, "Messaging")
-      .def(nb::init<>())
-      .def_rw("network", &Messaging::network)
-      .def_rw("node", &Messaging::node)
-      .def_rw("eager_bytes", &Messaging::eager_bytes)
-      .def_rw("node_eager_bytes", &Messaging::node_eager_bytes)
-      .def_rw("ring_bytes", &Messaging::ring_bytes)
-      .def_rw("send_ns", &Messaging::send_ns)
-      .def_rw("receive_ns", &Messaging::receive_ns)
-      .def_rw("match_ns", &Messaging::match_ns)
-      .def_rw("register_ns", &Messaging::register_ns)
-      .def_rw("system_call_ns", &Messaging::system_call_ns);
+  settable(nb::class_<Nic>(module, "Nic").def(nb::init<>()), field("gb_per_s", &Nic::gb_per_s),
+           field("dma_ns", &Nic::dma_ns), field("post_ns", &Nic::post_ns), field("event_bytes", &Nic::event_bytes),
+           field("event_entries", &Nic::event_entries), field("read_of_modified", &Nic::read_of_modified),
+           field("policy", &Nic::policy), field("policy_ways", &Nic::policy_ways));
+  settable(nb::class_<Network>(module, "Network").def(nb::init<>()), field("topology", &Network::topology),
+           field("shape", &Network::shape), field("nodes_per_router", &Network::nodes_per_router),
+           field("latency_ns", &Network::latency_ns), field("hop_ns", &Network::hop_ns),
+           field("gap_ns", &Network::gap_ns), field("link_gb_per_s", &Network::link_gb_per_s));
+  settable(nb::class_<Messaging>(module, "Messaging").def(nb::init<>()), field("network", &Messaging::network),
+           field("node", &Messaging::node), field("eager_bytes", &Messaging::eager_bytes),
+           field("node_eager_bytes", &Messaging::node_eager_bytes), field("ring_bytes", &Messaging::ring_bytes),
+           field("send_ns", &Messaging::send_ns), field("receive_ns", &Messaging::receive_ns),
+           field("match_ns", &Messaging::match_ns), field("register_ns", &Messaging::register_ns),
+           field("system_call_ns", &Messaging::system_call_ns));
 }
 
 }  // namespace
@@ -120,20 +80,10 @@ void bind_machine(nb::module_& parent) {
   bind_core_and_caches(module);
   bind_memory(module);
   bind_between_nodes(module);
-  nb::class_<Machine>(module, "Machine")
-      .def(nb::init<>())
-      .def(nb::init<const Machine&>())
-      .def_rw("name", &Machine::name)
-      .def_rw("cores", &Machine::cores)
-      .def_rw("core", &Machine::core)
-      .def_rw("caches", &Machine::caches)
-      .def_rw("coherence", &Machine::coherence)
-      .def_rw("transfers", &Machine::transfers)
-      .def_rw("dram", &Machine::dram)
-      .def_rw("pages", &Machine::pages)
-      .def_rw("prefetcher", &Machine::prefetcher, nb::arg().none())
-      .def_rw("nic", &Machine::nic, nb::arg().none())
-      .def_rw("network", &Machine::network, nb::arg().none())
-      .def_rw("messaging", &Machine::messaging)
-      .def_rw("max_nodes", &Machine::max_nodes);
+  settable(nb::class_<Machine>(module, "Machine").def(nb::init<>()).def(nb::init<const Machine&>()),
+           field("name", &Machine::name), field("cores", &Machine::cores), field("core", &Machine::core),
+           field("caches", &Machine::caches), field("coherence", &Machine::coherence),
+           field("transfers", &Machine::transfers), field("dram", &Machine::dram), field("pages", &Machine::pages),
+           field("prefetcher", &Machine::prefetcher), field("nic", &Machine::nic), field("network", &Machine::network),
+           field("messaging", &Machine::messaging), field("max_nodes", &Machine::max_nodes));
 }

@@ -6,6 +6,7 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>
 
+#include "python/members.hpp"
 #include "sim/memory/measure.hpp"
 
 namespace nb = nanobind;
@@ -28,35 +29,24 @@ void replay(Memory& memory, const Addresses& addresses, int core, Access kind, u
 }
 
 void bind_counts(nb::module_& module) {
-  nb::class_<LevelCounts>(module, "LevelCounts")
-      .def_ro("hits", &LevelCounts::hits)
-      .def_ro("misses", &LevelCounts::misses)
-      .def_ro("evictions", &LevelCounts::evictions)
-      .def_ro("write_backs", &LevelCounts::write_backs)
-      .def_ro("back_invalidations", &LevelCounts::back_invalidations)
-      .def_ro("snoops", &LevelCounts::snoops)
-      .def_ro("invalidations", &LevelCounts::invalidations)
-      .def_ro("prefetches", &LevelCounts::prefetches)
-      .def_ro("injections", &LevelCounts::injections)
-      .def_ro("injected_unused", &LevelCounts::injected_unused)
-      .def_ro("injected_victims", &LevelCounts::injected_victims)
-      .def_ro("victims_missed", &LevelCounts::victims_missed);
-  nb::class_<DramCounts>(module, "DramCounts")
-      .def_ro("reads", &DramCounts::reads)
-      .def_ro("writes", &DramCounts::writes)
-      .def_ro("prefetches", &DramCounts::prefetches)
-      .def_ro("bypass_reads", &DramCounts::bypass_reads)
-      .def_ro("bypass_writes", &DramCounts::bypass_writes)
-      .def_ro("dma_reads", &DramCounts::dma_reads)
-      .def_ro("dma_writes", &DramCounts::dma_writes)
-      .def_ro("bytes", &DramCounts::bytes);
-  nb::class_<TlbCounts>(module, "TlbCounts").def_ro("hits", &TlbCounts::hits).def_ro("misses", &TlbCounts::misses);
-  nb::class_<Counts>(module, "Counts")
-      .def_ro("levels", &Counts::levels)
-      .def_ro("dram", &Counts::dram)
-      .def_ro("tlbs", &Counts::tlbs)
-      .def_ro("page_faults", &Counts::page_faults)
-      .def_ro("transfers", &Counts::transfers);
+  readable(nb::class_<LevelCounts>(module, "LevelCounts"), field("hits", &LevelCounts::hits),
+           field("misses", &LevelCounts::misses), field("evictions", &LevelCounts::evictions),
+           field("write_backs", &LevelCounts::write_backs),
+           field("back_invalidations", &LevelCounts::back_invalidations), field("snoops", &LevelCounts::snoops),
+           field("invalidations", &LevelCounts::invalidations), field("prefetches", &LevelCounts::prefetches),
+           field("injections", &LevelCounts::injections), field("injected_unused", &LevelCounts::injected_unused),
+           field("injected_victims", &LevelCounts::injected_victims),
+           field("victims_missed", &LevelCounts::victims_missed));
+  readable(nb::class_<DramCounts>(module, "DramCounts"), field("reads", &DramCounts::reads),
+           field("writes", &DramCounts::writes), field("prefetches", &DramCounts::prefetches),
+           field("bypass_reads", &DramCounts::bypass_reads), field("bypass_writes", &DramCounts::bypass_writes),
+           field("dma_reads", &DramCounts::dma_reads), field("dma_writes", &DramCounts::dma_writes),
+           field("bytes", &DramCounts::bytes));
+  readable(nb::class_<TlbCounts>(module, "TlbCounts"), field("hits", &TlbCounts::hits),
+           field("misses", &TlbCounts::misses));
+  readable(nb::class_<Counts>(module, "Counts"), field("levels", &Counts::levels), field("dram", &Counts::dram),
+           field("tlbs", &Counts::tlbs), field("page_faults", &Counts::page_faults),
+           field("transfers", &Counts::transfers));
 }
 
 }  // namespace

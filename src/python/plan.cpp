@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "plan/costs_file.hpp"
+#include "python/members.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield::planning;
@@ -17,23 +18,18 @@ using namespace nearfield::planning;
 namespace {
 
 void bind_costs(nb::module_& module) {
-  nb::class_<Link>(module, "Link", "What messages of one kind cost.")
-      .def(nb::init<>())
-      .def(nb::init<const Link&>())
-      .def_rw("latency_ns", &Link::latency_ns)
-      .def_rw("ns_per_byte", &Link::ns_per_byte)
-      .def_rw("strided", &Link::strided)
-      .def_rw("banked", &Link::banked)
-      .def_rw("load_factor", &Link::load_factor)
-      .def_rw("load_from_bytes", &Link::load_from_bytes);
-  nb::class_<Costs>(module, "Costs", "What messages and sweeps cost.")
-      .def(nb::init<>())
-      .def(nb::init<const Costs&>())
-      .def_rw("in_place", &Costs::in_place, nb::arg().none())
-      .def_rw("same_node", &Costs::same_node)
-      .def_rw("network", &Costs::network)
-      .def_rw("copy_ns_per_byte", &Costs::copy_ns_per_byte)
-      .def_rw("sweep_ns_per_cell", &Costs::sweep_ns_per_cell);
+  settable(nb::class_<Link>(module, "Link", "What messages of one kind cost.")
+               .def(nb::init<>())
+               .def(nb::init<const Link&>()),
+           field("latency_ns", &Link::latency_ns), field("ns_per_byte", &Link::ns_per_byte),
+           field("strided", &Link::strided), field("banked", &Link::banked), field("load_factor", &Link::load_factor),
+           field("load_from_bytes", &Link::load_from_bytes));
+  settable(nb::class_<Costs>(module, "Costs", "What messages and sweeps cost.")
+               .def(nb::init<>())
+               .def(nb::init<const Costs&>()),
+           field("in_place", &Costs::in_place), field("same_node", &Costs::same_node),
+           field("network", &Costs::network), field("copy_ns_per_byte", &Costs::copy_ns_per_byte),
+           field("sweep_ns_per_cell", &Costs::sweep_ns_per_cell));
   module.def("default_costs", &default_costs);
   module.def(
       "costs_text", [](const Costs& costs, const std::string& origin) { return costs_text({costs, origin}); },
@@ -48,43 +44,27 @@ void bind_costs(nb::module_& module) {
 }
 
 void bind_request(nb::module_& module) {
-  nb::class_<PlanRequest>(module, "PlanRequest", "What is to be split, over how many ranks.")
-      .def(nb::init<>())
-      .def_rw("dimensions", &PlanRequest::dimensions)
-      .def_rw("extents", &PlanRequest::extents)
-      .def_rw("halo", &PlanRequest::halo)
-      .def_rw("periodic", &PlanRequest::periodic)
-      .def_rw("corners", &PlanRequest::corners)
-      .def_rw("ranks", &PlanRequest::ranks)
-      .def_rw("ranks_per_node", &PlanRequest::ranks_per_node)
-      .def_rw("element_bytes", &PlanRequest::element_bytes)
-      .def_rw("fixed_dims", &PlanRequest::fixed_dims)
-      .def_rw("costs", &PlanRequest::costs);
+  settable(
+      nb::class_<PlanRequest>(module, "PlanRequest", "What is to be split, over how many ranks.").def(nb::init<>()),
+      field("dimensions", &PlanRequest::dimensions), field("extents", &PlanRequest::extents),
+      field("halo", &PlanRequest::halo), field("periodic", &PlanRequest::periodic),
+      field("corners", &PlanRequest::corners), field("ranks", &PlanRequest::ranks),
+      field("ranks_per_node", &PlanRequest::ranks_per_node), field("element_bytes", &PlanRequest::element_bytes),
+      field("fixed_dims", &PlanRequest::fixed_dims), field("costs", &PlanRequest::costs));
 }
 
 void bind_plan(nb::module_& module) {
-  nb::class_<Message>(module, "Message", "A box of cells as runs of contiguous bytes.")
-      .def_ro("bytes", &Message::bytes)
-      .def_ro("runs", &Message::runs)
-      .def_ro("run_bytes", &Message::run_bytes)
-      .def_ro("stride_bytes", &Message::stride_bytes);
-  nb::class_<Face>(module, "Face", "What a rank receives from one side of a dimension.")
-      .def_ro("message", &Face::message)
-      .def_ro("messages", &Face::messages);
-  nb::class_<Time>(module, "Time", "The parts of a time, in ns.")
-      .def_ro("latency_ns", &Time::latency_ns)
-      .def_ro("bytes_ns", &Time::bytes_ns)
-      .def_ro("strided_ns", &Time::strided_ns);
-  nb::class_<Plan>(module, "Plan", "A split, a placement, and what an exchange then costs the slowest rank.")
-      .def_ro("dims", &Plan::dims)
-      .def_ro("node_dims", &Plan::node_dims)
-      .def_ro("time_ns", &Plan::time_ns)
-      .def_ro("parts", &Plan::parts)
-      .def_ro("sweep_ns", &Plan::sweep_ns)
-      .def_ro("messages", &Plan::messages)
-      .def_ro("network_messages", &Plan::network_messages)
-      .def_ro("box", &Plan::box)
-      .def_ro("faces", &Plan::faces);
+  readable(nb::class_<Message>(module, "Message", "A box of cells as runs of contiguous bytes."),
+           field("bytes", &Message::bytes), field("runs", &Message::runs), field("run_bytes", &Message::run_bytes),
+           field("stride_bytes", &Message::stride_bytes));
+  readable(nb::class_<Face>(module, "Face", "What a rank receives from one side of a dimension."),
+           field("message", &Face::message), field("messages", &Face::messages));
+  readable(nb::class_<Time>(module, "Time", "The parts of a time, in ns."), field("latency_ns", &Time::latency_ns),
+           field("bytes_ns", &Time::bytes_ns), field("strided_ns", &Time::strided_ns));
+  readable(nb::class_<Plan>(module, "Plan", "A split, a placement, and what an exchange then costs the slowest rank."),
+           field("dims", &Plan::dims), field("node_dims", &Plan::node_dims), field("time_ns", &Plan::time_ns),
+           field("parts", &Plan::parts), field("sweep_ns", &Plan::sweep_ns), field("messages", &Plan::messages),
+           field("network_messages", &Plan::network_messages), field("box", &Plan::box), field("faces", &Plan::faces));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include "python/members.hpp"
 #include "sim/app/application.hpp"
 #include "sim/collective.hpp"
 #include "sim/memory/replacement.hpp"
@@ -73,13 +74,10 @@ std::vector<std::string> words(const std::string& key) {
 }
 
 void bind_scenarios(nb::module_& module) {
-  nb::class_<ParameterInfo>(module, "Parameter")
-      .def_ro("name", &ParameterInfo::name)
-      .def_ro("summary", &ParameterInfo::summary);
-  nb::class_<MetricInfo>(module, "Metric")
-      .def_ro("name", &MetricInfo::name)
-      .def_ro("unit", &MetricInfo::unit)
-      .def_ro("summary", &MetricInfo::summary);
+  readable(nb::class_<ParameterInfo>(module, "Parameter"), field("name", &ParameterInfo::name),
+           field("summary", &ParameterInfo::summary));
+  readable(nb::class_<MetricInfo>(module, "Metric"), field("name", &MetricInfo::name), field("unit", &MetricInfo::unit),
+           field("summary", &MetricInfo::summary));
   nb::class_<sim::ScenarioSpec>(module, "Scenario", "What can be simulated; src/scenario/ declares it.")
       .def_prop_ro("name", [](const sim::ScenarioSpec& spec) { return spec.info.name; })
       .def_prop_ro("summary", [](const sim::ScenarioSpec& spec) { return spec.info.summary; })
@@ -98,17 +96,11 @@ void bind_scenarios(nb::module_& module) {
             new (place) sim::Place{between_nodes, own, peer};
           },
           nb::arg("between_nodes"), nb::arg("own"), nb::arg("peer"));
-  nb::class_<sim::Result>(module, "Result", "One number: see sim/results.hpp.")
-      .def_ro("metric", &sim::Result::metric)
-      .def_ro("unit", &sim::Result::unit)
-      .def_ro("side", &sim::Result::side)
-      .def_ro("variant", &sim::Result::variant)
-      .def_ro("speed", &sim::Result::speed)
-      .def_ro("value", &sim::Result::value)
-      .def_ro("low", &sim::Result::low)
-      .def_ro("high", &sim::Result::high)
-      .def_ro("n", &sim::Result::n)
-      .def_ro("reason", &sim::Result::reason);
+  readable(nb::class_<sim::Result>(module, "Result", "One number: see sim/results.hpp."),
+           field("metric", &sim::Result::metric), field("unit", &sim::Result::unit), field("side", &sim::Result::side),
+           field("variant", &sim::Result::variant), field("speed", &sim::Result::speed),
+           field("value", &sim::Result::value), field("low", &sim::Result::low), field("high", &sim::Result::high),
+           field("n", &sim::Result::n), field("reason", &sim::Result::reason));
 }
 
 // Returns how many links lie between node 0 and each of the nodes 0 to `nodes` - 1.

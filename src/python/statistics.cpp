@@ -4,6 +4,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 
+#include "python/members.hpp"
+
 namespace nb = nanobind;
 using namespace nearfield;
 
@@ -15,9 +17,8 @@ void bind_statistics(nb::module_& module) {
       .def_ro("high", &Estimate::high)
       .def_ro("n", &Estimate::n)
       .def_prop_ro("relative_half_width", &Estimate::relative_half_width);
-  nb::class_<Step>(module, "Step", "A jump of a curve between points index and index + 1.")
-      .def_ro("index", &Step::index)
-      .def_ro("factor", &Step::factor);
+  readable(nb::class_<Step>(module, "Step", "A jump of a curve between points index and index + 1."),
+           field("index", &Step::index), field("factor", &Step::factor));
   module.def("quantile", [](const Samples& s, double q) { return quantile(s, q); });
   module.def(
       "median_estimate", [](const Samples& s, double resolution) { return median_estimate(s, resolution); },
