@@ -112,8 +112,6 @@ void Blocks::remove(Block* block) {
   idle_ -= block->idle;
 }
 
-void Blocks::reset() { *this = Blocks{}; }
-
 void Blocks::add(char* memory, std::size_t bytes) {
   // The last 16 bytes of all memory are the tag of a block without length that is never free; when more memory
   // follows, that tag becomes the new memory's.

@@ -18,8 +18,6 @@ class Blocks {
  public:
   static constexpr std::size_t granule = 64;
 
-  // Forgets everything; the memory that was added before stays as it is.
-  void reset();
   // Adds memory that is zero, at multiples of a granule: the first piece, or what follows the last one.
   void add(char* memory, std::size_t bytes);
 

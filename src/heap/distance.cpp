@@ -1,7 +1,5 @@
 #include "heap/distance.hpp"
 
-#include <time.h>
-
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
@@ -14,11 +12,7 @@ constexpr std::uint32_t samples_per_look = 8, messages_per_clock = 8;
 constexpr std::size_t shortest = 4096, longest = std::size_t{64} << 10;  // messages whose lines lie in the peer's cache
 constexpr int lines_timed = 8;
 
-std::uint64_t clock_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
+std::uint64_t clock_ns() { return static_cast<std::uint64_t>(now_ns(CLOCK_MONOTONIC)); }
 
 // A clock that is read in a few nanoseconds, after everything before it is done.
 std::uint64_t ticks() {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/export.h"
 #include "heap/counts.hpp"
 #include "heap/heap.hpp"
 #include "heap/peers.hpp"
@@ -84,7 +85,7 @@ void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork_in_child
 
 // fork() without handlers (glibc 2.34), from signal handlers too, which may have interrupted the heap: then the child
 // has no heap blocks.
-extern "C" __attribute__((visibility("default"))) pid_t _Fork() {
+NEARFIELD_EXPORT pid_t _Fork() {
   using namespace nearfield::heap;
   static const auto next = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_NEXT, "_Fork"));
   if (!next) {

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -117,12 +116,6 @@ void release_retired(void* block) {
   if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-std::int64_t coarse_now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
-}
-
 void release_locked(void* block) {
   if (region_number(block) != heap.current) return release_retired(block);
   heap.blocks.give_back(block);
@@ -130,7 +123,7 @@ void release_locked(void* block) {
   if (idle <= always_kept) return;
   if (const std::size_t most = much_idle + heap.blocks.taken_bytes() / much_idle_part; idle > most) {
     heap.blocks.purge(most / 2);
-  } else if (const std::int64_t now = coarse_now_ns(); now - heap.period_start_ns >= unneeded_ns) {
+  } else if (const std::int64_t now = now_ns(CLOCK_MONOTONIC_COARSE); now - heap.period_start_ns >= unneeded_ns) {
     heap.blocks.purge(idle - std::min(idle, heap.least_idle));
     heap.period_start_ns = now;
     heap.least_idle = heap.blocks.idle_bytes();
@@ -250,7 +243,7 @@ void ThreadCache::end() {
 void leave_region() {
   heap.header.store(nullptr);
   heap.current = -1;
-  heap.blocks.reset();
+  heap.blocks = Blocks{};
   heap.region = Region{};
 }
 

@@ -11,8 +11,6 @@
 // Threads: one order at a time for each sender; who finds an order there copies alone.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 

@@ -17,7 +17,10 @@ extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
   return -1;
 }
 extern "C" long nearfield_heap_copy_call(long number, long pid, const iovec* local, long local_count,
-                                         const iovec* remote, long remote_count, long flags);
+                                         const iovec* remote, long remote_count, long flags) {
+  return nearfield::heap::move(number, static_cast<pid_t>(pid), local, static_cast<unsigned long>(local_count), remote,
+                               static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags));
+}
 
 __asm__(R"(
   .text
@@ -55,12 +58,6 @@ nearfield_heap_syscall:
   .size nearfield_heap_syscall, .-nearfield_heap_syscall
 )");
 static_assert(SYS_process_vm_readv == 310 && SYS_process_vm_writev == 311);
-
-extern "C" long nearfield_heap_copy_call(long number, long pid, const iovec* local, long local_count,
-                                         const iovec* remote, long remote_count, long flags) {
-  return nearfield::heap::move(number, static_cast<pid_t>(pid), local, static_cast<unsigned long>(local_count), remote,
-                               static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags));
-}
 
 #endif
 

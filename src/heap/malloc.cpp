@@ -2,7 +2,6 @@
 // come from the shared heap, all others from there.
 #include <dlfcn.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <bit>
 #include <cerrno>
@@ -10,10 +9,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/export.h"
 #include "heap/heap.hpp"
 #include "heap/region.hpp"
-
-#define NEARFIELD_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace nearfield::heap {
 namespace {
@@ -92,8 +90,6 @@ void* aligned(std::size_t alignment, std::size_t bytes) {
   return next.memalign(alignment, bytes);
 }
 
-bool is_power_of_two(std::size_t value) { return value && !(value & (value - 1)); }
-
 // To another heap, either way.
 void* moved(void* old, std::size_t had, std::size_t bytes) {
   void* block = bytes >= shared_from ? malloc_here(bytes) : malloc_elsewhere(bytes);
@@ -154,7 +150,7 @@ NEARFIELD_EXPORT void* memalign(std::size_t alignment, std::size_t bytes) {
 }
 
 NEARFIELD_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  if (!is_power_of_two(alignment)) {
+  if (!std::has_single_bit(alignment)) {
     errno = EINVAL;
     return nullptr;
   }
@@ -162,7 +158,7 @@ NEARFIELD_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
 }
 
 NEARFIELD_EXPORT int posix_memalign(void** result, std::size_t alignment, std::size_t bytes) {
-  if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
+  if (!std::has_single_bit(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
   const int error = errno;
   void* block = aligned(alignment, bytes);
   errno = error;

@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,12 +10,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/export.h"
+#include "base/linux.h"
 #include "heap/heap.hpp"
 #include "heap/region.hpp"
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 namespace nearfield::heap {
 namespace {
@@ -46,12 +42,6 @@ struct Piece {
   std::atomic<bool> is_advised{false};  // the program wants it huge
 };
 constinit Piece pieces[most_pieces] = {};  // of the current region
-
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
-}
 
 // Whether the program has touched all of it.
 bool all_touched(char* piece) {
@@ -110,7 +100,7 @@ void make_huge_pages(std::size_t bytes) {
   const std::size_t passed = work.passed_bytes.load(std::memory_order_relaxed) + bytes;
   work.passed_bytes.store(passed < between_looks_bytes ? passed : 0, std::memory_order_relaxed);
   if (passed < between_looks_bytes) return;
-  const std::int64_t now = now_ns();
+  const std::int64_t now = now_ns(CLOCK_MONOTONIC);
   if (now < work.not_before_ns) return;
   if (work.is_busy.exchange(true, std::memory_order_acquire)) return;
   if (char* piece = next_piece(now)) {
@@ -125,7 +115,7 @@ void make_huge_pages(std::size_t bytes) {
     }
     errno = error;
   }
-  const std::int64_t end = now_ns();
+  const std::int64_t end = now_ns(CLOCK_MONOTONIC);
   work.not_before_ns = std::max(work.not_before_ns, end + (end - now) * share_of_time);
   work.is_busy.store(false, std::memory_order_release);
 }
@@ -151,7 +141,7 @@ unsigned huge_pages_made() { return work.made.load(); }
 }  // namespace nearfield::heap
 
 // The program's own advice (NumPy gives it for long arrays).
-extern "C" __attribute__((visibility("default"))) int madvise(void* from, std::size_t bytes, int advice) noexcept {
+NEARFIELD_EXPORT int madvise(void* from, std::size_t bytes, int advice) noexcept {
   static const auto next = reinterpret_cast<int (*)(void*, std::size_t, int)>(dlsym(RTLD_NEXT, "madvise"));
   if (advice == MADV_HUGEPAGE) nearfield::heap::note_advice(from, bytes);
   return next(from, bytes, advice);

@@ -2,23 +2,15 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <new>
 
+#include "base/linux.h"
 #include "heap/kernel_call.hpp"
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-#ifndef SYS_pidfd_getfd
-#define SYS_pidfd_getfd 438
-#endif
 
 namespace nearfield::heap {
 namespace {
@@ -85,6 +77,25 @@ char* map_aligned(int file, std::size_t offset, int protection) {
   return aligned;
 }
 
+class Locked {
+ public:
+  Locked() { pthread_mutex_lock(&table.lock); }
+  ~Locked() { pthread_mutex_unlock(&table.lock); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+};
+
+Peer* look_up(pid_t pid, int region, std::size_t& slot) {
+  for (std::size_t tried = 0; tried < slots; ++tried) {
+    slot = (slot_of(pid, region) + tried) % slots;
+    Peer* peer = table.peer[slot].load(std::memory_order_acquire);
+    if (!peer) return nullptr;
+    if (peer->pid() == pid && peer->region() == region && !peer->is_gone()) return peer;
+  }
+  slot = slots;
+  return nullptr;
+}
+
 }  // namespace
 
 // The peer's file as a descriptor of this process, or -1.
@@ -129,29 +140,6 @@ bool Peer::connect() {
   header_ = static_cast<Header*>(header);
   return true;
 }
-
-namespace {
-
-class Locked {
- public:
-  Locked() { pthread_mutex_lock(&table.lock); }
-  ~Locked() { pthread_mutex_unlock(&table.lock); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-};
-
-Peer* look_up(pid_t pid, int region, std::size_t& slot) {
-  for (std::size_t tried = 0; tried < slots; ++tried) {
-    slot = (slot_of(pid, region) + tried) % slots;
-    Peer* peer = table.peer[slot].load(std::memory_order_acquire);
-    if (!peer) return nullptr;
-    if (peer->pid() == pid && peer->region() == region && !peer->is_gone()) return peer;
-  }
-  slot = slots;
-  return nullptr;
-}
-
-}  // namespace
 
 // Puts new peers into the table and windows under its limit.
 class Peers {

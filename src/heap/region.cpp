@@ -4,27 +4,21 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <new>
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
+#include "base/linux.h"
 
 namespace nearfield::heap {
 namespace {
 
 constexpr std::size_t least_step = std::size_t{4} << 20, most_step = std::size_t{256} << 20;
 constexpr int high_descriptor = 900;  // programs number their own files from below
-constexpr double writers_limit_s = 2;
+constexpr std::int64_t writers_limit_ns = 2'000'000'000;
 
 // A descriptor that a program which counts on small numbers does not meet.
 int moved_up(int file) {
@@ -139,13 +133,8 @@ bool Region::file_is_ours() const {
 
 // A peer that died while it was writing stays in the count, so there is a limit.
 void Region::wait_for_writers() const {
-  timespec start{}, now{};
-  clock_gettime(CLOCK_MONOTONIC, &start);
-  while (header()->writers.load() != 0) {
-    sched_yield();
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if (static_cast<double>(now.tv_sec - start.tv_sec) > writers_limit_s) return;
-  }
+  const std::int64_t limit = now_ns(CLOCK_MONOTONIC) + writers_limit_ns;
+  while (header()->writers.load() != 0 && now_ns(CLOCK_MONOTONIC) < limit) sched_yield();
 }
 
 bool Region::retire() {

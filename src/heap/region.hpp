@@ -14,12 +14,11 @@
 #pragma once
 
 #include <pthread.h>
+#include <time.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include "heap/order.hpp"
 
 namespace nearfield::heap {
 
@@ -35,6 +34,26 @@ inline constexpr std::uintptr_t address_of(int region) {
 inline bool in_regions(std::uintptr_t address) { return address - first_region < most_regions * region_span; }
 inline bool in_regions(const void* address) { return in_regions(reinterpret_cast<std::uintptr_t>(address)); }
 inline int region_of(std::uintptr_t address) { return static_cast<int>((address - first_region) / region_span); }
+
+inline std::int64_t now_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+// A receiver's wish that the sender of a message copies some of it (help.hpp): written by one receiver at a time and by
+// the region's owner. none -> being_written -> posted, by the receiver; posted -> taken -> finished, by the sender;
+// posted or finished -> none, by the receiver, whose order it is until then.
+struct Order {
+  enum State : std::uint32_t { none, being_written, posted, taken, finished };
+  alignas(64) std::atomic<std::uint32_t> state;
+  std::uint32_t streaming;
+  std::int32_t reader;  // the receiver's process
+  std::uint32_t chunks;
+  std::uint64_t from, to;  // addresses: in the owner, in the receiver
+  std::uint64_t bytes;
+  alignas(64) std::atomic<std::uint32_t> claimed;  // chunks, by both ends
+};
 
 // What a peer reads from the first page of a region. `alive` is a robust mutex that the owner holds as long as it
 // lives: the kernel marks it when the owner dies, even by SIGKILL, so that a peer notices that a process number has got
@@ -74,7 +93,6 @@ class Region {
   void copy(const char* end) const;
 
   bool is_open() const { return usable_ != 0; }
-  int number() const { return number_; }
   Header* header() const { return reinterpret_cast<Header*>(address_of(number_)); }
   char* begin() const { return reinterpret_cast<char*>(address_of(number_)) + page_bytes(); }
   std::size_t usable_bytes() const { return usable_ ? usable_ - page_bytes() : 0; }

@@ -96,6 +96,4 @@ __attribute__((destructor)) void end() {
 
 const Settings& settings() { return chosen; }
 
-const char* obstacle() { return why_not; }
-
 }  // namespace nearfield::heap

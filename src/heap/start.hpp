@@ -6,7 +6,5 @@
 namespace nearfield::heap {
 
 const Settings& settings();
-// Why this process has no shared heap; nullptr if it may have one.
-const char* obstacle();
 
 }  // namespace nearfield::heap

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/copy.hpp"
+#include "base/export.h"
 #include "heap/counts.hpp"
 #include "heap/distance.hpp"
 #include "heap/heap.hpp"
@@ -147,18 +148,12 @@ ssize_t move(long number, pid_t pid, const iovec* local, unsigned long local_cou
 
 }  // namespace nearfield::heap
 
-extern "C" __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t pid, const iovec* local,
-                                                                           unsigned long local_count,
-                                                                           const iovec* remote,
-                                                                           unsigned long remote_count,
-                                                                           unsigned long flags) {
+NEARFIELD_EXPORT ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+                                          unsigned long remote_count, unsigned long flags) {
   return nearfield::heap::move(SYS_process_vm_readv, pid, local, local_count, remote, remote_count, flags);
 }
 
-extern "C" __attribute__((visibility("default"))) ssize_t process_vm_writev(pid_t pid, const iovec* local,
-                                                                            unsigned long local_count,
-                                                                            const iovec* remote,
-                                                                            unsigned long remote_count,
-                                                                            unsigned long flags) {
+NEARFIELD_EXPORT ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned long local_count,
+                                           const iovec* remote, unsigned long remote_count, unsigned long flags) {
   return nearfield::heap::move(SYS_process_vm_writev, pid, local, local_count, remote, remote_count, flags);
 }

@@ -138,15 +138,11 @@ ALL_NAMES(REPLACES, MPI_Isendrecv_replace)
     return next();                      \
   }
 
-STARTS(MPI_Start)
-STARTS(PMPI_Start)
-STARTS_ALL(MPI_Startall)
-STARTS_ALL(PMPI_Startall)
-FREES(MPI_Request_free)
-FREES(PMPI_Request_free)
-BEGINS(MPI_Init)
-BEGINS(PMPI_Init)
-BEGINS_WITH_THREADS(MPI_Init_thread)
-BEGINS_WITH_THREADS(PMPI_Init_thread)
-ENDS(MPI_Finalize)
-ENDS(PMPI_Finalize)
+#define BOTH_NAMES(macro, name) macro(name) macro(P##name)
+
+BOTH_NAMES(STARTS, MPI_Start)
+BOTH_NAMES(STARTS_ALL, MPI_Startall)
+BOTH_NAMES(FREES, MPI_Request_free)
+BOTH_NAMES(BEGINS, MPI_Init)
+BOTH_NAMES(BEGINS_WITH_THREADS, MPI_Init_thread)
+BOTH_NAMES(ENDS, MPI_Finalize)

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 
 namespace nearfield::tune {
 namespace {
@@ -44,13 +43,6 @@ void* next_or_abort(const char* name, const char* pmpi_name) {
   if (void* found = find_mpi_function(pmpi_name)) return found;
   std::fprintf(stderr, "nearfield: %s was called but no MPI library is loaded that has it\n", name);
   std::abort();
-}
-
-int rank_from_environment() {
-  // Open MPI; PMIx launchers; Hydra and PMI-2; Slurm without PMI.
-  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* text = std::getenv(variable)) return std::atoi(text);
-  return 0;
 }
 
 }  // namespace nearfield::tune

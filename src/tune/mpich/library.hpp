@@ -15,9 +15,6 @@ const char* library_of(void* function);
 // there is none: the program called a function that its MPI does not have.
 void* next_or_abort(const char* name, const char* pmpi_name);
 
-// The rank that the launcher has told, for words before the MPI library is known; 0 if there is no launcher.
-int rank_from_environment();
-
 }  // namespace nearfield::tune
 
 // The profiling name of an MPI function, with its own type; for files that include mpi.h. MPI must be initialised.

@@ -14,14 +14,25 @@ class Persistent {
   void forget(MPI_Request request) { bytes_.erase(request); }
 
   // Nothing for what is no send.
-  std::optional<int> of(MPI_Request request) const;
+  std::optional<int> of(MPI_Request request) const {
+    const auto found = bytes_.find(request);
+    return found == bytes_.end() ? std::nullopt : std::optional(found->second);
+  }
 
   // How many of the requests, from the first on, can be started under one threshold, and which; receives go with any.
   struct Run {
     int length;
     std::optional<int> bytes;
   };
-  Run first_run(const MPI_Request* requests, int count) const;
+  Run first_run(const MPI_Request* requests, int count) const {
+    std::optional<int> common;
+    for (int i = 0; i < count; ++i) {
+      const auto bytes = of(requests[i]);
+      if (bytes && common && *bytes != *common) return {i, common};
+      if (bytes) common = bytes;
+    }
+    return {count, common};
+  }
 
  private:
   std::unordered_map<MPI_Request, int> bytes_;

@@ -6,7 +6,6 @@
 #include <array>
 #include <map>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <utility>
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/launcher.hpp"
 #include "tune/mpich/library.hpp"
 #include "tune/mpich/peers.hpp"
 #include "tune/mpich/persistent.hpp"
@@ -91,7 +92,7 @@ void after_init() {
   if (is_done) return;
   is_done = true;
   if (const std::string reason = unfit_library(); !reason.empty()) {
-    if (rank_from_environment() == 0) say(reason);
+    if (rank_from_environment() <= 0) say(reason);  // or without a launcher
     return;
   }
   const Wishes wanted = wishes();

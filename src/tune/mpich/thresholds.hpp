@@ -5,8 +5,6 @@
 
 #include <mpi.h>
 
-#include <array>
-
 #include "tune/mpich/rules.hpp"
 
 namespace nearfield::tune {

@@ -2,8 +2,7 @@
 //
 // A class is a distance that has a rule; all distances without one share the class of stock limits. Parsed once, in
 // btl_init, on every rank; read-only from then on.
-#ifndef NEARFIELD_TUNE_OPENMPI_CLASSES_H
-#define NEARFIELD_TUNE_OPENMPI_CLASSES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +14,6 @@
 enum { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) DISTANCES };
 enum { STOCK_CLASS = DISTANCES, CLASSES };
 
-enum { SINGLE_COPY_STOCK = 0 };
 #define SINGLE_COPY_NEVER SIZE_MAX
 
 // In bytes; 0 is "as the stock transport has it". The first two count Open MPI's own headers, as its MCA parameters of
@@ -50,5 +48,3 @@ bool rules_have_class(const struct rules* rules, int class_index);
 // The class of the pair (mine, peer); `locality` is Open MPI's opal_proc_t.proc_flags of the peer. Ranks that are not
 // bound share no more than the node.
 int rules_class_of(const struct rules* rules, uint32_t mine, uint32_t peer, uint16_t locality);
-
-#endif

@@ -4,8 +4,7 @@
 // progress; but an acknowledgement that gets none, only when a fragment of its own class is done. Were all fragments
 // with another class, it would wait for ever. So a class that gets none is given a few of our own. They are queued, and
 // copied into the stock transport's when it has some again: a class is refused only while one of its own is on the way.
-#ifndef NEARFIELD_TUNE_OPENMPI_DEFERRED_H
-#define NEARFIELD_TUNE_OPENMPI_DEFERRED_H
+#pragma once
 
 #include "peers.h"
 
@@ -18,5 +17,3 @@ int deferred_send(mca_btl_base_module_t* module, struct peer* peer, mca_btl_base
 void deferred_free(mca_btl_base_descriptor_t* fragment);
 // Nothing is sent any more: drops what a process that ends has left.
 void deferred_finish(void);
-
-#endif

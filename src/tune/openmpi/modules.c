@@ -11,7 +11,6 @@
 
 #include <opal/mca/btl/base/base.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "deferred.h"
 #include "peers.h"

@@ -1,6 +1,5 @@
 // One module per class, in front of the stock one. Limits are the class's; every byte is moved by the stock module.
-#ifndef NEARFIELD_TUNE_OPENMPI_MODULES_H
-#define NEARFIELD_TUNE_OPENMPI_MODULES_H
+#pragma once
 
 #include <opal/mca/btl/btl.h>
 
@@ -10,5 +9,3 @@ extern mca_btl_base_component_t mca_btl_nearfield_component;
 
 // Called by btl_init. `rules` must live as long as the component. Returns a list of `*n` modules for Open MPI to free.
 mca_btl_base_module_t** modules_make(const struct rules* rules, int* n);
-
-#endif

@@ -114,6 +114,8 @@ int peers_only_class(void) {
   return only;
 }
 
+size_t peers_count(void) { return n_peers; }
+
 void peers_each(void (*tell)(const struct peer* peer)) {
   for (size_t i = 0; i < n_peers; ++i)
     if (table[i]->class_index >= 0) tell(table[i]);

@@ -3,8 +3,7 @@
 // bml/r2 asks every module for every process; the stock transport makes a new endpoint at each asking, and numbers its
 // endpoints in the order of asking. So peers_resolve() asks in the order and with the sets that r2 would have used, and
 // everyone else is answered from the table.
-#ifndef NEARFIELD_TUNE_OPENMPI_PEERS_H
-#define NEARFIELD_TUNE_OPENMPI_PEERS_H
+#pragma once
 
 #include <opal/mca/btl/btl.h>
 #include <opal/util/proc.h>
@@ -34,7 +33,6 @@ void peers_clear(void);
 
 // The class of every peer, or -1 if there are several, or some are left to the stock module.
 int peers_only_class(void);
+size_t peers_count(void);
 // Tells each peer that has a class.
 void peers_each(void (*tell)(const struct peer* peer));
-
-#endif

@@ -1,6 +1,5 @@
 // Where the memory of each peer is mapped in this process: what messages of the stock transport lie in.
-#ifndef NEARFIELD_TUNE_OPENMPI_SEGMENTS_H
-#define NEARFIELD_TUNE_OPENMPI_SEGMENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,5 +8,3 @@ struct peer;  // peers.h
 
 // Sets `begin` and `end` of each peer. Returns false if those of a reachable one are not found (sysv, XPMEM).
 bool segments_locate(struct peer** peers, size_t n);
-
-#endif

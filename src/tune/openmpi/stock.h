@@ -1,6 +1,5 @@
 // The transport that moves every byte: vader and its module.
-#ifndef NEARFIELD_TUNE_OPENMPI_STOCK_H
-#define NEARFIELD_TUNE_OPENMPI_STOCK_H
+#pragma once
 
 #include <opal/mca/btl/btl.h>
 #include <stdbool.h>
@@ -11,5 +10,3 @@ extern mca_btl_base_module_t* stock;
 
 // Called at the first add_procs. Returns false if Open MPI has not chosen that transport.
 bool stock_look_up(void);
-
-#endif

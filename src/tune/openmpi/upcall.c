@@ -26,11 +26,6 @@ static int compare_segments(const void* a, const void* b) {
   return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-static void count_segment(const struct peer* peer) {
-  (void)peer;
-  ++n_segments;
-}
-
 static void add_segment(const struct peer* peer) {
   segments[n_segments++] = (struct segment){peer->begin, peer->end, &class_modules[peer->class_index]};
 }
@@ -42,9 +37,7 @@ int upcall_set_peers(mca_btl_base_module_t* modules) {
   last = (struct segment){0, 0, NULL};
   free(segments);
   n_segments = 0;
-  peers_each(count_segment);
-  segments = calloc(n_segments ? n_segments : 1, sizeof *segments);
-  n_segments = 0;
+  segments = calloc(peers_count() + 1, sizeof *segments);
   if (!segments) return OPAL_ERR_OUT_OF_RESOURCE;
   peers_each(add_segment);
   qsort(segments, n_segments, sizeof *segments, compare_segments);

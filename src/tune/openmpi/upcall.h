@@ -3,8 +3,7 @@
 // The stock transport calls the receiver with its own module, and pml/ob1 answers through the module it was called
 // with; so the pointer must become the one of the sender's class. Open MPI 4 says nothing of the sender in that call,
 // but the bytes lie in the sender's memory segment, and each segment is mapped at one place.
-#ifndef NEARFIELD_TUNE_OPENMPI_UPCALL_H
-#define NEARFIELD_TUNE_OPENMPI_UPCALL_H
+#pragma once
 
 #include <opal/mca/btl/btl.h>
 
@@ -17,5 +16,3 @@ void upcall_wrap(mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t receiv
 void upcall_wrap_registered(void);
 // Puts back the receivers: this library is about to be unloaded.
 void upcall_unwrap(void);
-
-#endif
