@@ -11,7 +11,7 @@ from nearfield.tune.arena import Arena
 from nearfield.tune.confirmed import Confirmed
 from nearfield.tune.criterion import FEW, NEVER_BELOW, NOISE, broken
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import FEWEST_LAUNCHES, Case, Pair, alike, usual
+from nearfield.tune.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair, alike, usual
 from nearfield.tune.knobs import Settings
 from nearfield.tune.repair import left_out, nearer
 from nearfield.tune.search import Deadline, Search
@@ -20,7 +20,6 @@ FINALISTS, MENDED = 6, 2  # how many; steps of mending
 PATIENCE = 0.25  # of the time: how long to wait for cores that have moved
 MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
 PAIRS = 1  # of times of a case in a launch, since launches differ more than the pairs in one
-LAUNCHES = 6  # of both jobs: the fewest whose least and greatest hold the median with 95 % certainty
 MOST_LAUNCHES = 9  # where it is in doubt whether a case is slower
 LOOKS = 3  # launches in which mending looks at the slower cases
 
@@ -99,7 +98,7 @@ class Confirming:
                 if launch + 1 < FEWEST_LAUNCHES:
                     raise Unfit("was not confirmed before the time was over (a longer --budget helps)")
                 break
-            if launch + 1 >= LAUNCHES and not (cases := self._doubtful(confirmed)):
+            if launch + 1 >= SURE_LAUNCHES and not (cases := self._doubtful(confirmed)):
                 break
         if len(confirmed.gains) < len(self._cases):
             confirmed = Confirmed.of(settings, found | usual(found), self._never_below)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from nearfield.tune.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, broken
+from nearfield.tune.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, broken, surely_below
 from nearfield.tune.gains import Case, Gain, Pair, Range, by_place, flag_of, gain, geometric_mean, ranges, together
 from nearfield.tune.knobs import KnobFile, Settings
 from nearfield.tune.rules import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
@@ -40,7 +40,7 @@ class Confirmed:
     @property
     def slower(self) -> list[Case]:
         """The cases that surely break the promise."""
-        return broken(self.gains, self.never_below, Gain.surely_below, self._of_sizes)
+        return broken(self.gains, self.never_below, surely_below, self._of_sizes)
 
     @property
     def doubtful(self) -> list[Case]:

@@ -10,7 +10,7 @@ A setting is measured against stock in cases (a pattern and a message size):
   too, and must not slow them.
 
 The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is refused if a size is slower
-(`broken`). It becomes a rule if it surely gains (`Gain.faster`) and no size is surely slower (`Gain.surely_below`).
+(`broken`). It becomes a rule if it surely gains (`Gain.faster`) and no size is surely slower (`surely_below`).
 Both are confirmed in several launches (confirm.py), since two launches of the same settings differ by up to a tenth, by
 where their memory happens to lie. What is only probably slower is measured in more launches, and told with the rule.
 """
@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from nearfield.tune.gains import Case, Gain, geometric_mean
+from nearfield.tune.gains import SURE_LAUNCHES, Case, Gain, geometric_mean
 
 MAIN = "pingpong"
 MESSAGES = (MAIN, "stream", "exchange", "use")
@@ -87,6 +87,12 @@ def broken(
             lost += [case for case, g in messages.items() if is_below(g, alone_never_below)]
         lost += [case for case, g in there.items() if case[0] in COLLECTIVES and is_below(g, alone_never_below)]
     return lost
+
+
+def surely_below(gain: Gain, limit: float) -> bool:
+    """Returns whether a gain is below a limit for certain: its whole interval is, of enough launches. The interval of
+    fewer launches is too narrow, so it must end below the limit by what a few pairs may show of nothing."""
+    return gain.high < (limit if gain.n >= SURE_LAUNCHES else limit - NOISE)
 
 
 def score(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> float:

@@ -16,6 +16,7 @@ from nearfield import _native
 # they share closely; cores of one package; cores far apart, or what a virtual machine's host makes of them.
 PLACES_NS = (35.0, 140.0)
 FEWEST_LAUNCHES = 3  # from so many on, launches are what varies, not the pairs within them
+SURE_LAUNCHES = 6  # the fewest whose least and greatest hold the median with 95 % certainty
 Case = tuple[str, int]  # pattern, size in bytes
 
 
@@ -42,10 +43,6 @@ class Gain:
     def below(self, limit: float) -> bool:
         """Whether it is probably below a limit: the value is, and its interval ends at most 3 % above the limit."""
         return self.value < limit and self.high < 1.03 * limit
-
-    def surely_below(self, limit: float) -> bool:
-        """Whether its whole interval is below a limit."""
-        return self.high < limit
 
     @property
     def faster(self) -> bool:
