@@ -29,6 +29,7 @@ from nearfield.terminal import Terminal
 from nearfield.units import counted, parse_bytes
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+TELLING = 0.02  # share of the work that must be done before its pace tells when the rest will be
 
 
 def command(
@@ -262,7 +263,7 @@ class _Display(Listener):
         """Returns the seconds that are left. Where something else uses the cores, cases take longer than planned."""
         now, done_s = time.monotonic(), self._done_s + self._now_s
         measured_s = self._measuring_s + (now - self._measures if self._now_s else 0.0)
-        pace = max(1.0, measured_s / done_s) if done_s else 1.0
+        pace = max(1.0, measured_s / done_s) if done_s > TELLING * self._total_s else 1.0
         left_s = pace * (self._total_s - done_s) + self._to_start * self._starting_s
         if self._limit_s is None or self._first is None:
             return left_s
