@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sim/memory/evictions.hpp"
+#include "sim/memory/hierarchy.hpp"
 
 namespace nearfield::sim {
 
