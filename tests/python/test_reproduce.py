@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tuning import nearfield
 
+from nearfield.base.toml import parse_toml
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.measure.sim import Case, Listener, pool
 from nearfield.measure.sim.cases import OPERATIONS
 from nearfield.measure.sim.store import Store
-from nearfield.profile.toml import parse_toml
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
 from nearfield.reproduce.curves import points

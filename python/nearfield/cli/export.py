@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
+from nearfield.base.words import suggestion
 from nearfield.cli import complete
 from nearfield.cli.run import RULES_HELP
 from nearfield.errors import ProfileError, UsageError
 from nearfield.mpi.families import FAMILIES
-from nearfield.profile.words import suggestion
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
 from nearfield.tune.knobs import knob_files

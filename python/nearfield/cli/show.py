@@ -13,13 +13,13 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
+from nearfield.base.words import suggestion
 from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.profile import Profile, find_profile, load, where
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.pivot import Grid, grids, headline_metric, overview
 from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
-from nearfield.profile.words import suggestion
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_ns, format_value, parse_bytes
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from nearfield import itself
+from nearfield.base.mistakes import mistakes, told
 from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import quantity as q
 from nearfield.machine import schema as s
-from nearfield.profile.mistakes import mistakes, told
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 
 from nearfield._native import simulation
+from nearfield.base.mistakes import field_at, missing
 from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Network, Nic, needed_where
-from nearfield.profile.mistakes import field_at, missing
 
 
 def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from nearfield import itself
+from nearfield.base.toml import parse_toml
+from nearfield.base.words import sentence, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine.captured import captured
 from nearfield.machine.partial import also_wrong
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import load
-from nearfield.profile.toml import parse_toml
-from nearfield.profile.words import sentence, suggestion
 
 RUN = "run.toml"  # of a profile
 DESCRIBED = "described.toml"  # of one that was simulated: the machine as it was

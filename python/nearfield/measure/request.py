@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 
 from pydantic import AwareDatetime
 
+from nearfield.base.words import suggestion
 from nearfield.errors import UsageError
 from nearfield.measure.tiers import TIERS, Tier
-from nearfield.profile.words import suggestion
 
 LARGEST_SIZE = (1 << 31) - 1  # MPI counts are ints
 

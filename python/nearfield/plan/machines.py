@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nearfield import itself
 from nearfield._native import Costs, Link
+from nearfield.base.words import suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.communication import Communication, Mode
-from nearfield.profile.words import suggestion
 
 _DOUBLE_BYTES = 8
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
+from nearfield.base.words import sentence, suggestion
 from nearfield.errors import ProfileError, UsageError
-from nearfield.profile.words import sentence, suggestion
 from nearfield.units import UNITS
 
 # polars puts a handler of its own before Python's, after which Linux restarts system calls: Ctrl-C would be noticed

@@ -14,10 +14,10 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from nearfield.base.table import Table
 from nearfield.errors import UsageError
 from nearfield.profile.records import CORE, REQUIRED, VERDICT, VERDICT_SUMMARY
 from nearfield.profile.schema import Machine, Run
-from nearfield.profile.table import Table
 
 _MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

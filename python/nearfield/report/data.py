@@ -12,9 +12,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from nearfield.base.table import Table
 from nearfield.profile import Profile
 from nearfield.profile.reference import key_table, rewrite
-from nearfield.profile.table import Table
 from nearfield.report.findings import Finding, Level
 
 

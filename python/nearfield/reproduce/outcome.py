@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from nearfield import itself
+from nearfield.base.table import Table
 from nearfield.errors import ProfileError
-from nearfield.profile.table import Table
 
 FILE = "reproduction.json"
 

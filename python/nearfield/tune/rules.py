@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from nearfield import itself
+from nearfield.base.table import Table
+from nearfield.base.toml import dump_toml, parse_toml
 from nearfield.busy import BUSY_SHARE
 from nearfield.errors import NearfieldError, ProfileError, UsageError
-from nearfield.profile.table import Table
-from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
 from nearfield.tune.gains import Gain, Range, gaining, geometric_mean

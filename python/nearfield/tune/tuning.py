@@ -15,9 +15,9 @@ from statistics import mean
 
 import nearfield
 from nearfield import itself, mpi
+from nearfield.base.words import suggestion
 from nearfield.busy import BUSY_SHARE, busy_shares
 from nearfield.errors import MeasurementError, UsageError
-from nearfield.profile.words import suggestion
 from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.arena import Arena
 from nearfield.tune.confirm import Confirming

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nearfield import itself, mpi, profile
+from nearfield.base.words import suggestion
 from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
 from nearfield.measure.live.describe import Facts, circumstances
@@ -27,7 +28,6 @@ from nearfield.measure.run_toml import run_of
 from nearfield.measure.stop import Stop
 from nearfield.measure.work import Work
 from nearfield.profile import records, schema
-from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
 
 LAUNCH_OVERHEAD_S = 6.0  # starting ranks, calibration, sanity checks; measured with the Open MPI wheel

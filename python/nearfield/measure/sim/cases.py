@@ -9,12 +9,12 @@ from functools import cache, cached_property
 from itertools import product
 
 from nearfield._native import simulation
+from nearfield.base.words import suggestion
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.measure.row import Row, frame, missing, parameters_of, value
 from nearfield.measure.sim.places import NOWHERE, Place
-from nearfield.profile.words import suggestion
 
 BASE = "memory"  # the policy that others are compared with
 OPERATIONS = ("collective", "application")  # scenarios of all ranks of a cluster, one operation each

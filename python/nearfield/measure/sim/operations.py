@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from nearfield._native import simulation
+from nearfield.base.words import sentence, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
@@ -15,7 +16,6 @@ from nearfield.measure.request import LARGEST_SIZE
 from nearfield.measure.sim.axes import ALL, check_axes, chosen_policies, refused, with_axes
 from nearfield.measure.sim.cases import BASE, Axes, Case, applications, collectives
 from nearfield.measure.sim.places import NOWHERE
-from nearfield.profile.words import sentence, suggestion
 
 COLLECTIVE_SIZES = tuple(1 << exponent for exponent in range(10, 21))
 MOST_REPETITIONS = 10_000

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from nearfield.profile.words import suggestion
+from nearfield.base.words import suggestion
 
 Location = tuple[int | str, ...]
 MOST = 40  # mistakes that are told at once

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from nearfield import itself
+from nearfield.base.mistakes import brief, mistakes, told
+from nearfield.base.table import SCHEMA_VERSION, Table
 from nearfield.errors import ProfileError
-from nearfield.profile.mistakes import brief, mistakes, told
-from nearfield.profile.table import SCHEMA_VERSION, Table
 
 Model = TypeVar("Model", bound=Table)
 
