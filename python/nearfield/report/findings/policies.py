@@ -3,6 +3,7 @@ scenario of two ranks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -30,11 +31,11 @@ class _Best:
         return f"{self.operation} {percent(self.share)} with {self.policy} ({self.case})"
 
 
-def policies(profile: Profile) -> list[Finding]:
+def policies(profile: Profile) -> Iterator[Finding]:
     """Says what the policies of a simulated NIC save at most."""
     found = [best for scenario in OF_CLUSTERS for best in _best(profile, scenario)] + _best_of_pairs(profile)
     if not found:
-        return []
+        return
     top = max(best.share for best in found)
     gains = [best for best in sorted(found, key=lambda best: -best.share) if best.share >= LEAST]
     if not gains:
@@ -43,7 +44,7 @@ def policies(profile: Profile) -> list[Finding]:
         title = f"Bytes put into a cache save up to {percent(top)}"
         statement = f"The most time saved against policy {BASE_POLICY}: {listed([str(best) for best in gains])}."
     numbers = {f"{best.operation}_saved": best.share for best in found}
-    return [Finding(topic="policies", title=title, statement=statement, numbers=numbers, weight=10 * max(top, 0.0))]
+    yield Finding(topic="policies", title=title, statement=statement, numbers=numbers, weight=10 * max(top, 0.0))
 
 
 def _best(profile: Profile, scenario: str) -> list[_Best]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nearfield.profile import Profile
@@ -39,14 +40,12 @@ class Jump:
     ratio: Estimate
 
 
-def steps(profile: Profile) -> list[Finding]:
+def steps(profile: Profile) -> Iterator[Finding]:
     """One finding for each size at which something changes; what changes at the same size is told together."""
-    result = []
     for place in one_per_distance(profile.records, "pingpong") or _switch_places(profile):
         own = [s for s in profile.run.switch if s.distance == place.distance and s.pair in (place.pair, None)]
         for size in sorted({s.bytes for s in own}):
-            result.append(_step(profile, place, _telling([s for s in own if s.bytes == size])))
-    return result
+            yield _step(profile, place, _telling([s for s in own if s.bytes == size]))
 
 
 def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
