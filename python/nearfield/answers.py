@@ -11,7 +11,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from nearfield.errors import UsageError
+from nearfield.base.files import write_whole
+from nearfield.errors import ProfileError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,15 +51,10 @@ def remember(kind: str, question: Any, answer: Any, files: Iterable[str | Path] 
     text = json.dumps(question)
     kept = {"question": text, "files": {str(path): stamp(path) for path in files}, "answer": answer}
     file = _file(kind, text)
-    fresh = file.with_suffix(f".new-{os.getpid()}")
-    try:
+    with suppress(OSError, ProfileError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps(kept), encoding="utf-8")
-        fresh.replace(file)
+        write_whole(file, json.dumps(kept).encode(), "")
         _forget_oldest(file.parent)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink()
 
 
 def stamp(path: str | Path) -> list[int] | None:

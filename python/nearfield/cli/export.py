@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
+from nearfield.base.files import writing
 from nearfield.base.words import suggestion
 from nearfield.cli import complete
 from nearfield.cli.run import RULES_HELP
-from nearfield.errors import ProfileError, UsageError
+from nearfield.errors import UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
@@ -55,12 +56,10 @@ def command(
     if out is None:
         print(text, end="")
         return
-    try:
+    with writing(out, "choose another file with --out"):
         out.write_text(text, encoding="utf-8")
         if FORMATS[form].executable:
             _make_executable(out)
-    except OSError as error:
-        raise ProfileError(f"cannot write {out}: {error.strerror}", "choose another file with --out") from error
     err.print(f"written: [bold]{escape(str(out))}[/bold]")
 
 

@@ -9,8 +9,9 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
+from nearfield.base.files import chosen, read
 from nearfield.doctor import kernel
-from nearfield.doctor.check import Check, chosen, read
+from nearfield.doctor.check import Check
 
 THP = Path("/sys/kernel/mm/transparent_hugepage")
 MIB = 1 << 20

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
+from pathlib import Path
 
 from nearfield import __version__
+from nearfield.base.files import write_whole
 from nearfield.report.markup import raw, tag, text
 
 
@@ -37,6 +39,12 @@ def framed(
         "scripts": scripts,
     }
     return fill(asset("frame.html"), slots)
+
+
+def write_page(path: Path, page: str) -> Path:
+    """Writes a page, whole or not at all, and returns its path. ProfileError if that cannot be."""
+    write_whole(path, page.encode(), "Give another place with -o FILE.")
+    return path
 
 
 def fill(template: str, slots: Mapping[str, str]) -> str:

@@ -12,13 +12,12 @@ from nearfield.profile import Profile
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.evidence import drawn_places, narrowed, one_machine
 from nearfield.report.findings import Finding, findings
-from nearfield.report.frame import asset, fill, framed
+from nearfield.report.frame import asset, fill, framed, write_page
 from nearfield.report.markup import embedded_json, raw, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
 from nearfield.report.tuned import tuned_html, tuned_section
-from nearfield.report.writing import write_whole
 from nearfield.tune.rules import Rules
 from nearfield.units import format_bytes
 
@@ -67,7 +66,7 @@ def scripts_of(charts: list[Chart], label: str) -> str:
 
 def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str = "") -> Path:
     """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_whole(path, render(profile, tuned, apply))
+    return write_page(path, render(profile, tuned, apply))
 
 
 def label_of(profile: Profile) -> str:

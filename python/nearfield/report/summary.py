@@ -8,13 +8,12 @@ from pathlib import Path
 from nearfield.profile import Profile
 from nearfield.report.evidence import narrowed
 from nearfield.report.findings import Finding, findings
-from nearfield.report.frame import asset, framed
+from nearfield.report.frame import asset, framed, write_page
 from nearfield.report.markup import tag
 from nearfield.report.page import banners, chart_place, finding_item, headline, label_of, scripts_of
 from nearfield.report.plots import sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.tuned import tuned_section
-from nearfield.report.writing import write_whole
 from nearfield.tune.rules import Rules
 
 MOST = 3  # findings
@@ -37,7 +36,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
 
 def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str = "") -> Path:
     """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_whole(path, render(profile, tuned, apply))
+    return write_page(path, render(profile, tuned, apply))
 
 
 def _most_important(found: list[Finding]) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from nearfield.report.frame import asset, fill, framed
+from nearfield.report.frame import asset, fill, framed, write_page
 from nearfield.report.markup import raw, table, tag, text
-from nearfield.report.writing import write_whole
 from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.units import counted
 
@@ -34,7 +33,7 @@ def render(found: Reproduction) -> str:
 
 def write(found: Reproduction, path: Path) -> Path:
     """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_whole(path, render(found))
+    return write_page(path, render(found))
 
 
 def _facts(found: Reproduction) -> str:

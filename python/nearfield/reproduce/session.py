@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nearfield
 from nearfield import profile
+from nearfield.base.files import writing
 from nearfield.errors import ProfileError
 from nearfield.measure.request import Request
 from nearfield.measure.sim.cases import Case
@@ -83,12 +84,10 @@ def _opened(out: Path) -> Store:
     journal = out / KEPT
     if out.exists() and not journal.exists() and any(out.iterdir()):
         raise ProfileError(f"{out} is in the way: it is not of a reproduction", "Give another folder with --out.")
-    try:
+    with writing(out, "Give another folder with --out."):
         out.mkdir(parents=True, exist_ok=True)
         journal.touch()
         return Store(journal)
-    except OSError as error:
-        raise ProfileError(f"cannot write {out}: {error.strerror}", "Give another folder with --out.") from error
 
 
 def _save(settings: Settings, name: str, run: ProfileRun, cases: list[Case], store: Store) -> profile.Profile:

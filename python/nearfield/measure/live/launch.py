@@ -16,6 +16,7 @@ from threading import Event, Thread
 from typing import NoReturn
 
 from nearfield import itself, mpi
+from nearfield.base.files import writing
 from nearfield.errors import MeasurementError, MpiError, ProfileError
 from nearfield.measure.live.layout import Group
 from nearfield.measure.live.lines import (
@@ -122,13 +123,11 @@ def run_job(
     """
     attempt = len(job.attempts(folder))
     output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
-    try:
+    with writing(plan_file, _REMEDIES["output"]):
         plan_file.unlink(missing_ok=True)  # of a start that got no further
         for file, text in ((plan_file, plan(output)), (output, "")):
             with file.open("x", encoding="utf-8") as new:  # through no link
                 new.write(text)
-    except OSError as error:
-        raise ProfileError(f"cannot write {plan_file}: {error.strerror}", _REMEDIES["output"]) from error
     timeout_s = 60 + 4 * sum(job.budgets.values()) + (240 if job.group.oversubscribed else 0)
     with _Watcher(output, on_progress):
         finished = mpi.run(
