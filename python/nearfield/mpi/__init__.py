@@ -8,7 +8,7 @@ from nearfield.mpi.launch import launch_command
 from nearfield.mpi.process import Finished, run
 from nearfield.mpi.selection import choose
 from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
-from nearfield.mpi.transports import transport, transport_or_reason
+from nearfield.mpi.transports import transport_or_reason
 
 __all__ = [
     "COMPONENT",
@@ -31,6 +31,5 @@ __all__ = [
     "run",
     "snapshot_shm",
     "survey",
-    "transport",
     "transport_or_reason",
 ]

@@ -169,10 +169,9 @@ class Contestant:
         if self._failure:
             return self._failure
         assert self._finished
-        text = self._finished.stderr + self._finished.stdout
-        words = [line.strip() for line in text.splitlines() if line.strip(" -=*\t")]
         what = "does not start" if not self.cases else "dies"
-        return Unfit(f"{what} (exit code {self._finished.exit_code}): {words[0] if words else self._finished.silence}")
+        said = [*self._finished.words, self._finished.silence][0]
+        return Unfit(f"{what} (exit code {self._finished.exit_code}): {said}")
 
 
 def pairs(stock: Contestant, other: Contestant, case: Case, count: int) -> list[Pair]:

@@ -192,7 +192,7 @@ _UNREACHED = {
 
 def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
     """Raises the error for a launch of which no rank began: the launcher's own message and a remedy."""
-    lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines() if line.strip("-= \t")]
+    lines = finished.words
     remote = next((host for host in hosts if host != socket.gethostname()), hosts[0])
     said = lines[0] if lines else finished.silence
     remedy = "see whether this works: ssh {host} true"
@@ -208,7 +208,7 @@ def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
 
 def _last_words(finished: mpi.Finished) -> str:
     """The line that says most: the engine's own, else one that tells how a rank ended, else the last; empty if none."""
-    lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines() if line.strip("-= \t")]
+    lines = finished.words
     for telling in (r"^nearfield-probe:", r"signal|[Kk]illed|[Tt]erminat|EXIT CODE|[Aa]bort"):
         found = [line for line in lines if re.search(telling, line)]
         if found:
