@@ -123,7 +123,6 @@ def _meant(location: Location, model: type[BaseModel]) -> str:
 
 
 def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
-    """Returns the keys of the table at a location."""
     info = field_at(model, location) if location else None
     table = unwrapped(info.annotation)[0] if info else model
     return table.model_fields if isinstance(table, type) and issubclass(table, BaseModel) else ()

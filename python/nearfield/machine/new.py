@@ -75,6 +75,5 @@ def _require_same(here: profile_schema.Machine, profile: Profile) -> None:
 
 
 def _unmeasured(here: profile_schema.Machine) -> Profile:
-    """Returns a profile without records."""
     run = profile_schema.Run.model_construct(clock=profile_schema.RunClock(), calibration=None, switch=[])
     return Profile(Path(), here, run, records.from_rows([]), "")

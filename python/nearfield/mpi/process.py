@@ -102,7 +102,6 @@ def _watch(
     on_line: OnLine | None,
     on_start: Callable[[int], None] | None,
 ) -> Finished:
-    """Waits for the end, or makes it."""
     start = time.monotonic()
     readers = [_Reader(process.stdout, "stdout", on_line), _Reader(process.stderr, "stderr", on_line)]
     timed_out = False

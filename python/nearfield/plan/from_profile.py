@@ -107,7 +107,6 @@ def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: in
 
 
 def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[str]) -> float:
-    """What a core takes to copy a byte that the other one has written."""
     rows = _pick(stable, scenario="floor", metric="time", distance=distance, kind="copy-remote")
     copies = _curve(rows, "size_bytes")
     if not copies:

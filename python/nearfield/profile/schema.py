@@ -27,7 +27,6 @@ Seconds = Annotated[float, Field(ge=0, le=1e9)]
 
 
 def _key(description: str, **constraints: Any) -> Any:
-    """A key that must be there."""
     return Field(description=description, **constraints)
 
 

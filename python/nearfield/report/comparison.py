@@ -113,7 +113,6 @@ def _headline(profiles: Mapping[str, Profile]) -> str:
 
 
 def _differences(profiles: Mapping[str, Profile], name: str) -> str:
-    """Returns the HTML that tells how the named profile differs from the first one."""
     first = next(iter(profiles))
     a, b = profiles[first], profiles[name]
     found = _compared(a, b)
@@ -150,7 +149,6 @@ def _mean(ratio: float | None) -> str:
 
 
 def _changes(changes: list[Change]) -> str:
-    """Returns the table of changes, in the given order."""
     rows = [
         [text(f"{change.key['scenario']} {change.key['metric']}"), text(where_words(change.key)),
          *(text(format_value(e.value, change.unit)) if e else "" for e in (change.a, change.b)), text(_ratio(change)),

@@ -135,7 +135,6 @@ def _has_no_messages(profile: Profile) -> bool:
 
 
 def _placement(found: list[Rule]) -> str:
-    """Returns the section of the placement rules; empty if there are none."""
     if not found:
         return ""
     intro = "The three placement rules of Pellegrini, Hoefler and Fahringer, with this machine's thresholds."

@@ -89,7 +89,6 @@ def _memory(node: Node) -> str:
 
 
 def _runs(siblings: list[Node]) -> list[list[Node]]:
-    """Neighbours that look the same."""
     runs: list[list[Node]] = []
     for node in siblings:
         if runs and _shape(runs[-1][0]) == _shape(node):

@@ -71,7 +71,6 @@ def _is(row: Row, where: Mapping[str, Any]) -> bool:
 
 
 def _single(where: Mapping[str, Values]) -> Iterable[dict[str, Any]]:
-    """`where` for each combination of what is in lists."""
     combinations: list[dict[str, Any]] = [{}]
     for name, value in where.items():
         values = value if isinstance(value, list) else [value]

@@ -79,7 +79,6 @@ def _claim(claim: JudgedClaim) -> str:
 
 
 def _chosen(chosen: list[Chosen]) -> str:
-    """Returns the folded table of the parameters that nobody states."""
     if not chosen:
         return ""
     rows = [[raw(c.of), raw(c.key), raw(c.value), text(c.reason), text(", ".join(c.claims))] for c in chosen]

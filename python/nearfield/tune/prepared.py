@@ -141,7 +141,6 @@ def _machine() -> list[Any]:
 
 
 def _code() -> list[Any]:
-    """Changes with nearfield."""
     files = [entry.path for folder in _SOURCES for entry in os.scandir(folder) if entry.name.endswith((".py", ".toml"))]
     stamps = [answers.stamp(file) or [0, 0] for file in files]
     return [str(_SOURCES[0]), len(stamps), max(one[0] for one in stamps), sum(one[1] for one in stamps)]

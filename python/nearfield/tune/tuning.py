@@ -235,7 +235,6 @@ class Tuning:
 
 
 def _busy_share(topology: Topology) -> float:
-    """Returns the share of the cores' time that other programs take now."""
     busy = busy_shares()
     return round(mean(busy[pu][0] for core in topology.cores for pu in core if pu in busy), 3)
 

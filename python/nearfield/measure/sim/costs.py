@@ -37,7 +37,6 @@ def _cases(machine: DescribedMachine) -> list[Case]:
 
 
 def _farthest(places: list[Place]) -> list[Place]:
-    """Returns the farthest cores of a node, and of two nodes."""
     inside = [place for place in places if not place.between_nodes]
     return inside[-1:] + [place for place in places if place.between_nodes][-1:]
 

@@ -71,7 +71,6 @@ class _Session:
         self.cases = list(with_axes(plain, Axes(policies, request.slowdowns)))
 
     def run(self, jobs: int, listener: Listener) -> Outcome:
-        """Simulates what is left to simulate, and saves."""
         started = time.monotonic()
         earlier = self.work.read_spent().get("total", 0.0)
         store = Store(self.work.folder / "simulated.jsonl")

@@ -48,7 +48,6 @@ def policies(profile: Profile) -> Iterator[Finding]:
 
 
 def _best(profile: Profile, scenario: str) -> list[_Best]:
-    """Returns the best case of each operation."""
     rows = pick(profile.records, scenario=scenario, metric="mean_time", source="sim")
     best: dict[str, _Best] = {}
     keys = ("operation", "ranks", "size_bytes")
@@ -63,7 +62,6 @@ def _best(profile: Profile, scenario: str) -> list[_Best]:
 
 
 def _best_of_pairs(profile: Profile) -> list[_Best]:
-    """Returns the best case of each scenario of two ranks that was simulated by several policies."""
     records = profile.records
     if "policy" not in records.columns:
         return []

@@ -49,7 +49,6 @@ def _variant(case: dict[str, Any], saved: dict[str, Curve], axis: str) -> tuple[
 
 
 def _choice(case: dict[str, Any]) -> dict[str, str]:
-    """The options of the chart, in the words of the page."""
     side = f", {case['side']}" if case["side"] else ""
     place = {PLACE: Place(case["distance"], case["pair"]).label} if case["pair"] else {}
     choice = place | {"time": f"{case['metric'].replace('_', ' ')}{side}"}
