@@ -15,7 +15,9 @@ from rich.markup import escape
 from nearfield.cli.case_bar import CaseBar
 from nearfield.measure.sim import pool
 from nearfield.measure.stop import Stop
+from nearfield.report.frame import write_page
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Reproduction
+from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.session import Settings
 from nearfield.reproduce.session import reproduce as run_reproduction
@@ -76,9 +78,7 @@ def command(
     with Stop() as stop, CaseBar(err, at_once) as bar:
         settings = Settings(out, quick, shlex.join(["nearfield", *sys.argv[1:]]))
         found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar)
-    from nearfield.reproduce.page import write  # takes a while to import
-
-    page = write(found, out / "report.html")
+    page = write_page(out / "report.html", render(found))
     if as_json:
         print(found.model_dump_json(indent=1))
     else:

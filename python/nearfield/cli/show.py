@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from nearfield.profile import Profile, find_profile, load, where
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.pivot import Grid, grids, headline_metric, overview
 from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
+from nearfield.report.findings import findings as found_in
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_ns, format_value, parse_bytes
 
@@ -178,14 +178,8 @@ def header(profile: Profile) -> Table:
 
 
 def findings(profile: Profile) -> list[RenderableType]:
-    """What the report's rules find, in words; nothing where the report is not installed."""
-    try:
-        module = importlib.import_module("nearfield.report.findings")
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("nearfield.report"):
-            raise
-        return []
-    return [Text(), *(Text(f"• {finding.text}") for finding in module.findings(profile))]
+    """What the report finds, in words."""
+    return [Text(), *(Text(f"• {finding.text}") for finding in found_in(profile))]
 
 
 class Footnotes:

@@ -6,7 +6,6 @@ import ctypes
 import os
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_void_p, sizeof
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -87,10 +86,8 @@ class Grid:
     def __enter__(self) -> Grid:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
             self.close()  # after an error other ranks may never come to it
 
     def close(self) -> None:

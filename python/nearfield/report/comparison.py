@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from nearfield import itself
 from nearfield.profile import Profile
@@ -23,7 +22,7 @@ from nearfield.profile.compare import (
 from nearfield.profile.differences import agreement_line, axis_line, set_ups, variables, verdict_line, where_words
 from nearfield.report import provenance
 from nearfield.report.findings import findings
-from nearfield.report.frame import asset, fill, framed, write_page
+from nearfield.report.frame import asset, fill, framed
 from nearfield.report.markup import raw, table, tag, text
 from nearfield.report.overlay import distances, overlaid
 from nearfield.report.page import banners, findings_html, label_of, place_selector, scripts_of, section_html
@@ -32,11 +31,6 @@ from nearfield.units import format_ratio, format_value
 
 FIRST_CHANGES, MOST_CHANGES = 12, 200
 FIRST_FINDINGS = 3
-
-
-def write(profiles: Sequence[Profile], path: Path) -> Path:
-    """Writes the page and returns its path. Raises ProfileError if it cannot be written; then nothing is left."""
-    return write_page(path, render(profiles))
 
 
 def render(profiles: Sequence[Profile]) -> str:

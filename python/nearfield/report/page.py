@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from plotly.offline import get_plotlyjs
 
 from nearfield import itself
@@ -12,7 +10,7 @@ from nearfield.profile import Profile
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.evidence import drawn_places, narrowed, one_machine
 from nearfield.report.findings import Finding, findings
-from nearfield.report.frame import asset, fill, framed, write_page
+from nearfield.report.frame import asset, fill, framed
 from nearfield.report.markup import embedded_json, raw, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
@@ -62,11 +60,6 @@ def scripts_of(charts: list[Chart], label: str) -> str:
     data = embedded_json({"label": label, "charts": [chart.as_dict() for chart in charts]})
     data = f'<script type="application/json" id="charts">{data}</script>'
     return data + "".join(f"<script>\n{script}\n</script>" for script in (get_plotlyjs(), asset("report.js")))
-
-
-def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str = "") -> Path:
-    """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_page(path, render(profile, tuned, apply))
 
 
 def label_of(profile: Profile) -> str:

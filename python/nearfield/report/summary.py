@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import narrowed
 from nearfield.report.findings import Finding, findings
-from nearfield.report.frame import asset, framed, write_page
+from nearfield.report.frame import asset, framed
 from nearfield.report.markup import tag
 from nearfield.report.page import banners, chart_place, finding_item, headline, label_of, scripts_of
 from nearfield.report.plots import sections
@@ -32,11 +31,6 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
         style=asset("summary.css"),
         scripts=scripts_of(charts, label_of(profile)),
     )
-
-
-def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str = "") -> Path:
-    """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_page(path, render(profile, tuned, apply))
 
 
 def _most_important(found: list[Finding]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any
 
 from nearfield.reproduce.schema import Curve, Values
@@ -71,8 +72,5 @@ def _is(row: Row, where: Mapping[str, Any]) -> bool:
 
 
 def _single(where: Mapping[str, Values]) -> Iterable[dict[str, Any]]:
-    combinations: list[dict[str, Any]] = [{}]
-    for name, value in where.items():
-        values = value if isinstance(value, list) else [value]
-        combinations = [{**one, name: each} for one in combinations for each in values]
-    return combinations
+    lists = [value if isinstance(value, list) else [value] for value in where.values()]
+    return (dict(zip(where, values, strict=True)) for values in product(*lists))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
-from nearfield.report.frame import asset, fill, framed, write_page
+from nearfield.report.frame import asset, fill, framed
 from nearfield.report.markup import raw, table, tag, text
 from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.units import counted
@@ -29,11 +28,6 @@ def render(found: Reproduction) -> str:
         version=found.nearfield,
         style=asset("style.css", __package__),
     )
-
-
-def write(found: Reproduction, path: Path) -> Path:
-    """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_page(path, render(found))
 
 
 def _facts(found: Reproduction) -> str:

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from nearfield import _native, mpi
@@ -100,9 +99,7 @@ class Contestant:
         self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._tell("end")
         self._thread.join(2.0)
         if self._thread.is_alive():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import socket
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 
 from nearfield.errors import UsageError
@@ -49,13 +49,7 @@ class Group:
         """(host, ranks) in rank order, consecutive ranks of a host together; None without a hostfile."""
         if not self.places[0].host:
             return None
-        runs: list[tuple[str, int]] = []
-        for place in self.places:
-            if runs and runs[-1][0] == place.host:
-                runs[-1] = (place.host, runs[-1][1] + 1)
-            else:
-                runs.append((place.host, 1))
-        return runs
+        return [(host, len(list(run))) for host, run in groupby(place.host for place in self.places)]
 
 
 @dataclass(frozen=True)

@@ -166,11 +166,6 @@ class Case:
         return _SETTING_UP + (nodes > 1) * nodes * _A_NODE + moved
 
 
-def run_case(case: Case) -> list[Row]:
-    """Simulates a case, for a process of a pool."""
-    return case.run()
-
-
 def slowdown_text(factor: float) -> str:
     """Returns a memory slowdown as the records have it."""
     return f"{factor:g}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from statistics import geometric_mean
 
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate, geometric_mean
+from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Place, prefix, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import floor_shares, half_round_trip, message_floor
@@ -143,7 +144,7 @@ def _around_worst(shares: dict[int, Estimate]) -> list[int]:
 
 
 def _mean(shares: dict[int, Estimate], sizes: list[int]) -> float:
-    return geometric_mean(shares[size].value for size in sizes) or math.nan
+    return geometric_mean(shares[size].value for size in sizes)
 
 
 def _between(sizes: list[int]) -> str:
