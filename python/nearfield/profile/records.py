@@ -116,6 +116,14 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
     return records
 
 
+def picked(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
+    """`where`, but a column that no record has means that there is nothing, unless None is wanted."""
+    missing = [name for name in wanted if name not in records.columns]
+    if any(wanted[name] is not None for name in missing):
+        return records.clear()
+    return where(records, **{name: value for name, value in wanted.items() if name not in missing})
+
+
 def describe(record: Mapping[str, Any]) -> str:
     """'pingpong send (shared-l3, sender, size_bytes=8, state=invalid)': a record for an error message."""
     place = [str(record[name]) for name in PLACE if record.get(name) is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from nearfield.measure.live.collect import Collection, disturbed_share
 from nearfield.measure.live.facts import capture_host
@@ -10,7 +11,6 @@ from nearfield.measure.live.lines import DescribedScenario, LaunchLine
 from nearfield.measure.live.switches import add_steps, name_switches
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row
-from nearfield.measure.run_toml import Circumstances
 from nearfield.mpi import Installation
 from nearfield.profile import schema
 from nearfield.topology import Topology
@@ -30,25 +30,25 @@ class Facts:
     launches: list[schema.Launch]
 
 
-def circumstances(facts: Facts, found: Collection, rows: list[Row], skipped: dict[str, str]) -> Circumstances:
-    """`skipped`: scenarios that could not be launched, and why."""
+def circumstances(facts: Facts, found: Collection, rows: list[Row], skipped: dict[str, str]) -> dict[str, Any]:
+    """Returns what `run_of` is to know. `skipped`: scenarios that could not be launched, and why."""
     header = found.headers[0]
-    return Circumstances(
-        mpi=_mpi(facts, header),
-        host=capture_host(facts.topology),
-        scenarios=[_described(s) for s in facts.scenarios],
-        switches=add_steps(name_switches(found.switches, header.variables), rows, header.variables),
-        skipped=_skipped(found, skipped),
-        counters=_counters(rows),
-        clock=schema.RunClock(
+    return {
+        "mpi": _mpi(facts, header),
+        "host": capture_host(facts.topology),
+        "scenarios": [_described(s) for s in facts.scenarios],
+        "switch": add_steps(name_switches(found.switches, header.variables), rows, header.variables),
+        "skipped": _skipped(found, skipped),
+        "counters": _counters(rows),
+        "clock": schema.RunClock(
             resolution_ns=header.clock_resolution_ns,
             overhead_ns=header.clock_overhead_ns,
             ticks_per_ns=header.ticks_per_ns,
         ),
-        calibration=_calibration(header),
-        disturbed_share=disturbed_share(found),
-        launches=facts.launches,
-    )
+        "calibration": _calibration(header),
+        "disturbed_share": disturbed_share(found),
+        "launch": facts.launches,
+    }
 
 
 def _mpi(facts: Facts, header: LaunchLine) -> schema.Mpi:

@@ -259,10 +259,8 @@ class Session:
         header = found.headers[0]
         rows = to_rows(found, self.tier, header.clock_resolution_ns)
         facts = Facts(self.request, self.inst, self.transport, self.topology, self.scenarios, self.launches)
-        run = run_of(
-            self.request, circumstances(facts, found, rows, self.skipped), rows,
-            complete=complete, seconds=self.spent["total"],
-        )  # fmt: skip
+        told = circumstances(facts, found, rows, self.skipped)
+        run = run_of(self.request, rows, complete=complete, seconds=self.spent["total"], **told)
         profile.save(
             self.out,
             machine=capture_machine(self.topology, header.ticks_per_ns),

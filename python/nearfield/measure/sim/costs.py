@@ -8,9 +8,9 @@ import polars as pl
 import nearfield
 from nearfield import answers
 from nearfield.machine import DescribedMachine
-from nearfield.machine.profiled import SIMULATOR
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import Case, cases_of_tier, chosen_scenarios
+from nearfield.measure.sim.describe import SIMULATOR
 from nearfield.measure.sim.places import Place, choose_places
 from nearfield.measure.sim.running import Listener, rows_now
 from nearfield.profile import records
