@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
@@ -16,6 +15,7 @@ from nearfield.cli import complete
 from nearfield.cli.run import RULES_HELP
 from nearfield.errors import UsageError
 from nearfield.mpi.families import FAMILIES
+from nearfield.terminal import err
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
 from nearfield.tune.knobs import knob_files
@@ -23,8 +23,6 @@ from nearfield.tune.rules import Rules, RuleTable, find_rules, only_rules
 from nearfield.units import format_bytes
 
 _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items())
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def command(

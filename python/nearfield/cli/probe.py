@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself, mpi
@@ -25,10 +22,8 @@ from nearfield.measure.live import probe as run_probe
 from nearfield.measure.live.launch import Ending, Job, describe_scenarios
 from nearfield.measure.live.session import LAUNCH_OVERHEAD_S, Outcome
 from nearfield.measure.sim.pool import cores
-from nearfield.terminal import Terminal
+from nearfield.terminal import Terminal, err
 from nearfield.units import counted, parse_bytes
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def command(
@@ -133,7 +128,7 @@ def command(
         all_pairs=pairs == "all",
         hostfile=str(hostfile.resolve()) if hostfile else None,
         launcher=launcher,
-        command=shlex.join(["nearfield", *sys.argv[1:]]),
+        command=itself.typed(),
         on=_absolute(on),
         distances=tuple(distance or ()),
         nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (),

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
@@ -20,9 +19,8 @@ from nearfield.measure.sim.describe import described
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.work import Work
 from nearfield.profile.schema import Scenario
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, err
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 # Options of `probe` about ranks, launching and time. A simulation has none of these.
 LIVE_ONLY = ("budget", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
 SIMULATED_ONLY = ("distance", "nodes", "policy", "memory_slowdown", "jobs")

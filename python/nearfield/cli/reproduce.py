@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from nearfield import itself
 from nearfield.cli.case_bar import CaseBar
 from nearfield.measure.sim import pool
 from nearfield.measure.stop import Stop
@@ -21,10 +19,8 @@ from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.session import Settings
 from nearfield.reproduce.session import reproduce as run_reproduction
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.units import counted
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "not simulated": "dim"}
 
@@ -76,7 +72,7 @@ def command(
         return
     at_once = jobs or pool.cores()
     with Stop() as stop, CaseBar(err, at_once) as bar:
-        settings = Settings(out, quick, shlex.join(["nearfield", *sys.argv[1:]]))
+        settings = Settings(out, quick, itself.typed())
         found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar)
     page = write_page(out / "report.html", render(found))
     if as_json:

@@ -94,10 +94,12 @@ def places(records: pl.DataFrame, scenario: str) -> list[Place]:
 
 def one_per_distance(records: pl.DataFrame, scenario: str) -> list[Place]:
     """The first pair of each distance."""
-    first: dict[str | None, Place] = {}
-    for place in places(records, scenario):
-        first.setdefault(place.distance, place)
-    return list(first.values())
+    return first_of_each(places(records, scenario))
+
+
+def first_of_each(found: list[Place]) -> list[Place]:
+    """The first of the places at each distance."""
+    return list({place.distance: place for place in reversed(found)}.values())[::-1]
 
 
 def drawn_places(records: pl.DataFrame, scenario: str) -> list[Place]:

@@ -113,11 +113,6 @@ def merged(plan: Plan, here: Mapping[str, str]) -> Application:
     return made
 
 
-def environment_of(made: Application) -> dict[str, str]:
-    """Returns the environment of a program that runs under these settings."""
-    return {**os.environ, **made.environment}
-
-
 def _question(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
     """All that the answer depends on; None where there can be no answer."""
     path = rules or default_rules()

@@ -20,7 +20,7 @@ def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
         cpu_model=topology.cpu_model,
         cores=len(topology.cores),
         pus=len(topology.pus),
-        line_bytes=max((c.line_bytes for c in topology.caches if c.line_bytes), default=64),
+        line_bytes=topology.line_bytes,
         cache=_caches(topology),
         memory=Memory(total_bytes=_memory_bytes(), numa_nodes=max(1, len(topology.numa_nodes))),
         pages=_pages(),

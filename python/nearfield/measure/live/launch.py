@@ -90,7 +90,7 @@ def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file:
         "tier": tier.name,
         "tolerance": f"{tier.tolerance:g}",
         "min_samples": str(tier.min_samples),
-        "line_bytes": str(_line_bytes(topology)),
+        "line_bytes": str(topology.line_bytes),
         "cache_bytes": " ".join(str(size) for size in levels),
         "oversubscribed": str(int(job.group.oversubscribed)),
         **extra,
@@ -99,10 +99,6 @@ def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file:
     text += [f"rank = {place.cpu} {place.host}".rstrip() for place in job.group.places]
     text += [f"scenario = {name} {budget:.3f}" for name, budget in job.budgets.items()]
     return "\n".join(text) + "\n"
-
-
-def _line_bytes(topology: Topology) -> int:
-    return max((c.line_bytes for c in topology.caches if c.line_bytes), default=64)
 
 
 def run_job(

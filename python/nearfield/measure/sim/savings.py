@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from nearfield.measure.row import Row
 from nearfield.measure.sim.axes import policy_order
@@ -24,9 +23,6 @@ class Savings:
     slowdown: float
     base_ns: float
     by_policy: dict[str, float] = field(default_factory=dict)  # share of the base's time that is saved
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def savings_of(rows: list[Row]) -> list[Savings]:
