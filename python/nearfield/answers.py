@@ -16,7 +16,7 @@ from nearfield.errors import ProfileError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 MOST_ANSWERS = 256  # of one kind; then the oldest ones go
@@ -55,6 +55,14 @@ def remember(kind: str, question: Any, answer: Any, files: Iterable[str | Path] 
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, json.dumps(kept).encode(), "")
         _forget_oldest(file.parent)
+
+
+def found_out(kind: str, question: Any, find: Callable[[], Any], files: Iterable[str | Path]) -> Any:
+    """The answer: as it was kept, else as `find` returns it, which is kept unless it is None."""
+    answer = recall(kind, question)
+    if answer is None and (answer := find()) is not None:
+        remember(kind, question, answer, files)
+    return answer
 
 
 def stamp(path: str | Path) -> list[int] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:
@@ -16,6 +16,16 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
     return f"valid: {', '.join(names)}" if names else "there is none at all"
 
 
+def capital(text: str) -> str:
+    """Returns the text with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
 def sentence(text: str) -> str:
     """Returns the text with a capital letter and, unless it is a question, a full stop."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")
+    return capital(text) + ("" if text.endswith("?") else ".")
+
+
+def listed(words: Sequence[str]) -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

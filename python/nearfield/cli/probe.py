@@ -20,8 +20,9 @@ from nearfield.measure import TIERS, Request
 from nearfield.measure.live import Listener
 from nearfield.measure.live import probe as run_probe
 from nearfield.measure.live.launch import Ending, Job, describe_scenarios
-from nearfield.measure.live.session import LAUNCH_OVERHEAD_S, Outcome
+from nearfield.measure.live.session import LAUNCH_OVERHEAD_S
 from nearfield.measure.sim.pool import cores
+from nearfield.measure.work import Outcome
 from nearfield.terminal import Terminal, err
 from nearfield.units import counted, parse_bytes
 
@@ -143,7 +144,7 @@ def command(
             out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=display
         )
     _tell_end(outcome, out, budget)
-    raise typer.Exit(128 + outcome.stopped_by if outcome.stopped_by and not outcome.complete else 0)
+    raise typer.Exit(outcome.exit_code)
 
 
 def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:

@@ -60,7 +60,7 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
         err.print(f"stopped; what there is is in [bold]{folder}[/bold]. To go on: {again}")
     else:
         err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
-    raise typer.Exit(128 + outcome.stopped_by if outcome.stopped_by and not outcome.complete else 0)
+    raise typer.Exit(outcome.exit_code)
 
 
 def list_scenarios(as_json: bool) -> None:

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from nearfield.base.words import suggestion
+from nearfield.base.words import capital, suggestion
 from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.profile import Profile, find_profile, load, where
@@ -105,8 +105,7 @@ def _remedy(value: Any, valid: list[Any]) -> str:
     if isinstance(value, int):
         nearest = sorted(valid, key=lambda other: abs(other - value))[:3]
         return f"The nearest are {', '.join(map(str, sorted(nearest)))}."
-    text = suggestion(str(value), [str(v) for v in valid])
-    return text[:1].upper() + text[1:]
+    return capital(suggestion(str(value), [str(v) for v in valid]))
 
 
 # ---- for scripts

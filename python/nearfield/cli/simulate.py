@@ -22,8 +22,9 @@ from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import applications, collectives
 from nearfield.measure.sim.operations import Operations
 from nearfield.measure.sim.savings import Savings, savings_of
-from nearfield.measure.sim.session import Outcome, add_to_profile
+from nearfield.measure.sim.session import add_to_profile
 from nearfield.measure.stop import Stop
+from nearfield.measure.work import Outcome
 from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.units import format_bytes, format_ns
 

@@ -11,6 +11,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -19,11 +20,29 @@ from pydantic import Field, TypeAdapter
 from nearfield.base.files import writing
 from nearfield.errors import ProfileError, UsageError
 from nearfield.measure.request import Request
+from nearfield.measure.row import Row
 
 _REQUEST, _SPENT, _LOCK = "request.json", "spent.json", "lock"
 _REQUESTS = TypeAdapter(Request)
 _ELSEWHERE = "choose another folder with --out"
 _SECONDS = TypeAdapter(dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]])
+
+
+@dataclass
+class Outcome:
+    """How far a request came."""
+
+    complete: bool  # False: the user stopped it, or the time was over
+    saved: bool = False  # there is a profile
+    stopped_by: int | None = None  # the signal
+    missed: int = 0  # cases for which there was no time
+    not_begun: int = 0  # launches for which there was none
+    rows: list[Row] = field(default_factory=list)  # that were simulated for it, earlier ones included
+
+    @property
+    def exit_code(self) -> int:
+        """By which shells tell that a signal ended a command; 0 if none did."""
+        return 128 + self.stopped_by if self.stopped_by and not self.complete else 0
 
 
 class Work:

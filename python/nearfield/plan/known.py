@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from nearfield import itself
 from nearfield._native import Costs, Link, costs_text, default_costs, parse_costs
-from nearfield.base.words import suggestion
+from nearfield.base.words import capital, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.communication import Communication, Mode
@@ -112,8 +112,7 @@ def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
     if name is None:
         return communication.mode[0]
     if name not in modes:
-        near = suggestion(name, modes)
-        raise UsageError(f"{machine.name} has no mode '{name}'", near[:1].upper() + near[1:])
+        raise UsageError(f"{machine.name} has no mode '{name}'", capital(suggestion(name, modes)))
     return modes[name]
 
 

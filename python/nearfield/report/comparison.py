@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nearfield import itself
+from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.profile.compare import (
     DEFAULT_THRESHOLD,
@@ -26,7 +27,7 @@ from nearfield.report.frame import asset, fill, framed
 from nearfield.report.markup import raw, table, tag, text
 from nearfield.report.overlay import distances, overlaid
 from nearfield.report.page import banners, findings_html, label_of, place_selector, scripts_of, section_html
-from nearfield.report.words import percent, sentence
+from nearfield.report.words import percent
 from nearfield.units import format_ratio, format_value
 
 FIRST_CHANGES, MOST_CHANGES = 12, 200
@@ -99,7 +100,7 @@ def _headline(profiles: Mapping[str, Profile]) -> str:
         f"{name}: {verdict_line(first, other)}" for name, other in zip(list(profiles)[1:], others, strict=True)
     )
     if len(others) == 1:
-        alike = sentence(verdict_line(first, others[0]))
+        alike = capital(verdict_line(first, others[0]))
     return tag("h1", title) + tag("p", text(alike), class_="facts-line")
 
 
@@ -117,7 +118,7 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
     lone = [tag("li", text(axis_line(axis))) for axis in lone_axes(a.records, b.records)]
     parts = [
         tag("h3", f"{raw(name)} (B) against {raw(first)} (A)"),
-        tag("p", text(sentence(_counted(found)) + ".")),
+        tag("p", text(capital(_counted(found)) + ".")),
         _summary(found),
         _changes(changes[:FIRST_CHANGES]),
         _folded(f"{len(rest)} smaller changes", _changes(rest)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nearfield import itself, mpi, profile
@@ -26,7 +26,7 @@ from nearfield.measure.reasons import by_reason
 from nearfield.measure.request import Request
 from nearfield.measure.run_toml import run_of
 from nearfield.measure.stop import Stop
-from nearfield.measure.work import Work
+from nearfield.measure.work import Outcome, Work
 from nearfield.profile import records, schema
 from nearfield.topology import Topology
 
@@ -42,17 +42,6 @@ class Listener:
     def begin(self, job: Job) -> None: ...
     def progress(self, job: Job, scenario: str, share: float) -> None: ...
     def end(self, job: Job, ending: Ending) -> None: ...
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How far a probe came."""
-
-    complete: bool  # False: the user stopped it, or the time was over
-    saved: bool  # False: before anything was measured
-    stopped_by: int | None = None  # the signal
-    missed: int = 0  # cases for which there was no time
-    not_begun: int = 0  # launches for which there was none
 
 
 def probe(

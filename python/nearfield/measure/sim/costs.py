@@ -23,10 +23,9 @@ def message_records(machine: DescribedMachine, jobs: int, listener: Listener) ->
     """Returns records of ping-pongs and strides between the farthest cores of a node, and between nodes. A machine that
     was simulated before is taken from the cache folder. Raises UsageError if the machine cannot be simulated."""
     question = [machine.model_dump(mode="json", exclude={"name"}), SIMULATOR, nearfield.__version__, SIZES, STRIDES]
-    found = answers.recall("message-costs", question)
-    if found is None:
-        found = rows_now(_cases(machine), pool.on_cores(jobs), listener)
-        answers.remember("message-costs", question, found)
+    found = answers.found_out(
+        "message-costs", question, lambda: rows_now(_cases(machine), pool.on_cores(jobs), listener), ()
+    )
     return records.from_rows(found)
 
 

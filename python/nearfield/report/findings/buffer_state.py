@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Place, prefix
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import state_gains
-from nearfield.report.words import listed, percent, sentence
+from nearfield.report.words import percent
 from nearfield.units import format_bytes
 
 LEAST = 0.05
@@ -54,7 +55,7 @@ def buffer_state(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="buffer-state",
         title="Messages in the cache are cheaper",
-        statement=sentence(
+        statement=capital(
             f"{where}when both ranks have their buffers in the cache rather than in memory, {listed(parts)}; "
             f"the largest message that gains is {format_bytes(last)}."
         ),
@@ -68,7 +69,7 @@ def _no_gain(where: str, measured: int) -> Finding:
     return Finding(
         topic="buffer-state",
         title="No gain from cached buffers",
-        statement=sentence(
+        statement=capital(
             f"{where}in none of {measured} comparisons was a message faster by {percent(LEAST)} or more because its "
             "buffers were in the cache."
         ),

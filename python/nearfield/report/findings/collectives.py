@@ -7,11 +7,12 @@ from typing import Any
 
 import polars as pl
 
+from nearfield.base.words import listed
 from nearfield.profile import Profile
 from nearfield.report.evidence import Curve, curve, one_per_distance, pick, ratios
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import half_round_trip
-from nearfield.report.words import listed, times
+from nearfield.report.words import times
 from nearfield.units import format_bytes
 
 NAMES = {

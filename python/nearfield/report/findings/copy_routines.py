@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Curve, Place, curve, prefix, ratios, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.words import percent, sentence, times
+from nearfield.report.words import percent, times
 from nearfield.units import format_bytes
 
 PLAIN = "copy-remote"
@@ -42,7 +43,7 @@ def copy_routines(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="copying",
         title="Which copy is the fastest",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}what the other core just wrote is copied fastest: {'; '.join(parts)}."
         )
         + _why(profile, place, plain, sizes),

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from statistics import geometric_mean
 
+from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Place, prefix, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import floor_shares, half_round_trip, message_floor
-from nearfield.report.words import percent, sentence
+from nearfield.report.words import percent
 from nearfield.units import format_bytes, format_ns
 
 ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the worst one
@@ -41,7 +42,7 @@ def _lost_at(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Fin
     return Finding(
         topic="headroom",
         title=f"{percent(share)} of what the caches allow",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}{_between(sizes)} this MPI moves {percent(share)} of what these caches "
             f"allow: a {format_bytes(typical)} message takes {format_ns(time)}, a flag and one copy between the "
             f"same two cores {format_ns(floor)}. {format_ns(time - floor)} of each such message are lost."
@@ -75,7 +76,7 @@ def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="headroom",
         title=f"At most {percent(share.high)} of what the caches allow",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}at {format_bytes(size)} this MPI moves between {percent(share.low)} and "
             f"{percent(share.high)} of what these caches allow: a message takes {format_ns(times[size].low)} to "
             f"{format_ns(times[size].high)}, a flag and one copy between the same two cores "
@@ -101,7 +102,7 @@ def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="headroom",
         title="Share of the floor by size",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}of the speed that a flag and one copy would have, this MPI reaches: "
             f"{'; '.join(parts)}."
         ),
@@ -121,7 +122,7 @@ def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate])
     return Finding(
         topic="headroom",
         title="As fast as the caches allow",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}at every size measured this MPI moves at least {percent(shares[least].value)} of "
             f"what these caches allow (least at {format_bytes(least)})."
         ),

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.report.evidence import Place, curve, pick, prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.words import sentence, times
+from nearfield.report.words import times
 from nearfield.units import format_bytes
 
 _SLOWER = 1.1
@@ -39,7 +40,7 @@ def load(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="load",
         title=f"Load costs up to {times(worst.value)}" if felt else "Load is not felt",
-        statement=sentence(f"{prefix(profile, place, 'load')}{words}."),
+        statement=capital(f"{prefix(profile, place, 'load')}{words}."),
         numbers={"bytes": size, "load_bytes": amount, "factor": worst.value},
         weight=worst.value,
     )

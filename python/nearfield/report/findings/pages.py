@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Point, curve, pick, ratios, shared
 from nearfield.report.findings.finding import Finding
-from nearfield.report.words import listed, sentence, times
+from nearfield.report.words import times
 from nearfield.units import format_bytes, format_count, format_ns
 
 NAMES = {
@@ -42,7 +43,7 @@ def first_touch(profile: Profile) -> Iterator[Finding]:
     yield Finding(
         topic="pages",
         title="Fresh memory",
-        statement=sentence(f"first touch of {format_bytes(size)}, per MiB: {'; '.join(parts)}. {gain}").strip(),
+        statement=capital(f"first touch of {format_bytes(size)}, per MiB: {'; '.join(parts)}. {gain}").strip(),
         level="loss" if action else "fact",
         action=action,
         numbers=numbers,

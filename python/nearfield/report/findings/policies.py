@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nearfield.base.words import listed
 from nearfield.profile import Profile
 from nearfield.report.evidence import OF_CLUSTERS, pick
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import BASE_POLICY, mean_times, saved, savings
-from nearfield.report.words import listed, memory_speed, percent
+from nearfield.report.words import memory_speed, percent
 from nearfield.units import format_bytes
 
 LEAST = 0.01  # less is not told

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.report.evidence import Place, prefix
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import Reach, cached_after, pushed_out, reach
-from nearfield.report.words import listed, sentence, times
+from nearfield.report.words import times
 from nearfield.units import format_bytes
 
 CALLS = {"sender": "MPI_Send", "receiver": "MPI_Recv"}
@@ -31,7 +32,7 @@ def after_the_call(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="pollution",
         title="What is cached after the call",
-        statement=sentence(f"{prefix(profile, place, 'pollution')}{'; '.join(parts)}.{half}"),
+        statement=capital(f"{prefix(profile, place, 'pollution')}{'; '.join(parts)}.{half}"),
         action=_action(reaches),
         numbers=numbers,
         weight=2.4,
@@ -78,7 +79,7 @@ def evicted(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="pollution",
         title="Cached buffers are pushed out by the call",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place, 'pollution')}a buffer that was in the cache before the call is read more "
             f"slowly after {listed(parts)}."
         ),

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nearfield.base.words import listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import declared_metrics
 from nearfield.report.findings.finding import Finding
-from nearfield.report.words import listed, percent
+from nearfield.report.words import percent
 
 MANY = 0.1
 MOST = 0.5  # beyond that share the page begins with it

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.report.evidence import Curve, Place, prefix, shared
 from nearfield.report.findings.finding import AND_COMPARE, Finding, at_each_distance
 from nearfield.report.measures import copies, flag, half_round_trip, switch_bytes
-from nearfield.report.words import no_single_copy, sentence, span, times
+from nearfield.report.words import no_single_copy, span, times
 from nearfield.units import format_bytes, format_ns, format_rate
 
 
@@ -57,7 +58,7 @@ def _slower(
     return Finding(
         topic="single-copy",
         title=f"The kernel's copy is {times(ratio)} slower",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
             f"is slower than two copies by the cores themselves, even one after the other: a {format_bytes(worst)} "
             f"message takes {format_ns(time[worst].value)} ({format_rate(worst / time[worst].value)}), copying it in "
@@ -77,7 +78,7 @@ def _faster(
     return Finding(
         topic="single-copy",
         title="Single copy pays",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
             f"is faster than copying in and out could be: a {format_bytes(best)} message takes "
             f"{format_ns(time[best].value)}, the slower of the two copies alone {format_ns(bounds[best][0])}."

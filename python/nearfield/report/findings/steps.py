@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.schema import Switch
 from nearfield.report.evidence import Place, one_per_distance, prefix
 from nearfield.report.findings.finding import AND_COMPARE, Finding
 from nearfield.report.measures import half_round_trip
-from nearfield.report.words import listed, sentence, setting, times
+from nearfield.report.words import setting, times
 from nearfield.units import format_bytes
 
 NAMES = {
@@ -78,7 +79,7 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
     return Finding(
         topic="steps",
         title=f"Step at {format_bytes(size)}",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}the step at {format_bytes(size)} is {names}. Beyond it {beyond}. {_size_of(jump)}"
         ).strip(),
         level="loss" if factor >= _WORTH_A_WORD else "fact",
@@ -102,7 +103,7 @@ def _size_of(jump: Jump | None) -> str:
     sizes = f"a {format_bytes(jump.after)} message takes"
     if jump.ratio.low <= 1.05 and jump.ratio.value < 1.1:
         return f"The time does not jump there: {sizes} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
-    return f"{sentence(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
+    return f"{capital(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
 
 
 def _action(profile: Profile, switches: list[Switch], factor: float) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Curve, Place, curve, pick, prefix, ratios, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.words import listed, sentence, times
+from nearfield.report.words import times
 from nearfield.units import format_bytes, format_ns
 
 TOLD = (8, 16, 64)
@@ -62,7 +63,7 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
     return Finding(
         topic="strides",
         title=f"Stride {most} costs {times(factors[most])}",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place, 'stride')}{format_bytes(size)} of doubles that lie apart, sent as an MPI "
             f"datatype, take longer than in one piece ({format_ns(plain.value)}): {listed(steps)}. {by_hand}"
         ).strip(),
@@ -104,7 +105,7 @@ def _faces(profile: Profile, place: Place, size: int) -> Finding | None:
     return Finding(
         topic="strides",
         title=f"Face {slowest} costs {times(factor)} face {fastest}",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place, 'stride')}the faces of a 3-D array ({format_bytes(size)} each; x: whole rows, y: "
             f"rows far apart, z: single elements apart), each packed the faster way: {listed(parts)}."
         ),
