@@ -18,7 +18,7 @@ from nearfield._native import machine as structs
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import facts, load_machine
 from nearfield.machine.captured import captured
-from nearfield.machine.dump import as_toml
+from nearfield.machine.files import as_toml
 from nearfield.machine.native import native
 from nearfield.machine.reference import TABLES
 from nearfield.machine.schema import DescribedMachine, needed_where

@@ -19,9 +19,8 @@ from nearfield.reproduce.curves import points
 from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.outcome import Judged, verdict
 from nearfield.reproduce.papers import choose, load_paper, paper_files
-from nearfield.reproduce.runs import cases_of
 from nearfield.reproduce.schema import Curve, Paper
-from nearfield.reproduce.session import KEPT, Settings, reproduce
+from nearfield.reproduce.session import KEPT, Settings, cases_of, reproduce
 from nearfield.reproduce.verdicts import Evidence, _chosen_points, judge_claim
 
 CHEAP = "S1.3"

@@ -29,3 +29,12 @@ def sentence(text: str) -> str:
 def listed(words: Sequence[str]) -> str:
     """'a', 'a and b', 'a, b and c'."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def by_reason(skipped: Iterable[tuple[str, str]]) -> str:
+    """Returns 'collective, pages: needs 2 free cores; there is 1' from pairs of a name and its reason. Names with the
+    same reason stand together."""
+    names: dict[str, dict[str, None]] = {}
+    for name, reason in skipped:
+        names.setdefault(reason, {})[name] = None
+    return ". ".join(f"{', '.join(those)}: {reason}" for reason, those in names.items())

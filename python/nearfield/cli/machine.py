@@ -21,7 +21,7 @@ from nearfield import itself
 from nearfield.cli import complete
 from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import DescribedMachine, Sourced, facts, load_machine, machine_files
-from nearfield.machine.dump import as_toml
+from nearfield.machine.files import as_toml
 from nearfield.machine.new import of_here, of_machine
 from nearfield.machine.quantity import is_size
 from nearfield.machine.simulated import Comparison, comparisons

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from nearfield._native import memory
 from nearfield.base.mistakes import Mistakes
-from nearfield.base.table import Table
+from nearfield.base.toml import Table
 from nearfield.machine import quantity as q
 from nearfield.machine.communication import Communication
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from nearfield.base.table import Table
+from nearfield.base.toml import Table
 from nearfield.errors import UsageError
 from nearfield.profile.records import CORE, REQUIRED, VERDICT, VERDICT_SUMMARY
 from nearfield.profile.schema import Machine, Run

@@ -14,8 +14,8 @@ from pydantic import (
     PositiveInt,
 )
 
-from nearfield.base.table import SCHEMA_VERSION as SCHEMA_VERSION
-from nearfield.base.table import Table
+from nearfield.base.toml import SCHEMA_VERSION as SCHEMA_VERSION
+from nearfield.base.toml import Table
 
 # These bounds leave room for machines of years to come. A value beyond them means that the file is damaged.
 Bytes = Annotated[int, Field(ge=0, le=1 << 60)]

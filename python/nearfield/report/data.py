@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from nearfield.base.table import Table
+from nearfield.base.toml import Table
 from nearfield.profile import Profile
 from nearfield.profile.reference import key_table, rewrite
 from nearfield.report.findings import Finding, Level

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 
 from nearfield import itself
 from nearfield.base.files import write_whole
-from nearfield.base.table import Table
+from nearfield.base.toml import Table
 from nearfield.errors import ProfileError
 
 FILE = "reproduction.json"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from nearfield.base.table import Table
+from nearfield.base.toml import Table
 from nearfield.machine.quantity import Claim as ClaimId
 
 Value = int | float | str

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from nearfield.base.table import Table
+from nearfield.base.toml import Table
 from nearfield.errors import ProfileError, UsageError
 from nearfield.topology import DISTANCES
 from nearfield.tune.criterion import COLLECTIVES, MESSAGES

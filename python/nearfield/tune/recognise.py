@@ -14,7 +14,7 @@ from nearfield import answers, mpi
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.toolchain import ask, library_text
-from nearfield.tune.command_words import executables, which
+from nearfield.tune.prepared import executables, which
 
 _ELF = b"\x7fELF"
 _LAUNCHERS = {name for family in FAMILIES.values() for name in family.launchers}

@@ -11,8 +11,7 @@ from pydantic import Field, model_validator
 
 from nearfield import itself
 from nearfield.base.files import write_whole, writing
-from nearfield.base.table import Table
-from nearfield.base.toml import dump_toml, parse_toml
+from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.busy import BUSY_SHARE
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.topology import DISTANCES, Topology

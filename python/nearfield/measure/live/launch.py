@@ -29,7 +29,7 @@ from nearfield.measure.live.lines import (
     parse_scenarios,
     read_lines,
 )
-from nearfield.measure.tiers import Tier
+from nearfield.measure.request import Tier
 from nearfield.mpi import Installation
 from nearfield.profile.schema import LaunchState
 from nearfield.topology import Topology

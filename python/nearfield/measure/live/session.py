@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nearfield import itself, mpi, profile
-from nearfield.base.words import suggestion
+from nearfield.base.words import by_reason, suggestion
 from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
 from nearfield.measure.live.describe import Facts, circumstances
@@ -22,7 +22,6 @@ from nearfield.measure.live.launch import Ending, Job, OnProgress, describe_scen
 from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
 from nearfield.measure.live.limit import TimeLimit
 from nearfield.measure.live.lines import damaged_line
-from nearfield.measure.reasons import by_reason
 from nearfield.measure.request import Request
 from nearfield.measure.run_toml import run_of
 from nearfield.measure.stop import Stop

@@ -3,6 +3,6 @@ how often a case is repeated says only how warm its caches are."""
 
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import Axes, Case
-from nearfield.measure.sim.running import Listener
+from nearfield.measure.sim.store import Listener
 
 __all__ = ["Axes", "Case", "Listener", "pool"]

@@ -12,7 +12,7 @@ from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import Case, cases_of_tier, chosen_scenarios
 from nearfield.measure.sim.describe import SIMULATOR
 from nearfield.measure.sim.places import Place, choose_places
-from nearfield.measure.sim.running import Listener, rows_now
+from nearfield.measure.sim.store import Listener, rows_now
 from nearfield.profile import records
 
 SIZES = (8, 64 << 10)  # nearly an empty message, and the face of a grid

@@ -8,8 +8,7 @@ from pathlib import Path
 from nearfield import profile
 from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine
-from nearfield.machine.dump import as_toml
-from nearfield.machine.files import DESCRIBED
+from nearfield.machine.files import DESCRIBED, as_toml
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row
 from nearfield.measure.run_toml import run_of

@@ -8,18 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from nearfield import profile
+from nearfield.base.words import by_reason
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.native import native
-from nearfield.measure.reasons import by_reason
 from nearfield.measure.request import Request
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.axes import check_axes, chosen_policies, with_axes
 from nearfield.measure.sim.cases import Axes, Case, cases_of_tier, chosen_scenarios
 from nearfield.measure.sim.places import choose_places
 from nearfield.measure.sim.profile import earlier_profile, rows_of, save_profile
-from nearfield.measure.sim.running import Listener, simulate
-from nearfield.measure.sim.store import Store
+from nearfield.measure.sim.store import Listener, Store, simulate
 from nearfield.measure.stop import Stop
 from nearfield.measure.work import Outcome, Work
 
