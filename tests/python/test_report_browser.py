@@ -14,9 +14,9 @@ import pytest
 from report_profiles import HERE, KIB, message, profile
 
 from nearfield.profile import load
-from nearfield.report import comparison, summary
+from nearfield.report import comparison
 from nearfield.report.frame import write_page
-from nearfield.report.page import render
+from nearfield.report.page import render, render_summary
 from nearfield.reproduce import page as claims_page
 from nearfield.reproduce.outcome import Reproduction
 from nearfield.tune.rules import load_rules
@@ -163,7 +163,7 @@ def test_names_and_numbers_have_room_on_a_laptop(browser: webdriver.Chrome, real
 def test_the_summary_prints_on_one_sheet(browser: webdriver.Chrome, tmp_path: Path, profile_name: str) -> None:
     """With a warning, and with three long findings: is all of it on one page, with the plot?"""
     rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml") if profile_name == "epyc-vm-quiet" else None
-    show(browser, write_page(tmp_path / "summary.html", summary.render(load(DATA / profile_name), rules)))
+    show(browser, write_page(tmp_path / "summary.html", render_summary(load(DATA / profile_name), rules)))
     assert complaints(browser) == []
     assert len(browser.find_elements("css selector", ".finding")) == 3
     assert len(browser.find_elements("css selector", ".plotly-place svg .points")) > 0

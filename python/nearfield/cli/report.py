@@ -87,8 +87,8 @@ def command(
     if as_json:
         print(as_data(loaded, found).model_dump_json(indent=1))
         return
-    kind = "summary" if summary else "page"  # plotly takes a while to import, and other verbs do not need it
-    render = importlib.import_module(f"nearfield.report.{kind}").render
+    page = importlib.import_module("nearfield.report.page")  # plotly takes a while to import
+    render = page.render_summary if summary else page.render
     target = _target(loaded.path, out, "summary.html" if summary else "report.html")
     path = write_page(target, render(loaded, tuned, applied_by(used, anywhere=True) if used else ""))
     _tell(found)

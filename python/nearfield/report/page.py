@@ -1,6 +1,9 @@
-"""One profile as one HTML page that needs nothing else: no network, no files beside it."""
+"""One profile as one HTML page that needs nothing else: no network, no files beside it. For a talk, one sheet with the
+machine, its most important findings and one plot."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from plotly.offline import get_plotlyjs
 
@@ -20,6 +23,7 @@ from nearfield.tune.rules import Rules
 from nearfield.units import format_bytes
 
 FIRST = 6  # findings that are shown without asking
+MOST_IN_SUMMARY = 3  # findings
 _LEVELS = {"loss": "time lost", "good": "good as it is"}
 _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulated": "a simulated MPI"}
 
@@ -202,3 +206,33 @@ def chart_place(chart: Chart) -> str:
     """A place for the plot; report.js makes buttons, plot and table."""
     head = tag("figcaption", tag("h3", text(chart.title)) + tag("p", text(chart.caption)))
     return tag("figure", head + tag("div", "", class_="chart"), class_="plot", id=chart.id)
+
+
+# ---- one sheet, for a talk
+
+
+def render_summary(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
+    """The whole page, which prints on one sheet. Pure but for reading the package's own files."""
+    found = findings(profile, tuned, apply)
+    charts = _first_chart(profile, tuned)
+    return framed(
+        title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
+        verb="summary",
+        headline=headline(profile),
+        links=[],
+        main=banners(profile, found) + _most_important(found) + "".join(map(chart_place, charts)),
+        style=asset("summary.css"),
+        scripts=scripts_of(charts, label_of(profile)),
+    )
+
+
+def _most_important(found: list[Finding]) -> str:
+    told = [f for f in found if f.level not in ("warning", "note")][:MOST_IN_SUMMARY]
+    return tag("ol", "".join(map(finding_item, told)), class_="findings")
+
+
+def _first_chart(profile: Profile, tuned: Rules | None) -> list[Chart]:
+    """As it is drawn before anybody clicks; none of a profile without values."""
+    parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
+    charts = [replace(chart, variants=chart.variants[:1]) for part in parts for chart in part.charts]
+    return charts[:1]
