@@ -1,5 +1,5 @@
 """What machine.toml and run.toml hold. Each attribute is a key of the file, units in its name;
-docs/profile.md's tables are made from here (profile/reference.py). A key whose value is not known is absent,
+docs/profile.md's tables are made from here. A key whose value is not known is absent,
 and None here."""
 
 from __future__ import annotations
