@@ -155,13 +155,14 @@ def tables(records: pl.DataFrame, metric: str | None) -> RenderableType:
 def header(profile: Profile) -> Table:
     """Machine, MPI and run, in a few lines."""
     machine, run = profile.machine, profile.run
+    unknown = f"unknown ({run.mpi.transport_reason})" if run.mpi.transport_reason else "unknown"
     grid = Table(Column(key=True), Column(prose=True))
     grid.add_row("profile", escape(str(profile.path)))
     grid.add_row("machine", escape(f"{machine.name}: {machine.cpu_model}, {machine.cores} cores, {machine.pus} PUs"))
     grid.add_row("caches", escape(_caches(profile)))
     grid.add_row(
         "MPI",
-        escape(f"{run.mpi.name}, inside a node: {run.mpi.transport or _unknown(run.mpi.transport_reason)}"),
+        escape(f"{run.mpi.name}, inside a node: {run.mpi.transport or unknown}"),
     )
     if run.backend == "sim":
         grid.add_row("", f"[bold]simulated[/bold]: nothing was measured (simulator {escape(run.simulator or '?')})")
@@ -267,7 +268,3 @@ def _switch_line(switch: Any) -> str:
     place = f" ({switch.distance})" if switch.distance else ""
     cause = f": {switch.name} = {switch.value}" if switch.name else ""
     return f"{switch.kind} at {format_bytes(switch.bytes)}{place}{cause}"
-
-
-def _unknown(reason: str | None) -> str:
-    return f"unknown ({reason})" if reason else "unknown"

@@ -65,12 +65,8 @@ def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
         f"Where one is, it is used instead, as of: {shown}"
     ]
     notes += [note for note in lacks if "in place" not in note and "flag" not in note and "copying" not in note]
-    return Known(costs, f"the described machine {machine.name}, simulated", _cores(machine), notes)
-
-
-def _cores(machine: DescribedMachine) -> int | None:
-    """A rank per core, if there are several nodes."""
-    return machine.cores.value if machine.cores and machine.network else None
+    ranks_per_node = machine.cores.value if machine.cores and machine.network else None
+    return Known(costs, f"the described machine {machine.name}, simulated", ranks_per_node, notes)
 
 
 def measured(profile: Profile) -> Known:

@@ -24,7 +24,7 @@ from nearfield.profile.differences import agreement_line, axis_line, set_ups, va
 from nearfield.report import provenance
 from nearfield.report.findings import findings
 from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import raw, table, tag, text
+from nearfield.report.markup import folded, raw, table, tag, text
 from nearfield.report.overlay import distances, overlaid
 from nearfield.report.page import banners, findings_html, label_of, place_selector, scripts_of, section_html
 from nearfield.report.words import percent
@@ -46,7 +46,10 @@ def render(profiles: Sequence[Profile]) -> str:
         "differences": "".join(_differences(by_name, name) for name in list(by_name)[1:]),
         "findings": "".join(sides),
         "scenarios": "".join(map(section_html, parts)),
-        "provenance": "".join(_provenance(name, profile) for name, profile in by_name.items()),
+        "provenance": "".join(
+            tag("div", tag("h3", raw(name)) + provenance.blocks(profile), class_="provenance")
+            for name, profile in by_name.items()
+        ),
     }
     labels = "; ".join(f"{name}: {label_of(profile)}" for name, profile in by_name.items())
     links = [("differences", "Differences"), ("findings", "Findings")]
@@ -121,26 +124,23 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
         tag("p", text(capital(_counted(found)) + ".")),
         _summary(found),
         _changes(changes[:FIRST_CHANGES]),
-        _folded(f"{len(rest)} smaller changes", _changes(rest)),
+        folded(f"{len(rest)} smaller changes", _changes(rest)),
         all_of_them if len(changes) > MOST_CHANGES else "",
-        _folded("machine, MPI and run, where they differ", _side_by_side(set_ups(a, b))),
-        _folded("control variables of the MPI that differ", _side_by_side(variables(a, b))),
-        _folded("what only one of the two has", tag("ul", "".join(lone)) if lone else ""),
+        folded("machine, MPI and run, where they differ", _side_by_side(set_ups(a, b))),
+        folded("control variables of the MPI that differ", _side_by_side(variables(a, b))),
+        folded("what only one of the two has", tag("ul", "".join(lone)) if lone else ""),
     ]
     return tag("div", "".join(parts), class_="against")
 
 
 def _summary(found: Comparison) -> str:
     words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
-    rows = [
-        [text(scenario), *(str(summary[word] or "") for word in words), text(_mean(summary["geometric_mean"]))]
-        for scenario, summary in summarise(found.changes).items()
-    ]
+    rows = []
+    for scenario, summary in summarise(found.changes).items():
+        mean = summary["geometric_mean"]
+        counts = (str(summary[word] or "") for word in words)
+        rows.append([text(scenario), *counts, "" if mean is None else text(format_ratio(mean))])
     return table(["scenario", *words, "geometric mean B/A"], rows, class_="numbers") if rows else ""
-
-
-def _mean(ratio: float | None) -> str:
-    return "" if ratio is None else format_ratio(ratio)
 
 
 def _changes(changes: list[Change]) -> str:
@@ -160,11 +160,3 @@ def _ratio(change: Change) -> str:
 
 def _side_by_side(unequal: list[tuple[str, str, str]]) -> str:
     return table(["", "A", "B"], [[raw(cell) for cell in row] for row in unequal]) if unequal else ""
-
-
-def _folded(title: str, content: str) -> str:
-    return tag("details", tag("summary", text(title)) + content) if content else ""
-
-
-def _provenance(name: str, profile: Profile) -> str:
-    return tag("div", tag("h3", raw(name)) + provenance.blocks(profile), class_="provenance")

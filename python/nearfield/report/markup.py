@@ -40,6 +40,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], **attributes: ob
     return tag("div", inner, class_="scroll")
 
 
+def folded(title: str, content: str, **attributes: object) -> str:
+    """HTML that unfolds below its title; nothing if there is no content."""
+    return tag("details", tag("summary", text(title)) + content, **attributes) if content else ""
+
+
 def embedded_json(value: Any) -> str:
     """JSON that cannot end the script element that it stands in."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\!--")

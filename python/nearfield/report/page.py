@@ -14,7 +14,7 @@ from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.evidence import drawn_places, narrowed, one_machine
 from nearfield.report.findings import Finding, findings
 from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import embedded_json, raw, tag, text
+from nearfield.report.markup import embedded_json, folded, raw, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
@@ -36,6 +36,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
     found = findings(profile, tuned, apply)
     placement = [] if _has_no_messages(profile) else rules(one_machine(narrowed(profile)))
+    how = tuned_html(tuned, apply) if tuned else ""
     main = fill(
         asset("main.html"),
         {
@@ -44,7 +45,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
             "rules": _placement(placement),
             "machine": topology_boxes.draw(profile),
             "pairs": "".join(map(chart_place, heat)) + core_pairs.pairs_table(profile),
-            "scenarios": "".join(_tuned_or_measured(part, tuned, apply) for part in parts),
+            "scenarios": "".join(section_html(part, how if part.scenario == "tuned" else "") for part in parts),
             "provenance": provenance.blocks(profile),
         },
     )
@@ -170,10 +171,8 @@ def findings_html(found: list[Finding], first: int = FIRST) -> str:
 
 
 def _more(title: str, found: list[Finding]) -> str:
-    if not found:
-        return ""
     inner = tag("ol", "".join(map(finding_item, found)), class_="findings")
-    return tag("details", tag("summary", f"{len(found)} {title}") + inner)
+    return folded(f"{len(found)} {title}", inner if found else "")
 
 
 def finding_item(finding: Finding) -> str:
@@ -188,10 +187,6 @@ def _rule(rule: Rule) -> str:
     mark = tag("span", text(rule.status), class_="status " + rule.status.replace(" ", "-"))
     body = tag("h3", f"Rule {rule.number} {mark}") + tag("p", text(rule.range), class_="range")
     return tag("li", body + tag("p", text(rule.advice)) + tag("p", text(rule.evidence), class_="quiet"))
-
-
-def _tuned_or_measured(section: Section, tuned: Rules | None, apply: str) -> str:
-    return section_html(section, tuned_html(tuned, apply) if tuned and section.scenario == "tuned" else "")
 
 
 def section_html(section: Section, how: str = "") -> str:

@@ -102,11 +102,6 @@ def _given(asked: Asked) -> Found:
     )
 
 
-def _some(asked: Asked) -> Found:
-    """More than nothing somewhere."""
-    return Found(any(y > MORE for y in asked.curve.values()), _range(asked))
-
-
 def _higher(asked: Asked) -> Found:
     """The highest of one curve is more than the highest of the other, at whatever parameter."""
     own, other = max(asked.curve.values()), max((asked.than or {}).values(), default=float("inf"))
@@ -165,7 +160,7 @@ JUDGES = {
     # Of each line, or of whatever else is counted; a line that is in several caches counts more than once.
     "all": Judge(lambda asked: _all_numbers(asked, lambda y: y >= 1 - SAME)),
     "none": Judge(lambda asked: _all_numbers(asked, lambda y: abs(y) <= MORE)),
-    "some": Judge(_some),
+    "some": Judge(lambda asked: Found(any(y > MORE for y in asked.curve.values()), _range(asked))),
     "never": Judge(lambda asked: _all_numbers(asked, lambda y: y <= MORE)),  # more than nothing
     "grows": Judge(lambda asked: _monotonic(asked, 1)),
     "falls": Judge(lambda asked: _monotonic(asked, -1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import raw, table, tag, text
+from nearfield.report.markup import folded, raw, table, tag, text
 from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.units import counted
 
@@ -73,9 +73,7 @@ def _claim(claim: JudgedClaim) -> str:
 
 
 def _chosen(chosen: list[Chosen]) -> str:
-    if not chosen:
-        return ""
     rows = [[raw(c.of), raw(c.key), raw(c.value), text(c.reason), text(", ".join(c.claims))] for c in chosen]
     title = f"{counted(len(chosen), 'free parameter')} behind these claims"
     inner = table(("of", "key", "value", "why this value", "claims"), rows, class_="chosen")
-    return tag("details", tag("summary", text(title)) + inner, class_="wide")
+    return folded(title, inner if chosen else "", class_="wide")

@@ -45,7 +45,13 @@ def reproduce(wanted: Wanted, settings: Settings, runner: Runner, listener: List
     """Ctrl-C ends it with what there is: claims whose profiles are not complete are not judged. Errors as in
     errors.py."""
     started = time.monotonic()
-    needed = {name: run for paper, claims in wanted for name, run in _profiles(paper, claims)}
+    needed = {
+        name: paper.profile[name]
+        for paper, claims in wanted
+        for claim in claims
+        for statement in claim.statement
+        for name in profiles_of(statement)
+    }
     cases = {name: cases_of(run, quick=settings.quick) for name, run in needed.items()}
     store = _opened(settings.out)
     simulate([case for some in cases.values() for case in some], store, runner, listener)
@@ -62,11 +68,6 @@ def reproduce(wanted: Wanted, settings: Settings, runner: Runner, listener: List
     )
     outcome.save(settings.out, found)
     return found
-
-
-def _profiles(paper: Paper, claims: list[Claim]) -> Iterator[tuple[str, ProfileRun]]:
-    for name in dict.fromkeys(name for claim in claims for s in claim.statement for name in profiles_of(s)):
-        yield name, paper.profile[name]
 
 
 def _judged(wanted: Wanted, evidence: Evidence) -> list[outcome.JudgedPaper]:

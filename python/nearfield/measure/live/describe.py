@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from nearfield.base.toml import Table
 from nearfield.measure.live.collect import Collection, disturbed_share
 from nearfield.measure.live.facts import capture_host
 from nearfield.measure.live.lines import DescribedScenario, LaunchLine
@@ -15,6 +16,7 @@ from nearfield.mpi import Installation
 from nearfield.profile import schema
 from nearfield.topology import Topology
 
+Kind = TypeVar("Kind", bound=Table)
 COUNTERS = ("page_faults", "context_switches", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")
 
 
@@ -36,7 +38,7 @@ def circumstances(facts: Facts, found: Collection, rows: list[Row], skipped: dic
     return {
         "mpi": _mpi(facts, header),
         "host": capture_host(facts.topology),
-        "scenarios": [_described(s) for s in facts.scenarios],
+        "scenarios": [_part(s, schema.Scenario) for s in facts.scenarios],
         "switch": add_steps(name_switches(found.switches, header.variables), rows, header.variables),
         "skipped": _skipped(found, skipped),
         "counters": _counters(rows),
@@ -45,7 +47,7 @@ def circumstances(facts: Facts, found: Collection, rows: list[Row], skipped: dic
             overhead_ns=header.clock_overhead_ns,
             ticks_per_ns=header.ticks_per_ns,
         ),
-        "calibration": _calibration(header),
+        "calibration": _part(header, schema.Calibration),
         "disturbed_share": disturbed_share(found),
         "launch": facts.launches,
     }
@@ -65,10 +67,6 @@ def _mpi(facts: Facts, header: LaunchLine) -> schema.Mpi:
     )
 
 
-def _calibration(header: LaunchLine) -> schema.Calibration:
-    return schema.Calibration.model_validate(header.model_dump(include=set(schema.Calibration.model_fields)))
-
-
 def _skipped(found: Collection, not_launched: dict[str, str]) -> list[schema.Skipped]:
     """Returns each reason once, although every launch gives it."""
     reasons = [schema.Skipped(scenario=name, reason=reason) for name, reason in not_launched.items()]
@@ -82,5 +80,6 @@ def _counters(rows: list[Row]) -> dict[str, str]:
     return {name: told.get(name, "not counted: no scenario came to its end") for name in COUNTERS}
 
 
-def _described(scenario: DescribedScenario) -> schema.Scenario:
-    return schema.Scenario.model_validate(scenario.model_dump(include=set(schema.Scenario.model_fields)))
+def _part(line: Table, kind: type[Kind]) -> Kind:
+    """Returns what the line has of such a table."""
+    return kind.model_validate(line.model_dump(include=set(kind.model_fields)))

@@ -14,6 +14,7 @@ from nearfield.topology import CacheKind, Topology
 
 def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
     """This machine, as its topology and its kernel describe it."""
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
         schema_version=1,
         name=socket.gethostname(),
@@ -22,7 +23,7 @@ def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
         pus=len(topology.pus),
         line_bytes=topology.line_bytes,
         cache=_caches(topology),
-        memory=Memory(total_bytes=_memory_bytes(), numa_nodes=max(1, len(topology.numa_nodes))),
+        memory=Memory(total_bytes=memory_bytes, numa_nodes=max(1, len(topology.numa_nodes))),
         pages=_pages(),
         clock=MachineClock(tsc_ghz=ticks_per_ns),
     )
@@ -70,10 +71,6 @@ def _pages() -> Pages:
         shmem=chosen(thp / "shmem_enabled"),
         hugetlb_free=int(free) if free else None,
     )
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _hypervisor() -> str | None:

@@ -127,12 +127,9 @@ def plan_groups(
             elif ranks:
                 missing[kind] = f"needs {least} ranks; --ranks asks for {ranks}"
             else:
-                missing[kind] = f"needs {least} free cores; there {_are(len(places))}"
+                there = "is 1" if len(places) == 1 else f"are {len(places)}"
+                missing[kind] = f"needs {least} free cores; there {there}"
     return _merged(groups), missing
-
-
-def _are(count: int) -> str:
-    return "is 1" if count == 1 else f"are {count}"
 
 
 def _pairs(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:

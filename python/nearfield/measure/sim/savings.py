@@ -28,7 +28,11 @@ class Savings:
 def savings_of(rows: list[Row]) -> list[Savings]:
     """Returns the savings of each collective, number of nodes, size and memory speed. Cases without the base are left
     out."""
-    times = {(_case(row), row["policy"]): row["value"] for row in rows if row["metric"] == METRIC}
+    times: dict[tuple[_Key, str], float] = {}
+    for row in rows:
+        if row["metric"] == METRIC:
+            case = (row["operation"], row["nodes"], row["ranks"], row["size_bytes"], float(row["memory_slowdown"]))
+            times[case, row["policy"]] = row["value"]
     found: dict[_Key, Savings] = {}
     for key in sorted(times, key=lambda key: (key[0], policy_order(key[1]))):
         case, policy = key
@@ -39,7 +43,3 @@ def savings_of(rows: list[Row]) -> list[Savings]:
         if policy != BASE:
             one.by_policy[policy] = 1 - times[key] / base_ns if base_ns else 0.0
     return list(found.values())
-
-
-def _case(row: Row) -> _Key:
-    return (row["operation"], row["nodes"], row["ranks"], row["size_bytes"], float(row["memory_slowdown"]))

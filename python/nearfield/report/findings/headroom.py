@@ -13,7 +13,7 @@ from nearfield.report.evidence import Place, prefix, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import floor_shares, half_round_trip, message_floor
 from nearfield.report.words import percent
-from nearfield.units import format_bytes, format_ns
+from nearfield.units import format_bytes, format_ns, format_span
 
 ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the worst one
 GOOD = 0.8
@@ -98,7 +98,7 @@ def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
     groups = [group for group in groups if group]
     if len(groups) < 2:
         return
-    parts = [f"{_range(group)} {percent(_mean(shares, group))}" for group in groups]
+    parts = [f"{format_span(group[0], group[-1])} {percent(_mean(shares, group))}" for group in groups]
     yield Finding(
         topic="headroom",
         title="Share of the floor by size",
@@ -152,9 +152,3 @@ def _between(sizes: list[int]) -> str:
     if len(sizes) == 1:
         return f"at {format_bytes(sizes[0])}"
     return f"between {format_bytes(sizes[0])} and {format_bytes(sizes[-1])}"
-
-
-def _range(sizes: list[int]) -> str:
-    if len(sizes) == 1:
-        return format_bytes(sizes[0])
-    return f"{format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"

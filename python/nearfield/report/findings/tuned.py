@@ -56,8 +56,7 @@ def _stock(rules: Rules, rule: RuleTable) -> Finding:
             f"{counted(tried.measured, 'setting')} to the end; it left {tried.left} half-way, and {len(tried.unfit)} "
             "did not work."
         )
-        + _restless(rule)
-        + _busy(rules)
+        + "".join(f" {capital(told)}." for told in (rule.moved(), rules.busy()) if told)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,
@@ -68,14 +67,6 @@ def _stock(rules: Rules, rule: RuleTable) -> Finding:
 
 def _where(rules: Rules, rule: RuleTable) -> str:
     return f"between cores of distance {rule.distance}, " if len(rules.rule) > 1 else ""
-
-
-def _restless(rule: RuleTable) -> str:
-    return f" {capital(rule.moved())}." if rule.apart else ""
-
-
-def _busy(rules: Rules) -> str:
-    return f" {capital(busy)}." if (busy := rules.busy()) else ""
 
 
 def _beyond(rule: RuleTable) -> str:
