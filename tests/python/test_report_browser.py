@@ -15,7 +15,7 @@ from report_profiles import HERE, KIB, message, profile
 
 from nearfield.profile import load
 from nearfield.report import comparison
-from nearfield.report.frame import write_page
+from nearfield.report.markup import write_page
 from nearfield.report.page import render, render_summary
 from nearfield.reproduce import page as claims_page
 from nearfield.reproduce.outcome import Reproduction

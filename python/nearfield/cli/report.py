@@ -15,7 +15,7 @@ from nearfield.errors import NearfieldError, UsageError
 from nearfield.profile import Profile, find_profile, load
 from nearfield.report.data import as_data
 from nearfield.report.findings import Finding, findings
-from nearfield.report.frame import write_page
+from nearfield.report.markup import write_page
 from nearfield.terminal import Terminal
 from nearfield.tune.places import default_rules
 from nearfield.tune.rules import Rules, applied_by, load_rules, rules_of_mpi

@@ -20,8 +20,7 @@ from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import applications, collectives
-from nearfield.measure.sim.operations import Operations
-from nearfield.measure.sim.savings import Savings, savings_of
+from nearfield.measure.sim.operations import Operations, Savings, savings_of
 from nearfield.measure.sim.session import add_to_profile
 from nearfield.measure.stop import Stop
 from nearfield.measure.work import Outcome

@@ -51,7 +51,8 @@ def captured(profile: Profile, what: str = "") -> s.DescribedMachine:
 
 def _machine(profile: Profile) -> s.DescribedMachine:
     machine = profile.machine
-    clock = _clock(profile)
+    source = "machine.toml: tsc_ghz; the time stamp counter's rate is near the cores'"
+    clock = _derived_or(2.5, q.Ghz, machine.clock.tsc_ghz, source)
     caches = [_cache(profile, cache, place, clock.value) for place, cache in enumerate(machine.data_caches)]
     _keep_order(caches)
     return s.DescribedMachine(
@@ -88,11 +89,6 @@ def _chosen(kind: type[Fact], value: Any, reason: str = UNSEEN) -> Fact:
 def _derived_or(usual: Any, kind: type[Fact], value: Any, source: str, why: str = UNMEASURED) -> Fact:
     """What was measured; the usual value if there is none, and why."""
     return _derived(kind, value, source) if value else _chosen(kind, usual, why)
-
-
-def _clock(profile: Profile) -> q.Ghz:
-    source = "machine.toml: tsc_ghz; the time stamp counter's rate is near the cores'"
-    return _derived_or(2.5, q.Ghz, profile.machine.clock.tsc_ghz, source)
 
 
 def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Cache:

@@ -23,8 +23,7 @@ from nearfield.profile.compare import (
 from nearfield.profile.differences import agreement_line, axis_line, set_ups, variables, verdict_line, where_words
 from nearfield.report import provenance
 from nearfield.report.findings import findings
-from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import folded, raw, table, tag, text
+from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
 from nearfield.report.overlay import distances, overlaid
 from nearfield.report.page import banners, findings_html, label_of, place_selector, scripts_of, section_html
 from nearfield.report.words import percent

@@ -13,8 +13,7 @@ from nearfield.profile import Profile
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.evidence import drawn_places, narrowed, one_machine
 from nearfield.report.findings import Finding, findings
-from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import embedded_json, folded, raw, tag, text
+from nearfield.report.markup import asset, embedded_json, fill, folded, framed, raw, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules

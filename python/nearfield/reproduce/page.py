@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import folded, raw, table, tag, text
+from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
 from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.units import counted
 

@@ -23,7 +23,7 @@ from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
 from nearfield.measure.live.limit import TimeLimit
 from nearfield.measure.live.lines import damaged_line
 from nearfield.measure.request import Request
-from nearfield.measure.run_toml import run_of
+from nearfield.measure.row import run_of
 from nearfield.measure.stop import Stop
 from nearfield.measure.work import Outcome, Work
 from nearfield.profile import records, schema

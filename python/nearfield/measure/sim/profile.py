@@ -10,8 +10,7 @@ from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.files import DESCRIBED, as_toml
 from nearfield.measure.request import Request
-from nearfield.measure.row import Row
-from nearfield.measure.run_toml import run_of
+from nearfield.measure.row import Row, run_of
 from nearfield.measure.sim.describe import Skipped, circumstances, describe_machine
 from nearfield.measure.sim.places import topology_xml
 from nearfield.profile import records
