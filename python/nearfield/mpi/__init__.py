@@ -2,7 +2,7 @@
 
 from nearfield.answers import cache_root
 from nearfield.mpi.build import COMPONENT, HALO, SHIM, contents, is_built, native_source, program
-from nearfield.mpi.discover import LOOKED_AT, Survey, discover, survey
+from nearfield.mpi.discover import LOOKED_AT, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command
 from nearfield.mpi.process import Finished, run
@@ -17,7 +17,6 @@ __all__ = [
     "SHIM",
     "Finished",
     "Installation",
-    "Survey",
     "Unusable",
     "cache_root",
     "contents",

@@ -14,7 +14,6 @@ from pydantic import (
     PositiveInt,
 )
 
-from nearfield.base.toml import SCHEMA_VERSION as SCHEMA_VERSION
 from nearfield.base.toml import Table
 
 # These bounds leave room for machines of years to come. A value beyond them means that the file is damaged.
