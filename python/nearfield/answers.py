@@ -11,11 +11,12 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from nearfield.errors import UsageError
+from nearfield.base.files import write_whole
+from nearfield.errors import ProfileError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 MOST_ANSWERS = 256  # of one kind; then the oldest ones go
@@ -50,15 +51,18 @@ def remember(kind: str, question: Any, answer: Any, files: Iterable[str | Path] 
     text = json.dumps(question)
     kept = {"question": text, "files": {str(path): stamp(path) for path in files}, "answer": answer}
     file = _file(kind, text)
-    fresh = file.with_suffix(f".new-{os.getpid()}")
-    try:
+    with suppress(OSError, ProfileError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps(kept), encoding="utf-8")
-        fresh.replace(file)
+        write_whole(file, json.dumps(kept).encode(), "")
         _forget_oldest(file.parent)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink()
+
+
+def found_out(kind: str, question: Any, find: Callable[[], Any], files: Iterable[str | Path]) -> Any:
+    """The answer: as it was kept, else as `find` returns it, which is kept unless it is None."""
+    answer = recall(kind, question)
+    if answer is None and (answer := find()) is not None:
+        remember(kind, question, answer, files)
+    return answer
 
 
 def stamp(path: str | Path) -> list[int] | None:

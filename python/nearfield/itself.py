@@ -13,6 +13,11 @@ def command(*words: object, anywhere: bool = False) -> str:
     return f"{program(anywhere)} {shlex.join(map(str, words))}"
 
 
+def typed() -> str:
+    """The command line that this process was started with, as people type it."""
+    return shlex.join(["nearfield", *sys.argv[1:]])
+
+
 def program(anywhere: bool = False) -> str:
     """Its name, where the shell finds this one by it; else the path by which it was called; else, in a program of
     somebody else's that has imported nearfield, its module."""

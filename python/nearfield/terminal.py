@@ -34,6 +34,10 @@ class Terminal(Console):
         super().print(*objects, **{"soft_wrap": too_long or None, "crop": False, **more})
 
 
+# For what a command says beside its result.
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table."""

@@ -111,6 +111,11 @@ class Topology:
         return [tuple(pus) for pus in self._native.packages]
 
     @property
+    def line_bytes(self) -> int:
+        """Of the longest cache line; the usual one where the system does not tell."""
+        return max((c.line_bytes for c in self.caches if c.line_bytes), default=64)
+
+    @property
     def cpu_model(self) -> str:
         """Empty when the source does not say."""
         return self._native.cpu_model

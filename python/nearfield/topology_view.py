@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -43,7 +44,7 @@ def _count(topology: Topology) -> str:
 
 
 def _grow(tree: Tree, siblings: list[dict[str, Any]], *, fold: bool) -> None:
-    for run in _runs_of_equals(siblings):
+    for run in (list(alike) for _, alike in groupby(siblings, key=_shape)):
         alike = len(run) - 1 if fold and len(run) > FOLD_RUNS_OF else 0
         for node in run[: len(run) - alike]:
             line, rest = _line(node)
@@ -80,16 +81,6 @@ def _label(node: dict[str, Any]) -> str:
 def _shape(node: dict[str, Any]) -> tuple[Any, ...]:
     """Equal for two objects that differ in their numbers only."""
     return (node["type"], node["name"], *node["attrs"].items(), *map(_shape, node["children"]))
-
-
-def _runs_of_equals(siblings: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    runs: list[list[dict[str, Any]]] = []
-    for node in siblings:
-        if runs and _shape(runs[-1][0]) == _shape(node):
-            runs[-1].append(node)
-        else:
-            runs.append([node])
-    return runs
 
 
 def _pus(node: dict[str, Any]) -> list[int]:

@@ -11,7 +11,7 @@ from nearfield.measure.live.describe import COUNTERS
 from nearfield.measure.live.launch import Job
 from nearfield.measure.live.layout import Group, Place
 from nearfield.measure.live.lines import LaunchLine, SamplesLine, damaged_line, read_lines
-from nearfield.measure.tiers import TIERS
+from nearfield.measure.request import TIERS
 from nearfield.profile import records
 
 KIND_OF = {"pingpong": "pair", "floor": "pair", "pages": "all"}

@@ -24,7 +24,6 @@ from nearfield.profile.compare import (
     agree,
     agreement,
     compare,
-    geometric_mean,
     is_near,
     largest,
     lone_axes,
@@ -275,12 +274,6 @@ def test_largest_changes_come_first() -> None:
         row(5.0, metric="f", unit="count", size_bytes=32),
     ]
     assert [c.key["size_bytes"] for c in largest(changes_of(a, b).changes)] == [32, 16, 8]
-
-
-def test_geometric_mean() -> None:
-    """Do x2 and x0.5 cancel, and is there no mean of nothing?"""
-    assert geometric_mean([2, 0.5]) == pytest.approx(1)
-    assert geometric_mean([]) is None
 
 
 # ---- the command

@@ -378,7 +378,7 @@ def test_without_stable_records_there_is_no_finding_but_about_the_measurement(na
 @pytest.mark.parametrize("finder", (*FINDERS, *OF_MACHINES, *NOTES), ids=lambda finder: finder.__name__)
 def test_no_finder_needs_anything_to_be_there(finder) -> None:  # noqa: ANN001
     made = profile([])
-    assert finder(made) == []
+    assert list(finder(made)) == []
 
 
 @pytest.mark.parametrize("name", ["epyc-vm-quiet", "epyc-vm-busy"])

@@ -19,7 +19,7 @@ def ending(stderr: str, folder: Path, hosts: tuple[str, str] = ("", "")) -> Endi
     """Of a launch whose ranks wrote nothing."""
     (folder / "out.jsonl").write_text("")
     job = Job(Group(("pair",), tuple(Place(cpu, host) for cpu, host in enumerate(hosts))), 0, {"pingpong": 1.0})
-    finished = Finished(("mpirun", "-np", "2", "my engine"), 255, 0.1, False, "", stderr, ())
+    finished = Finished(("mpirun", "-np", "2", "my engine"), 255, 0.1, False, "", stderr)
     return _ending(job, folder / "out.jsonl", finished)
 
 

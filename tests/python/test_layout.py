@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from nearfield.base.words import by_reason
 from nearfield.errors import UsageError
 from nearfield.measure.live.layout import BACKGROUND, NETWORK, Group, Node, Place, plan_groups, read_hostfile
-from nearfield.measure.reasons import by_reason
 from nearfield.topology import Topology
 
 KINDS = {"pair", "all", BACKGROUND}

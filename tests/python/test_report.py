@@ -13,17 +13,16 @@ from typing import Any
 import polars as pl
 import pytest
 import typer
+from doc_tables import rewrite
 from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, stock_is_best, switch
 from typer.testing import CliRunner
 
 from nearfield.cli.report import command
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile import Profile, load
-from nearfield.profile.reference import rewrite
 from nearfield.profile.schema import Memory, Skipped
 from nearfield.report import comparison, topology_boxes
 from nearfield.report.core_pairs import heat_map, pairs_table
-from nearfield.report.data import TABLES
 from nearfield.report.evidence import Point
 from nearfield.report.findings import findings
 from nearfield.report.markup import embedded_json, text
@@ -360,7 +359,7 @@ def test_findings_are_data_too() -> None:
     assert first["level"] == "warning" and first["numbers"]["unstable"] == 231 and "varied too much" in first["text"]
     assert not (DATA / "epyc-vm-busy" / "report.html").exists()
     told = (DATA.parents[1] / "docs" / "report.md").read_text()
-    assert "`finding[].level`" in told and rewrite(told, TABLES) == told
+    assert "`finding[].level`" in told and rewrite(told) == told
 
 
 def test_the_page_goes_where_it_is_told(tmp_path: Path) -> None:

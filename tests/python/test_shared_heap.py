@@ -19,7 +19,8 @@ import pytest
 from heap_peers import Peers, environment, peers, reports
 
 from nearfield import mpi
-from nearfield.doctor import check, kernel, memory
+from nearfield.base.files import chosen
+from nearfield.doctor import kernel, memory
 from nearfield.mpi import Installation
 from nearfield.tune import shared_heap
 
@@ -142,7 +143,7 @@ def test_ragged_pieces_arrive(ranks: Peers) -> None:
 @pytest.mark.parametrize("is_advised", [False, True])
 def test_advised_memory_gets_huge_pages(ranks: Peers, is_advised: bool) -> None:
     """Where huge pages are by advice only: does memory that was advised get them, and other memory none?"""
-    if check.chosen(memory.THP / "enabled") != "madvise" or memory.shared_gets_huge(kernel.MADV_COLLAPSE) != "yes":
+    if chosen(memory.THP / "enabled") != "madvise" or memory.shared_gets_huge(kernel.MADV_COLLAPSE) != "yes":
         pytest.skip("shared memory gets no huge pages by advice here")
     size = 8 * MiB
     owner, reader = ranks.start(), ranks.start()

@@ -27,11 +27,10 @@ from nearfield.measure.row import Row
 from nearfield.measure.sim import Listener, pool
 from nearfield.measure.sim.axes import policy_order
 from nearfield.measure.sim.cases import collectives
-from nearfield.measure.sim.operations import Operations
+from nearfield.measure.sim.operations import Operations, savings_of
 from nearfield.measure.sim.places import topology_of
-from nearfield.measure.sim.running import rows_now
-from nearfield.measure.sim.savings import savings_of
 from nearfield.measure.sim.session import Outcome, add_to_profile
+from nearfield.measure.sim.store import rows_now
 from nearfield.measure.stop import Stop
 from nearfield.profile import from_rows, load
 from nearfield.profile.pivot import grids

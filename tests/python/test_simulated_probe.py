@@ -16,7 +16,7 @@ from tuning import NEARFIELD, nearfield
 
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
-from nearfield.machine.dump import as_toml
+from nearfield.machine.files import as_toml
 from nearfield.measure.sim.cases import Case, cases_of_tier, chosen_scenarios
 from nearfield.measure.sim.places import all_places, choose_places
 from nearfield.profile import Profile, load

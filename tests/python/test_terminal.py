@@ -19,7 +19,7 @@ from nearfield.doctor import examine
 from nearfield.errors import MeasurementError
 from nearfield.machine import facts, load_machine, machine_files
 from nearfield.measure.sim.cases import applications, collectives
-from nearfield.measure.sim.savings import Savings
+from nearfield.measure.sim.operations import Savings
 from nearfield.plan import default, splits
 from nearfield.profile import load
 from nearfield.profile.compare import compare, largest

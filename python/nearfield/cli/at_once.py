@@ -53,10 +53,10 @@ def understood(words: Sequence[str]) -> dict[str, Any] | None:
 def start(argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool) -> None:
     """Becomes the command, with what the rules set; with `explain`, runs it, says how its messages were copied, and
     ends with its exit code."""
-    from nearfield.tune.prepared import environment_of, prepared
+    from nearfield.tune.prepared import prepared
 
     made = prepared(argv, rules, force, mpi_name)
-    environment = environment_of(made)
+    environment = {**os.environ, **made.environment}
     for note in [*made.warnings, *(made.notes if verbose else [])]:
         print(f"nearfield: {note}", file=sys.stderr)
     if verbose or explain:

@@ -11,19 +11,17 @@ import time
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import _native, itself
 from nearfield.cli.run import CONTEXT as CONTEXT
 from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, RulesOption
 from nearfield.errors import MeasurementError, UsageError
-from nearfield.tune.prepared import environment_of, prepared
+from nearfield.terminal import err
+from nearfield.tune.prepared import prepared
 
 FEWEST = 6  # runs of each: fewer have no interval
 SAME = 0.01  # smaller differences are none
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def command(
@@ -56,7 +54,7 @@ def command(
         err.print(f"nearfield: {escape(warning)}")
     if not made.environment:
         raise UsageError("the rules set nothing: stock and tuned are the same", "; ".join(made.notes + made.warnings))
-    environments = {"stock": dict(os.environ), "tuned": environment_of(made)}
+    environments = {"stock": dict(os.environ), "tuned": {**os.environ, **made.environment}}
     for name, environment in environments.items():
         measured(argv, environment, pattern, name)
     values: dict[str, list[float]] = {"stock": [], "tuned": []}

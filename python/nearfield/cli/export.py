@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
+from nearfield.base.files import writing
+from nearfield.base.words import suggestion
 from nearfield.cli import complete
 from nearfield.cli.run import RULES_HELP
-from nearfield.errors import ProfileError, UsageError
+from nearfield.errors import UsageError
 from nearfield.mpi.families import FAMILIES
-from nearfield.profile.words import suggestion
+from nearfield.terminal import err
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
 from nearfield.tune.knobs import knob_files
@@ -22,8 +23,6 @@ from nearfield.tune.rules import Rules, RuleTable, find_rules, only_rules
 from nearfield.units import format_bytes
 
 _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items())
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def command(
@@ -55,12 +54,10 @@ def command(
     if out is None:
         print(text, end="")
         return
-    try:
+    with writing(out, "choose another file with --out"):
         out.write_text(text, encoding="utf-8")
         if FORMATS[form].executable:
             _make_executable(out)
-    except OSError as error:
-        raise ProfileError(f"cannot write {out}: {error.strerror}", "choose another file with --out") from error
     err.print(f"written: [bold]{escape(str(out))}[/bold]")
 
 

@@ -21,7 +21,7 @@ from nearfield import itself
 from nearfield.cli import complete
 from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import DescribedMachine, Sourced, facts, load_machine, machine_files
-from nearfield.machine.dump import as_toml
+from nearfield.machine.files import as_toml
 from nearfield.machine.new import of_here, of_machine
 from nearfield.machine.quantity import is_size
 from nearfield.machine.simulated import Comparison, comparisons
@@ -280,7 +280,8 @@ def diff(
 ) -> None:
     """Compare two machines: every key that is not the same."""
     first, second = dict(facts(load_machine(a))), dict(facts(load_machine(b)))
-    changed = [key for key in dict.fromkeys([*first, *second]) if _differs(first.get(key), second.get(key))]
+    same = {key for key in first.keys() & second.keys() if first[key].plain == second[key].plain}
+    changed = [key for key in dict.fromkeys([*first, *second]) if key not in same]
     if as_json:
         values = [{side: of[key].plain if key in of else None for side, of in (("a", first), ("b", second))}
                   for key in changed]  # fmt: skip
@@ -293,7 +294,3 @@ def diff(
     for key in changed:
         table.add_row(key, *(escape(_value(key, of.get(key))) for of in (first, second)))
     Terminal().print(table)
-
-
-def _differs(a: Sourced | None, b: Sourced | None) -> bool:
-    return a is None or b is None or a.plain != b.plain

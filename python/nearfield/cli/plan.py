@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from nearfield._native import Costs, Face, Link, Plan
+from nearfield._native import Costs, Face, Plan
 from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine
@@ -193,13 +194,15 @@ def as_dict(known: Known, plans: list[Plan], dimensions: int) -> dict[str, Any]:
 def costs_dict(costs: Costs) -> dict[str, Any]:
     """Returns costs as plain data; None for what the machine does not have."""
     links = {"in_place": costs.in_place, "same_node": costs.same_node, "network": costs.network}
-    return {name: link_dict(link) if link else None for name, link in links.items()}
+    return {name: _plain(link, _LINK) if link else None for name, link in links.items()}
 
 
-def link_dict(link: Link) -> dict[str, Any]:
-    """Returns the costs of one kind of message as plain data."""
-    names = ("latency_ns", "ns_per_byte", "strided", "banked", "load_factor", "load_from_bytes")
-    return {name: getattr(link, name) for name in names}
+_LINK = ("latency_ns", "ns_per_byte", "strided", "banked", "load_factor", "load_from_bytes")
+_PARTS = ("latency_ns", "bytes_ns", "strided_ns")
+
+
+def _plain(struct: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(struct, name) for name in names}
 
 
 def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
@@ -209,9 +212,7 @@ def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
         "node_dims": plan.node_dims[-dimensions:],
         "box": plan.box[-dimensions:],
         "time_ns": plan.time_ns,
-        "latency_ns": plan.parts.latency_ns,
-        "bytes_ns": plan.parts.bytes_ns,
-        "strided_ns": plan.parts.strided_ns,
+        **_plain(plan.parts, _PARTS),
         "messages": plan.messages,
         "network_messages": plan.network_messages,
         "faces": [face_dict(face) for face in plan.faces[-dimensions:]],
@@ -220,10 +221,4 @@ def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
 
 def face_dict(face: Face) -> dict[str, int]:
     """Returns the messages of one dimension as plain data."""
-    size = face.message
-    return {
-        "messages": face.messages,
-        "bytes": size.bytes,
-        "run_bytes": size.run_bytes,
-        "stride_bytes": size.stride_bytes,
-    }
+    return {"messages": face.messages, **_plain(face.message, ("bytes", "run_bytes", "stride_bytes"))}

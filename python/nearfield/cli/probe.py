@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself, mpi
@@ -23,12 +20,12 @@ from nearfield.measure import TIERS, Request
 from nearfield.measure.live import Listener
 from nearfield.measure.live import probe as run_probe
 from nearfield.measure.live.launch import Ending, Job, describe_scenarios
-from nearfield.measure.live.session import LAUNCH_OVERHEAD_S, Outcome
+from nearfield.measure.live.session import LAUNCH_OVERHEAD_S
 from nearfield.measure.sim.pool import cores
-from nearfield.terminal import Terminal
+from nearfield.measure.work import Outcome
+from nearfield.terminal import Terminal, err
 from nearfield.units import counted, parse_bytes
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 TELLING = 0.02  # share of the work that must be done before its pace tells when the rest will be
 
 
@@ -134,7 +131,7 @@ def command(
         all_pairs=pairs == "all",
         hostfile=str(hostfile.resolve()) if hostfile else None,
         launcher=launcher,
-        command=shlex.join(["nearfield", *sys.argv[1:]]),
+        command=itself.typed(),
         on=_absolute(on),
         distances=tuple(distance or ()),
         nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (),
@@ -149,7 +146,7 @@ def command(
             out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=display
         )
     _tell_end(outcome, out, budget)
-    raise typer.Exit(128 + outcome.stopped_by if outcome.stopped_by and not outcome.complete else 0)
+    raise typer.Exit(outcome.exit_code)
 
 
 def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
@@ -20,9 +19,8 @@ from nearfield.measure.sim.describe import described
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.work import Work
 from nearfield.profile.schema import Scenario
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, err
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 # Options of `probe` about ranks, launching and time. A simulation has none of these.
 LIVE_ONLY = ("budget", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
 SIMULATED_ONLY = ("distance", "nodes", "policy", "memory_slowdown", "jobs")
@@ -62,7 +60,7 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
         err.print(f"stopped; what there is is in [bold]{folder}[/bold]. To go on: {again}")
     else:
         err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
-    raise typer.Exit(128 + outcome.stopped_by if outcome.stopped_by and not outcome.complete else 0)
+    raise typer.Exit(outcome.exit_code)
 
 
 def list_scenarios(as_json: bool) -> None:

@@ -15,6 +15,7 @@ from nearfield.errors import NearfieldError, UsageError
 from nearfield.profile import Profile, find_profile, load
 from nearfield.report.data import as_data
 from nearfield.report.findings import Finding, findings
+from nearfield.report.markup import write_page
 from nearfield.terminal import Terminal
 from nearfield.tune.places import default_rules
 from nearfield.tune.rules import Rules, applied_by, load_rules, rules_of_mpi
@@ -86,10 +87,10 @@ def command(
     if as_json:
         print(as_data(loaded, found).model_dump_json(indent=1))
         return
-    kind = "summary" if summary else "page"  # plotly takes a while to import, and other verbs do not need it
-    write = importlib.import_module(f"nearfield.report.{kind}").write
+    page = importlib.import_module("nearfield.report.page")  # plotly takes a while to import
+    render = page.render_summary if summary else page.render
     target = _target(loaded.path, out, "summary.html" if summary else "report.html")
-    path = write(loaded, target, tuned, applied_by(used, anywhere=True) if used else "")
+    path = write_page(target, render(loaded, tuned, applied_by(used, anywhere=True) if used else ""))
     _tell(found)
     _tell_written(path, open_it)
 
@@ -107,7 +108,7 @@ def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None) -> 
 def _of_several(folders: list[Path], out: Path | None) -> Path:
     loaded = [load(folder) for folder in folders]
     comparison = importlib.import_module("nearfield.report.comparison")
-    path: Path = comparison.write(loaded, _target(Path(), out, "comparison.html"))
+    path = write_page(_target(Path(), out, "comparison.html"), comparison.render(loaded))
     for line in comparison.told(loaded):
         Terminal().print(Text(f"• {line}"))
     return path
@@ -127,7 +128,7 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(found.model_dump_json(indent=1))
     else:
-        print("report ", page.write(found, _target(folder, out, "report.html")))
+        print("report ", write_page(_target(folder, out, "report.html"), page.render(found)))
 
 
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,13 +12,14 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
+from nearfield.base.words import capital, suggestion
 from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.profile import Profile, find_profile, load, where
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.pivot import Grid, grids, headline_metric, overview
 from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
-from nearfield.profile.words import suggestion
+from nearfield.report.findings import findings as found_in
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_ns, format_value, parse_bytes
 
@@ -105,8 +105,7 @@ def _remedy(value: Any, valid: list[Any]) -> str:
     if isinstance(value, int):
         nearest = sorted(valid, key=lambda other: abs(other - value))[:3]
         return f"The nearest are {', '.join(map(str, sorted(nearest)))}."
-    text = suggestion(str(value), [str(v) for v in valid])
-    return text[:1].upper() + text[1:]
+    return capital(suggestion(str(value), [str(v) for v in valid]))
 
 
 # ---- for scripts
@@ -156,13 +155,14 @@ def tables(records: pl.DataFrame, metric: str | None) -> RenderableType:
 def header(profile: Profile) -> Table:
     """Machine, MPI and run, in a few lines."""
     machine, run = profile.machine, profile.run
+    unknown = f"unknown ({run.mpi.transport_reason})" if run.mpi.transport_reason else "unknown"
     grid = Table(Column(key=True), Column(prose=True))
     grid.add_row("profile", escape(str(profile.path)))
     grid.add_row("machine", escape(f"{machine.name}: {machine.cpu_model}, {machine.cores} cores, {machine.pus} PUs"))
     grid.add_row("caches", escape(_caches(profile)))
     grid.add_row(
         "MPI",
-        escape(f"{run.mpi.name}, inside a node: {run.mpi.transport or _unknown(run.mpi.transport_reason)}"),
+        escape(f"{run.mpi.name}, inside a node: {run.mpi.transport or unknown}"),
     )
     if run.backend == "sim":
         grid.add_row("", f"[bold]simulated[/bold]: nothing was measured (simulator {escape(run.simulator or '?')})")
@@ -178,14 +178,8 @@ def header(profile: Profile) -> Table:
 
 
 def findings(profile: Profile) -> list[RenderableType]:
-    """What the report's rules find, in words; nothing where the report is not installed."""
-    try:
-        module = importlib.import_module("nearfield.report.findings")
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("nearfield.report"):
-            raise
-        return []
-    return [Text(), *(Text(f"• {finding.text}") for finding in module.findings(profile))]
+    """What the report finds, in words."""
+    return [Text(), *(Text(f"• {finding.text}") for finding in found_in(profile))]
 
 
 class Footnotes:
@@ -274,7 +268,3 @@ def _switch_line(switch: Any) -> str:
     place = f" ({switch.distance})" if switch.distance else ""
     cause = f": {switch.name} = {switch.value}" if switch.name else ""
     return f"{switch.kind} at {format_bytes(switch.bytes)}{place}{cause}"
-
-
-def _unknown(reason: str | None) -> str:
-    return f"unknown ({reason})" if reason else "unknown"

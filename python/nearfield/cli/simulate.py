@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
@@ -22,14 +20,12 @@ from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import applications, collectives
-from nearfield.measure.sim.operations import Operations
-from nearfield.measure.sim.savings import Savings, savings_of
-from nearfield.measure.sim.session import Outcome, add_to_profile
+from nearfield.measure.sim.operations import Operations, Savings, savings_of
+from nearfield.measure.sim.session import add_to_profile
 from nearfield.measure.stop import Stop
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.measure.work import Outcome
+from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.units import format_bytes, format_ns
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 USUAL_NODES = 64
 
@@ -121,8 +117,7 @@ def command(
     at_once = None if mpi else jobs or pool.cores()
     with Stop() as stop, CaseBar(err, at_once) as bar:
         runner = pool.on_cores(at_once, stop) if at_once else pool.on_mpi(stop)
-        command_line = shlex.join(["nearfield", *sys.argv[1:]])
-        outcome = add_to_profile(machine, asked.cases(), runner, bar, out, command_line)
+        outcome = add_to_profile(machine, asked.cases(), runner, bar, out, itself.typed())
     if as_json:
         print(json.dumps(as_dicts(outcome, asked), indent=1))
     else:
@@ -174,7 +169,7 @@ def as_dicts(outcome: Outcome, asked: Operations) -> dict[str, Any]:
     return {
         "machine": asked.machine.name,
         "complete": outcome.complete,
-        "cases": [one.as_dict() for one in savings_of(outcome.rows)],
+        "cases": [asdict(one) for one in savings_of(outcome.rows)],
         "records": outcome.rows,
     }
 

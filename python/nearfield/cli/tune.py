@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
 from nearfield.cli import complete, tune_all
 from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting
 from nearfield.errors import UsageError
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.tune import places
 from nearfield.tune.criterion import NEVER_BELOW
 from nearfield.tune.request import Request
 from nearfield.tune.rules import Rules, RuleTable, applied_by, require_writable
 from nearfield.tune.unfinished import Unfinished
 from nearfield.units import format_bytes, format_span, parse_bytes
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def command(
@@ -110,7 +105,7 @@ def command(
         ranks_per_node=ranks_per_node,
         distances=tuple(distance or ()),
         sizes=tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else (),
-        command=shlex.join(["nearfield", *sys.argv[1:]]),
+        command=itself.typed(),
     )
     asked = Asked(request, _given(ctx), resume, overwrite)
     if all_mpis:

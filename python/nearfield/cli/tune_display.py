@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield.cli.work_bar import EVERY_S, Standing, WorkBar
+from nearfield.terminal import err
 from nearfield.tune.gains import geometric_mean
 from nearfield.tune.search import Trial
 from nearfield.tune.tuning import Listener
 from nearfield.units import format_seconds
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 class Display(Listener):

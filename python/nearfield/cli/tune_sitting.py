@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass, replace
-from types import FrameType, TracebackType
+from types import FrameType
 
 from nearfield.cli.tune_display import Display
 from nearfield.errors import UsageError
@@ -77,9 +77,7 @@ class Sitting:
         self._old = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._old.items():
             signal.signal(number, handler)
         self.display.__exit__()

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nearfield.doctor.check import Check, read
+from nearfield.base.files import read
+from nearfield.doctor.check import Check
 
 SECRET = "nearfield"
 

@@ -6,8 +6,9 @@ import errno
 import os
 import resource
 
+from nearfield.base.files import read
 from nearfield.doctor import kernel
-from nearfield.doctor.check import Check, read
+from nearfield.doctor.check import Check
 
 HARDWARE_EVENTS = {"cycles": kernel.CYCLES, "cache-misses": kernel.CACHE_MISSES}
 

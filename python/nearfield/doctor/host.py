@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 from nearfield import itself, mpi
-from nearfield.doctor.check import Check, read
+from nearfield.base.files import read
+from nearfield.doctor.check import Check
 
 CLOCKS_OF_HYPERVISORS = {"kvm-clock": "KVM", "hyperv_clocksource": "Hyper-V", "xen": "Xen"}
 PROGRAM = "#include <concepts>\n#include <span>\nint main() { return int(std::span<int>{}.size()); }\n"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from nearfield.base.files import read
 from nearfield.busy import BUSY_SHARE, busy_shares
-from nearfield.doctor.check import Check, read
+from nearfield.doctor.check import Check
 from nearfield.topology import Topology, ranges
 
 CPU = Path("/sys/devices/system/cpu")

@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 
+from nearfield.base.files import chosen, read
 from nearfield.doctor import copying, kernel, memory
-from nearfield.doctor.check import Check, chosen, read
+from nearfield.doctor.check import Check
 from nearfield.errors import NearfieldError
 
 # A rank with a heap: a file without a name, which others may fetch; and where it lies in memory.

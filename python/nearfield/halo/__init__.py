@@ -18,10 +18,9 @@ What phases are and the rule to keep in them: include/nearfield/halo.h, docs/hal
 that mpi4py uses, once, on first use.
 """
 
-from nearfield.halo.errors import HaloError
 from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
 from nearfield.halo.grid import Grid
-from nearfield.halo.interface import protocols
+from nearfield.halo.interface import HaloError, protocols
 
 __all__ = ["Exchange", "Field", "Grid", "HaloError", "protocols"]

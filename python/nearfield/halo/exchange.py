@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import byref, c_void_p
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearfield.errors import UsageError
 from nearfield.halo.field import type_number
-from nearfield.halo.interface import ArrayDescription, check
+from nearfield.halo.interface import ArrayDescription, Closing, check
 
 if TYPE_CHECKING:
     from nearfield.halo.grid import Grid
 
 
-class Exchange:
+class Exchange(Closing):
     """Fills the ghost cells of NumPy arrays that have them: shape (count + halo) in each dimension, any strides, maybe
     components along one more axis. Call it to exchange; `start` and `finish` for work in between. The arrays are kept
     alive and must not be resized. Made by `Grid.exchange_of`. Making and closing it is collective; as a context manager
@@ -35,15 +34,6 @@ class Exchange:
         self.protocol = self._library.nf_exchange_protocol(self.handle).decode()
         self._run = self._library.nf_exchange_run
         grid._exchanges.add(self)
-
-    def __enter__(self) -> Exchange:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()  # after an error other ranks may never come to it
 
     def close(self) -> None:
         """Frees the exchange. Collective; between start and finish an error."""

@@ -6,7 +6,6 @@ import ctypes
 import os
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_void_p, sizeof
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -15,7 +14,7 @@ import numpy as np
 from nearfield.errors import UsageError
 from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
-from nearfield.halo.interface import Info, Options, check
+from nearfield.halo.interface import Closing, Info, Options, check
 from nearfield.halo.library import communicator, load
 from nearfield.sides import sides
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 Sides = Sequence[int | tuple[int, int]]
 
 
-class Grid:
+class Grid(Closing):
     """A box of cells, cut into one part per rank. Making and closing it is collective; as a context manager it closes
     itself. After that its fields' arrays must not be used."""
 
@@ -83,15 +82,6 @@ class Grid:
         self._exchanges: WeakSet[Exchange] = WeakSet()
         self._started: Exchange | None = None
         self._exchange_fields = self._library.nf_exchange_fields
-
-    def __enter__(self) -> Grid:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()  # after an error other ranks may never come to it
 
     def close(self) -> None:
         """Frees the grid, its fields and exchanges. Collective."""

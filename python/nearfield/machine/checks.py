@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 
 from nearfield._native import simulation
+from nearfield.base.mistakes import field_at, missing
 from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Network, Nic, needed_where
-from nearfield.profile.mistakes import field_at, missing
 
 
 def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
@@ -54,7 +54,6 @@ def _caches(machine: DescribedMachine) -> Iterator[str]:
 
 
 def _geometry(key: str, cache: Cache) -> Iterator[str]:
-    """Checks the sizes of one cache."""
     size, ways, line = cache.size_bytes.value, cache.ways.value, cache.line_bytes.value
     if line & (line - 1):
         yield f"{key}.line_bytes = {line}: not a power of two; {_nearest(line, _powers_of_two(line))}"
@@ -72,7 +71,6 @@ def _geometry(key: str, cache: Cache) -> Iterator[str]:
 
 
 def _levels(machine: DescribedMachine) -> Iterator[str]:
-    """Compares each cache with the nearer ones."""
     caches = machine.cache
     if caches[0].inclusion and caches[0].inclusion.value != "neither":
         yield f"cache[0].inclusion = '{caches[0].inclusion.value}': there is no nearer cache; leave it out"
@@ -103,7 +101,6 @@ def _holds(key: str, outer: Cache, nearer: list[Cache]) -> Iterator[str]:
 
 
 def _sharing(machine: DescribedMachine) -> Iterator[str]:
-    """Of caches and memories by cores."""
     assert machine.cores and machine.memory
     cores = machine.cores.value
     shares = [(f"cache[{place}].shared_by", cache.shared_by.value) for place, cache in enumerate(machine.cache)]
@@ -256,7 +253,6 @@ def _nearest(value: int, valid: Iterable[int]) -> str:
 
 
 def _powers_of_two(value: int) -> list[int]:
-    """Below and above."""
     below = 1 << max(0, value.bit_length() - 1)
     return [below, 2 * below]
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from nearfield.base.toml import Table
 from nearfield.machine.quantity import Count, Sourced, Valued
-from nearfield.profile.table import Table
 
 MbPerS = Annotated[float, Field(ge=0.01, le=1e7)]  # 10 kB/s to 10 TB/s
 

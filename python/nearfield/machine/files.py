@@ -1,17 +1,22 @@
-"""Described machines by name: those that come with nearfield, and files of the user's."""
+"""Described machines by name: those that come with nearfield, and files of the user's; and a machine as its file."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from nearfield import itself
+from nearfield.base.toml import parse_toml
+from nearfield.base.words import sentence, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine.captured import captured
 from nearfield.machine.partial import also_wrong
+from nearfield.machine.quantity import Sourced
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import load
-from nearfield.profile.toml import parse_toml
-from nearfield.profile.words import sentence, suggestion
 
 RUN = "run.toml"  # of a profile
 DESCRIBED = "described.toml"  # of one that was simulated: the machine as it was
@@ -60,3 +65,40 @@ def _of_profile(folder: str) -> DescribedMachine:
     if profile.run.backend == "sim":
         raise UsageError(f"the profile '{folder}' is simulated itself", f"Name its machine: {profile.run.simulated}.")
     return captured(profile)
+
+
+def as_toml(machine: DescribedMachine, remark: Callable[[Sourced], str] = lambda _: "") -> str:
+    """Returns the text of the file. A value for which `remark` returns words is written as a comment that ends with
+    them."""
+    import tomlkit
+
+    return tomlkit.dumps(_table(machine, tomlkit.document(), remark))
+
+
+def _table(model: BaseModel, table: Any, remark: Callable[[Sourced], str]) -> Any:
+    """Into `table`, in the order of the schema; what is absent, empty or as it is by default is left out."""
+    import tomlkit
+
+    fields = type(model).model_fields
+    for name in sorted(fields, key=lambda name: name != "value"):  # which comes first
+        info = fields[name]
+        value = getattr(model, name)
+        if value in (None, "", [], {}) and not info.is_required():
+            if name == "claims" and value == []:  # of a chosen value, and must be there
+                table[name] = []
+            continue
+        if isinstance(value, Sourced) and (told := remark(value)):
+            rounded = round(value.plain, 3) if isinstance(value.plain, float) else value.plain
+            shown = tomlkit.item(rounded).as_string()
+            table.add(tomlkit.comment(f'{name} = {{ value = {shown}, source = "" }}  # {told}'))
+        elif isinstance(value, Sourced):
+            table[name] = _table(value, tomlkit.inline_table(), remark)
+        elif isinstance(value, BaseModel):
+            table[name] = _table(value, tomlkit.table(), remark)
+        elif isinstance(value, list) and isinstance(value[0], BaseModel):
+            table[name] = tomlkit.aot()
+            for one in value:
+                table[name].append(_table(one, tomlkit.table(), remark))
+        elif value != info.default:
+            table[name] = value
+    return table

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, Field, model_validator
 
 from nearfield._native import simulation
-from nearfield.profile.table import Table
+from nearfield.base.toml import Table
 
 Kind = Literal["stated", "derived", "read-off", "chosen"]
 Claim = Annotated[str, Field(pattern=r"^S[0-4]\.\d+$")]

@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
 
 from nearfield._native import memory
+from nearfield.base.mistakes import Mistakes
+from nearfield.base.toml import Table
 from nearfield.machine import quantity as q
 from nearfield.machine.communication import Communication
-from nearfield.profile.mistakes import Mistakes
-from nearfield.profile.table import Table
 
 
 def _key(description: str, **constraints: Any) -> Any:

@@ -1,11 +1,14 @@
-"""One record as a row. Both backends make their rows here, so that records have the same columns however they were
-measured."""
+"""One record as a row, and run.toml, which says how the records came to be. Both backends make them here, so that
+records have the same columns however they were measured."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import nearfield
+from nearfield.measure.request import Request
+from nearfield.profile import schema
 from nearfield.profile.records import CORE, VERDICT
 
 Row = dict[str, Any]
@@ -43,3 +46,28 @@ def missing(reason: str) -> Row:
 def parameters_of(row: Row) -> dict[str, int | str]:
     """Returns the parameters that the record has."""
     return {name: one for name, one in row.items() if name not in CORE and name != VERDICT and one is not None}
+
+
+def run_of(
+    request: Request,
+    rows: Iterable[Row],
+    *,
+    complete: bool,
+    seconds: float,
+    scenarios: Iterable[schema.Scenario],
+    **circumstances: Any,
+) -> schema.Run:
+    """Returns what run.toml says of these records. `seconds`: how long measuring them took. `scenarios`: all that the
+    backend has; those with records are described. `circumstances`: the other keys, which the backend knows."""
+    present = {row["scenario"] for row in rows}
+    return schema.Run(
+        schema_version=1,
+        nearfield=nearfield.__version__,
+        created=request.created,
+        tier=request.thoroughness.name,
+        command=request.command,
+        seconds=seconds,
+        complete=complete,
+        scenario=[scenario for scenario in scenarios if scenario.name in present],
+        **circumstances,
+    )

@@ -11,17 +11,38 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
+from nearfield.base.files import writing
 from nearfield.errors import ProfileError, UsageError
 from nearfield.measure.request import Request
+from nearfield.measure.row import Row
 
 _REQUEST, _SPENT, _LOCK = "request.json", "spent.json", "lock"
 _REQUESTS = TypeAdapter(Request)
+_ELSEWHERE = "choose another folder with --out"
 _SECONDS = TypeAdapter(dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]])
+
+
+@dataclass
+class Outcome:
+    """How far a request came."""
+
+    complete: bool  # False: the user stopped it, or the time was over
+    saved: bool = False  # there is a profile
+    stopped_by: int | None = None  # the signal
+    missed: int = 0  # cases for which there was no time
+    not_begun: int = 0  # launches for which there was none
+    rows: list[Row] = field(default_factory=list)  # that were simulated for it, earlier ones included
+
+    @property
+    def exit_code(self) -> int:
+        """By which shells tell that a signal ended a command; 0 if none did."""
+        return 128 + self.stopped_by if self.stopped_by and not self.complete else 0
 
 
 class Work:
@@ -51,7 +72,7 @@ class Work:
         """That a new probe destroys neither an interrupted one that nobody gave up nor what is not ours."""
         there = {entry.name for entry in self.folder.iterdir()} - {_LOCK} if self.folder.exists() else set()
         if there and _REQUEST not in there:
-            raise ProfileError(f"{self.folder} is in the way: it is not of a probe", "choose another folder with --out")
+            raise ProfileError(f"{self.folder} is in the way: it is not of a probe", _ELSEWHERE)
         if there and not overwrite:
             raise ProfileError(
                 f"there is an interrupted probe at {self._out}",
@@ -63,7 +84,7 @@ class Work:
         """The folder with this request in it, empty but for that if fresh, and nobody else's meanwhile."""
         from filelock import FileLock, Timeout  # takes a while, and few verbs hold a folder
 
-        with _explained(self.folder):
+        with writing(self.folder, _ELSEWHERE):
             self._make_folder()
             lock = FileLock(self.folder / _LOCK, timeout=0, mode=0o600, fallback_to_soft=False)  # follows no link
             try:
@@ -73,7 +94,7 @@ class Work:
                     f"another probe is measuring into {self._out}", "wait for it, or use another --out"
                 ) from error
         try:
-            with _explained(self.folder):
+            with writing(self.folder, _ELSEWHERE):
                 self._set_up(request, fresh)
             yield
         except FileNotFoundError as error:
@@ -126,19 +147,10 @@ class Work:
         if samples is None:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
-        with _explained(samples):
+        with writing(samples, _ELSEWHERE):
             for name in (_LOCK, _SPENT, _REQUEST):
                 (self.folder / name).unlink(missing_ok=True)
             samples.mkdir()  # for those who may read the profile, unlike our folder
             for entry in self.folder.iterdir():
                 shutil.move(entry, samples)
             self.folder.rmdir()
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        cause = error.strerror or str(error)
-        raise ProfileError(f"cannot write {folder}: {cause}", "choose another folder with --out") from error

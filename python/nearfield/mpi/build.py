@@ -84,14 +84,14 @@ def native_source() -> Path:
 
 def fingerprint(inst: Installation, target: str, source: Path) -> str:
     """Equal if and only if the executable would be."""
-    return _digest(*_toolchain_parts(inst, source), target, contents(target, source))
+    return _digest(*_toolchain_parts(inst), target, contents(target, source))
 
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
 
-def _toolchain_parts(inst: Installation, source: Path) -> list[str]:
+def _toolchain_parts(inst: Installation) -> list[str]:
     library = ""
     if inst.library and inst.library.exists():
         stat = inst.library.stat()
@@ -171,7 +171,7 @@ def _cache_errors() -> Iterator[None]:
 
 def _build(inst: Installation, target: str, source: Path, folder: Path, say: Progress) -> None:
     """Builds in the work tree, then puts the result into place in one rename."""
-    work = cache_root() / "work" / _digest(*_toolchain_parts(inst, source), str(source))
+    work = cache_root() / "work" / _digest(*_toolchain_parts(inst), str(source))
     with _locked(work.with_suffix(".lock"), lambda: None):
         log = _compile(inst, target, source, work, say)
         if _folder(inst, target, source) != folder:

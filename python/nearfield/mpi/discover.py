@@ -6,7 +6,8 @@ reason, for the person who wonders.
 """
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,7 +18,6 @@ from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, suffix_of, wrap
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.toolchain import Toolchain, ask, inspect
-from nearfield.mpi.unusable import unusable
 from nearfield.mpi.wheels import Wheel, wheels_here
 
 LOOKED_AT = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
@@ -148,3 +148,52 @@ def _named(found: list[Installation]) -> tuple[Installation, ...]:
 def all_packages() -> str:
     """What to install for each family."""
     return "; ".join(family.packages for family in FAMILIES.values())
+
+
+def unusable(usable: Iterable[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
+    """All of it, given what is usable."""
+    yield from _launchers_alone(list(usable), wheels)
+    yield from _overwritten(wheels)
+
+
+def _launchers_alone(usable: list[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
+    """Debian's openmpi-bin without libopenmpi-dev, the wheel impi-rt without impi-devel."""
+    known = {i.launcher.resolve() for i in usable}
+    places = {w.bin: f"wheel {w.title}" for w in wheels}
+    for folder, origin in folders():
+        places.setdefault(folder, origin)
+    for folder, origin in places.items():
+        for launcher in _launchers_in(folder):
+            if re.fullmatch(r"mpirun(\.\w+)?", launcher.name) and launcher.resolve() not in known:
+                known.add(launcher.resolve())
+                yield from _alone(launcher, origin)
+
+
+def _launchers_in(folder: Path) -> list[Path]:
+    """Returns the launchers in a folder. There are none in a folder that this user may not read; after `su`, PATH may
+    name such folders."""
+    return sorted(folder.glob("mpirun*")) if os.access(folder, os.R_OK | os.X_OK) else []
+
+
+def _alone(launcher: Path, origin: str) -> Iterator[Unusable]:
+    for family in FAMILIES.values():
+        try:
+            said = ask([str(launcher), "--version"], family.needs(launcher.parent.parent))
+        except MpiError:
+            continue
+        if version := family.launcher_version(said):
+            reason = f"{family.summary} ({version}) has a launcher but no C++ compiler wrapper"
+            yield Unusable(launcher, origin, reason, family.packages)
+            return
+
+
+def _overwritten(wheels: list[Wheel]) -> Iterator[Unusable]:
+    """Wheels of several MPIs in one environment put files of the same names into one bin; the last wins."""
+    for wheel in wheels:
+        if wheel.overwritten:
+            yield Unusable(
+                wheel.bin / wheel.overwritten[0],
+                f"wheel {wheel.title}",
+                f"another MPI's wheel has overwritten its {', '.join(wheel.overwritten)}",
+                f"give each MPI a virtual environment of its own and name it in {PREFIXES_VARIABLE}",
+            )

@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 
@@ -42,9 +41,7 @@ class Guard:
     def __enter__(self) -> Guard:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._process.kill()
         self._process.communicate()

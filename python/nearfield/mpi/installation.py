@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,17 +66,27 @@ class Family:
 
     name: FamilyName
     summary: str
-    library_version: Callable[[str], str | None]  # of MPI_Get_library_version's text; None: not this family
-    launcher_version: Callable[[str], str | None]  # of `mpirun --version`'s text; None: not this family
+    library_says: str  # how MPI_Get_library_version's text begins; the group is the version
+    launcher_says: str  # what is in `mpirun --version`'s text; the group is the version
     launchers: tuple[str, ...]  # names beside the wrapper, best first
     wheels: tuple[str, ...]  # Python distributions that hold it
     packages: str  # what to install when the compiler wrapper is missing
     compiler_variable: str  # environment variable that changes the compiler behind the wrapper
-    needs: Callable[[Path], dict[str, str]]  # root -> environment without which it does not work
     command: Callable[[Launch], list[str]]  # must not bind; rank order = order of hosts
-    environment: Callable[[Launch], dict[str, str]]  # defaults; the user's own values win
     pmi: tuple[str, ...]  # what `srun --mpi=` may be, best first
     verbose: Mapping[str, str]  # environment that makes it say what carries messages
     transport: Callable[[str], str | None]  # of what it then prints
     shm_names: tuple[str, ...]  # what its killed ranks may leave in /dev/shm
+    needs: Callable[[Path], dict[str, str]] = lambda root: {}  # root -> environment without which it does not work
+    environment: Callable[[Launch], dict[str, str]] = lambda launch: {}  # defaults; the user's own values win
     scratch_variables: tuple[str, ...] = ()  # say where the launcher keeps files that a killed one leaves
+
+    def library_version(self, text: str) -> str | None:
+        """None: the text is of another family."""
+        found = re.match(self.library_says, text)
+        return found[1] if found else None
+
+    def launcher_version(self, text: str) -> str | None:
+        """None: the text is of another family."""
+        found = re.search(self.launcher_says, text)
+        return found[1] if found else None

@@ -46,12 +46,16 @@ class Finished:
     timed_out: bool
     stdout: str  # the last lines
     stderr: str
-    removed_shm: tuple[str, ...]  # what ranks that died had left in /dev/shm
 
     @property
     def ok(self) -> bool:
         """Some launchers exit with 0 when they are told to end."""
         return self.exit_code == 0 and not self.timed_out
+
+    @property
+    def words(self) -> list[str]:
+        """The lines that say something, those of standard error first."""
+        return [line.strip() for line in f"{self.stderr}\n{self.stdout}".splitlines() if line.strip("-=* \t")]
 
     @property
     def silence(self) -> str:
@@ -98,7 +102,6 @@ def _watch(
     on_line: OnLine | None,
     on_start: Callable[[int], None] | None,
 ) -> Finished:
-    """Waits for the end, or makes it."""
     start = time.monotonic()
     readers = [_Reader(process.stdout, "stdout", on_line), _Reader(process.stderr, "stderr", on_line)]
     timed_out = False
@@ -111,9 +114,9 @@ def _watch(
     finally:
         end_all(mark, process)
         stdout, stderr = (reader.finish() for reader in readers)
-        removed = remove_stale_shm(before)
+        remove_stale_shm(before)
     seconds = time.monotonic() - start
-    return Finished(argv, process.returncode, seconds, timed_out, stdout, stderr, tuple(removed))
+    return Finished(argv, process.returncode, seconds, timed_out, stdout, stderr)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Family
 
 WRAPPERS = ("mpicxx", "mpic++", "mpiCC")
+_SYSTEM_FOLDERS = [Path("/usr", lib) for lib in (f"lib/{os.uname().machine}-linux-gnu", "lib64", "lib", "local/lib")]
 _ASK_SECONDS = 20
 _ASK_LIBRARY = """
 import ctypes, sys
@@ -83,17 +84,12 @@ def find_library(show: str) -> Path:
     names = [w[2:] for w in words if w in ("-lmpi", "-lmpich")]
     if not names:
         raise MpiError(f"not an MPI compiler wrapper: its command links no MPI library: {show[:200]}")
-    for folder in [*folders, *_default_folders(words[0])]:
+    for folder in [*folders, *_SYSTEM_FOLDERS]:
         for name in names:
             candidate = folder / f"lib{name}.so"
             if candidate.exists():
                 return _follow(candidate)
     raise MpiError(f"lib{names[0]}.so is in none of the folders the wrapper names", "install MPI's development files")
-
-
-def _default_folders(compiler: str) -> list[Path]:
-    multiarch = f"{os.uname().machine}-linux-gnu"
-    return [Path(p) for p in (f"/usr/lib/{multiarch}", "/usr/lib64", "/usr/lib", "/usr/local/lib")]
 
 
 def _follow(library: Path) -> Path:

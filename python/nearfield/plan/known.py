@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nearfield import itself
-from nearfield._native import Costs, costs_text, default_costs, parse_costs
+from nearfield._native import Costs, Link, costs_text, default_costs, parse_costs
+from nearfield.base.words import capital, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
-from nearfield.plan.from_profile import costs_of
-from nearfield.plan.machines import communication_of, costs_on, mode_of
+from nearfield.machine.communication import Communication, Mode
+from nearfield.plan.from_profile import DOUBLE_BYTES, costs_of
 from nearfield.profile import Profile
 
 TYPE_CHECKING = False
@@ -64,12 +65,8 @@ def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
         f"Where one is, it is used instead, as of: {shown}"
     ]
     notes += [note for note in lacks if "in place" not in note and "flag" not in note and "copying" not in note]
-    return Known(costs, f"the described machine {machine.name}, simulated", _cores(machine), notes)
-
-
-def _cores(machine: DescribedMachine) -> int | None:
-    """A rank per core, if there are several nodes."""
-    return machine.cores.value if machine.cores and machine.network else None
+    ranks_per_node = machine.cores.value if machine.cores and machine.network else None
+    return Known(costs, f"the described machine {machine.name}, simulated", ranks_per_node, notes)
 
 
 def measured(profile: Profile) -> Known:
@@ -89,3 +86,51 @@ def written(text: str, name: str) -> Known:
         return Known(*parse_costs(text, name))
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+# ---- what messages cost on a described machine
+
+
+def communication_of(machine: DescribedMachine) -> Communication:
+    """UsageError if the file says nothing of it."""
+    if machine.communication is None:
+        raise UsageError(
+            f"what messages cost on {machine.name} is not described: its file has no [communication]",
+            f"Such a section shows: {itself.command('machine', 'show', 't3e-900', '--toml')}",
+        )
+    return machine.communication
+
+
+def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
+    """The first, if no name. UsageError that names the nearest mode there is."""
+    communication = communication_of(machine)
+    modes = {mode.name: mode for mode in communication.mode}
+    if name is None:
+        return communication.mode[0]
+    if name not in modes:
+        raise UsageError(f"{machine.name} has no mode '{name}'", capital(suggestion(name, modes)))
+    return modes[name]
+
+
+def costs_on(machine: DescribedMachine, mode: str | None = None) -> Costs:
+    """All ranks send messages, and inside a node they cost what they cost between nodes."""
+    costs = Costs()
+    costs.same_node = costs.network = link_of(mode_of(machine, mode))
+    return costs
+
+
+def link_of(mode: Mode) -> Link:
+    """Returns the costs of messages that are sent in this way."""
+    link = Link()
+    link.latency_ns = mode.latency_us.value * 1e3 if mode.latency_us else 0.0
+    link.ns_per_byte = _ns_per_byte(mode.contiguous_mb_per_s.value)
+    apart = {rate.doubles * DOUBLE_BYTES: _ns_per_byte(rate.mb_per_s) for rate in mode.stride}
+    link.strided = {DOUBLE_BYTES: link.ns_per_byte, **apart}
+    link.banked = {rate.doubles * DOUBLE_BYTES: _ns_per_byte(rate.mb_per_s) for rate in mode.bank}
+    if mode.load:
+        link.load_factor, link.load_from_bytes = mode.load.factor, mode.load.beyond_bytes + 1
+    return link
+
+
+def _ns_per_byte(mb_per_s: float) -> float:
+    return 1e3 / mb_per_s

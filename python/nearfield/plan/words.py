@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from nearfield._native import Costs, Link, Plan
@@ -84,12 +85,7 @@ def against_best(own: Plan, best: Plan, dimensions: int) -> str:
 
 def uneven(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
     """How many times the mean number of cells the slowest rank has; None if the boxes are (nearly) equal."""
-    cells, box = 1.0, 1.0
-    for extent in extents:
-        cells *= extent
-    for length in plan.box:
-        box *= length
-    factor = box * ranks / cells
+    factor = math.prod(plan.box) * ranks / math.prod(extents)
     return factor if factor > _UNEVEN else None
 
 

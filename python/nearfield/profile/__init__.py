@@ -5,17 +5,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nearfield.profile.records import check, from_rows, parameters, where
-    from nearfield.profile.schema import SCHEMA_VERSION, Machine, Run
-    from nearfield.profile.store import DEFAULT_NAME, Profile, ensure_writable, find_profile, load, save
+    from nearfield.profile.records import from_rows, parameters, where
+    from nearfield.profile.schema import Machine, Run
+    from nearfield.profile.store import Profile, ensure_writable, find_profile, load, save
 
 __all__ = [
-    "DEFAULT_NAME",
-    "SCHEMA_VERSION",
     "Machine",
     "Profile",
     "Run",
-    "check",
     "ensure_writable",
     "find_profile",
     "from_rows",

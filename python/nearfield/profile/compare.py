@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import Any, Literal
 
 import polars as pl
@@ -71,12 +72,6 @@ def agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD) -> boo
     """True if the intervals overlap or the values are within `threshold` of each other."""
     overlap = a.low <= b.high and b.low <= a.high
     return overlap or (a.value > 0 and b.value > 0 and is_near(b.value / a.value, threshold))
-
-
-def geometric_mean(ratios: Iterable[float]) -> float | None:
-    """None of nothing."""
-    logs = [math.log(ratio) for ratio in ratios]
-    return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
 def _log_ratio(larger: float, smaller: float) -> float:
@@ -165,7 +160,8 @@ def _summary(group: list[Change]) -> dict[str, Any]:
     }
     times = [c.ratio.value for c in group if c.ratio and c.unit == "ns" and c.verdict != "unstable"]
     missing = sum(c.verdict is None for c in group)
-    return {"records": len(group), **counts, "missing": missing, "geometric_mean": geometric_mean(times)}
+    mean = geometric_mean(times) if times else None
+    return {"records": len(group), **counts, "missing": missing, "geometric_mean": mean}
 
 
 def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

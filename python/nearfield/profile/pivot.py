@@ -8,7 +8,6 @@ there is one grid for each distance, pair, side and source.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +60,7 @@ def overview(records: pl.DataFrame, most_rows: int = 12) -> Grid | None:
     longest = max(numbers, key=lambda name: records[name].n_unique(), default=None)
     for name in rest:
         if name != longest:
-            records = _at(records, name, _most_frequent(records[name]))
+            records = _at(records, name, Counter(records[name]).most_common(1)[0][0])
     return _thinned(_grid(records), most_rows, total)
 
 
@@ -74,11 +73,6 @@ def headline_metric(records: pl.DataFrame) -> str:
 
 def _at(records: pl.DataFrame, name: str, value: Any) -> pl.DataFrame:
     return records.filter(pl.col(name).is_null() if value is None else pl.col(name) == value)
-
-
-def _most_frequent(values: Iterable[Any]) -> Any:
-    """The first of them if several are."""
-    return Counter(values).most_common(1)[0][0]
 
 
 def _grid(records: pl.DataFrame) -> Grid:

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
+from nearfield.base.words import sentence, suggestion
 from nearfield.errors import ProfileError, UsageError
-from nearfield.profile.words import sentence, suggestion
 from nearfield.units import UNITS
 
 # polars puts a handler of its own before Python's, after which Linux restarts system calls: Ctrl-C would be noticed
@@ -114,6 +114,14 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
         except pl.exceptions.PolarsError as error:
             raise UsageError(f"column '{name}' holds {records[name].dtype}, not {value!r}") from error
     return records
+
+
+def picked(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
+    """`where`, but a column that no record has means that there is nothing, unless None is wanted."""
+    missing = [name for name in wanted if name not in records.columns]
+    if any(wanted[name] is not None for name in missing):
+        return records.clear()
+    return where(records, **{name: value for name, value in wanted.items() if name not in missing})
 
 
 def describe(record: Mapping[str, Any]) -> str:

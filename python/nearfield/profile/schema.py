@@ -1,5 +1,5 @@
 """What machine.toml and run.toml hold. Each attribute is a key of the file, units in its name;
-docs/profile.md's tables are made from here (profile/reference.py). A key whose value is not known is absent,
+docs/profile.md's tables are made from here. A key whose value is not known is absent,
 and None here."""
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pydantic import (
     PositiveInt,
 )
 
-from nearfield.profile.table import SCHEMA_VERSION as SCHEMA_VERSION
-from nearfield.profile.table import Table
+from nearfield.base.toml import Table
 
 # These bounds leave room for machines of years to come. A value beyond them means that the file is damaged.
 Bytes = Annotated[int, Field(ge=0, le=1 << 60)]
@@ -27,7 +26,6 @@ Seconds = Annotated[float, Field(ge=0, le=1e9)]
 
 
 def _key(description: str, **constraints: Any) -> Any:
-    """A key that must be there."""
     return Field(description=description, **constraints)
 
 

@@ -23,10 +23,10 @@ from typing import Any
 import polars as pl
 
 from nearfield import itself
+from nearfield.base.toml import SCHEMA_VERSION, dump_toml, parse_toml
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.records import check
-from nearfield.profile.schema import SCHEMA_VERSION, Machine, Run
-from nearfield.profile.toml import dump_toml, parse_toml
+from nearfield.profile.schema import Machine, Run
 from nearfield.units import format_bytes
 
 MACHINE, TOPOLOGY, RECORDS, RUN = "machine.toml", "topology.xml", "records.parquet", "run.toml"

@@ -7,7 +7,7 @@ import re
 import polars as pl
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import MOST_DRAWN, Place, Point, pick, places, point_of
+from nearfield.report.evidence import MOST_DRAWN, Place, Point, first_of_each, pick, places, point_of
 from nearfield.report.markup import table, text
 from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import cell
@@ -27,7 +27,7 @@ def pairs_table(profile: Profile) -> str:
             text(place.pair or ""),
             *(_unbroken(points[place]) if place in points else "" for points in columns.values()),
         ]
-        for place in (_first_pairs(found) if _is_matrix(found) else found)
+        for place in (first_of_each(found) if _is_matrix(found) else found)
     ]
     return table(["distance", "PUs", *map(text, columns)], rows, class_="numbers") if rows else ""
 
@@ -108,10 +108,6 @@ def _labels(pus: list[tuple[str, int]]) -> list[str]:
 
 def _all_places(profile: Profile) -> list[Place]:
     return list(dict.fromkeys([*places(profile.records, "pingpong"), *places(profile.records, "floor")]))
-
-
-def _first_pairs(found: list[Place]) -> list[Place]:
-    return list({place.distance: place for place in reversed(found)}.values())[::-1]
 
 
 def _pus(place: Place) -> list[tuple[str, int]]:

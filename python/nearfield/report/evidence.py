@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from nearfield.profile import Profile, where
+from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
+from nearfield.profile.records import picked
 from nearfield.topology import DISTANCES
 
 MOST_DRAWN = 12
@@ -93,10 +94,12 @@ def places(records: pl.DataFrame, scenario: str) -> list[Place]:
 
 def one_per_distance(records: pl.DataFrame, scenario: str) -> list[Place]:
     """The first pair of each distance."""
-    first: dict[str | None, Place] = {}
-    for place in places(records, scenario):
-        first.setdefault(place.distance, place)
-    return list(first.values())
+    return first_of_each(places(records, scenario))
+
+
+def first_of_each(found: list[Place]) -> list[Place]:
+    """The first of the places at each distance."""
+    return list({place.distance: place for place in reversed(found)}.values())[::-1]
 
 
 def drawn_places(records: pl.DataFrame, scenario: str) -> list[Place]:
@@ -128,13 +131,10 @@ def one_machine(profile: Profile) -> Profile:
 
 
 def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl.DataFrame:
-    """`where`, but a column that no record has means that there is nothing, unless None is wanted."""
+    """The records of a place, or of all, with these values (`picked`)."""
     if place is not None:
         wanted = {**wanted, "distance": place.distance, "pair": place.pair}
-    missing = [name for name in wanted if name not in records.columns]
-    if any(wanted[name] is not None for name in missing):
-        return records.clear()
-    return where(records, **{name: value for name, value in wanted.items() if name not in missing})
+    return picked(records, **wanted)
 
 
 def curve(

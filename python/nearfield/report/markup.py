@@ -1,12 +1,18 @@
-"""HTML in small pieces; everything that comes from a profile is escaped here."""
+"""HTML in small pieces, where everything that comes from a profile is escaped; and what all pages have in common: one
+file with its style, links to its parts, light and dark."""
 
 from __future__ import annotations
 
 import html
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
+
+from nearfield import __version__
+from nearfield.base.files import write_whole
 
 
 def text(value: object) -> str:
@@ -40,6 +46,56 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], **attributes: ob
     return tag("div", inner, class_="scroll")
 
 
+def folded(title: str, content: str, **attributes: object) -> str:
+    """HTML that unfolds below its title; nothing if there is no content."""
+    return tag("details", tag("summary", text(title)) + content, **attributes) if content else ""
+
+
 def embedded_json(value: Any) -> str:
     """JSON that cannot end the script element that it stands in."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\!--")
+
+
+def framed(
+    *,
+    title: str,
+    verb: str,
+    headline: str,
+    links: Iterable[tuple[str, str]],
+    main: str,
+    version: str = __version__,
+    controls: str = "",
+    style: str = "",
+    scripts: str = "",
+) -> str:
+    """A whole page. `title` is plain text, `links` are (id of a part, its name), `version` is that of the
+    nearfield that found what the page says, `style` adds to what all pages have; everything else is HTML."""
+    slots = {
+        "title": raw(title),
+        "verb": verb,
+        "style": asset("style.css") + style,
+        "headline": headline,
+        "navigation": "".join(tag("a", text(name), href=f"#{anchor}") for anchor, name in links),
+        "controls": controls,
+        "main": main,
+        "footer": raw(f"nearfield {version}"),
+        "theme": asset("theme.js"),
+        "scripts": scripts,
+    }
+    return fill(asset("frame.html"), slots)
+
+
+def write_page(path: Path, page: str) -> Path:
+    """Writes a page, whole or not at all, and returns its path. ProfileError if that cannot be."""
+    write_whole(path, page.encode(), "Give another place with -o FILE.")
+    return path
+
+
+def fill(template: str, slots: Mapping[str, str]) -> str:
+    """`{{name}}` becomes what the slot of that name holds, which is not looked into."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], template)
+
+
+def asset(name: str, package: str = "nearfield.report") -> str:
+    """Returns the text of a file of the package."""
+    return files(package).joinpath(name).read_text(encoding="utf-8")

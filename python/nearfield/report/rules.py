@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nearfield.base.words import sentence
 from nearfield.profile import Profile
-from nearfield.profile.words import sentence
 from nearfield.report.evidence import Place, is_network, one_per_distance
 from nearfield.report.findings.buffer_state import LEAST, best_gains
 from nearfield.report.measures import CACHED, GONE, cached_after, reach, switch_bytes

@@ -5,6 +5,7 @@ are left out."""
 from __future__ import annotations
 
 import tempfile
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def _children(node: Node, used: set[int]) -> str:
     for hidden in (c for c in node["children"] if c["type"] in ("L1i", "L2i", "L3i")):
         others += hidden["children"]
     html = "".join(_memory(m) for m in memory)
-    inner = "".join(_run(run, used) for run in _runs(others))
+    inner = "".join(_run(list(alike), used) for _, alike in groupby(others, key=_shape))
     return html + (tag("div", inner, class_="row") if inner else "")
 
 
@@ -86,17 +87,6 @@ def _memory(node: Node) -> str:
     size = node["attrs"].get("memory_bytes")
     label = f"{tag('b', 'memory')} {text(format_bytes(size, digits=3)) if size else ''}"
     return tag("div", f"{label} NUMA node {node['os_index']}", class_="memory")
-
-
-def _runs(siblings: list[Node]) -> list[list[Node]]:
-    """Neighbours that look the same."""
-    runs: list[list[Node]] = []
-    for node in siblings:
-        if runs and _shape(runs[-1][0]) == _shape(node):
-            runs[-1].append(node)
-        else:
-            runs.append([node])
-    return runs
 
 
 def _shape(node: Node) -> tuple[Any, ...]:

@@ -17,20 +17,10 @@ def percent(share: float) -> str:
     return f"{share * 100:.0f} %" if abs(share) >= 0.0095 or share == 0 else f"{share * 100:.1f} %"
 
 
-def listed(words: Sequence[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
 def span(sizes: Sequence[int]) -> str:
     """'from 4 KiB to 1 MiB', or 'at 4 KiB'. Ascending sizes in bytes, at least one."""
     first, last = format_bytes(sizes[0]), format_bytes(sizes[-1])
     return f"at {first}" if first == last else f"from {first} to {last}"
-
-
-def sentence(text: str) -> str:
-    """With a capital letter, unless it begins with a name that has none."""
-    return text[:1].upper() + text[1:]
 
 
 def memory_speed(slowdown: str) -> str:

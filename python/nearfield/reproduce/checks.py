@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from nearfield.profile.words import suggestion
+from nearfield.base.words import suggestion
 from nearfield.reproduce.judges import JUDGES
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any
 
 from nearfield.reproduce.schema import Curve, Values
@@ -48,7 +49,9 @@ def _against(how: str, own: float, base: float) -> float:
 def _plain(curve: Curve, profile: str, where: dict[str, Any], records: Records, lines: Mapping[str, int]) -> Points:
     found: Points = {}
     for row in records.get(profile, []):
-        if row["metric"] != curve.metric or row["value"] is None or not _is(row, where):
+        if row["metric"] != curve.metric or row["value"] is None:
+            continue
+        if any(row.get(name) != value for name, value in where.items()):
             continue
         x = row.get("whole_bytes", row.get("size_bytes")) if curve.by == "whole_bytes" else row.get(curve.by)
         if x is None:
@@ -66,14 +69,6 @@ def _in_unit(unit: str | None, row: Row, line_bytes: int) -> float:
     return value / max(1.0, size_bytes / line_bytes) if unit == "per_line" else value
 
 
-def _is(row: Row, where: Mapping[str, Any]) -> bool:
-    return all(row.get(name) == value for name, value in where.items())
-
-
 def _single(where: Mapping[str, Values]) -> Iterable[dict[str, Any]]:
-    """`where` for each combination of what is in lists."""
-    combinations: list[dict[str, Any]] = [{}]
-    for name, value in where.items():
-        values = value if isinstance(value, list) else [value]
-        combinations = [{**one, name: each} for one in combinations for each in values]
-    return combinations
+    lists = [value if isinstance(value, list) else [value] for value in where.values()]
+    return (dict(zip(where, values, strict=True)) for values in product(*lists))

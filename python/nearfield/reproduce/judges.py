@@ -65,8 +65,9 @@ def _extreme(asked: Asked, best: Callable[..., float]) -> Found:
 
 
 def _everywhere(asked: Asked) -> Found:
-    assert asked.number
-    return Found(all(near(y, asked.number) for y in asked.curve.values()), _range(asked))
+    number = asked.number
+    assert number
+    return _all_numbers(asked, lambda y: near(y, number))
 
 
 # ---- shapes
@@ -89,30 +90,8 @@ def _all_compared(asked: Asked, holds: Callable[[float], bool]) -> Found:
     return Found(bool(found) and good == len(found), f"{text}; at {good} of {len(found)}")
 
 
-def _same(asked: Asked) -> Found:
-    return _all_compared(asked, lambda by: abs(by) <= SAME)
-
-
-def _more(asked: Asked) -> Found:
-    return _all_compared(asked, lambda by: by > MORE)
-
-
-def _less(asked: Asked) -> Found:
-    return _all_compared(asked, lambda by: by < -MORE)
-
-
-def _no_more(asked: Asked) -> Found:
-    return _all_compared(asked, lambda by: by <= MORE)
-
-
-def _none(asked: Asked) -> Found:
-    """Nothing, or less than one in a hundred."""
-    return Found(all(abs(y) <= MORE for y in asked.curve.values()), _range(asked))
-
-
-def _all(asked: Asked) -> Found:
-    """Of each line, or of each of whatever is counted; one that is in several caches counts more than once."""
-    return Found(all(y >= 1 - SAME for y in asked.curve.values()), _range(asked))
+def _all_numbers(asked: Asked, holds: Callable[[float], bool]) -> Found:
+    return Found(all(map(holds, asked.curve.values())), _range(asked))
 
 
 def _given(asked: Asked) -> Found:
@@ -121,16 +100,6 @@ def _given(asked: Asked) -> Found:
     return Found(
         bool(there) and all(there), f"{sum(there)} of {len(there)} at {len(asked.curve)} sizes, {_range(asked)}"
     )
-
-
-def _some(asked: Asked) -> Found:
-    """More than nothing somewhere."""
-    return Found(any(y > MORE for y in asked.curve.values()), _range(asked))
-
-
-def _never(asked: Asked) -> Found:
-    """Nowhere more than nothing."""
-    return Found(all(y <= MORE for y in asked.curve.values()), _range(asked))
 
 
 def _higher(asked: Asked) -> Found:
@@ -182,16 +151,17 @@ JUDGES = {
     "highest": Judge(lambda asked: _extreme(asked, max), of_number=True),
     "lowest": Judge(lambda asked: _extreme(asked, min), of_number=True),
     "everywhere": Judge(_everywhere, of_number=True),
-    "same": Judge(_same, of_two=True),
-    "more": Judge(_more, of_two=True),
-    "less": Judge(_less, of_two=True),
-    "no-more": Judge(_no_more, of_two=True),
+    "same": Judge(lambda asked: _all_compared(asked, lambda by: abs(by) <= SAME), of_two=True),
+    "more": Judge(lambda asked: _all_compared(asked, lambda by: by > MORE), of_two=True),
+    "less": Judge(lambda asked: _all_compared(asked, lambda by: by < -MORE), of_two=True),
+    "no-more": Judge(lambda asked: _all_compared(asked, lambda by: by <= MORE), of_two=True),
     "higher": Judge(_higher, of_two=True),
     "given": Judge(_given),
-    "all": Judge(_all),
-    "none": Judge(_none),
-    "some": Judge(_some),
-    "never": Judge(_never),
+    # Of each line, or of whatever else is counted; a line that is in several caches counts more than once.
+    "all": Judge(lambda asked: _all_numbers(asked, lambda y: y >= 1 - SAME)),
+    "none": Judge(lambda asked: _all_numbers(asked, lambda y: abs(y) <= MORE)),
+    "some": Judge(lambda asked: Found(any(y > MORE for y in asked.curve.values()), _range(asked))),
+    "never": Judge(lambda asked: _all_numbers(asked, lambda y: y <= MORE)),  # more than nothing
     "grows": Judge(lambda asked: _monotonic(asked, 1)),
     "falls": Judge(lambda asked: _monotonic(asked, -1)),
     "flat": Judge(_flat),

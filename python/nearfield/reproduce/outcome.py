@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from nearfield import itself
+from nearfield.base.files import write_whole
+from nearfield.base.toml import Table
 from nearfield.errors import ProfileError
-from nearfield.profile.table import Table
 
 FILE = "reproduction.json"
 
@@ -86,9 +87,7 @@ def verdict(statements: list[Judged]) -> Verdict:
 
 def save(folder: Path, reproduction: Reproduction) -> None:
     """Writes the reproduction into its folder, whole or not at all."""
-    new = folder / f".{FILE}.new"
-    new.write_text(reproduction.model_dump_json(indent=1), encoding="utf-8")
-    new.replace(folder / FILE)
+    write_whole(folder / FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out.")
 
 
 def load(folder: Path) -> Reproduction:

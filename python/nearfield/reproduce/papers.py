@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 
 from nearfield import itself
+from nearfield.base.toml import parse_toml
+from nearfield.base.words import suggestion
 from nearfield.errors import UsageError
-from nearfield.profile.toml import parse_toml
-from nearfield.profile.words import suggestion
 from nearfield.reproduce.schema import Claim, Paper
 
 _REMEDY = "Mend that line; papers/S0/claims.toml of nearfield shows what claims look like."

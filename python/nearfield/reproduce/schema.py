@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from nearfield.base.toml import Table
 from nearfield.machine.quantity import Claim as ClaimId
-from nearfield.profile.table import Table
 
 Value = int | float | str
 Values = Value | list[Value]

@@ -46,7 +46,7 @@ class Confirming:
         what it would be without the parameter that makes it so."""
         waiting = _finalists(self._search)
         seen, refused, looked = list(waiting), [], 0
-        while waiting and not self._ended(looked):
+        while waiting and not (looked and self._late()):  # one is enough then
             settings = waiting.pop(0)
             looked += 1
             self._await_cores()
@@ -66,10 +66,6 @@ class Confirming:
                 seen.append(mended)
         nothing = "nothing was faster than stock" if self._search.trials else "it was ended before anything was tried"
         return None, "; ".join(refused) or nothing
-
-    def _ended(self, looked: int) -> bool:
-        """Whether so many finalists are enough: one if somebody asked to stop, or when it is late."""
-        return looked >= 1 and self._late()
 
     def _await_cores(self) -> None:
         """Waits until the cores are in the place where most was searched, at most for a part of the time that there is:
@@ -116,7 +112,8 @@ class Confirming:
     def _doubtful(self, confirmed: Confirmed) -> list[Case]:
         """Returns the cases that are probably slower than they may be, and those that were measured in too few launches
         while the cores were where they mostly are."""
-        few = [case for case in self._cases if _launches(confirmed.pairs.get(case, [])) < FEWEST_LAUNCHES]
+        launches = {case: {pair.launch for pair in confirmed.pairs.get(case, [])} for case in self._cases}
+        few = [case for case in self._cases if len(launches[case]) < FEWEST_LAUNCHES]
         return list(dict.fromkeys([*confirmed.doubtful, *few]))
 
     def _hopeless(self, confirmed: Confirmed) -> bool:
@@ -153,10 +150,6 @@ class Confirming:
         except Unfit:
             return 0.0
         return min(gain.value for gain in Confirmed.of(settings, usual(found), self._never_below).gains.values())
-
-
-def _launches(pairs: Sequence[Pair]) -> int:
-    return len({pair.launch for pair in pairs})
 
 
 def _finalists(search: Search) -> list[Settings]:

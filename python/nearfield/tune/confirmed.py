@@ -166,10 +166,10 @@ def beyond(trials: Sequence[Trial], never_below: float) -> str:
 
 def tried_table(trials: Sequence[Trial]) -> TriedTable:
     """Returns what the rules file says of the settings that were tried."""
-    unfit = [f"{_short(t.settings)}: {t.reason}" for t in trials if t.state == "unfit"]
+    unfit = []
+    for trial in trials:
+        if trial.state == "unfit":
+            settings = ", ".join(f"{name} = {value}" for name, value in trial.settings.items())
+            unfit.append(f"{settings or 'stock'}: {trial.reason}")
     count = {state: sum(t.state == state for t in trials) for state in ("measured", "left", "refused")}
     return TriedTable(**count, unfit=unfit)
-
-
-def _short(settings: Settings) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "stock"

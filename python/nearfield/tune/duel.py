@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from nearfield import _native, mpi
@@ -100,9 +99,7 @@ class Contestant:
         self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._tell("end")
         self._thread.join(2.0)
         if self._thread.is_alive():
@@ -169,10 +166,9 @@ class Contestant:
         if self._failure:
             return self._failure
         assert self._finished
-        text = self._finished.stderr + self._finished.stdout
-        words = [line.strip() for line in text.splitlines() if line.strip(" -=*\t")]
         what = "does not start" if not self.cases else "dies"
-        return Unfit(f"{what} (exit code {self._finished.exit_code}): {words[0] if words else self._finished.silence}")
+        said = [*self._finished.words, self._finished.silence][0]
+        return Unfit(f"{what} (exit code {self._finished.exit_code}): {said}")
 
 
 def pairs(stock: Contestant, other: Contestant, case: Case, count: int) -> list[Pair]:

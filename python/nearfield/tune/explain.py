@@ -16,10 +16,11 @@ from pathlib import Path
 from rich.markup import escape
 
 from nearfield import itself
+from nearfield.base.words import capital, listed
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.tune import shared_heap
 from nearfield.tune.child import run_as_child
-from nearfield.units import format_bytes
+from nearfield.units import counted, format_bytes
 
 # What src/heap/counts.hpp calls the ways, and what a person does.
 WAYS = {
@@ -177,17 +178,19 @@ def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: i
 def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
     total = sum(report.messages for report in seen)
     apart, unshared = (sum(one.ways[way][0] for one in seen) for way in ("kernel_not_in_heap", "kernel_not_shared"))
+    messages = counted(total, "message")
     said = []
     if not apart + unshared:
-        said.append(f"{_all_of(total)} copied once, in user space.")
+        all_of_them = "The only message was" if total == 1 else f"All {total} messages were"
+        said.append(f"{all_of_them} copied once, in user space.")
     if apart:
         said.append(
-            f"{apart} of {_messages(total)} came from memory outside the heap (stack, static data, another allocator, "
-            f"blocks shorter than {_size(shortest)}): the kernel copied them, as in stock."
+            f"{apart} of {messages} came from memory outside the heap (stack, static data, another allocator, blocks "
+            f"shorter than {_size(shortest)}): the kernel copied them, as in stock."
         )
     if unshared:
         said.append(
-            f"{unshared} of {_messages(total)} came from a heap that could not be mapped (its process has forked since "
+            f"{unshared} of {messages} came from a heap that could not be mapped (its process has forked since "
             f"or ended, or the kernel forbids it: see {itself.command('doctor')}): the kernel copied them, as in stock."
         )
     return said
@@ -208,7 +211,7 @@ def _why_no_heap(reports: Sequence[Report]) -> list[str]:
         if report.reason:
             names.setdefault(report.reason, []).append(report.name)
     return [
-        f"{_capital(_list(dict.fromkeys(who)))} had no shared heap, or none from some point on: {why}."
+        f"{capital(listed(list(dict.fromkeys(who))))} had no shared heap, or none from some point on: {why}."
         for why, who in names.items()
     ]
 
@@ -216,21 +219,8 @@ def _why_no_heap(reports: Sequence[Report]) -> list[str]:
 def _forked(report: Report) -> str:
     times = "once" if report.forks == 1 else f"{report.forks} times"
     if report.regions > 1:
-        return f"{_capital(report.name)} forked {times}: blocks from before are copied by the kernel since."
-    return f"{_capital(report.name)} forked {times}: the child copied the heap meanwhile, which is shared as before."
-
-
-def _all_of(total: int) -> str:
-    return "The only message was" if total == 1 else f"All {total} messages were"
-
-
-def _messages(total: int) -> str:
-    return "1 message" if total == 1 else f"{total} messages"
-
-
-def _list(names: Iterable[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+        return f"{capital(report.name)} forked {times}: blocks from before are copied by the kernel since."
+    return f"{capital(report.name)} forked {times}: the child copied the heap meanwhile, which is shared as before."
 
 
 def _sizes(ranges: str) -> str:
@@ -239,15 +229,11 @@ def _sizes(ranges: str) -> str:
         return "no messages"
     pairs = [pair.partition("-") for pair in ranges.split("+")]
     words = [f"{_size(low)} to {_size(high)}" if high else f"{_size(low)} and more" for low, _, high in pairs]
-    return f"messages of {_list(words)}"
+    return f"messages of {listed(words)}"
 
 
 def _size(text: str) -> str:
     return format_bytes(int(text)) if text.isdigit() else text
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _print(said: Iterable[str], reports: Sequence[Report] = ()) -> None:

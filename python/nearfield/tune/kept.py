@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from nearfield.base.toml import Table
 from nearfield.errors import ProfileError, UsageError
-from nearfield.profile.table import Table
 from nearfield.topology import DISTANCES
 from nearfield.tune.criterion import COLLECTIVES, MESSAGES
 from nearfield.tune.gains import Case, Gain

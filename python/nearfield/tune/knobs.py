@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from nearfield.base.toml import read_toml
 from nearfield.errors import MpiError, UsageError
-from nearfield.profile.toml import read_toml
 from nearfield.tune import shared_heap
 
 Value = int | str

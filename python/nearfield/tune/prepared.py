@@ -11,12 +11,11 @@ import os
 from pathlib import Path
 
 from nearfield import answers
-from nearfield.tune.command_words import executables, which
 from nearfield.tune.places import default_rules, rules_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
 # Variables that keep what they had: what is loaded is put beside it.
@@ -113,11 +112,6 @@ def merged(plan: Plan, here: Mapping[str, str]) -> Application:
     return made
 
 
-def environment_of(made: Application) -> dict[str, str]:
-    """Returns the environment of a program that runs under these settings."""
-    return {**os.environ, **made.environment}
-
-
 def _question(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
     """All that the answer depends on; None where there can be no answer."""
     path = rules or default_rules()
@@ -141,7 +135,32 @@ def _machine() -> list[Any]:
 
 
 def _code() -> list[Any]:
-    """Changes with nearfield."""
     files = [entry.path for folder in _SOURCES for entry in os.scandir(folder) if entry.name.endswith((".py", ".toml"))]
     stamps = [answers.stamp(file) or [0, 0] for file in files]
     return [str(_SOURCES[0]), len(stamps), max(one[0] for one in stamps), sum(one[1] for one in stamps)]
+
+
+# ---- the words of a command line
+
+# Options of launchers whose value is a file, which may be executable and is no program all the same.
+TAKES_A_FILE = (
+    "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile", "--app", "-rankfile",
+)  # fmt: skip
+
+
+def which(word: str) -> str | None:
+    """The file that a shell would start."""
+    folders = [""] if "/" in word else os.get_exec_path()
+    for folder in folders:
+        path = os.path.join(folder, word)  # noqa: PTH118
+        if os.access(path, os.X_OK) and os.path.isfile(path):  # noqa: PTH113
+            return path
+    return None
+
+
+def executables(argv: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+    """Words that are executable files: the word, the file, and whether it may be a program: the option before it does
+    not take a file."""
+    for before, word in zip(["", *argv], argv, strict=False):
+        if path := which(word):
+            yield word, path, before not in TAKES_A_FILE

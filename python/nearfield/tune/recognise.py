@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from nearfield import answers, mpi
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.toolchain import ask, library_text
-from nearfield.tune.command_words import executables, which
+from nearfield.tune.prepared import executables, which
 
 _ELF = b"\x7fELF"
 _LAUNCHERS = {name for family in FAMILIES.values() for name in family.launchers}
@@ -64,18 +65,16 @@ def of_launcher(argv: Sequence[str]) -> Recognised | None:
 
 
 def _ask_launcher(path: Path) -> Recognised | None:
-    if kept := answers.recall("launcher", [str(path.absolute())]):
-        name, version = kept
-        return Recognised(name, version, f"launcher {path}", (path,))
-    for family in FAMILIES.values():
-        try:
-            version = family.launcher_version(ask([str(path), "--version"], family.needs(path.parent.parent)))
-        except MpiError:
-            continue
-        if version:
-            answers.remember("launcher", [str(path.absolute())], [family.name, version], [path])
-            return Recognised(family.name, version, f"launcher {path}", (path,))
-    return None
+    def told() -> tuple[str, str] | None:
+        for family in FAMILIES.values():
+            with suppress(MpiError):
+                said = ask([str(path), "--version"], family.needs(path.parent.parent))
+                if version := family.launcher_version(said):
+                    return family.name, version
+        return None
+
+    known = answers.found_out("launcher", [str(path.absolute())], told, [path])
+    return Recognised(known[0], known[1], f"launcher {path}", (path,)) if known else None
 
 
 def of_program(argv: Sequence[str]) -> Recognised | None:
@@ -104,14 +103,11 @@ def linked_library(program: Path) -> Path | None:
 
 
 def _ask_library(library: Path, program: str) -> Recognised | None:
-    files = (library, _LINKER_CACHE)
-    known = answers.recall("library", [str(library)])
-    if not known:
+    def told() -> tuple[str, str] | None:
         text = library_text(library)
-        told = ((family.name, family.library_version(text)) for family in FAMILIES.values())
-        known = next(([name, version] for name, version in told if version), None)
-        if not known:
-            return None
-        answers.remember("library", [str(library)], known, files)
-    name, version = known
-    return Recognised(name, version, f"{program} with {library}", files)
+        versions = ((family.name, family.library_version(text)) for family in FAMILIES.values())
+        return next(((name, version) for name, version in versions if version), None)
+
+    files = (library, _LINKER_CACHE)
+    known = answers.found_out("library", [str(library)], told, files)
+    return Recognised(known[0], known[1], f"{program} with {library}", files) if known else None

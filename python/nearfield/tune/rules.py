@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,10 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from nearfield import itself
+from nearfield.base.files import write_whole, writing
+from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.busy import BUSY_SHARE
 from nearfield.errors import NearfieldError, ProfileError, UsageError
-from nearfield.profile.table import Table
-from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
 from nearfield.tune.gains import Gain, Range, gaining, geometric_mean
@@ -305,19 +303,9 @@ def save_rules(rules: Rules, path: Path) -> None:
 
 
 def _write(path: Path, text: bytes, *, keep: bool) -> None:
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with writing(path, "choose another file with --out"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.unlink(missing_ok=True)
-        with fresh.open("xb") as file:  # through no link, where others may write
-            file.write(text)
-        if keep:
-            fresh.replace(path)
-    except OSError as error:
-        raise ProfileError(f"cannot write {path}: {error.strerror}", "choose another file with --out") from error
-    finally:
-        with suppress(OSError):
-            fresh.unlink()
+    write_whole(path, text, "choose another file with --out", keep=keep)
 
 
 def mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -> list[str]:

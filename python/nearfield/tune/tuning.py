@@ -15,9 +15,9 @@ from statistics import mean
 
 import nearfield
 from nearfield import itself, mpi
+from nearfield.base.words import suggestion
 from nearfield.busy import BUSY_SHARE, busy_shares
 from nearfield.errors import MeasurementError, UsageError
-from nearfield.profile.words import suggestion
 from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.arena import Arena
 from nearfield.tune.confirm import Confirming
@@ -235,7 +235,6 @@ class Tuning:
 
 
 def _busy_share(topology: Topology) -> float:
-    """Returns the share of the cores' time that other programs take now."""
     busy = busy_shares()
     return round(mean(busy[pu][0] for core in topology.cores for pu in core if pu in busy), 3)
 

@@ -27,8 +27,8 @@ from nearfield.measure.live.lines import (
     read_lines,
 )
 from nearfield.measure.live.switches import Seen
+from nearfield.measure.request import Tier
 from nearfield.measure.row import Row, frame, missing, value
-from nearfield.measure.tiers import Tier
 from nearfield.profile.schema import Skipped
 
 # Metrics that describe a repetition rather than measure the MPI: counted, not timed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import socket
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 
 from nearfield.errors import UsageError
@@ -49,13 +49,7 @@ class Group:
         """(host, ranks) in rank order, consecutive ranks of a host together; None without a hostfile."""
         if not self.places[0].host:
             return None
-        runs: list[tuple[str, int]] = []
-        for place in self.places:
-            if runs and runs[-1][0] == place.host:
-                runs[-1] = (place.host, runs[-1][1] + 1)
-            else:
-                runs.append((place.host, 1))
-        return runs
+        return [(host, len(list(run))) for host, run in groupby(place.host for place in self.places)]
 
 
 @dataclass(frozen=True)
@@ -133,12 +127,9 @@ def plan_groups(
             elif ranks:
                 missing[kind] = f"needs {least} ranks; --ranks asks for {ranks}"
             else:
-                missing[kind] = f"needs {least} free cores; there {_are(len(places))}"
+                there = "is 1" if len(places) == 1 else f"are {len(places)}"
+                missing[kind] = f"needs {least} free cores; there {there}"
     return _merged(groups), missing
-
-
-def _are(count: int) -> str:
-    return "is 1" if count == 1 else f"are {count}"
 
 
 def _pairs(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:

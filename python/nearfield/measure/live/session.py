@@ -9,10 +9,11 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nearfield import itself, mpi, profile
+from nearfield.base.words import by_reason, suggestion
 from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
 from nearfield.measure.live.describe import Facts, circumstances
@@ -21,13 +22,11 @@ from nearfield.measure.live.launch import Ending, Job, OnProgress, describe_scen
 from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
 from nearfield.measure.live.limit import TimeLimit
 from nearfield.measure.live.lines import damaged_line
-from nearfield.measure.reasons import by_reason
 from nearfield.measure.request import Request
-from nearfield.measure.run_toml import run_of
+from nearfield.measure.row import run_of
 from nearfield.measure.stop import Stop
-from nearfield.measure.work import Work
+from nearfield.measure.work import Outcome, Work
 from nearfield.profile import records, schema
-from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
 
 LAUNCH_OVERHEAD_S = 6.0  # starting ranks, calibration, sanity checks; measured with the Open MPI wheel
@@ -42,17 +41,6 @@ class Listener:
     def begin(self, job: Job) -> None: ...
     def progress(self, job: Job, scenario: str, share: float) -> None: ...
     def end(self, job: Job, ending: Ending) -> None: ...
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How far a probe came."""
-
-    complete: bool  # False: the user stopped it, or the time was over
-    saved: bool  # False: before anything was measured
-    stopped_by: int | None = None  # the signal
-    missed: int = 0  # cases for which there was no time
-    not_begun: int = 0  # launches for which there was none
 
 
 def probe(
@@ -259,10 +247,8 @@ class Session:
         header = found.headers[0]
         rows = to_rows(found, self.tier, header.clock_resolution_ns)
         facts = Facts(self.request, self.inst, self.transport, self.topology, self.scenarios, self.launches)
-        run = run_of(
-            self.request, circumstances(facts, found, rows, self.skipped), rows,
-            complete=complete, seconds=self.spent["total"],
-        )  # fmt: skip
+        told = circumstances(facts, found, rows, self.skipped)
+        run = run_of(self.request, rows, complete=complete, seconds=self.spent["total"], **told)
         profile.save(
             self.out,
             machine=capture_machine(self.topology, header.ticks_per_ns),

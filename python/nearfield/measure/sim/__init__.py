@@ -2,7 +2,7 @@
 how often a case is repeated says only how warm its caches are."""
 
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.cases import Axes, Case
-from nearfield.measure.sim.running import Listener
+from nearfield.measure.sim.cases import Case
+from nearfield.measure.sim.store import Listener
 
-__all__ = ["Axes", "Case", "Listener", "pool"]
+__all__ = ["Case", "Listener", "pool"]

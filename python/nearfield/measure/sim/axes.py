@@ -9,11 +9,11 @@ from itertools import product
 from typing import TypeVar
 
 from nearfield._native import simulation
+from nearfield.base.words import sentence, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.measure.sim.cases import BASE, Axes, Case, scenarios
-from nearfield.profile.words import sentence, suggestion
 
 Item = TypeVar("Item")
 LARGEST_SLOWDOWN = 1000.0

@@ -9,12 +9,12 @@ from functools import cache, cached_property
 from itertools import product
 
 from nearfield._native import simulation
+from nearfield.base.words import suggestion
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.measure.row import Row, frame, missing, parameters_of, value
 from nearfield.measure.sim.places import NOWHERE, Place
-from nearfield.profile.words import suggestion
 
 BASE = "memory"  # the policy that others are compared with
 OPERATIONS = ("collective", "application")  # scenarios of all ranks of a cluster, one operation each
@@ -164,11 +164,6 @@ class Case:
             strided = 4 if int(self.given.get("stride", 1)) > 1 else 1
             moved = again * size * strided + 3 * float(self.given.get("cells", 0)) ** 3
         return _SETTING_UP + (nodes > 1) * nodes * _A_NODE + moved
-
-
-def run_case(case: Case) -> list[Row]:
-    """Simulates a case, for a process of a pool."""
-    return case.run()
 
 
 def slowdown_text(factor: float) -> str:

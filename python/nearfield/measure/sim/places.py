@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 
 from nearfield._native import simulation
+from nearfield.base.words import suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
-from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
 
 MOST_NODES = 256  # that a run may have between the two of a pair

@@ -15,7 +15,7 @@ from threading import Thread
 
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.measure.row import Row
-from nearfield.measure.sim.cases import Case, run_case
+from nearfield.measure.sim.cases import Case
 from nearfield.measure.stop import Stop
 
 Runner = Callable[[list[Case]], Iterator[tuple[Case, list[Row]]]]
@@ -84,7 +84,7 @@ def _through(executor: Executor, cases: list[Case], stop: Stop) -> Iterator[tupl
     try:
         with _interrupts_kept_off():
             for case in in_order(cases):
-                futures[executor.submit(run_case, case)] = case
+                futures[executor.submit(Case.run, case)] = case
         left = set(futures)
         while left:
             done, left = wait(left, timeout=LOOK_UP_S, return_when=FIRST_COMPLETED)

@@ -8,13 +8,10 @@ from pathlib import Path
 from nearfield import profile
 from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine
-from nearfield.machine.dump import as_toml
-from nearfield.machine.files import DESCRIBED
-from nearfield.machine.profiled import describe_machine
+from nearfield.machine.files import DESCRIBED, as_toml
 from nearfield.measure.request import Request
-from nearfield.measure.row import Row
-from nearfield.measure.run_toml import run_of
-from nearfield.measure.sim.describe import Skipped, circumstances
+from nearfield.measure.row import Row, run_of
+from nearfield.measure.sim.describe import Skipped, circumstances, describe_machine
 from nearfield.measure.sim.places import topology_xml
 from nearfield.profile import records
 from nearfield.profile.store import RECORDS
@@ -31,12 +28,12 @@ def save_profile(
     seconds: float,
 ) -> profile.Profile:
     """Saves the records in the order given. Raises ProfileError if `out` cannot be written."""
-    found = circumstances(machine, rows, skipped)
+    told = circumstances(machine, rows, skipped)
     saved = profile.save(
         out,
         machine=describe_machine(machine),
         topology_xml=topology_xml(machine),
-        run=run_of(request, found, rows, complete=complete, seconds=seconds),
+        run=run_of(request, rows, complete=complete, seconds=seconds, **told),
         records=records.from_rows(rows),
         overwrite=True,
     )

@@ -12,16 +12,6 @@ from nearfield.mpi.installation import Family, Launch
 _FABRICS = (("opt/mpi/libfabric/lib", "opt/mpi/libfabric/lib/prov"), ("lib", "lib"))
 
 
-def _library_version(text: str) -> str | None:
-    found = re.match(r"Intel\(R\) MPI Library (\S+)", text)
-    return found[1] if found else None
-
-
-def _launcher_version(text: str) -> str | None:
-    found = re.search(r"Intel\(R\) MPI Library.*?Version (\S+)", text)
-    return found[1] if found else None
-
-
 def _needs(root: Path) -> dict[str, str]:
     """PATH, because its mpirun is a script that calls a bare `mpiexec.hydra`: where MPICH's is first, that
     one starts the ranks, each believes to be on a machine of its own, and MPI_Init fails."""
@@ -47,10 +37,6 @@ def _command(launch: Launch) -> list[str]:
     return [str(launch.launcher)] + [word for context in contexts for word in (":", *context)][1:]
 
 
-def _environment(launch: Launch) -> dict[str, str]:
-    return {"I_MPI_PIN": "0"}  # it pins ranks by default; the engine binds itself
-
-
 def _transport(text: str) -> str | None:
     """Two ranks of one node use `shm` unless I_MPI_FABRICS says `ofi`, which shows as a provider without a
     shared-memory segment."""
@@ -63,15 +49,15 @@ def _transport(text: str) -> str | None:
 SPEC = Family(
     name="intel",
     summary="Intel MPI 2021",
-    library_version=_library_version,
-    launcher_version=_launcher_version,
+    library_says=r"Intel\(R\) MPI Library (\S+)",
+    launcher_says=r"Intel\(R\) MPI Library.*?Version (\S+)",
     launchers=("mpirun", "mpiexec", "mpiexec.hydra"),
     wheels=("impi-rt", "impi-devel"),
     packages="in a virtual environment of its own: pip install impi-devel",
     compiler_variable="I_MPI_CXX",
     needs=_needs,
     command=_command,
-    environment=_environment,
+    environment=lambda launch: {"I_MPI_PIN": "0"},  # it pins ranks by default; the engine binds itself
     pmi=("pmi2", "pmi1"),
     verbose={"I_MPI_DEBUG": "10"},
     transport=_transport,

@@ -1,24 +1,9 @@
 """MPICH 3.4 and later, and its direct descendants (MVAPICH), started by Hydra."""
 
 import re
-from pathlib import Path
 
 from nearfield.mpi.installation import Family, Launch
 from nearfield.mpi.ucx import ucx_lanes
-
-
-def _library_version(text: str) -> str | None:
-    found = re.match(r"(?:MPICH|MVAPICH2?)\s*Version\s*:\s*(\S+)", text)
-    return found[1] if found else None
-
-
-def _launcher_version(text: str) -> str | None:
-    found = re.search(r"HYDRA build details:\s+Version:\s*(\S+)", text)
-    return found[1] if found else None
-
-
-def _needs(root: Path) -> dict[str, str]:
-    return {}
 
 
 def _command(launch: Launch) -> list[str]:
@@ -26,10 +11,6 @@ def _command(launch: Launch) -> list[str]:
     if launch.hosts:
         command += ["-hosts", ",".join(f"{host}:{count}" for host, count in launch.hosts)]
     return [*command, *launch.argv]
-
-
-def _environment(launch: Launch) -> dict[str, str]:
-    return {}
 
 
 def _transport(text: str) -> str | None:
@@ -46,15 +27,13 @@ def _transport(text: str) -> str | None:
 SPEC = Family(
     name="mpich",
     summary="MPICH 3.4 and later, and MVAPICH",
-    library_version=_library_version,
-    launcher_version=_launcher_version,
+    library_says=r"(?:MPICH|MVAPICH2?)\s*Version\s*:\s*(\S+)",
+    launcher_says=r"HYDRA build details:\s+Version:\s*(\S+)",
     launchers=("mpirun", "mpiexec", "mpiexec.hydra"),
     wheels=("mpich",),
     packages="Debian: apt install libmpich-dev; or, in a virtual environment of its own: pip install mpich",
     compiler_variable="MPICH_CXX",
-    needs=_needs,
     command=_command,
-    environment=_environment,
     pmi=("pmi2", "pmix"),
     verbose={"MPIR_CVAR_DEBUG_SUMMARY": "1", "UCX_LOG_LEVEL": "info"},
     transport=_transport,

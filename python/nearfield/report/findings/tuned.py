@@ -3,12 +3,13 @@ that is."""
 
 from __future__ import annotations
 
+from nearfield.base.words import capital
 from nearfield.report.findings.finding import Finding
-from nearfield.report.words import sentence, times
+from nearfield.report.words import times
 from nearfield.tune.criterion import WORTH_TELLING
 from nearfield.tune.gains import Gain
 from nearfield.tune.rules import GainTable, Rules, RuleTable
-from nearfield.units import format_span
+from nearfield.units import counted, format_span
 
 FIRST = 100  # what programs can have as they are comes before all else that is lost
 
@@ -30,7 +31,7 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
     return Finding(
         topic="tuned",
         title=f"{times(gain.value)} as fast when tuned",
-        statement=sentence(
+        statement=capital(
             f"{_where(rules, rule)}messages are {_interval(gain)} times as fast with other parameters of this MPI, in "
             f"the mean over all sizes and patterns{most}; {rule.promise()}."
         )
@@ -50,13 +51,12 @@ def _stock(rules: Rules, rule: RuleTable) -> Finding:
     return Finding(
         topic="tuned",
         title="Nothing surely faster than stock was found",
-        statement=sentence(
+        statement=capital(
             f"{_where(rules, rule)}stock is best ({rule.reason}). The search took {rules.seconds:.0f} s and measured "
-            f"{_settings(tried.measured)} to the end; it left {tried.left} half-way, and {len(tried.unfit)} did not "
-            "work."
+            f"{counted(tried.measured, 'setting')} to the end; it left {tried.left} half-way, and {len(tried.unfit)} "
+            "did not work."
         )
-        + _restless(rule)
-        + _busy(rules)
+        + "".join(f" {capital(told)}." for told in (rule.moved(), rules.busy()) if told)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,
@@ -69,20 +69,8 @@ def _where(rules: Rules, rule: RuleTable) -> str:
     return f"between cores of distance {rule.distance}, " if len(rules.rule) > 1 else ""
 
 
-def _restless(rule: RuleTable) -> str:
-    return f" {sentence(rule.moved())}." if rule.apart else ""
-
-
-def _busy(rules: Rules) -> str:
-    return f" {sentence(busy)}." if (busy := rules.busy()) else ""
-
-
 def _beyond(rule: RuleTable) -> str:
     return f" There is more: {rule.beyond}." if rule.beyond else ""
-
-
-def _settings(count: int) -> str:
-    return f"{count} setting{'' if count == 1 else 's'}"
 
 
 def _interval(gain: GainTable | Gain) -> str:

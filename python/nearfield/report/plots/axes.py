@@ -8,6 +8,7 @@ from typing import Any
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import Place
+from nearfield.report.plots.chart import Figure
 from nearfield.report.plots.series import FORMATS, Trace
 from nearfield.units import format_bytes
 
@@ -43,6 +44,21 @@ def layout(x: Axis, y: Axis, switches: Sequence[Mark] = (), caches: Sequence[Mar
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
         **more,
     }
+
+
+def by_size(
+    traces: list[Trace], y: Axis, title: str, profile: Profile | None = None, place: Place | None = None
+) -> Figure:
+    """A plot over sizes. Marks say where the profile's caches end, and where its MPI changes over at the place."""
+    sizes = [x for trace in traces for x in trace["x"]]
+    switches = switch_marks(profile, place, sizes) if profile and place else ()
+    caches = cache_marks(profile, sizes) if profile else ()
+    return {"data": traces, "layout": layout(bytes_axis(sizes, title), y, switches, caches)}
+
+
+def time_or_rate(show: str, traces: Sequence[Trace], time: str = "time") -> Axis:
+    """The axis for what `shown` gives."""
+    return log_axis(traces, time) if show == "time" else linear_axis(traces, f"{show} (GB/s)")
 
 
 def bytes_axis(sizes: Iterable[float], title: str) -> Axis:

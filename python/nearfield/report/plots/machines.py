@@ -10,7 +10,7 @@ import polars as pl
 from nearfield.profile import Profile, parameters
 from nearfield.report.evidence import AXES, OF_CLUSTERS, Curve, Place
 from nearfield.report.measures import savings
-from nearfield.report.plots.axes import bytes_axis, layout, share_axis
+from nearfield.report.plots.axes import by_size, share_axis
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import line, style
 from nearfield.report.words import memory_speed
@@ -42,14 +42,12 @@ def _variant(case: dict[str, Any], saved: dict[str, Curve], axis: str) -> tuple[
     traces = []
     for i, (name, points) in enumerate(saved.items()):
         traces += line(memory_speed(name) if axis == "memory_slowdown" else name, points, style(i))
-    sizes = [x for trace in traces for x in trace["x"]]
-    figure = {"data": traces, "layout": layout(bytes_axis(sizes, "size"), share_axis(traces, "time saved"))}
+    figure = by_size(traces, share_axis(traces, "time saved"), "size")
     most = max(abs(point.value) for points in saved.values() for point in points.values())
     return most, Variant(_choice(case), figure)
 
 
 def _choice(case: dict[str, Any]) -> dict[str, str]:
-    """The options of the chart, in the words of the page."""
     side = f", {case['side']}" if case["side"] else ""
     place = {PLACE: Place(case["distance"], case["pair"]).label} if case["pair"] else {}
     choice = place | {"time": f"{case['metric'].replace('_', ' ')}{side}"}

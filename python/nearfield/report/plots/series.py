@@ -62,6 +62,11 @@ def rate(points: Curve) -> Curve:
     }
 
 
+def shown(points: Curve, show: str) -> Curve:
+    """The times themselves where `show` is "time", else the rate."""
+    return points if show == "time" else rate(points)
+
+
 def per_mib(points: Curve) -> Curve:
     """Returns the curve with its values divided by the size in MiB."""
     return {size: p.scaled((1 << 20) / size, f"{p.unit}/MiB") for size, p in points.items()}

@@ -8,12 +8,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nearfield import itself
+from nearfield.base.mistakes import brief, mistakes, told
 from nearfield.errors import ProfileError
-from nearfield.profile.mistakes import brief, mistakes, told
-from nearfield.profile.table import SCHEMA_VERSION, Table
+
+SCHEMA_VERSION = 1
+
+
+class Table(BaseModel):
+    """One TOML table: unknown keys are errors, and so are values of another type ("4" is not 4), infinite numbers and
+    nan."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True, allow_inf_nan=False)
+
 
 Model = TypeVar("Model", bound=Table)
 
