@@ -1,4 +1,4 @@
-"""A described machine as the simulator takes it: src/machine/machine.hpp, filled member by member."""
+"""Converts a described machine into the simulator's struct (src/machine/machine.hpp), member by member."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = {
 
 
 def native(machine: DescribedMachine) -> structs.Machine:
-    """UsageError if the file describes messages only."""
+    """Returns the machine as the simulator takes it. Raises UsageError if the file describes messages only."""
     if not (machine.cores and machine.core and machine.memory):
         raise UsageError(
             f"{machine.name} cannot be simulated: its file has no cores, [core], [[cache]] and [memory]",
@@ -50,7 +50,7 @@ def native(machine: DescribedMachine) -> structs.Machine:
 
 
 def _filled(struct: Any, table: BaseModel, without: str = "") -> Any:
-    """What is absent stays as the struct has it."""
+    """Returns the struct with the table's values; an absent value keeps the struct's default."""
     for name in type(table).model_fields:
         fact = getattr(table, name)
         if isinstance(fact, Valued) and name != without:

@@ -1,11 +1,11 @@
-"""A described machine as machine.toml of a simulated profile. What a description does not say is absent."""
+"""Makes machine.toml of a simulated profile from a described machine. Facts that the description lacks are absent."""
 
 from __future__ import annotations
 
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import schema
 
-SIMULATOR = "2"  # another one when the same input gives other numbers
+SIMULATOR = "2"  # changes whenever the same input gives other numbers
 
 
 def describe_machine(machine: DescribedMachine) -> schema.Machine:

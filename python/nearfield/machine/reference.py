@@ -1,4 +1,4 @@
-"""The table of docs/machine.md, made from the schema, so that it cannot disagree with it.
+"""Makes the table of docs/machine.md from the schema, so that the two cannot disagree.
 
 python -m nearfield.machine.reference docs/machine.md    rewrites the table between the markers of that file
 """
@@ -16,7 +16,7 @@ from nearfield.machine.quantity import Sourced
 from nearfield.machine.schema import DescribedMachine, needed_where
 from nearfield.profile.reference import inner_table, markdown, plain_name, rewrite
 
-LEFT_OUT = ("communication",)  # docs/halo.md tells of plans
+LEFT_OUT = ("communication",)  # docs/halo.md describes plans
 _WORDS = {"float": "number", "int": "whole number"}
 
 
@@ -29,7 +29,7 @@ TABLES = {"machine": key_table}
 
 
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
-    """Depth first, in the order of the schema; what a sourced value consists of is told once, in the text."""
+    """Yields the rows depth first, in the order of the schema. The text explains the keys of a sourced value once."""
     for name, info in model.model_fields.items():
         inner = inner_table(info)
         repeated = get_origin(info.annotation) is list and inner is not None

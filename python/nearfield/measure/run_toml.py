@@ -1,4 +1,4 @@
-"""run.toml: how the records came to be."""
+"""Makes run.toml, which says how the records came to be."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nearfield.profile import schema
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a backend says of a run besides its records. What a backend does not have keeps its default."""
+    """A backend's description of a run. Attributes that a backend does not have keep their defaults."""
 
     mpi: schema.Mpi
     host: schema.Host
-    scenarios: Iterable[schema.Scenario]  # all that the backend has; those with records are described
+    scenarios: Iterable[schema.Scenario]  # all of the backend; those with records are described
     switches: list[schema.Switch] = field(default_factory=list)
     skipped: list[schema.Skipped] = field(default_factory=list)
     counters: dict[str, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Circumstances:
 def run_of(
     request: Request, found: Circumstances, rows: Iterable[Row], *, complete: bool, seconds: float
 ) -> schema.Run:
-    """Returns what run.toml says of these records. `seconds`: how long measuring them took."""
+    """Returns what run.toml says of these records. `seconds` is the time that measuring them took."""
     present = {row["scenario"] for row in rows}
     return schema.Run(
         schema_version=1,

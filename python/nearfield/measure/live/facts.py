@@ -1,4 +1,4 @@
-"""What a profile says of the machine and of the run besides its records."""
+"""Asks this machine for what a profile says of it besides the records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.topology import CacheKind, Topology
 
 
 def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
-    """This machine, as its topology and its kernel describe it."""
+    """Returns this machine as its topology and its kernel describe it."""
     return Machine(
         schema_version=1,
         name=socket.gethostname(),
@@ -28,7 +28,7 @@ def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
 
 
 def capture_host(topology: Topology) -> Host:
-    """Returns what this host says of itself."""
+    """Returns the host's name, its kernel and its state that may change timings."""
     return Host(
         name=socket.gethostname(),
         kernel=f"{platform.system()} {platform.release()}",
@@ -83,7 +83,7 @@ def _first_line(path: str | Path) -> str | None:
 
 
 def _chosen(path: Path) -> str | None:
-    """The word in brackets: 'always [madvise] never'."""
+    """Returns the word in brackets, 'madvise' of 'always [madvise] never'; None if there is none."""
     line = _first_line(path) or ""
     return line.partition("[")[2].partition("]")[0] or None
 

@@ -1,4 +1,4 @@
-"""What run.toml of a simulated profile says. What a description does not say is absent."""
+"""Collects what run.toml says of a simulated profile. Facts that the machine's description lacks are absent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearfield.measure.sim.places import Place, all_places
 from nearfield.profile import schema
 
 Skipped = tuple[str, str | None, str]  # scenario, distance, reason
-# What every scenario may be simulated with.
+# Parameters that every scenario may have in a simulation.
 AXES = {
     "nodes": "on how many nodes",
     POLICY: "where the NIC puts incoming bytes; absent: as the machine's file says",
@@ -56,7 +56,7 @@ def _mpi(machine: DescribedMachine) -> schema.Mpi:
 
 
 def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
-    """The eager limit that the description names; nothing had to be found out."""
+    """Returns the eager limit of the machine's description as protocol switches of this place."""
     messaging = machine.messaging
     if messaging is None:
         return []
@@ -71,7 +71,7 @@ def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
 
 
 def _counters(rows: list[Row]) -> dict[str, str]:
-    """Those that a measured profile has, too."""
+    """Returns the state of the counters that a measured profile has, too."""
     found = {row["metric"]: row.get("note") or "available" for row in rows if row["unit"] == "count"}
     names = ("page_faults", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")
     return {name: found[name] for name in names if name in found}

@@ -1,4 +1,4 @@
-"""What every policy saves against the base, from records."""
+"""Computes from records what every policy saves against the base."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METRIC = "mean_time"  # S4, section 4.4: the average of the runs
 
 @dataclass
 class Savings:
-    """What the policies save in one collective or application at one size and memory speed."""
+    """The savings of the policies in one collective or application at one size and memory speed."""
 
     operation: str
     nodes: int

@@ -27,12 +27,12 @@ from nearfield.measure.work import Work
 
 @dataclass
 class Outcome:
-    """How far a request came, and its records."""
+    """Says how far a request came; holds its records."""
 
     complete: bool  # False: the user stopped it
-    saved: bool = False  # there is a profile
+    saved: bool = False  # a profile was saved
     stopped_by: int | None = None  # the signal
-    rows: list[Row] = field(default_factory=list)  # of what was asked for, earlier ones included
+    rows: list[Row] = field(default_factory=list)  # all that were asked for, earlier ones included
 
 
 def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int, listener: Listener) -> Outcome:
@@ -91,7 +91,7 @@ class _Session:
 
 
 def _check_nodes(machine: DescribedMachine, request: Request) -> None:
-    """Raises UsageError if --nodes says more than the machine has, or nothing that is wanted takes it."""
+    """Raises UsageError if --nodes exceeds the machine's nodes, or no wanted scenario takes --nodes."""
     if not request.nodes:
         return
     most = machine.network.max_nodes.value if machine.network else 1
@@ -115,8 +115,8 @@ def add_to_profile(
     out: Path | None = None,
     command: str = "",
 ) -> Outcome:
-    """Simulates what the profile at `out` lacks and adds it there; without `out` it only simulates. Ctrl-C ends it with
-    what there is. Raises ProfileError if `out` is no profile of this machine, or cannot be written."""
+    """Simulates the cases that the profile at `out` lacks and adds them there; without `out` it only simulates. Ctrl-C
+    keeps the finished cases. Raises ProfileError if `out` is no profile of this machine, or cannot be written."""
     there = earlier_profile(out, machine) if out else None
     store, request = Store(), Request(on=machine.name, command=command)
     skipped = [(one.scenario, one.distance, one.reason) for one in there.run.skipped] if there else []

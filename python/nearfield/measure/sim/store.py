@@ -1,4 +1,4 @@
-"""The store of simulated records: what is in it is not simulated again. It can keep a journal, a file to which every
+"""The store of simulated records, which are not simulated again. It can keep a journal, a file to which every
 case is appended when it is done, so that not even `kill -9` loses one."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Key = tuple[str, Point]
 
 
 class Store:
-    """Records by the machine and the point that they are of."""
+    """Holds records by their machine and point."""
 
     def __init__(self, journal: Path | None = None) -> None:
         self._journal = journal
@@ -55,7 +55,7 @@ class Store:
         self._put(fingerprint(machine), rows)
 
     def add(self, case: Case, rows: list[Row]) -> None:
-        """Takes what came of a case. Raises OSError if the journal cannot be written."""
+        """Stores the records of a case. Raises OSError if the journal cannot be written."""
         mark = fingerprint(case.machine)
         self._put(mark, rows)
         self.grown = True
@@ -72,7 +72,7 @@ class Store:
 
     @staticmethod
     def key(case: Case) -> tuple[Any, ...]:
-        """Returns what two equal cases have in common."""
+        """Returns a key that is equal for two equal cases."""
         return fingerprint(case.machine), tuple(case.points()), case.repetitions
 
     def missing(self, case: Case) -> Case | None:
