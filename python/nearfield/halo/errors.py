@@ -1,4 +1,4 @@
-"""What the halo library reports, as an exception."""
+"""The exception for errors that the halo library reports."""
 
 from nearfield.errors import NearfieldError
 

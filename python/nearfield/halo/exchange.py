@@ -1,4 +1,4 @@
-"""Exchanging arrays that are not the library's."""
+"""Exchanges arrays that do not belong to the library."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Exchange:
-    """Fills the ghost cells of NumPy arrays that have them: shape (count + halo) in each dimension, any strides, maybe
-    components along one more axis. Call it to exchange; `start` and `finish` for work in between. The arrays are kept
-    alive and must not be resized. Made by `Grid.exchange_of`. Making and closing it is collective; as a context manager
-    it closes itself. What is not closed is freed with its grid: not when it is garbage collected, since that happens on
-    each rank at another time."""
+    """Fills the ghost cells of NumPy arrays, which have count + low + high cells per dimension, any strides, and maybe
+    components along one more axis. Call it to exchange, or `start` and `finish` to work in between. It keeps the arrays
+    alive; they must not be resized. `Grid.exchange_of` makes it. Making and closing it is collective; as a context
+    manager it closes itself. Otherwise it is freed with its grid, not by garbage collection, which comes at a different
+    time on each rank."""
 
     def __init__(self, grid: Grid, arrays: Sequence[np.ndarray[Any, Any]], protocol: str) -> None:
         self._grid, self._library, self.arrays = grid, grid._library, list(arrays)
@@ -46,12 +46,12 @@ class Exchange:
             self.close()  # after an error other ranks may never come to it
 
     def close(self) -> None:
-        """Frees the exchange. Collective; between start and finish an error."""
+        """Frees the exchange. Collective. Raises HaloError between start and finish."""
         check(self._library, self._library.nf_exchange_free(byref(self.handle)))
         self.forget()
 
     def forget(self) -> None:
-        """The library has freed it: by itself or with its grid."""
+        """Releases the arrays after the library has freed the exchange, alone or with its grid."""
         self.handle.value = None
         self.arrays.clear()
 
@@ -61,13 +61,13 @@ class Exchange:
 
     def start(self) -> None:
         check(self._library, self._library.nf_exchange_start(self.handle))
-        self._grid._started = self  # whoever calls finish, its arrays are there
+        self._grid._started = self  # keeps its arrays alive until finish
 
     def finish(self) -> None:
         check(self._library, self._library.nf_exchange_finish(self.handle))
 
     def accumulate(self) -> None:
-        """The reverse: adds ghost cells to their owners' cells."""
+        """Exchanges in reverse: adds ghost cells to their owners' cells."""
         check(self._library, self._library.nf_exchange_accumulate(self.handle))
 
 

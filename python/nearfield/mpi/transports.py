@@ -1,5 +1,5 @@
-"""What carries messages inside a node: two ranks exchange a short and a long message under the MPI's own
-verbose output, and the engine adds what it saw itself. Nothing is concluded from configuration alone.
+"""Finds the transport inside a node: two ranks exchange a short and a long message under the MPI's own verbose
+output, and the engine reports single copies. Configuration alone is never taken as an answer.
 
 The engine's `--transport-probe` prints, on rank 0, `single_copies N LIBRARY`: how often process_vm_readv or
 process_vm_writev was called during the long exchange, and by which library ("-" if never).
@@ -22,13 +22,13 @@ _STEERING = ("OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "I_MPI_", "UCX_", "FI_")
 
 
 def transport(inst: Installation) -> str | None:
-    """For example "ob1 / sm, single copy by CMA"; None if unknown (`transport_or_reason` says why)."""
+    """Returns for example "ob1 / sm, single copy by CMA"; None if unknown (`transport_or_reason` says why)."""
     return transport_or_reason(inst)[0]
 
 
 def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
-    """The transport and ""; or None and why it is not known. Builds the engine if need be. Remembered beside
-    the executable for this host and the MPI settings in the environment."""
+    """Returns the transport and "", or None and why it is not known. Builds the engine if needed. The answer is kept
+    beside the executable for this host and the MPI settings in the environment."""
     try:
         engine = program(inst)
         note = engine.parent / f"transport-{_circumstances()}.json"
@@ -51,7 +51,7 @@ def _read(note: Path) -> tuple[str | None, str] | None:
 
 
 def _circumstances() -> str:
-    """What may change the answer for one executable: the host, the user, and MPI settings."""
+    """Returns all that may change the answer for one executable: the host, the user, and MPI settings."""
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_STEERING))
     parts = [os.uname().nodename, os.uname().release, str(os.geteuid()), *settings]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
@@ -87,7 +87,7 @@ def _first_words(text: str) -> str:
 
 
 def single_copy(text: str) -> str:
-    """What the engine counted; empty if it did not count."""
+    """Returns in words the single copies that the engine counted; empty if it did not count."""
     found = re.search(r"^single_copies (\d+)", text, re.MULTILINE)
     if not found:
         return ""

@@ -1,5 +1,5 @@
-"""What looks like an MPI and cannot be used: launchers without a compiler wrapper, wheels that overwrote each
-other. Kept for the person who wonders why an MPI is not in the list."""
+"""Finds what looks like an MPI but cannot be used: launchers without a compiler wrapper, wheels that overwrote each
+other. The list explains to users why an MPI is missing."""
 
 import os
 import re
@@ -15,13 +15,13 @@ from nearfield.mpi.wheels import Wheel
 
 
 def unusable(usable: Iterable[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
-    """All of it, given what is usable."""
+    """Yields everything unusable, given the usable MPIs."""
     yield from _launchers_alone(list(usable), wheels)
     yield from _overwritten(wheels)
 
 
 def _launchers_alone(usable: list[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
-    """Debian's openmpi-bin without libopenmpi-dev, the wheel impi-rt without impi-devel."""
+    """Yields launchers without wrappers, as Debian's openmpi-bin or the wheel impi-rt alone install them."""
     known = {i.launcher.resolve() for i in usable}
     places = {w.bin: f"wheel {w.title}" for w in wheels}
     for folder, origin in folders():
@@ -52,7 +52,7 @@ def _alone(launcher: Path, origin: str) -> Iterator[Unusable]:
 
 
 def _overwritten(wheels: list[Wheel]) -> Iterator[Unusable]:
-    """Wheels of several MPIs in one environment put files of the same names into one bin; the last wins."""
+    """Yields wheels that another MPI's wheel overwrote: in one environment they share a bin, and the last one wins."""
     for wheel in wheels:
         if wheel.overwritten:
             yield Unusable(

@@ -1,7 +1,7 @@
-"""Costs from the records of a profile. Only stable records decide; what is missing is the default's, and said.
+"""Derives costs from the stable records of a profile. Missing costs are defaults, and notes say so.
 
-A message's latency is half a round trip of the smallest size, its bytes and strides are those of 256 KiB: faces are of
-that order. Inside a node the farthest distance counts, since the slowest neighbour does.
+A message's latency is half a round trip of the smallest size. The costs of its bytes and strides are those at 256 KiB,
+since faces are of that order. Inside a node the farthest distance counts, since the slowest neighbour decides.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ FACE_BYTES = 256 << 10
 _DOUBLE_BYTES = 8
 _SMALL_BYTES = 64
 _LARGE_BYTES = 64 << 10
-# A program has written its cells just before it sends them; `reused` is next to that.
+# A program writes its cells just before it sends them; `reused` is the next best state.
 _STATES = ("modified", "reused", "exclusive", "invalid")
-_LOADED = 1.1  # a load that costs less is none
+_LOADED = 1.1  # a smaller slow-down does not count
 
 Curve = dict[int, float]
 
 
 def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
-    """Returns the costs, and sentences on what is not from these records. `line_bytes`: of the caches' lines."""
+    """Returns the costs, and sentences on those that are not from these records. `line_bytes` is the line size."""
     costs = default_costs()
     notes: list[str] = []
     stable = deciding(records)
@@ -64,7 +64,7 @@ def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) 
 
 
 def _message(stable: pl.DataFrame, distance: str) -> Curve:
-    """Size -> half a round trip, in the first state that has small and large messages; {} if none has."""
+    """Returns size -> half a round trip, in the first state that has small and large messages; {} if none has."""
     for state in _STATES:
         rows = _pick(stable, scenario="pingpong", metric="half_round_trip", distance=distance, state=state)
         times = _curve(rows, "size_bytes")
@@ -74,7 +74,7 @@ def _message(stable: pl.DataFrame, distance: str) -> Curve:
 
 
 def _apart(stable: pl.DataFrame, distance: str) -> Curve:
-    """Stride in bytes -> ns that a byte takes longer than in one piece, packed by MPI or by hand, as is faster."""
+    """Returns stride in bytes -> ns that a byte takes longer than in one piece, by the faster way of packing."""
     rows = _pick(stable, scenario="stride", metric="half_round_trip", distance=distance, mode="standard")
     plain = _curve(_pick(rows, method="contiguous"), "size_bytes")
     if not plain:
@@ -86,7 +86,7 @@ def _apart(stable: pl.DataFrame, distance: str) -> Curve:
 
 
 def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: int, notes: list[str]) -> Link:
-    """Two flags an exchange; a double that lies alone in its line costs the line, as no scenario measures."""
+    """Returns the costs of reading in place: two flags an exchange, and a whole line for a double alone in its line."""
     rows = _pick(stable, scenario="floor", metric="time", distance=distance)
     flags = _curve(_pick(rows, kind="flag"), "size_bytes")
     reads = _curve(_pick(rows, kind=["read-remote", "copy-remote"]), "size_bytes")
@@ -107,7 +107,7 @@ def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: in
 
 
 def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[str]) -> float:
-    """What a core takes to copy a byte that the other one has written."""
+    """Returns the ns that a core takes to copy a byte that the other one has written."""
     rows = _pick(stable, scenario="floor", metric="time", distance=distance, kind="copy-remote")
     copies = _curve(rows, "size_bytes")
     if not copies:
@@ -118,7 +118,7 @@ def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[st
 
 
 def _loaded(stable: pl.DataFrame, link: Link) -> Link:
-    """By what the largest background all-to-all slows the largest message."""
+    """Returns the link with the factor by which the largest background all-to-all slows the largest message."""
     rows = _pick(stable, scenario="load", metric="half_round_trip")
     if not rows.height:
         return link
@@ -133,7 +133,7 @@ def _loaded(stable: pl.DataFrame, link: Link) -> Link:
 
 
 def _pick(rows: pl.DataFrame, **wanted: object) -> pl.DataFrame:
-    """Rows with these values; none where a column does not exist."""
+    """Returns the rows with these values; none if a column does not exist."""
     for name, value in wanted.items():
         if name not in rows.columns:
             return rows.clear()
@@ -142,7 +142,7 @@ def _pick(rows: pl.DataFrame, **wanted: object) -> pl.DataFrame:
 
 
 def _curve(rows: pl.DataFrame, x: str) -> Curve:
-    """x -> the least value there."""
+    """Returns x -> the least value there."""
     if x not in rows.columns:
         return {}
     pairs: Iterable[tuple[int, float]] = rows.select(x, "value").drop_nulls().iter_rows()

@@ -1,4 +1,4 @@
-"""The tables of docs/profile.md, made from the schema, so that they cannot disagree with it.
+"""Makes the tables of docs/profile.md from the schema, so that they cannot disagree with it.
 
 python -m nearfield.profile.reference docs/profile.md    rewrites the tables between the markers of that file
 """
@@ -23,8 +23,8 @@ _MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTAL
 
 
 def rewrite(text: str, tables: Mapping[str, Callable[[], str]] | None = None) -> str:
-    """`text` with a fresh table between each '<!-- generated: NAME -->' and '<!-- end -->'. UsageError for
-    another NAME than those of `tables`, which are by default this module's."""
+    """Returns `text` with a fresh table between each '<!-- generated: NAME -->' and '<!-- end -->'. Raises UsageError
+    for a NAME that `tables` (by default this module's) lacks."""
     known = TABLES if tables is None else tables
 
     def fresh(match: re.Match[str]) -> str:
@@ -56,7 +56,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def _keys(model: type[BaseModel], prefix: str) -> list[tuple[str, str, str, str]]:
-    """Depth first, in the order of the schema."""
+    """Returns the rows depth first, in the order of the schema."""
     rows = []
     for name, info in model.model_fields.items():
         inner = inner_table(info)
@@ -81,7 +81,7 @@ def _type_name(info: FieldInfo) -> str:
 
 
 def plain_name(annotation: Any) -> str:
-    """int, float, string, boolean, time, one of some words, or a list or table of these."""
+    """Returns a type's name in the docs: int, float, string, boolean, time, some words, or a list or table of these."""
     origin, arguments = get_origin(annotation), [a for a in get_args(annotation) if a is not type(None)]
     if origin is Literal:
         return " or ".join(str(a) if isinstance(a, int) else f'"{a}"' for a in arguments)

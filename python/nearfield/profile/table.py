@@ -1,4 +1,4 @@
-"""What every TOML file of nearfield is made of."""
+"""The base class of the tables in nearfield's TOML files."""
 
 from pydantic import BaseModel, ConfigDict
 
