@@ -1,4 +1,4 @@
-"""Findings for scripts: what `nearfield report --json` prints. The table of docs/report.md is made from here:
+"""The findings that `nearfield report --json` prints for scripts. The table of docs/report.md is made from here:
 
 python -m nearfield.report.data docs/report.md    rewrites the table between the markers of that file
 """
@@ -35,7 +35,7 @@ class FindingTable(Table):
 
 
 class FindingsTable(Table):
-    """All that is printed."""
+    """The whole output."""
 
     schema_version: Literal[1] = Field(description="version of this format; within one, keys may be added")
     nearfield: str = Field(description="version of nearfield that measured or simulated")
@@ -52,7 +52,7 @@ TABLES = {"findings": lambda: key_table(FindingsTable)}
 
 
 def as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
-    """Returns the findings as what `nearfield report --json` prints."""
+    """Returns the findings in the form that `nearfield report --json` prints."""
     run = profile.run
     return FindingsTable(
         schema_version=1,

@@ -1,4 +1,4 @@
-"""One profile on one sheet, for a talk: the machine, its most important findings and one plot."""
+"""Puts one profile on one sheet, for a talk: the machine, its most important findings and one plot."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nearfield.report.tuned import tuned_section
 from nearfield.report.writing import write_whole
 from nearfield.tune.rules import Rules
 
-MOST = 3  # findings
+MOST = 3  # number of findings
 
 
 def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
-    """The whole page, which prints on one sheet. Pure but for reading the package's own files."""
+    """Returns the whole page, which prints on one sheet; reads only the package's own files."""
     found = findings(profile, tuned, apply)
     charts = _first_chart(profile, tuned)
     return framed(
@@ -36,7 +36,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
 
 
 def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str = "") -> Path:
-    """Writes the page, whole or not at all. ProfileError if that cannot be."""
+    """Writes the page, whole or not at all. Raises ProfileError if it cannot be written."""
     return write_whole(path, render(profile, tuned, apply))
 
 
@@ -46,7 +46,7 @@ def _most_important(found: list[Finding]) -> str:
 
 
 def _first_chart(profile: Profile, tuned: Rules | None) -> list[Chart]:
-    """As it is drawn before anybody clicks; none of a profile without values."""
+    """Returns the first chart as it is drawn before a click; none if the profile has no values."""
     parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     charts = [replace(chart, variants=chart.variants[:1]) for part in parts for chart in part.charts]
     return charts[:1]

@@ -1,4 +1,4 @@
-"""Writing a page, whole or not at all."""
+"""Writes a page, whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nearfield.errors import ProfileError
 
 
 def write_whole(path: Path, page: str) -> Path:
-    """ProfileError if that cannot be."""
+    """Writes the page to `path` and returns it. Raises ProfileError if it cannot be written."""
     new = path.with_name(f".{path.name}.new")
     try:
         new.write_bytes(page.encode())

@@ -1,4 +1,4 @@
-"""Free parameters: what a machine's file and a paper's claims had to choose, with the claims that it touches."""
+"""Collects free parameters: values that a machine's file or a paper's claims chose, with the claims that they touch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.reproduce.schema import Claim, Paper
 
 
 def chosen(paper: Paper, claims: Iterable[Claim]) -> list[Chosen]:
-    """Those that touch one of the claims."""
+    """Returns the free parameters that touch one of the claims."""
     used = {claim.id: {name for s in claim.statement for name in profiles_of(s)} for claim in claims}
     names = list(dict.fromkeys(name for profiles in used.values() for name in profiles))
     found = []

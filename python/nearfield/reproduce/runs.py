@@ -1,4 +1,4 @@
-"""What there is to simulate for claims: the cases of every profile that a statement reads."""
+"""Lists the cases to simulate for claims: those of every profile that a statement reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearfield.reproduce.schema import ClusterRun, ProfileRun, ScenarioRun
 
 
 def machine_of(run: ProfileRun) -> DescribedMachine:
-    """As described, with what the run sets, at its frequency."""
+    """Returns the described machine with the run's settings and frequency."""
     machine = load_machine(run.on).model_copy(deep=True)
     for setting in run.set:
         table: Any = machine

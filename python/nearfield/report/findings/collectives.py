@@ -1,4 +1,4 @@
-"""Collective operations against one message of the same size, and where their time jumps (S2.4's baseline)."""
+"""Compares collectives with one message of the same size, and finds jumps of their time (S2.4's baseline)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _JUMP = 1.5
 
 
 def against_messages(profile: Profile) -> list[Finding]:
-    """Each operation in messages (half round trips) of the same size, where that is most."""
+    """Returns each operation's largest time in units of half a round trip of the same size."""
     near = one_per_distance(profile.records, "pingpong")[-1:]
     result = []
     for ranks in rank_counts(profile.records):
@@ -52,7 +52,7 @@ def against_messages(profile: Profile) -> list[Finding]:
 
 
 def jump(profile: Profile) -> list[Finding]:
-    """The largest growth of the time beyond that of the size, between neighbouring sizes."""
+    """Returns the largest growth of time between neighbouring sizes, if it exceeds the growth of the size."""
     found = [
         (growth, operation, ranks, before, after)
         for ranks in rank_counts(profile.records)
@@ -77,20 +77,20 @@ def jump(profile: Profile) -> list[Finding]:
 
 
 def rank_counts(records: pl.DataFrame) -> list[int]:
-    """Returns with how many ranks collectives were measured, ascending."""
+    """Returns the numbers of ranks that collectives were measured with, ascending."""
     rows = pick(records, scenario="collective", metric="time")
     return sorted(rows["ranks"].drop_nulls().unique()) if "ranks" in rows.columns else []
 
 
 def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:
-    """Of a simulated profile: by the base policy, with memory as it is described."""
+    """Returns size -> time; in a simulated profile by the base policy with memory as described."""
     usual = {"policy": ["memory", None], "memory_slowdown": ["1", None]}
     fixed: dict[str, Any] = {name: values for name, values in usual.items() if name in records.columns}
     return curve(records, "collective", "time", operation=operation, ranks=ranks, deciding=deciding, **fixed)
 
 
 def _growths(times_: Curve) -> list[tuple[float, int, int]]:
-    """(time ratio, size before, size after) where the time grows faster than the size, sizes within a factor 4."""
+    """Returns (time ratio, size before, size after) where the time grows faster than the size, within a factor of 4."""
     sizes = list(times_)
     return [
         (times_[b].value / times_[a].value, a, b)

@@ -1,4 +1,4 @@
-"""What core distance costs: the nearest against the farthest pair."""
+"""Compares the nearest with the farthest pair of cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nearfield.units import format_bytes, format_ns
 
 
 def distances(profile: Profile) -> list[Finding]:
-    """Nothing where there is one distance only."""
+    """Returns the cost of core distance; nothing if there is only one distance."""
     places = one_per_distance(profile.records, "pingpong")
     if len(places) < 2:
         return []

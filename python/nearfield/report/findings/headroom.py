@@ -1,4 +1,4 @@
-"""How much of what the caches allow this MPI moves. The floor is a flag and one copy between the same two cores."""
+"""Finds the share of the caches' speed that this MPI reaches: a flag and one copy between two cores are its floor."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from nearfield.units import format_bytes, format_ns
 
 ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the worst one
 GOOD = 0.8
-TYPICAL = 64 << 10  # the loss is told for the size of the range that is nearest to this
+TYPICAL = 64 << 10  # the finding names the loss at the size of the range that is nearest to this
 BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
 
 
 def worst_range(profile: Profile) -> list[Finding]:
-    """Where the smallest share is reached, and what one typical message loses there."""
+    """Returns the range of sizes with the smallest share, and the loss of one typical message there."""
     return [f for place in one_per_distance(profile.records, "pingpong") for f in _worst_at(profile, place)]
 
 
 def by_range(profile: Profile) -> list[Finding]:
-    """The share in every range of sizes."""
+    """Returns the share in every range of sizes."""
     return [f for place in one_per_distance(profile.records, "pingpong") for f in _ranges_at(profile, place)]
 
 
@@ -59,8 +59,8 @@ def _worst_at(profile: Profile, place: Place) -> list[Finding]:
 
 
 def _bounded_at(profile: Profile, place: Place) -> list[Finding]:
-    """Where times are too unsteady for a share: the two that it lies between, by the ends of the intervals, if even the
-    larger one is a loss."""
+    """Returns a finding if times are too unsteady for a share: the shares by the ends of the intervals, between which
+    it lies, if even the larger one is a loss."""
     floors = message_floor(profile.records, place, deciding=False)
     times = half_round_trip(profile.records, place, deciding=False)
     bounds = _cacheable(
@@ -116,7 +116,7 @@ def _ranges_at(profile: Profile, place: Place) -> list[Finding]:
 
 
 def _cacheable(profile: Profile, shares: dict[int, Estimate]) -> dict[int, Estimate]:
-    """Beyond the last-level cache it is memory that allows or does not."""
+    """Returns the shares up to the size of the last-level cache; beyond it memory sets the limit."""
     llc = profile.machine.llc_bytes
     return {size: share for size, share in shares.items() if llc is None or size <= llc}
 
@@ -136,7 +136,7 @@ def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate])
 
 
 def _around_worst(shares: dict[int, Estimate]) -> list[int]:
-    """The run of neighbouring sizes around the worst one that are nearly as bad."""
+    """Returns the neighbouring sizes around the worst one that are nearly as bad."""
     sizes = sorted(shares)
     values = [shares[size].value for size in sizes]
     worst = values.index(min(values))

@@ -1,4 +1,4 @@
-"""What other ranks' communication costs a message (S3.3)."""
+"""Finds how other ranks' communication slows a message (S3.3)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SLOWER = 1.1
 
 
 def load(profile: Profile) -> list[Finding]:
-    """The message size and load with the largest slow-down, and the load from which it is felt."""
+    """Returns for each distance the message size and load with the largest slow-down."""
     result = []
     for place in one_per_distance(profile.records, "load"):
         slowdowns = {

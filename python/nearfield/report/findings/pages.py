@@ -1,4 +1,4 @@
-"""What fresh memory costs, private and in a shared window, with ordinary pages and with huge ones (S1.3, S1.4)."""
+"""Finds the costs of fresh memory, private and in a shared window, with ordinary and huge pages (S1.3, S1.4)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLEAR = 1.05
 
 
 def first_touch(profile: Profile) -> list[Finding]:
-    """Page faults and time per MiB at the largest size; the gain of huge pages under a window."""
+    """Returns page faults and time per MiB at the largest size, and the gain of huge pages under a window."""
     faults = _by_memory(profile.records, "first_touch_faults")
     sizes = [size for memory in faults.values() for size in memory]
     if not sizes:
@@ -51,7 +51,7 @@ def first_touch(profile: Profile) -> list[Finding]:
 
 
 def reading(profile: Profile) -> list[Finding]:
-    """Reading memory again: does the window cost more than private memory, do huge pages help?"""
+    """Returns whether reading a window again costs more than private memory, and whether huge pages help."""
     time = _by_memory(profile.records, "traverse")
     parts: list[str] = []
     numbers: dict[str, float] = {}
@@ -93,7 +93,7 @@ def _cost(faults: Point, time: Point | None, size: int) -> str:
 def _huge_gain(
     profile: Profile, time: dict[str, dict[int, Point]], faults: dict[str, dict[int, Point]], size: int
 ) -> tuple[str, str]:
-    """What huge pages under a window change, and what to do; or why this machine cannot tell."""
+    """Returns what huge pages under a window change and an action; or why they could not be measured, and ''."""
     missing = _why_missing(profile.records)
     if missing:
         return f"Huge pages under a window could not be had: {missing}.", ""
@@ -113,7 +113,7 @@ def _huge_gain(
 
 
 def _how(profile: Profile) -> str:
-    """The kernel's setting for shared memory decides; without root, MADV_COLLAPSE did it here."""
+    """Returns how to get huge pages: by the kernel's setting for shared memory, or without root by MADV_COLLAPSE."""
     shmem = profile.machine.pages.shmem
     setting = f" (now '{shmem}')" if shmem else ""
     return (

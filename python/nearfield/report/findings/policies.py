@@ -1,4 +1,4 @@
-"""What it would save to have a NIC put incoming bytes into a cache, by simulated collective, application (S4) and
+"""Finds the time saved if a NIC puts incoming bytes into a cache, by simulated collective, application (S4) and
 scenario of two ranks."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nearfield.report.measures import BASE_POLICY, mean_times, saved, savings
 from nearfield.report.words import listed, memory_speed, percent
 from nearfield.units import format_bytes
 
-LEAST = 0.01  # less is not told
+LEAST = 0.01  # smaller savings are not reported
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class _Best:
 
 
 def policies(profile: Profile) -> list[Finding]:
-    """Says what the policies of a simulated NIC save at most."""
+    """Returns the largest savings of a simulated NIC's policies."""
     found = [best for scenario in OF_CLUSTERS for best in _best(profile, scenario)] + _best_of_pairs(profile)
     if not found:
         return []

@@ -1,4 +1,4 @@
-"""What a call leaves in the cache: is the message there afterwards, and was something pushed out (S0.7)?"""
+"""Finds what a call leaves in the cache: whether it holds the message afterwards, and what was pushed out (S0.7)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SLOWER = 1.25
 
 
 def after_the_call(profile: Profile) -> list[Finding]:
-    """Up to which size a buffer that was not in the cache is there after the call."""
+    """Returns the size up to which a buffer that was not cached is cached after the call."""
     return [f for place in one_per_distance(profile.records, "pollution") for f in _reach_at(profile, place)]
 
 
 def evicted(profile: Profile) -> list[Finding]:
-    """Where reading a buffer that was in the cache gets slower by the call."""
+    """Returns the sizes at which the call slows reading of a buffer that was cached before."""
     return [f for place in one_per_distance(profile.records, "pollution") for f in _evicted_at(profile, place)]
 
 

@@ -1,4 +1,4 @@
-"""How far the measurement itself can be trusted: unstable values, refuted buffer states, missing counters."""
+"""Finds limits of the measurement itself: unstable values, refuted buffer states, missing counters."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nearfield.report.findings.finding import Finding
 from nearfield.report.words import listed, percent
 
 MANY = 0.1
-MOST = 0.5  # beyond that share the page begins with it
-DISTURBED = 0.05  # of the repetitions: fewer are any system's own doing
+MOST = 0.5  # beyond this share the page begins with the finding
+DISTURBED = 0.05  # share of repetitions; every system disturbs so few
 
 
 def unstable(profile: Profile) -> list[Finding]:
-    """The share of times whose interval is too wide, and where most of them are."""
+    """Returns the share of times whose interval is too wide, and the scenario with most of them."""
     times = _declared(profile).filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
     wide = times.filter(~pl.col("stable"))
     if not wide.height:
@@ -44,7 +44,7 @@ def unstable(profile: Profile) -> list[Finding]:
 
 
 def disturbed(profile: Profile) -> list[Finding]:
-    """How often something else used the cores meanwhile."""
+    """Returns how often something else used the cores during the measurement."""
     share = profile.run.disturbed_share
     if share is None or share < DISTURBED:
         return []
@@ -65,7 +65,7 @@ def disturbed(profile: Profile) -> list[Finding]:
 
 
 def refuted(profile: Profile) -> list[Finding]:
-    """How many buffers were not in the state that was asked for."""
+    """Returns the number of buffers that were not in the intended state."""
     asked = _declared(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
     wrong = asked.filter(pl.col("verdict") == "refuted")
     if not wrong.height:
@@ -87,7 +87,7 @@ def refuted(profile: Profile) -> list[Finding]:
 
 
 def counters(profile: Profile) -> list[Finding]:
-    """Which counters this machine cannot give, by reason."""
+    """Returns the counters that this machine cannot give, by reason."""
     by_reason: dict[str, list[str]] = {}
     for name, state in profile.run.counters.items():
         if state != "available":
@@ -106,7 +106,7 @@ def counters(profile: Profile) -> list[Finding]:
 
 
 def _declared(profile: Profile) -> pl.DataFrame:
-    """Without diagnostics, where the run says which metrics its scenarios have."""
+    """Returns the records without diagnostics, if the run declares the metrics of its scenarios."""
     declared = declared_metrics(profile.run)
     if not declared:
         return profile.records

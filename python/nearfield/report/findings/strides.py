@@ -1,4 +1,4 @@
-"""What it costs that a message's elements lie apart, and who packs them better (S3.1)."""
+"""Finds the cost of a message whose elements lie apart, and who packs them better (S3.1)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLEAR = 1.15
 
 
 def vectors(profile: Profile) -> list[Finding]:
-    """Per distance the message size at which MPI's datatype loses most against packing by hand."""
+    """Returns for each distance the message size with the weightiest loss of MPI's datatype."""
     result = []
     for place in one_per_distance(profile.records, "stride"):
         found = [f for size in _sizes(profile.records) if (f := _vector(profile, place, size))]
@@ -25,7 +25,7 @@ def vectors(profile: Profile) -> list[Finding]:
 
 
 def faces(profile: Profile) -> list[Finding]:
-    """The three faces of a 3-D array, at the size where they differ most."""
+    """Returns the three faces of a 3-D array, at the size where they differ most."""
     result = []
     for place in one_per_distance(profile.records, "stride"):
         found = [f for size in _sizes(profile.records) if (f := _faces(profile, place, size))]
@@ -76,7 +76,7 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
 
 
 def _who_packs_better(against: dict[int, Estimate]) -> tuple[str, str]:
-    """`against`: datatype / packing by hand, by stride."""
+    """Returns a sentence and an action. `against` is the ratio datatype / packing by hand, by stride."""
     if not against:
         return "", ""
     middle = _middle(against)
