@@ -1,4 +1,4 @@
-// A rank's cells in memory, ghost cells included, or those of an island.
+// The cells of a rank, with ghost cells, or of an island in memory.
 #pragma once
 
 #include "halo/copy.hpp"
@@ -20,7 +20,7 @@ struct Array {
   }
 };
 
-/// How an array of ours lies in memory: rows begin on cache lines of their own where ghost cells allow it, and neither
+/// The layout of the library's own arrays: rows begin on cache lines of their own if ghost cells allow it, and neither
 /// rows nor planes are multiples of 4 KiB apart, which would put them into the same sets of the caches.
 struct Shape {
   Triple strides{};

@@ -1,4 +1,4 @@
-// The fastest protocol for arrays of the caller's, found by trying each here and now.
+// Finds the fastest protocol for the caller's arrays by trying each here and now.
 #pragma once
 
 #include <memory>

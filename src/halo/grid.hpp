@@ -21,10 +21,10 @@ struct GridOptions {
   bool reorder = true;
   std::string protocol = "auto";
   double limit_s = 600;
-  std::string costs;  ///< a file of rank 0; empty: as NEARFIELD_HALO_COSTS says there, else the defaults
+  std::string costs;  ///< a file of rank 0; empty: that of NEARFIELD_HALO_COSTS there, else the defaults
 };
 
-/// Collective over the communicator to make, to free, and to start what has not been exchanged before.
+/// Making and freeing it is collective over the communicator, and so is a first exchange of fields.
 class Grid final : public Surroundings {
  public:
   Grid(MPI_Comm comm, const GridOptions& options);
@@ -46,7 +46,7 @@ class Grid final : public Surroundings {
   Field& create_field(std::size_t cell_bytes, Type type, bool ghosted);
   void free_field(const Field& field);
 
-  /// nullptr when nothing has to move: neighbours' cells are all in place.
+  /// Returns nullptr if nothing has to move because all neighbours' cells are in place.
   Exchange* exchange_of(std::span<Field* const> fields, const Widths& widths, bool add);
   std::unique_ptr<Exchange> exchange_of(const std::vector<Array>& arrays, const std::string& protocol, bool add);
 

@@ -9,7 +9,7 @@ std::vector<Message> schedule(const Layout& layout, const Placement& placement, 
   const auto& here = placement.place_of[static_cast<std::size_t>(rank)];
   const auto rank_at = [&](const Ranks& at) { return placement.rank_at[static_cast<std::size_t>(layout.number(at))]; };
   const auto island = [&](const Ranks& at) { return placement.island_of[static_cast<std::size_t>(rank_at(at))]; };
-  // What `reader` reads of `owner`, in the reader's cells; less what it reads in place.
+  // Returns the owner's cells that `reader` reads, in the reader's coordinates, without those that it reads in place.
   const auto read = [&](const Ranks& reader, const Ranks& owner) {
     std::vector<Strip> strips;
     for (const auto& piece : layout.ghosts(reader, widths))

@@ -18,7 +18,7 @@
 namespace nearfield::heap {
 namespace {
 
-// Who stands behind us. Looked up at the first call, which may come before any constructor.
+// The functions behind ours, looked up at the first call, which may come before any constructor.
 struct Next {
   void* (*malloc)(std::size_t) = nullptr;
   void (*free)(void*) = nullptr;
@@ -94,7 +94,7 @@ void* aligned(std::size_t alignment, std::size_t bytes) {
 
 bool is_power_of_two(std::size_t value) { return value && !(value & (value - 1)); }
 
-// To another heap, either way.
+// Moves a block to another heap, in either direction.
 void* moved(void* old, std::size_t had, std::size_t bytes) {
   void* block = bytes >= shared_from ? malloc_here(bytes) : malloc_elsewhere(bytes);
   if (!block) return nullptr;

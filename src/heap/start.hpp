@@ -1,4 +1,4 @@
-// What happens when the library is loaded, and when the program ends.
+// Starts the library when it is loaded, and reports when the program ends.
 #pragma once
 
 #include "heap/settings.hpp"
@@ -6,7 +6,7 @@
 namespace nearfield::heap {
 
 const Settings& settings();
-// Why this process has no shared heap; nullptr if it may have one.
+// Returns why this process has no shared heap; nullptr if it may have one.
 const char* obstacle();
 
 }  // namespace nearfield::heap

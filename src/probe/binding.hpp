@@ -6,7 +6,7 @@
 
 namespace nearfield::probe {
 
-/// This process's rank as the launcher tells it in the environment; -1 if no known launcher does.
+/// Returns this process's rank from the launcher's environment; -1 if no known launcher started it.
 int rank_from_environment();
 
 /// Binds the calling process to placement.cpu. Throws Failure("binding").

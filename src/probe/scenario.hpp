@@ -1,5 +1,5 @@
-// How a scenario is measured by MPI: one file in scenarios/ that exports one Spec. The build finds the files, so that
-// nothing else has to be edited.
+// The contract of a scenario that MPI measures: one file in scenarios/ that exports one Spec. The build finds the
+// files, so nothing else has to be edited.
 #pragma once
 
 #include <cstddef>
@@ -42,13 +42,13 @@ class Scenario {
   virtual void body(std::span<double> values) = 0;
   /// Puts a pattern to send into the buffers and anything but it where it will arrive.
   virtual void fill(unsigned seed) = 0;
-  /// What is wrong with what arrived since fill(seed); empty if nothing.
+  /// Returns what is wrong with the data that arrived since fill(seed); empty if nothing is.
   virtual std::string problem(unsigned seed) = 0;
-  /// Where data arrives: the engine damages it when told to, to show that problem() notices.
+  /// Returns where data arrives; the engine can damage it to show that problem() notices.
   virtual std::span<std::byte> arrived() = 0;
-  /// The buffers whose state prepare() promises; empty if it promises none.
+  /// Returns the buffers whose state prepare() promises; empty if it promises none.
   virtual std::vector<StatedBuffer> stated() { return {}; }
-  /// Asked once after cases(): what was left out of them, and why.
+  /// Is called once after cases(); returns the cases that were left out, and why.
   virtual std::vector<MissingCase> missing() { return {}; }
   /// Ranks >= 2 of `pair_and_background`: keep the machine busy until the pair is done with `visit`.
   virtual void background() {}
@@ -63,10 +63,10 @@ struct Spec {
   std::unique_ptr<Scenario> (*make)(Context&);
 };
 
-/// Every scenario, in the order in which they run (generated from the files in scenarios/).
+/// Returns every scenario in the order in which they run (generated from the files in scenarios/).
 const std::vector<const Spec*>& all_scenarios();
 
-/// The Spec of that name; throws Failure naming the nearest valid one.
+/// Returns the Spec of that name. Throws Failure that names the nearest valid one.
 const Spec& find_scenario(const std::string& name);
 
 }  // namespace nearfield::probe

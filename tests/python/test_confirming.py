@@ -55,7 +55,7 @@ def confirming(arena: MadeUpArena, search: Search, deadline: Deadline | None = N
 def confirmed(
     arena: MadeUpArena, first: list[Settings], deadline: Deadline | None = None
 ) -> tuple[Confirmed | None, str]:
-    """After a search of these alone, and no play-off to speak of: the order is that of the scores."""
+    """Confirms after a search of these alone, with hardly a play-off: the order is that of the scores."""
     search = searched(arena, first)
     search.play_off(Turns(0))
     arena.started.clear()
@@ -69,7 +69,7 @@ def of_launches(gains: Mapping[Case, Sequence[float]]) -> Confirmed:
 
 
 def stopped() -> Deadline:
-    """Of somebody who has asked to stop."""
+    """Returns the deadline of somebody who has asked to stop."""
     deadline = Turns(ENDLESS)
     deadline.stopped = True
     return deadline
@@ -177,7 +177,7 @@ def test_what_is_hopeless_is_not_launched_again() -> None:
 
 
 def test_a_gain_that_only_collectives_have_is_no_rule() -> None:
-    """They are guarded, not tuned for."""
+    """Is a gain of collectives alone no rule, since they are guarded but not tuned for?"""
     arena = MadeUpArena(only({"fragment": 1.2}))
     search = searched(arena, [BIG])
     search.play_off(Turns(0))

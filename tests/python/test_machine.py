@@ -69,7 +69,7 @@ def test_what_is_chosen_says_why(name: str) -> None:
 
 
 def test_power5_is_what_the_study_simulated() -> None:
-    """S4, table 2: 32 KB 4-way; 1.875 MB 10-way at 14 cycles; 36 MB 12-way at 90; 128-byte blocks; memory at 230."""
+    """Is it S4's table 2: 32 KB 4-way; 1.875 MB 10-way, 14 cycles; 36 MB 12-way, 90; 128-byte blocks; memory 230?"""
     made = native(load_machine("power5-redstorm"))
     sets = [cache.size_bytes // (cache.ways * cache.line_bytes) for cache in made.caches]
     assert sets == [64, 3 * 512, 3 * 4096]
@@ -270,7 +270,7 @@ def test_a_file_of_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    """A folder, a name that cannot be one, a file that is not there: each a UsageError?"""
+    """Is each a UsageError: a folder, an impossible name, a missing file?"""
     (tmp_path / "folder.toml").mkdir()
     for name in (str(tmp_path / "folder.toml"), "a\0b.toml", "x" * 5000 + ".toml", "nowhere.toml", "", "lee3"):
         with pytest.raises(UsageError) as caught:

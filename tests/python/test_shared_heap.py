@@ -233,7 +233,7 @@ def test_a_heap_that_a_thread_began_stays_shared(ranks: Peers) -> None:
 
 
 def test_a_heap_that_a_thread_began_is_read_right(ranks: Peers) -> None:
-    """The same, and whatever carries the messages: are they right, and is the peer looked for once, not each time?"""
+    """Are its messages right, whatever carries them, and is the peer looked for once, not each time?"""
     owner, reader = ranks.start(), ranks.start()
     owner.fork()
     address = int(owner.ask("from_thread"))
@@ -463,7 +463,7 @@ def test_a_peer_that_dies_is_gone(ranks: Peers) -> None:
 
 
 def test_killed_processes_leave_nothing(ranks: Peers) -> None:
-    """Of processes that are killed at random moments, is no file left, and no process?"""
+    """Do processes that are killed at random moments leave no file and no process?"""
     before = set(Path("/dev/shm").glob("*nearfield-heap*"))
     choice = random.Random(1)
     all_peers = [ranks.start() for _ in range(8)]

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from nearfield.base.words import suggestion
 
 Location = tuple[int | str, ...]
-MOST = 40  # mistakes that are told at once
+MOST = 40  # mistakes that are reported at once
 
 
 class Mistakes(ValueError):
@@ -90,7 +90,7 @@ def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
             if info is None:
                 return None
             annotation, _ = unwrapped(info.annotation)
-    if info is None and annotation is not None:  # of one value in a list
+    if info is None and annotation is not None:  # the location is that of one value in a list
         info = FieldInfo(annotation=annotation)
         info.metadata = metadata
     return info

@@ -1,4 +1,4 @@
-"""`nearfield compare`: a program under stock and under tuned MPI, in turn."""
+"""`nearfield compare`: runs a program under stock and under tuned MPI, in turn."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from nearfield.errors import MeasurementError, UsageError
 from nearfield.terminal import err
 from nearfield.tune.prepared import prepared
 
-FEWEST = 6  # runs of each: fewer have no interval
-SAME = 0.01  # smaller differences are none
+FEWEST = 6  # runs of each; fewer have no interval
+SAME = 0.01  # smaller differences do not count
 
 
 def command(
@@ -31,7 +31,7 @@ def command(
         str,
         typer.Option(metavar="REGEX", help="A number that the program prints, instead of wall time: the first group."),
     ] = "",
-    higher: Annotated[bool, typer.Option("--higher-is-better", help="Of the metric: a rate, not a time.")] = False,
+    higher: Annotated[bool, typer.Option("--higher-is-better", help="The metric is a rate, not a time.")] = False,
     rules: RulesOption = None,
     force: ForceOption = False,
     mpi_name: MpiOption = None,
@@ -39,8 +39,8 @@ def command(
 ) -> None:
     """Run a program with stock and with tuned MPI, in turn, and say what tuning is worth to it.
 
-    One run of each does not count. Then they alternate; each pair gives a ratio, and the verdict is the median of the
-    ratios with its 95 % interval.
+    A first run of each does not count. Then they alternate; each pair gives a ratio, and the verdict is the median of
+    the ratios with its 95 % interval.
 
     Examples:
 
@@ -74,7 +74,7 @@ def command(
 
 
 def verdict(value: float, low: float, high: float, n: int) -> str:
-    """In one line; `value`: how many times as fast as stock."""
+    """Returns the verdict in one line; `value` is how many times as fast as stock it is."""
     interval = f"{value:.3f}x of stock ({low:.3f} to {high:.3f}, n = {n})"
     if n < FEWEST:
         return f"tuned: {interval}; too few runs for a verdict"
@@ -86,7 +86,7 @@ def verdict(value: float, low: float, high: float, n: int) -> str:
 
 
 def measured(argv: list[str], environment: dict[str, str], pattern: re.Pattern[str] | None, name: str) -> float:
-    """Seconds of a run, or what it printed."""
+    """Returns the seconds of a run, or the number that it printed."""
     start = time.monotonic()
     try:
         done = subprocess.run(

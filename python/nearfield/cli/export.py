@@ -1,4 +1,4 @@
-"""`nearfield export`: rules in the form in which a site installs them for everybody."""
+"""`nearfield export`: writes rules in the form in which a site installs them for everybody."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items()
 
 
 def command(
-    family: Annotated[
-        str, typer.Option("--for", help="openmpi, mpich, intel or ucx (default: what the rules are for).")
-    ] = "",
+    family: Annotated[str, typer.Option("--for", help="openmpi, mpich, intel or ucx (default: the rules' own).")] = "",
     form: Annotated[str, typer.Option("--format", help=f"{_FORMATS}.", autocompletion=complete.formats)] = "env",
     rules: Annotated[
         Path | None, typer.Option("--rules", metavar="FILE", help=f"{RULES_HELP} of which --for chooses.")
@@ -68,7 +66,7 @@ def _make_executable(file: Path) -> None:
 
 
 def exported(rules: Rules, family: str, form: str, path: Path) -> str:
-    """The file's text. UsageError where rules are of another family or set nothing, or the MPI has no such file."""
+    """Returns the file's text. Raises UsageError if the rules do not fit or set nothing, or the MPI has no such one."""
     theirs = rules.knobs().family
     if family and family != theirs:
         raise _not_for(family, theirs, path)
@@ -76,7 +74,7 @@ def exported(rules: Rules, family: str, form: str, path: Path) -> str:
     environment = made.environment
     if not environment:
         raise UsageError(f"there is nothing to export from {path}: {made.notes[-1]}", "leave this MPI as it is")
-    environment.pop("ASAN_OPTIONS", None)  # of use to whoever looks for mistakes in programs, who are few
+    environment.pop("ASAN_OPTIONS", None)  # useful only to the few who debug programs
     comments = [
         f"Tuned for {rules.mpi.family} {rules.mpi.version} on {rules.machine.cpu_model}",
         f"by nearfield {rules.nearfield} on {rules.host}, {rules.created}: {rules.command}",
@@ -97,7 +95,7 @@ def _not_for(family: str, theirs: str, path: Path) -> UsageError:
 
 
 def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
-    """Returns comments that tell whoever installs the file what `nearfield run` would take care of by itself."""
+    """Returns comments for the administrator on limits of the file that `nearfield run` would handle by itself."""
     cost = f"{format_bytes(rule.memory_per_rank_bytes)} per rank at {rule.at_ranks_per_node} ranks per node"
     told = [f"Shared memory: {cost}.", f"Found on cores {rule.pair}, {rule.distance}."]
     if rule.flag_ns and not rules.knobs().uses_heap(rule.parameters):
@@ -105,5 +103,5 @@ def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
             f"There a flag took {rule.flag_ns:.0f} ns; where it takes much longer or shorter, stock may be faster."
         )
     if len(rules.rule) > 1:
-        told.append("All pairs get the same; `nearfield run` gives each distance its own where the MPI can.")
+        told.append("All pairs get the same rule; `nearfield run` gives each distance its own if the MPI can.")
     return told

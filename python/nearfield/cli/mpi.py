@@ -1,4 +1,4 @@
-"""`nearfield mpi`: the MPIs on this machine, and whether the engine is built for each."""
+"""`nearfield mpi`: lists the MPIs on this machine, and whether the engine is built for each."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from nearfield.terminal import Column, Table, Terminal
 
 @dataclass(frozen=True)
 class _Row:
-    """What is shown of one installation. The transport is known only once the engine is built."""
+    """A row of the table for one installation. The transport is known only once the engine is built."""
 
     inst: Installation
     default: bool

@@ -1,4 +1,4 @@
-"""`nearfield plan`: how to split a grid over ranks and nodes."""
+"""`nearfield plan`: says how to split a grid over ranks and nodes."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def command(
     """Say how to split a grid over ranks: every split with the time of its exchange, best first.
 
     A cube of boxes has the least surface, but cuts across rows, so that faces consist of single cells far apart; slabs
-    have contiguous faces, but large ones. Which is better depends on what messages, bytes and strides cost: from a
-    profile, from a described machine (its [communication], else simulated once and kept), or from defaults, and the
-    first line says which. A plan foresees exchanges, not
-    the sweep between them, and takes the messages of a rank to follow one another.
+    have contiguous faces, but large ones. Which is better depends on the costs of messages, bytes and strides. These
+    come from a profile, from a described machine (its [communication], else simulated once and kept), or from
+    defaults; the first line says which. A plan predicts exchanges but not the sweep between them, and assumes that the
+    messages of a rank follow one another.
 
     Examples:
 
@@ -109,7 +109,7 @@ def command(
 
 
 def counts(text: str, what: str, least: int = 1) -> list[int]:
-    """'8x4x1' as numbers, one to three of them. UsageError otherwise."""
+    """Returns '8x4x1' as numbers, one to three of them. Raises UsageError otherwise."""
     words = text.lower().split("x")
     if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= least for word in words)):
         raise UsageError(f"'{text}' is no {what}", "Write one to three whole numbers: 256x256x256.")
@@ -117,7 +117,7 @@ def counts(text: str, what: str, least: int = 1) -> list[int]:
 
 
 def costs_known(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> Known:
-    """From the one source that the options name; the defaults if they name none."""
+    """Returns the costs from the one source that the options name; the defaults if they name none."""
     if profile is not None and on is not None:
         raise UsageError("--profile and --on name two machines", "Give one of them.")
     if mode is not None and on is None:
@@ -129,7 +129,7 @@ def costs_known(profile: Path | None, on: str | None, mode: str | None, messages
 
 
 def costs_on(name: str, mode: str | None) -> Known:
-    """As a described machine's file says, else as simulated."""
+    """Returns the costs that a described machine's file states, else simulated ones."""
     machine = load_machine(name)
     if machine.communication or mode is not None or not machine.simulable:
         return described(machine, mode)
@@ -138,7 +138,7 @@ def costs_on(name: str, mode: str | None) -> Known:
 
 
 class Telling(Listener):
-    """Says once that it takes a while, and shows how far it is."""
+    """Tells the user once that simulating takes a while, and shows how far it is."""
 
     def __init__(self, what: str) -> None:
         self._what = what

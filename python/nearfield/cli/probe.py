@@ -1,4 +1,4 @@
-"""`nearfield probe`: measure this machine and this MPI, or simulate one that is described."""
+"""`nearfield probe`: measures this machine and this MPI, or simulates a described machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(
     budget: Annotated[
         float | None,
         typer.Option(
-            help="not longer than this many seconds, instead of the tier's time; what is not reached is for --resume",
+            help="stop after this many seconds, instead of the tier's time; --resume measures what was not reached",
             metavar="SECONDS",
         ),
     ] = None,
@@ -56,7 +56,7 @@ def command(
     hostfile: Annotated[
         Path | None, typer.Option(help="measure across these nodes too; lines HOST [slots=N] [cpus=0,2]")
     ] = None,
-    launcher: Annotated[str | None, typer.Option(help="mpirun, mpiexec or srun (default: what fits)")] = None,
+    launcher: Annotated[str | None, typer.Option(help="mpirun, mpiexec or srun (default: the one that fits)")] = None,
     on: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +75,7 @@ def command(
     policy: Annotated[
         str,
         typer.Option(
-            help="with --on: where NICs put what arrives, e.g. memory,payload-l3, or all (default: the machine's own)"
+            help="with --on: where NICs put incoming bytes, e.g. memory,payload-l3, or all (default: the machine's own)"
         ),
     ] = "",
     memory_slowdown: Annotated[
@@ -165,7 +165,7 @@ def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
 
 
 def _absolute(machine: str | None) -> str | None:
-    """Files and folders as they can be found from anywhere, for --resume."""
+    """Returns the path of a file or folder as it can be found from anywhere, for --resume."""
     if machine and machine not in machine_files() and Path(machine).exists():
         return str(Path(machine).resolve())
     return machine
@@ -207,7 +207,7 @@ class _Display(Listener):
         self._limit_s = limit_s
         self._to_start, self._starting_s = 0, LAUNCH_OVERHEAD_S
         self._total_s = self._done_s = self._now_s = self._measuring_s = 0.0
-        self._first: float | None = None  # when measuring began: the limit counts from there
+        self._first: float | None = None  # when measuring began; the limit counts from then
         self._measures = time.monotonic()
 
     def __enter__(self) -> _Display:

@@ -1,4 +1,4 @@
-"""`nearfield reproduce`: the papers' claims beside what is simulated."""
+"""`nearfield reproduce`: judges the papers' claims by simulation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not":
 
 
 def _claim_names(incomplete: str) -> list[str]:
-    """For the shell."""
+    """Returns the names of claims for completion in the shell."""
     papers = [load_paper(name) for name in paper_files()]
     names = [*(paper.name for paper in papers), *(claim.id for paper in papers for claim in paper.claim)]
     return [name for name in names if name.startswith(incomplete)]
@@ -49,12 +49,12 @@ def command(
     """Simulate what five papers measured, on the machines that they describe, and judge each claim by the records.
 
     S0: caches and point-to-point. S1: shared memory. S2: tuning by locality. S3: strides and network load. S4: cache
-    injection. Nothing is fitted to a claim: numbers come from machines/*.toml with their sources, and what nobody
-    states is listed with the claims that it touches (--json, and the page).
+    injection. Nothing is fitted to a claim: numbers come from machines/*.toml with their sources, and numbers that no
+    source states are listed with the claims that they touch (--json, and the page).
 
-    A claim consists of statements. A number is reproduced if ours is within a quarter of the paper's; shapes are who
-    wins, what stays the same, where it bends. Verdicts: 'within' (everything holds), 'shape only' (shapes hold, a
-    number does not), 'in part', 'not', 'not simulated'.
+    A claim consists of statements. A number is reproduced if ours is within a quarter of the paper's. Shapes are which
+    curve is higher, where it stays the same, where it bends. Verdicts: 'within' (everything holds), 'shape only'
+    (shapes hold, a number does not), 'in part', 'not', 'not simulated'.
 
     The folder gets a profile for each simulated machine, which `nearfield show` and `report` read, and report.html, a
     page with all verdicts. Ctrl-C loses nothing: the same command goes on.
@@ -83,9 +83,9 @@ def command(
             _show(paper)
         _count(found)
     if not found.complete:
-        err.print("stopped: what is not complete is not judged; the same command goes on")
+        err.print("stopped: incomplete claims are not judged; the same command goes on")
         raise typer.Exit(stop.exit_code)
-    err.print(f"page: [bold]{escape(str(page))}[/bold]   profiles of what was simulated are beside it")
+    err.print(f"page: [bold]{escape(str(page))}[/bold]   the simulated profiles are beside it")
 
 
 def _show(paper: JudgedPaper) -> None:

@@ -1,4 +1,4 @@
-"""`nearfield tune --all-mpis`: every MPI of this machine, one after the other, each into a rules file of its own."""
+"""`nearfield tune --all-mpis`: tunes every MPI of this machine in turn, each into a rules file of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of `nearfield tune`, which tunes one MPI or several: what was asked for, the display, and Ctrl-C."""
+"""One call of `nearfield tune` for one MPI or several: its options, the display, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def _told(value: object) -> str:
 
 
 class Sitting:
-    """Use as a context. The first Ctrl-C asks the tune that is running to confirm its best settings and to end. The
-    second Ctrl-C ends it at once, and so does SIGTERM, which batch systems send."""
+    """One sitting; use it as a context. The first Ctrl-C asks the tune that is running to confirm its best settings and
+    to end. The second Ctrl-C ends it at once, and so does SIGTERM, which batch systems send."""
 
     def __init__(self) -> None:
         self.display = Display()

@@ -12,7 +12,7 @@ from nearfield.doctor.check import Check
 
 HARDWARE_EVENTS = {"cycles": kernel.CYCLES, "cache-misses": kernel.CACHE_MISSES}
 
-# Why the kernel refuses, and what to do about it.
+# An error of the kernel -> the reason and the remedy.
 ASK_FOR_PMU = "In a virtual machine: ask for a virtual PMU."
 REFUSALS = {
     errno.ENOENT: ("the kernel has no driver for these counters", ASK_FOR_PMU),
@@ -48,7 +48,7 @@ def hardware_counters() -> Check:
 
 
 def _refusal(config: int) -> tuple[str, str] | None:
-    """The cause why this hardware event is not counted, and the remedy; None when it is."""
+    """Returns why this hardware event is not counted, and the remedy; None if it is counted."""
     try:
         with kernel.perf_event(kernel.HARDWARE, config) as fd:
             sum(bytearray(os.urandom(1 << 20)))  # larger than the first cache levels, so that misses happen

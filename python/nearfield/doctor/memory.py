@@ -20,7 +20,7 @@ ENOUGH_LOCKED_BYTES = 64 * MIB
 
 
 def huge_page_bytes() -> int:
-    """What one huge page of the page table holds here: 2 MiB on x86."""
+    """Returns the size of a huge page here: 2 MiB on x86."""
     return int(read(THP / "hpage_pmd_size") or 2 * MIB)
 
 
@@ -29,7 +29,7 @@ def private_huge_pages() -> Check:
     name, setting = "huge pages, private", chosen(THP / "enabled") or "absent"
     size = huge_page_bytes()
     with kernel.mapping(size, shared=False) as address:
-        with suppress(OSError):  # a kernel without them refuses; what it then maps decides
+        with suppress(OSError):  # a kernel without huge pages refuses; the pages that it maps decide
             kernel.advise(address, size, kernel.MADV_HUGEPAGE)
         kernel.touch(address, size)
         got = kernel.huge_bytes_mapped(address) > 0

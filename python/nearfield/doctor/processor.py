@@ -44,7 +44,7 @@ def cpu_quota() -> Check:
 
 
 def _cgroup_quotas() -> list[float]:
-    """The quotas, in processors, of our cgroup and of those above it, for cgroup 2 and 1."""
+    """Returns the quotas, in processors, of our cgroup and of those above it, for cgroup 2 and 1."""
     quotas = []
     for line in (read("/proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -14,7 +14,7 @@
             grid.exchange(next)
             now, next = next, now
 
-What phases are and the rule to keep in them: include/nearfield/halo.h, docs/halo.md. The library is built for the MPI
+include/nearfield/halo.h and docs/halo.md explain phases and the rule to keep in them. The library is built for the MPI
 that mpi4py uses, once, on first use.
 """
 

@@ -1,4 +1,4 @@
-"""Exchanging arrays that are not the library's."""
+"""Exchanges arrays that do not belong to the library."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Exchange(Closing):
         grid._exchanges.add(self)
 
     def close(self) -> None:
-        """Frees the exchange. Collective; between start and finish an error."""
+        """Frees the exchange. Collective. Raises HaloError between start and finish."""
         check(self._library, self._library.nf_exchange_free(byref(self.handle)))
         self.forget()
 
     def forget(self) -> None:
-        """The library has freed it: by itself or with its grid."""
+        """Releases the arrays after the library has freed the exchange, alone or with its grid."""
         self.handle.value = None
         self.arrays.clear()
 
@@ -51,13 +51,13 @@ class Exchange(Closing):
 
     def start(self) -> None:
         check(self._library, self._library.nf_exchange_start(self.handle))
-        self._grid._started = self  # whoever calls finish, its arrays are there
+        self._grid._started = self  # keeps its arrays alive until finish
 
     def finish(self) -> None:
         check(self._library, self._library.nf_exchange_finish(self.handle))
 
     def accumulate(self) -> None:
-        """The reverse: adds ghost cells to their owners' cells."""
+        """Exchanges in reverse: adds ghost cells to their owners' cells."""
         check(self._library, self._library.nf_exchange_accumulate(self.handle))
 
 

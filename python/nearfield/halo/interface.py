@@ -1,4 +1,4 @@
-"""include/nearfield/halo.h for ctypes: the same structures and functions, and errors as exceptions."""
+"""Declares include/nearfield/halo.h for ctypes: its structures and functions, with errors as exceptions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def check(library: ctypes.CDLL, code: int) -> None:
 
 
 def protocols() -> dict[str, str]:
-    """Name -> summary of every protocol. Needs mpi4py, as its MPI has to be there to load the library."""
+    """Returns name -> summary of every protocol. Needs mpi4py, whose MPI the library needs to be loaded."""
     from nearfield.halo.library import load
 
     library, found, number = load(), {}, 0

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 Fact = TypeVar("Fact", bound=q.Valued)
 UNSEEN = "no probe can see it; usual value"
-UNMEASURED = "not measured; usual value"  # a probe can
-FEWEST_STEPS = 5  # A time of fewer steps of the clock, which may be wrong by more than a fifth, does not count.
-LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., where calibration did not tell
-WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that fits the size
+UNMEASURED = "not measured; usual value"  # although a probe can
+FEWEST_STEPS = 5  # A time of fewer steps of the clock may be wrong by more than a fifth and is not used.
+LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., if calibration did not measure them
+WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that divides the size
 SHARED = ("same-core", "shared-l2", "shared-l3")  # distances below one last-level cache; others are remote
 
 
@@ -115,7 +115,7 @@ def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Ca
 
 
 def _level_ns(profile: Profile, place: int) -> tuple[float | None, str]:
-    """The latency of a cache; None, and why, if calibration did not tell it from a reading of the clock."""
+    """Returns the latency of a cache and ''; or None and the reason if calibration could not resolve it."""
     calibration, clock = profile.run.calibration, profile.run.clock
     if calibration is None or place >= len(calibration.level_latency_ns):
         return None, UNMEASURED
@@ -134,7 +134,7 @@ def _unresolved(profile: Profile) -> str:
 
 
 def _keep_order(caches: list[s.Cache]) -> None:
-    """No cache is faster than a nearer one, though single readings of a clock may say so."""
+    """Corrects caches that are faster than a nearer one, as single readings of a clock may make them seem."""
     for nearer, cache in zip(caches, caches[1:], strict=False):
         if cache.latency_cycles.value < nearer.latency_cycles.value:
             reason = "measured as less than a nearer cache's" if cache.latency_cycles.kind == "derived" else UNMEASURED
@@ -144,7 +144,7 @@ def _keep_order(caches: list[s.Cache]) -> None:
 
 
 def _transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Transfers | None:
-    """A flag's way is one transfer of a line."""
+    """Returns the costs of transfers between cores; the time of a flag is that of one transfer of a line."""
     last, cores = caches[-1].shared_by.value, profile.machine.cores
     usual = 2 * caches[-1].latency_cycles.value
     flags = {d: ns for d, ns in _flags(profile).items() if not d.startswith("network")}
@@ -223,7 +223,7 @@ def _flags(profile: Profile) -> dict[str, float]:
 
 
 def _memory_rate(profile: Profile) -> float | None:
-    """Of reading more than the caches hold; None if no stable record is of as much."""
+    """Returns the rate in GB/s of reading more than the caches hold; None if no stable record reads that much."""
     rows = _pick(profile, scenario="floor", metric="time", kind="read-local")
     if not rows.height or rows["size_bytes"][-1] <= (profile.machine.llc_bytes or 0):
         return None

@@ -24,7 +24,7 @@ def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
     for check in CHECKS:
         with suppress(*ABSENT) if partial or found else nullcontext():
             for problem in check(machine):
-                found.append(problem)  # one by one, so that those before an absent attribute are kept
+                found.append(problem)  # one by one, to keep those before a missing attribute
     return found
 
 
@@ -32,7 +32,7 @@ ABSENT = (AttributeError, AssertionError, IndexError, ValueError)  # raised by a
 
 
 def _sections(machine: DescribedMachine) -> Iterator[str]:
-    """Yields the sections that are missing although others which need them are there."""
+    """Yields the sections that are missing although others need them."""
     others = ("coherence", "transfers", "pages", "prefetcher", "nic", "network", "messaging")
     given = [name for name in (*HARDWARE, *others) if getattr(machine, name, True)]
     if given:
@@ -191,7 +191,7 @@ def _policy(nic: Nic, caches: list[Cache]) -> Iterator[str]:
         yield f"nic.policy_ways = {nic.policy_ways.value}: no cache has more than {most}; nearest: {most}"
 
 
-SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers; none of the others
+SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers; the others take none
 
 
 def _topology(network: Network) -> Iterator[str]:
@@ -226,7 +226,7 @@ NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
         "copy-in-copy-out": ("node_eager_bytes", "ring_bytes"),
         "single-copy": ("node_eager_bytes", "system_call_ns"),
     },
-}  # protocol -> what it cannot be simulated without
+}  # protocol -> keys that simulating it requires
 
 
 def _messaging(machine: DescribedMachine) -> Iterator[str]:

@@ -18,8 +18,8 @@ from nearfield.machine.quantity import Sourced
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import load
 
-RUN = "run.toml"  # of a profile
-DESCRIBED = "described.toml"  # of one that was simulated: the machine as it was
+RUN = "run.toml"  # every profile has this file
+DESCRIBED = "described.toml"  # a simulated profile has its machine's description in this file
 _REMEDY = (
     "Mend it: docs/machine.md lists all keys, and a file to start from is written by "
     f"{itself.command('machine', 'new', '--from', 't3e-900')}"
@@ -27,15 +27,15 @@ _REMEDY = (
 
 
 def machine_files() -> dict[str, Path]:
-    """Name -> file of the machines that come with nearfield."""
+    """Returns name -> file of the machines that come with nearfield."""
     package = Path(__file__).resolve().parents[1]
     places = [package / "machines", *(parent / "machines" for parent in package.parents[:3])]
     return next(({f.stem: f for f in sorted(p.glob("*.toml"))} for p in places if p.is_dir()), {})
 
 
 def load_machine(name: str) -> DescribedMachine:
-    """By name, by the path of a file that ends in .toml, or the folder of a profile. UsageError if there is none;
-    ProfileError that names file and key if something in it is wrong."""
+    """Returns the machine of this name, of a file that ends in .toml, or of a profile's folder. Raises UsageError if
+    there is none, and ProfileError that names file and key if something in it is wrong."""
     found = machine_text(name)
     return _of_profile(name) if found is None else parse_toml(DescribedMachine, found[1], found[0], _REMEDY, also_wrong)
 

@@ -1,4 +1,4 @@
-"""A described machine as the simulator takes it: src/machine/machine.hpp, filled member by member."""
+"""Converts a described machine into the simulator's struct (src/machine/machine.hpp), member by member."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TABLES = {
 
 
 def native(machine: DescribedMachine) -> structs.Machine:
-    """UsageError if the file describes messages only."""
+    """Returns the machine as the simulator takes it. Raises UsageError if the file describes messages only."""
     if not (machine.cores and machine.core and machine.memory):
         raise UsageError(
             f"{machine.name} cannot be simulated: its file has no cores, [core], [[cache]] and [memory]",

@@ -1,5 +1,5 @@
 """Writes a machine.toml for the user to start from. It is a copy of another machine's file, or made from a profile, or
-made from what this machine's topology tells, with a comment for each value that must be measured."""
+made from this machine's topology, with a comment for each value that must be measured."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ TIERS: dict[str, Tier] = {
 
 @dataclass(frozen=True)
 class Request:
-    """Kept beside an unfinished profile so that it can be resumed. UsageError if no probe could do it."""
+    """The options of a probe, stored beside an unfinished profile. Raises UsageError if no probe can obey them."""
 
     tier: str = "default"
     budget_s: float | None = None  # measuring time instead of the tier's
@@ -55,8 +55,8 @@ class Request:
     # ---- of a simulated machine
     distances: tuple[str, ...] = ()  # empty: the tier's
     nodes: tuple[int, ...] = ()  # empty: those usual for each scenario
-    policies: tuple[str, ...] = ()  # of its NICs; empty: the machine's own
-    slowdowns: tuple[float, ...] = ()  # of its memory; empty: none
+    policies: tuple[str, ...] = ()  # policies of its NICs; empty: the machine's own
+    slowdowns: tuple[float, ...] = ()  # factors for its memory; empty: none
     command: str = ""
     created: AwareDatetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
@@ -74,6 +74,6 @@ class Request:
 
     @property
     def thoroughness(self) -> Tier:
-        """The tier, with the budget asked for."""
+        """Returns the tier with the budget that was asked for."""
         tier = TIERS[self.tier]
         return tier if self.budget_s is None else replace(tier, budget_s=self.budget_s)

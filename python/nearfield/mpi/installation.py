@@ -1,4 +1,4 @@
-"""What nearfield knows about one MPI on this machine. Plain data: no processes are started here."""
+"""Plain data about one MPI on this machine; nothing here starts a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Hosts = Sequence[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Installation:
-    """An MPI that can both compile and launch. `env` is what must be set to use it at all."""
+    """An MPI that can both compile and launch. `env` holds the variables without which it does not work."""
 
     name: str  # unique on this machine, e.g. "openmpi-5.0.11"
     family: FamilyName
@@ -28,7 +28,7 @@ class Installation:
     show: str = field(default="", repr=False)  # the compiler command behind the wrapper
 
     def plain(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns the attributes as values that JSON can hold."""
         values = {**vars(self), "env": dict(self.env)}
         return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
 
@@ -40,7 +40,7 @@ class Installation:
 
 @dataclass(frozen=True)
 class Unusable:
-    """Something that looks like an MPI and cannot be used, and what would make it usable."""
+    """Something that looks like an MPI but cannot be used, with the reason and a remedy."""
 
     path: Path
     origin: str
@@ -50,7 +50,7 @@ class Unusable:
 
 @dataclass(frozen=True)
 class Launch:
-    """What a family needs to know to start a program."""
+    """The facts that a family needs to start a program."""
 
     argv: Sequence[str]
     ranks: int
@@ -62,7 +62,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Family:
-    """All that differs from one MPI family to the next. One file of `families/` exports one as `SPEC`."""
+    """All differences between MPI families. Each file of `families/` exports one as `SPEC`."""
 
     name: FamilyName
     summary: str

@@ -1,4 +1,4 @@
-"""Asks a compiler wrapper and its library what they really are; folder and package names may lie."""
+"""Asks a compiler wrapper and its library what they are, since names of folders and packages may be wrong."""
 
 import os
 import re
@@ -42,7 +42,7 @@ class Toolchain:
 
 
 def ask(command: list[str], env: Mapping[str, str] | None = None) -> str:
-    """Output (both streams) of a short command. Raises MpiError if it fails or does not answer."""
+    """Returns the output (both streams) of a short command. Raises MpiError if it fails or does not answer."""
     try:
         done = subprocess.run(
             command,
@@ -64,7 +64,7 @@ def ask(command: list[str], env: Mapping[str, str] | None = None) -> str:
 
 
 def inspect(wrapper: Path) -> Toolchain:
-    """What stands behind a C++ compiler wrapper. Raises MpiError if it is broken or of no known family."""
+    """Returns the MPI behind a C++ compiler wrapper. Raises MpiError if it is broken or of no known family."""
     root = wrapper.parent.parent
     show = ask([str(wrapper), "-show"], {"I_MPI_ROOT": str(root)}).strip()
     library = find_library(show)
@@ -78,7 +78,7 @@ def inspect(wrapper: Path) -> Toolchain:
 
 
 def find_library(show: str) -> Path:
-    """libmpi as the linker would find it from a wrapper's command, links and linker scripts followed."""
+    """Returns the libmpi that the linker finds by a wrapper's command; follows links and linker scripts."""
     words = shlex.split(show)
     folders = [Path(w[2:]) for w in words if w.startswith("-L")]
     names = [w[2:] for w in words if w in ("-lmpi", "-lmpich")]
@@ -93,7 +93,7 @@ def find_library(show: str) -> Path:
 
 
 def _follow(library: Path) -> Path:
-    """Wheels cannot hold links, so their libmpi.so is a linker script, `INPUT(libmpi.so.40)`."""
+    """Returns the library in a linker script, `INPUT(libmpi.so.40)`, which wheels have since they cannot hold links."""
     with library.open("rb") as file:
         script = re.match(rb"\s*(?:INPUT|GROUP)\s*\(\s*([^\s)]+)", file.read(256))
     return (library.parent / script[1].decode()).resolve() if script else library.resolve()
@@ -101,6 +101,6 @@ def _follow(library: Path) -> Path:
 
 @lru_cache(maxsize=64)
 def library_text(library: Path) -> str:
-    """MPI_Get_library_version, which may be called before MPI_Init; in a process of its own, because two
-    MPIs must not meet in one."""
+    """Returns MPI_Get_library_version, which may be called before MPI_Init. It runs in a process of its own, because
+    two MPIs must not meet in one."""
     return ask([sys.executable, "-ISc", _ASK_LIBRARY, str(library)])

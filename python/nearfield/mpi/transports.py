@@ -1,5 +1,5 @@
-"""What carries messages inside a node: two ranks exchange a short and a long message under the MPI's own
-verbose output, and the engine adds what it saw itself. Nothing is concluded from configuration alone.
+"""Finds the transport inside a node: two ranks exchange a short and a long message under the MPI's own verbose
+output, and the engine reports single copies. Configuration alone is never taken as an answer.
 
 The engine's `--transport-probe` prints, on rank 0, `single_copies N LIBRARY`: how often process_vm_readv or
 process_vm_writev was called during the long exchange, and by which library ("-" if never).
@@ -67,7 +67,7 @@ def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
 
 
 def single_copy(text: str) -> str:
-    """What the engine counted; empty if it did not count."""
+    """Returns in words the single copies that the engine counted; empty if it did not count."""
     found = re.search(r"^single_copies (\d+)", text, re.MULTILINE)
     if not found:
         return ""

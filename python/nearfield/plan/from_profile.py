@@ -1,7 +1,7 @@
-"""Costs from the records of a profile. Only stable records decide; what is missing is the default's, and said.
+"""Derives costs from the stable records of a profile. Missing costs are defaults, and notes say so.
 
-A message's latency is half a round trip of the smallest size, its bytes and strides are those of 256 KiB: faces are of
-that order. Inside a node the farthest distance counts, since the slowest neighbour does.
+A message's latency is half a round trip of the smallest size. The costs of its bytes and strides are those at 256 KiB,
+since faces are of that order. Inside a node the farthest distance counts, since the slowest neighbour decides.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ FACE_BYTES = 256 << 10
 DOUBLE_BYTES = 8
 _SMALL_BYTES = 64
 _LARGE_BYTES = 64 << 10
-# A program has written its cells just before it sends them; `reused` is next to that.
+# A program writes its cells just before it sends them; `reused` is the next best state.
 _STATES = ("modified", "reused", "exclusive", "invalid")
-_LOADED = 1.1  # a load that costs less is none
+_LOADED = 1.1  # a smaller slow-down does not count
 
 Curve = dict[int, float]
 
 
 def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
-    """Returns the costs, and sentences on what is not from these records. `line_bytes`: of the caches' lines."""
+    """Returns the costs, and sentences on those that are not from these records. `line_bytes` is the line size."""
     costs = default_costs()
     notes: list[str] = []
     stable = deciding(records)
@@ -64,7 +64,7 @@ def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) 
 
 
 def _message(stable: pl.DataFrame, distance: str) -> Curve:
-    """Size -> half a round trip, in the first state that has small and large messages; {} if none has."""
+    """Returns size -> half a round trip, in the first state that has small and large messages; {} if none has."""
     for state in _STATES:
         rows = picked(stable, scenario="pingpong", metric="half_round_trip", distance=distance, state=state)
         times = _curve(rows, "size_bytes")
@@ -132,7 +132,7 @@ def _loaded(stable: pl.DataFrame, link: Link) -> Link:
 
 
 def _curve(rows: pl.DataFrame, x: str) -> Curve:
-    """x -> the least value there."""
+    """Returns x -> the least value there."""
     if x not in rows.columns:
         return {}
     pairs: Iterable[tuple[int, float]] = rows.select(x, "value").drop_nulls().iter_rows()

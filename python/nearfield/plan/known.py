@@ -1,4 +1,4 @@
-"""What is known of the costs, and where it is from: nothing (the defaults), a described machine, or a profile."""
+"""Collects the known costs of messages from a described machine or a profile, or else the defaults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Known:
-    """Costs, in one phrase where they are from, and sentences on what they lack."""
+    """Costs, a phrase that names their origin, and sentences on costs that are missing."""
 
     costs: Costs
     origin: str
@@ -41,7 +41,7 @@ def default() -> Known:
 
 
 def described(machine: DescribedMachine, mode: str | None = None) -> Known:
-    """Returns what a machine's [communication] says. Raises UsageError if it has none, or not that mode."""
+    """Returns the costs of a machine's [communication]. Raises UsageError if it has none, or not that mode."""
     chosen = mode_of(machine, mode)
     notes = [f"Latency counts as 0: {chosen.latency_reason}."] if chosen.latency_us is None else []
     for what, one in (("contiguous bandwidth", [chosen.contiguous_mb_per_s]), ("strides", chosen.stride + chosen.bank)):
@@ -52,8 +52,8 @@ def described(machine: DescribedMachine, mode: str | None = None) -> Known:
 
 
 def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
-    """Returns what simulated ping-pongs and strides tell about a machine whose file does not say what messages cost.
-    All ranks send messages, since no scenario simulates reading in place."""
+    """Returns costs from simulated ping-pongs and strides, for a machine whose file states no costs of messages. All
+    ranks send messages, since no scenario simulates reading in place."""
     costs, lacks = costs_of(records, machine.cache[-1].line_bytes.value)
     costs.in_place = None
     inside = any(not d.startswith("network") for d in records["distance"].drop_nulls())
@@ -70,18 +70,18 @@ def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
 
 
 def measured(profile: Profile) -> Known:
-    """What the profile lacks, or has only as unstable records, is taken from the defaults; the notes say what."""
+    """Returns the costs of a profile. Costs without stable records are defaults, and the notes list these."""
     costs, notes = costs_of(profile.records, profile.machine.line_bytes)
     return Known(costs, f"the profile {profile.path} ({profile.run.mpi.name} on {profile.machine.name})", notes=notes)
 
 
 def text_of(known: Known) -> str:
-    """Costs as a file that the halo library reads: NEARFIELD_HALO_COSTS names it."""
+    """Returns the text of the file from which the halo library reads costs; NEARFIELD_HALO_COSTS names that file."""
     return costs_text(known.costs, known.origin)
 
 
 def written(text: str, name: str) -> Known:
-    """What such a file holds. UsageError that names it and the line if something in it is wrong."""
+    """Returns the costs of such a file. Raises UsageError that names the file and the wrong line."""
     try:
         return Known(*parse_costs(text, name))
     except ValueError as error:

@@ -74,7 +74,7 @@ def names(profiles: Sequence[Profile]) -> list[str]:
 
 
 def told(profiles: Sequence[Profile]) -> list[str]:
-    """Returns one line for each profile but the first, which says what surely differs from the first."""
+    """Returns one line for each profile but the first, with its sure differences from the first."""
     first, *others = names(profiles)
     return [
         f"{name} against {first}: {_counted(_compared(profiles[0], b))}"

@@ -29,7 +29,7 @@ class FindingTable(Table):
 
 
 class FindingsTable(Table):
-    """All that is printed."""
+    """The whole output."""
 
     schema_version: Literal[1] = Field(description="version of this format; within one, keys may be added")
     nearfield: str = Field(description="version of nearfield that measured or simulated")
@@ -43,7 +43,7 @@ class FindingsTable(Table):
 
 
 def as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
-    """Returns the findings as what `nearfield report --json` prints."""
+    """Returns the findings in the form that `nearfield report --json` prints."""
     run = profile.run
     return FindingsTable(
         schema_version=1,

@@ -16,7 +16,7 @@ from nearfield.base.files import write_whole
 
 
 def text(value: object) -> str:
-    """Escaped, and set as on paper: '3.1x' becomes '3.1\u00d7', '5 us' becomes '5\u00a0\u00b5s'."""
+    """Returns escaped text with the signs of print: '3.1x' becomes '3.1\u00d7', '5 us' becomes '5\u00a0\u00b5s'."""
     escaped = html.escape(str(value))
     escaped = re.sub(r"(?<=\d)x\b(?!\d)", "\u00d7", escaped)
     escaped = re.sub(r"(?<=\d) us\b", " \u00b5s", escaped)
@@ -24,12 +24,12 @@ def text(value: object) -> str:
 
 
 def raw(value: object) -> str:
-    """Escaped and nothing else: commands, names, paths."""
+    """Returns escaped text without other changes, for commands, names and paths."""
     return html.escape(str(value))
 
 
 def tag(name: str, content: str = "", **attributes: object) -> str:
-    """`content` is HTML already. class_ becomes class; attributes that are None are left out."""
+    """Returns an element around `content`, which is HTML. class_ becomes class; attributes of None are left out."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
@@ -39,7 +39,7 @@ def tag(name: str, content: str = "", **attributes: object) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], **attributes: object) -> str:
-    """Cells are HTML already. Scrolls inside itself where the page is too narrow."""
+    """Returns a table of cells, which are HTML. It scrolls by itself if the page is too narrow."""
     head = tag("tr", "".join(tag("th", cell, scope="col") for cell in header))
     body = "".join(tag("tr", "".join(tag("td", cell) for cell in row)) for row in rows)
     inner = tag("table", (tag("thead", head) if any(header) else "") + tag("tbody", body), **attributes)
@@ -52,7 +52,7 @@ def folded(title: str, content: str, **attributes: object) -> str:
 
 
 def embedded_json(value: Any) -> str:
-    """JSON that cannot end the script element that it stands in."""
+    """Returns JSON that cannot end the script element around it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\!--")
 
 

@@ -28,8 +28,8 @@ _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulate
 
 
 def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
-    """The whole page. Pure but for reading the package's own files. `tuned`: what `tune` found for this MPI; `apply`:
-    the command that runs programs so."""
+    """Returns the whole page; reads only the package's own files. `tuned` are the rules that `tune` found for this MPI,
+    and `apply` is the command that runs programs under them."""
     parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
@@ -60,14 +60,14 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
 
 
 def scripts_of(charts: list[Chart], label: str) -> str:
-    """Returns the scripts that draw the charts in their places. `label`: what a saved picture says about its origin."""
+    """Returns the scripts that draw the charts in their places. `label` is the origin that a saved picture shows."""
     data = embedded_json({"label": label, "charts": [chart.as_dict() for chart in charts]})
     data = f'<script type="application/json" id="charts">{data}</script>'
     return data + "".join(f"<script>\n{script}\n</script>" for script in (get_plotlyjs(), asset("report.js")))
 
 
 def label_of(profile: Profile) -> str:
-    """What a saved picture says about its origin."""
+    """Returns the origin that a saved picture shows."""
     return f"{profile.machine.cpu_model}, {profile.run.mpi.name}, {profile.run.created:%Y-%m-%d}"
 
 
@@ -96,7 +96,7 @@ def banners(profile: Profile, found: list[Finding], name: str = "") -> str:
 
 
 def _simulated(profile: Profile, before: str) -> str:
-    """So that nobody takes the page for a measurement."""
+    """Returns a banner that keeps readers from taking the page for a measurement; '' if it is one."""
     run = profile.run
     if run.backend != "sim":
         return ""
@@ -126,7 +126,7 @@ def _warnings(found: list[Finding], before: str) -> str:
 
 
 def _has_no_messages(profile: Profile) -> bool:
-    """Whether the profile only has simulated collectives or applications, which do not tell where to put
+    """Returns whether the profile only has simulated collectives or applications, which do not tell where to put
     communication."""
     return profile.run.backend == "sim" and not {"pingpong", "protocol"} & set(profile.records["scenario"])
 
@@ -150,7 +150,7 @@ def _labels(profile: Profile) -> list[str]:
 
 
 def place_selector(labels: list[str]) -> str:
-    """One selector for the whole page, where several pairs were measured."""
+    """Returns one selector of pairs for the whole page; '' unless several pairs were measured."""
     if len(labels) < 2:
         return ""
     options = "".join(tag("option", text(label), value=label) for label in labels)
@@ -197,7 +197,7 @@ def section_html(section: Section, how: str = "") -> str:
 
 
 def chart_place(chart: Chart) -> str:
-    """A place for the plot; report.js makes buttons, plot and table."""
+    """Returns a place for the plot; report.js makes buttons, plot and table."""
     head = tag("figcaption", tag("h3", text(chart.title)) + tag("p", text(chart.caption)))
     return tag("figure", head + tag("div", "", class_="chart"), class_="plot", id=chart.id)
 

@@ -1,4 +1,4 @@
-"""Where the numbers come from: everything that someone who doubts them asks for."""
+"""Shows the origin of the numbers: everything that a reader needs to check them."""
 
 from __future__ import annotations
 

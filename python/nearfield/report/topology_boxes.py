@@ -1,6 +1,6 @@
-"""The machine as nested boxes: packages, caches with their sizes, cores, hardware threads. Memory is drawn as a strip
-above what it serves, if the profile knows how much there is (hwloc gives every description some); instruction caches
-are left out."""
+"""Draws the machine as nested boxes: packages, caches with their sizes, cores, hardware threads. Memory is a strip
+above what it serves if the profile knows its size (hwloc makes one up for described machines). Instruction caches are
+left out."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nearfield.topology import Topology
 from nearfield.units import format_bytes
 
 Node = dict[str, Any]
-MOST_ALIKE = 8  # of more neighbours that look the same, some are drawn and the others counted
+MOST_ALIKE = 8  # if more neighbours look the same, only some are drawn and the others counted
 DRAWN_ALIKE = 4
 
 
 def draw(profile: Profile) -> str:
-    """HTML; a sentence instead where the topology cannot be read."""
+    """Returns the HTML, or a sentence if the topology cannot be read."""
     try:
         tree = _topology(profile.topology_xml).tree()
     except UsageError as error:
@@ -40,7 +40,7 @@ def _topology(xml: str) -> Topology:
 
 
 def _measured(profile: Profile) -> list[list[int]]:
-    """PUs of every pair on this node that was measured."""
+    """Returns the PUs of every measured pair on this node."""
     pairs = profile.records["pair"].drop_nulls().unique()
     return [[int(pu) for pu in pair.split("-")] for pair in pairs if pair.replace("-", "").isdigit()]
 

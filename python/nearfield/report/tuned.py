@@ -1,4 +1,4 @@
-"""What rules say beside their plots: the one line that applies them, what they set, and the gain by range."""
+"""Shows rules beside their plots: the line that applies them, what they set, and the gain by range."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from nearfield.units import format_bytes, format_span
 
 
 def tuned_section(rules: Rules) -> Section:
-    """Returns the section about what `nearfield tune` found."""
+    """Returns the section on the result of `nearfield tune`."""
     stock = [f"{rule.distance}: stock is best ({rule.reason})." for rule in rules.rule if not rule.parameters]
     return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), stock)
 
 
 def tuned_html(rules: Rules, apply: str) -> str:
-    """The line that applies the rules, what they set, and the gain by range."""
+    """Returns the line that applies the rules, what they set, and the gain by range."""
     settings = rules.best_for_all().parameters
     environment = rules.knobs().environment(settings)
     if not environment:

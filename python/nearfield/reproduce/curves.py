@@ -1,4 +1,4 @@
-"""Records of simulated profiles as numbers over one of their parameters. Pure; nothing here knows a claim."""
+"""Turns records of simulated profiles into numbers over one of their parameters, in pure functions without claims."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nearfield.reproduce.schema import Curve, Values
 Row = Mapping[str, Any]
 Points = dict[float, float]  # parameter -> number
 Records = Mapping[str, list[Row]]  # profile -> rows
-LINE_BYTES = 64  # of a machine that none of its records tells; tables of lines per_line say what theirs are
+LINE_BYTES = 64  # for profiles that `line_bytes` lacks
 
 
 def points(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Points:
-    """What the curve says, of several alternatives the highest; empty if no record tells. Sizes that the base lacks are
-    left out."""
+    """Returns the curve's numbers, of several alternatives the highest; empty without records. Sizes that the base
+    lacks are left out."""
     found: Points = {}
     for alternative in alternatives(curve, records, line_bytes):
         for x, y in alternative.items():
@@ -25,7 +25,7 @@ def points(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Poi
 
 
 def alternatives(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> list[Points]:
-    """The curve for each combination of what `where` has in lists."""
+    """Returns the curve for each combination of the lists in `where`."""
     return [_derived(curve, one, records, line_bytes) for one in _single(curve.where)]
 
 
@@ -34,7 +34,7 @@ def _derived(curve: Curve, where: dict[str, Any], records: Records, line_bytes: 
     if curve.how is None:
         return own
     base = _plain(curve, curve.base or curve.profile, {**where, **(curve.versus or {})}, records, line_bytes)
-    if curve.by in (curve.versus or {}):  # one base for all
+    if curve.by in (curve.versus or {}):  # all points have the same base
         base = dict.fromkeys(own, next(iter(base.values()))) if base else {}
     return {x: _against(curve.how, y, base[x]) for x, y in own.items() if x in base}
 

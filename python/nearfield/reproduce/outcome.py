@@ -1,4 +1,4 @@
-"""What came out: reproduction.json of the output folder, which the page and scripts read."""
+"""The result: reproduction.json of the output folder, which the page and scripts read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JudgedClaim(Table):
 
 
 class Chosen(Table):
-    """A free parameter: what nobody states."""
+    """A free parameter, which no source states."""
 
     of: str = Field(description="machine or profile")
     key: str
@@ -70,8 +70,8 @@ class Reproduction(Table):
 
 
 def verdict(statements: list[Judged]) -> Verdict:
-    """within: everything holds. shape only: all shapes hold, a number does not. in part: some holds, or what holds is
-    not all that the paper says because something was not simulated."""
+    """Returns the verdict. "within": all statements hold. "shape only": all shapes hold, but a number does not. "in
+    part": only some hold, or some were not simulated. "not": none holds. "not simulated": none was simulated."""
     known = [one for one in statements if one.holds is not None]
     if not known:
         return "not simulated"

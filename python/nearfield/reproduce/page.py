@@ -1,4 +1,4 @@
-"""All verdicts as one HTML page that needs nothing else."""
+"""Writes all verdicts as one HTML page that needs no other files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MARKS = {True: "✓", False: "✗", None: "–"}
 
 
 def render(found: Reproduction) -> str:
-    """Pure but for reading the package's own files."""
+    """Returns the whole page; reads only the package's own files."""
     main = fill(
         asset("main.html", __package__),
         {"banner": _incomplete(found), "overview": _overview(found), "papers": "".join(map(_paper, found.papers))},

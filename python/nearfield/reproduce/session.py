@@ -34,7 +34,7 @@ Wanted = list[tuple[Paper, list[Claim]]]
 
 @dataclass(frozen=True)
 class Settings:
-    """Where a reproduction goes, and how thorough it is."""
+    """The output folder and the thoroughness of a reproduction."""
 
     out: Path
     quick: bool = False
@@ -42,8 +42,8 @@ class Settings:
 
 
 def reproduce(wanted: Wanted, settings: Settings, runner: Runner, listener: Listener) -> outcome.Reproduction:
-    """Ctrl-C ends it with what there is: claims whose profiles are not complete are not judged. Errors as in
-    errors.py."""
+    """Simulates, judges and saves; returns the result. After Ctrl-C claims with incomplete profiles are not judged.
+    Raises the errors of errors.py."""
     started = time.monotonic()
     needed = {
         name: paper.profile[name]
@@ -83,8 +83,7 @@ def _judged(wanted: Wanted, evidence: Evidence) -> list[outcome.JudgedPaper]:
 
 
 def _opened(out: Path) -> Store:
-    """Returns the folder's store; makes the folder. Raises ProfileError if it cannot be written, or is something
-    else."""
+    """Makes the folder and returns its store. Raises ProfileError if it cannot be written or holds something else."""
     journal = out / KEPT
     if out.exists() and not journal.exists() and any(out.iterdir()):
         raise ProfileError(f"{out} is in the way: it is not of a reproduction", "Give another folder with --out.")

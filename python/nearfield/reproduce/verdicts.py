@@ -23,7 +23,7 @@ _IN_BYTES = ("size_bytes", "load_bytes", "whole_bytes")
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was simulated: complete profiles by their names."""
+    """The complete simulated profiles by name."""
 
     profiles: Mapping[str, Profile]
     rows: Mapping[str, list[Row]]
@@ -93,7 +93,7 @@ def _rule(profile: Profile, number: int) -> tuple[bool | None, str]:
 
 
 def _chosen_points(statement: Statement, curve: Points) -> Points:
-    """Within `over`; of `points` those in that order (where they are not where it steps)."""
+    """Returns the points within `over`, and of `points` only these, in that order (unless they are its steps)."""
     if statement.over:
         low, high = statement.over
         curve = {x: y for x, y in curve.items() if low <= x <= high}
@@ -122,7 +122,7 @@ def _writer(curve: Curve, evidence: Evidence) -> Callable[[float], str]:
 
 
 def _with_whole(row: Row) -> Row:
-    """The bytes of the whole buffer, of a collective."""
+    """Returns the row of a collective with the bytes of its whole buffer; other rows unchanged."""
     if row["scenario"] != "collective":
         return row
     spec = next(spec for spec in simulation.collectives() if spec.name == row["operation"])

@@ -1,4 +1,4 @@
-"""Confirms what a search has found, at every size and in several launches, before it becomes a rule."""
+"""Confirms the settings that a search found, at every size and in several launches, before they become a rule."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Confirming:
         deadline: Deadline,
         never_below: float = NEVER_BELOW,
     ) -> None:
-        """`limits`: sizes in bytes, ascending, between which a gain counts (`Confirmed.gains_between`)."""
+        """A gain counts between the sizes of `limits`, in bytes, ascending (`Confirmed.gains_between`)."""
         self._arena, self._search, self._cases, self._limits = arena, search, cases, limits
         self._deadline, self._never_below = deadline, never_below
 
     def run(self) -> tuple[Confirmed | None, str]:
-        """Returns the search's winner if it is slower than stock nowhere and surely faster somewhere; otherwise the
-        first finalist of which that holds; otherwise None, and why. A finalist that is slower somewhere is followed by
-        what it would be without the parameter that makes it so."""
+        """Returns the search's winner if it is slower than stock nowhere and surely faster somewhere, otherwise the
+        first such finalist, otherwise None and the reason. After a finalist that is slower somewhere it tries a mended
+        one, with the parameter that makes it slower changed or left out."""
         waiting = _finalists(self._search)
         seen, refused, looked = list(waiting), [], 0
         while waiting and not (looked and self._late()):  # one is enough then
@@ -68,8 +68,8 @@ class Confirming:
         return None, "; ".join(refused) or nothing
 
     def _await_cores(self) -> None:
-        """Waits until the cores are in the place where most was searched, at most for a part of the time that there is:
-        what gained there is to be confirmed there."""
+        """Waits until the cores are in the place of most trials, since gains must be confirmed where they were found;
+        at most for a part of the time."""
         usual_ns = median([trial.flag_ns for trial in self._search.trials if trial.flag_ns] or [0.0])
         patience = Deadline(PATIENCE * self._deadline.seconds)
         while (
@@ -78,10 +78,9 @@ class Confirming:
             time.sleep(0.2)
 
     def _confirmed(self, settings: Settings) -> Confirmed:
-        """Measures everything in six launches, or in three at least where it is late, and what is still in doubt in up
-        to three more. What counts is what was measured while the cores were where they mostly were; of a case that was
-        never measured there, what was measured elsewhere. Raises Unfit if the time is over before that, or if a case
-        could not be measured anywhere."""
+        """Measures all cases in six launches, or at least three if it is late, and doubtful cases in up to three more.
+        Only pairs in the usual place of the cores count; for a case without such pairs, those elsewhere do. Raises
+        Unfit if the time is over before that, or if a case could not be measured anywhere."""
         found: dict[Case, list[Pair]] = defaultdict(list)
         cases: Sequence[Case] = self._cases
         for launch in range(MOST_LAUNCHES):
@@ -103,7 +102,7 @@ class Confirming:
         return confirmed
 
     def _launch(self, settings: Settings, cases: Sequence[Case], count: int) -> Iterator[tuple[Case, list[Pair]]]:
-        """So many pairs of each case, from new launches of both jobs."""
+        """Yields each case with `count` pairs from new launches of both jobs."""
         self._arena.launch_stock_again()
         with self._arena.against(settings, cases) as comparison:
             comparison.measure(count)
@@ -117,15 +116,15 @@ class Confirming:
         return list(dict.fromkeys([*confirmed.doubtful, *few]))
 
     def _hopeless(self, confirmed: Confirmed) -> bool:
-        """Whether more cases are slower, and by more, than luck could make them."""
+        """Returns whether more cases are slower, and by more, than chance can explain."""
         return len(broken(confirmed.gains, self._never_below - NOISE)) > FEW
 
     def _late(self) -> bool:
         return self._deadline.stopped or self._deadline.late()
 
     def _mended(self, confirmed: Confirmed) -> Settings | None:
-        """The settings with one parameter nearer to its default, as little as makes no case slower; otherwise without
-        the parameter without which the slower cases are slower least, if that helps."""
+        """Returns the settings with one parameter as little nearer to its default as makes no case slower; otherwise
+        without the parameter whose absence helps the slower cases most; None if nothing helps."""
         knobs, cases = self._arena.knobs, confirmed.slower
         for settings in nearer(knobs, confirmed.settings, min(size for _, size in cases)):
             if self._late():
@@ -139,7 +138,7 @@ class Confirming:
         return best if worst >= helps else None
 
     def _worst(self, settings: Settings, cases: Sequence[Case]) -> float:
-        """The least gain of these cases; 0 if the settings cannot be used, or it is too late to tell."""
+        """Returns the least gain of these cases; 0 if the settings cannot be used, or it is too late to measure."""
         found: dict[Case, list[Pair]] = defaultdict(list)
         try:
             for _ in range(LOOKS):
@@ -153,8 +152,8 @@ class Confirming:
 
 
 def _finalists(search: Search) -> list[Settings]:
-    """The winner of the play-off, then what loses least anywhere, then the next best by score, which tend to fail at
-    the same sizes."""
+    """Returns the winner of the play-off, then the settings with the smallest loss anywhere, then the next best by
+    score, which tend to fail at the same sizes as the winner."""
     others = search.gaining()
     if not search.winner:
         return []

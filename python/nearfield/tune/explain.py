@@ -1,6 +1,6 @@
-"""How a program's messages were copied: what its processes reported under the shared heap, in words.
+"""Says how a program's messages were copied, from the reports of its processes under the shared heap.
 
-Every process writes its counts at its end (src/heap/start.cpp) into a folder that is named in NEARFIELD_HEAP. Processes
+Every process writes its counts at its end (src/heap/start.cpp) into a folder that NEARFIELD_HEAP names. Processes
 on other nodes, and those that were killed, report nothing here. A message is counted where it is copied, which is at
 its receiver as a rule, and only if it went from memory to memory: eager messages did not.
 """
@@ -22,7 +22,7 @@ from nearfield.tune import shared_heap
 from nearfield.tune.child import run_as_child
 from nearfield.units import counted, format_bytes
 
-# What src/heap/counts.hpp calls the ways, and what a person does.
+# The names of the ways in src/heap/counts.hpp -> the words for people.
 WAYS = {
     "user_plain": "in user space, plain",
     "user_streaming": "in user space, streaming",
@@ -30,9 +30,9 @@ WAYS = {
     "kernel_not_in_heap": "by the kernel, not in the heap",
     "kernel_not_shared": "by the kernel, not shared",
 }
-# What is set where the variable leaves it out (src/heap/settings.hpp).
+# Defaults of settings that the variable leaves out (src/heap/settings.hpp).
 DEFAULTS = {"on": "1", "from": "4096", "stream": "16777216-", "far_stream": "16384-", "help": "32768-"}
-_LONGEST_FOLDER = 200  # what the heap has room for
+_LONGEST_FOLDER = 200  # the longest path that the heap has room for
 _NO_RANK = "-"
 _EAGER = (
     "Eager messages are not counted: the MPI copies them itself. Of a message that it copies in parts, each counts."
@@ -42,12 +42,12 @@ _OFF = "The rules do not switch the shared heap on: the MPI copies all messages 
 
 @dataclass(frozen=True)
 class Report:
-    """What one process wrote at its end."""
+    """The report that one process wrote at its end."""
 
     pid: int
     rank: str
     program: str
-    reason: str  # why it had no heap; empty if it had
+    reason: str  # why it had no heap; empty if it had one
     forks: int
     regions: int  # a region that a fork made private is followed by a new one
     ways: Mapping[str, tuple[int, int]]  # messages and bytes
@@ -66,7 +66,7 @@ class Report:
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs the command to its end, then says on standard error how its messages were copied; its exit code."""
+    """Runs the command, then prints on standard error how its messages were copied. Returns its exit code."""
     if not is_on(environment):
         code = run_as_child(argv, environment)
         _print([_OFF])
@@ -81,14 +81,14 @@ def run(argv: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def is_on(environment: Mapping[str, str]) -> bool:
-    """Whether programs that are started with this environment get a shared heap."""
+    """Returns whether programs with this environment get a shared heap."""
     preloaded = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     is_loaded = any(Path(name).name == shared_heap.NAME for name in preloaded)
     return is_loaded and _settings(environment)["on"] != "0"
 
 
 def settings_sentence(environment: Mapping[str, str]) -> str:
-    """How messages will be copied by the shared heap; empty without one."""
+    """Returns a sentence on how the shared heap will copy messages; empty without a heap."""
     if not is_on(environment):
         return ""
     chosen = _settings(environment)
@@ -103,13 +103,13 @@ def settings_sentence(environment: Mapping[str, str]) -> str:
 
 
 def read_reports(folder: Path) -> list[Report]:
-    """In the order of ranks; what is damaged is left out."""
+    """Returns the reports in the order of ranks, without damaged ones."""
     found = [report for file in folder.glob("*.heap") if (report := _read(file))]
     return sorted(found, key=lambda one: (not one.is_rank, one.rank.zfill(9), one.pid))
 
 
 def with_traffic(reports: Iterable[Report]) -> list[Report]:
-    """Without shells, launchers and whoever else copied no message."""
+    """Returns the reports without those of shells, launchers and other processes that copied no message."""
     return [report for report in reports if report.messages]
 
 
@@ -135,7 +135,7 @@ def _settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _place() -> str | None:
-    """For reports: where temporary files go, unless the heap could not read or keep that name."""
+    """Returns the folder of temporary files for reports, or /tmp if the heap cannot read or store its name."""
     usual = tempfile.gettempdir()
     return usual if "," not in usual and len(os.fsencode(usual)) < _LONGEST_FOLDER else "/tmp"
 
@@ -144,7 +144,7 @@ def _place() -> str | None:
 
 
 def table(reports: Sequence[Report]) -> Table:
-    """A line for each process, and one for all. Only the ways that something went."""
+    """Returns a table with a line for each process and one for all, with only the ways that were used."""
     used = [way for way in WAYS if any(report.ways[way][0] for report in reports)]
     several_programs = len({report.program for report in reports}) > 1
     programs = [Column("program", key=True)] if several_programs else []
@@ -164,7 +164,7 @@ def _cell(messages: int, size_bytes: int) -> str:
 
 
 def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: int) -> list[str]:
-    """What the numbers mean, and why the kernel copied what it did."""
+    """Returns sentences that explain the numbers, and why the kernel copied some messages."""
     seen = with_traffic(reports)
     return [
         *(_why_kernel(seen, _settings(environment)["from"]) if seen else [_why_nothing(reports)]),
@@ -224,7 +224,7 @@ def _forked(report: Report) -> str:
 
 
 def _sizes(ranges: str) -> str:
-    """Of "65536-2097152+8388608-", or "never", as src/heap/settings.cpp reads it."""
+    """Returns in words the sizes of "65536-2097152+8388608-" or "never", as src/heap/settings.cpp reads them."""
     if ranges == "never":
         return "no messages"
     pairs = [pair.partition("-") for pair in ranges.split("+")]

@@ -1,4 +1,4 @@
-"""Which MPI a command line will run under: by its launcher, and by the library its program is linked to."""
+"""Recognises the MPI of a command line by its launcher, and by the library that its program is linked to."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _LINKER_CACHE = Path("/etc/ld.so.cache")
 
 @dataclass(frozen=True)
 class Recognised:
-    """The MPI of a command, and what told it."""
+    """The MPI of a command, and the files that identified it."""
 
     family: str
     version: str
     by: str
-    files: tuple[Path, ...] = ()  # that told it: while they stay as they are, so does this
+    files: tuple[Path, ...] = ()  # while these files are unchanged, so is the answer
 
 
 def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
-    """UsageError for a command that does not exist, MpiError if nothing tells the MPI, or two things tell two."""
+    """Returns the MPI. Raises UsageError for a missing command, MpiError if no file tells the MPI or two disagree."""
     if mpi_name:
         inst = mpi.choose(mpi_name)
         told = (inst.launcher, inst.compiler, inst.library)
@@ -56,7 +56,7 @@ def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
 
 
 def of_launcher(argv: Sequence[str]) -> Recognised | None:
-    """What the first launcher in the command says of itself (`env A=1 mpirun` has one, srun tells nothing)."""
+    """Returns the MPI of the first launcher in the command, as of `env A=1 mpirun`; None if it tells none, as srun."""
     for word, path, _ in executables(argv):
         name = Path(word).name
         if name in _LAUNCHERS or name.partition(".")[0] in _LAUNCHERS:
@@ -78,8 +78,8 @@ def _ask_launcher(path: Path) -> Recognised | None:
 
 
 def of_program(argv: Sequence[str]) -> Recognised | None:
-    """The MPI that the first program after the launcher is linked to, or the command itself where nothing launches it;
-    None for scripts, interpreters and programs that bring their MPI along."""
+    """Returns the MPI that the first program after the launcher, or the command itself without a launcher, is linked
+    to; None for scripts, interpreters and programs that bring their MPI along."""
     after = next((path for _, path, may_be_a_program in executables(argv[1:]) if may_be_a_program), None)
     for path in filter(None, (after, which(argv[0]))):
         if library := linked_library(Path(path)):
@@ -88,7 +88,7 @@ def of_program(argv: Sequence[str]) -> Recognised | None:
 
 
 def linked_library(program: Path) -> Path | None:
-    """The libmpi that the loader would give to it."""
+    """Returns the libmpi that the loader would find for the program; None if it has none."""
     try:
         with program.open("rb") as file:
             if file.read(4) != _ELF:

@@ -45,7 +45,7 @@ class Unfinished(Kept):
             yield self
 
     def resumed(self) -> Request:
-        """Returns what the interrupted tune was asked for."""
+        """Returns the request of the interrupted tune."""
         first = self.lines[0] if self.lines else None
         if not isinstance(first, RequestLine):
             raise ProfileError(f"cannot resume: the first line of {self.path} is damaged", ANEW)

@@ -1,6 +1,6 @@
 // Applications as programs over ranks: the accesses, messages and collectives of a real code at a real size, without
-// its arithmetic. One ApplicationSpec each. Anything that decides what a rank does (a matrix, how often a solver
-// iterates) is worked out on the host before, so that it does not depend on time.
+// its arithmetic. Each exports one ApplicationSpec. Anything that decides what a rank does (a matrix, how often a
+// solver iterates) is computed on the host before, so that it does not depend on time.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ struct ApplicationSpec {
   const char* summary;
   const char* bytes_are;
   std::vector<std::uint64_t> usual_bytes;
-  // std::invalid_argument if it cannot be cut for so many ranks.
+  // Throws std::invalid_argument if it cannot be cut for so many ranks.
   std::unique_ptr<Workload> (*make)(int ranks, std::uint64_t bytes);
 };
 
 const std::vector<const ApplicationSpec*>& all_applications();
-// std::invalid_argument naming the nearest one.
+// Returns the application of that name. Throws std::invalid_argument that names the nearest one.
 const ApplicationSpec& find_application(const std::string& name);
 
 }  // namespace nearfield::sim

@@ -1,4 +1,4 @@
-// Collectives on a simulated rank. To be kept from run to run, as the library keeps what free() gave back.
+// Collectives on a simulated rank. Keep it from run to run, as the library keeps memory that free() gave back.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ class RankCommunicator final : public Communicator {
   Task<> copy(Address to, Address from, std::uint64_t bytes) override { return rank_.copy(to, from, bytes); }
   Task<> combine(Address into, Address from, std::uint64_t bytes) override { return rank_.combine(into, from, bytes); }
 
-  // What was given back last is taken first, its lines being the likeliest to be in a cache.
+  // Memory that was given back last is taken first, since its lines are the likeliest to be in a cache.
   Address take(std::uint64_t bytes) override {
     auto& free = of(bytes);
     if (free.empty()) return rank_.allocate(std::bit_ceil(bytes));

@@ -13,10 +13,10 @@ class Persistent {
   void remember(MPI_Request request, int bytes) { bytes_[request] = bytes; }
   void forget(MPI_Request request) { bytes_.erase(request); }
 
-  // Nothing for what is no send.
+  // Returns nothing for a request that is no send.
   std::optional<int> of(MPI_Request request) const;
 
-  // How many of the requests, from the first on, can be started under one threshold, and which; receives go with any.
+  // Returns how many of the requests, from the first on, can start under one threshold, and which; receives fit any.
   struct Run {
     int length;
     std::optional<int> bytes;

@@ -1,4 +1,4 @@
-// Where the memory of each peer is mapped in this process: what messages of the stock transport lie in.
+// Finds where the memory of each peer, which holds messages of the stock transport, is mapped in this process.
 #ifndef NEARFIELD_TUNE_OPENMPI_SEGMENTS_H
 #define NEARFIELD_TUNE_OPENMPI_SEGMENTS_H
 

@@ -1,4 +1,4 @@
-"""What run.toml of a measured profile says."""
+"""Collects what run.toml says of a measured profile."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ COUNTERS = ("page_faults", "context_switches", "l1d_misses", "llc_accesses", "ll
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known without looking at what was measured."""
+    """The facts of a run that do not come from its measurements."""
 
     request: Request
     inst: Installation
-    transport: tuple[str | None, str]  # or why it is not known
+    transport: tuple[str | None, str]  # None and the reason if it is not known
     topology: Topology
     scenarios: list[DescribedScenario]
     launches: list[schema.Launch]

@@ -1,4 +1,4 @@
-"""What a profile says of the machine and of the run besides its records."""
+"""Asks this machine for what a profile says of it besides the records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
 
 
 def capture_host(topology: Topology) -> Host:
-    """Returns what this host says of itself."""
+    """Returns the host's name, its kernel and its state that may change timings."""
     return Host(
         name=socket.gethostname(),
         kernel=f"{platform.system()} {platform.release()}",

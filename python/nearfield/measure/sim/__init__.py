@@ -1,5 +1,5 @@
-"""The sim backend: scenarios on a described machine. Every number is exact: who simulates it again gets the same, and
-how often a case is repeated says only how warm its caches are."""
+"""The sim backend: scenarios on a described machine. Every number is exact: simulating it again gives the same number.
+Cases are repeated only to warm their caches."""
 
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import Case

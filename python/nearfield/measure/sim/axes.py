@@ -89,6 +89,6 @@ def groups(items: list[Item], most: int) -> list[tuple[Item, ...]]:
 
 
 def refused(error: ValueError) -> UsageError:
-    """Returns the simulator's sentence as an error. What follows a semicolon says what would be right."""
+    """Returns the simulator's message as an error; the words after its semicolon are the remedy."""
     cause, _, remedy = str(error).partition("; ")
     return UsageError(cause, sentence(remedy) if remedy else "")

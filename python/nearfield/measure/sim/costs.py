@@ -1,5 +1,5 @@
-"""Simulates what messages cost on a described machine whose file does not say it. Only the few cases that a plan needs
-are simulated, once; the cache folder keeps them."""
+"""Simulates the costs of messages on a described machine whose file does not state them. Only the few cases that a plan
+needs are simulated, and the cache folder keeps their records."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _farthest(places: list[Place]) -> list[Place]:
 
 
 def _is_needed(case: Case) -> bool:
-    """Whether a plan needs this case. Its buffers are modified, since a program writes its cells just before it sends
-    them."""
+    """Returns whether a plan needs this case. Its buffers are modified, since a program writes its cells just before it
+    sends them."""
     given = case.given
     if case.scenario == "pingpong":
         return given["state"] == "modified"

@@ -16,7 +16,7 @@ from nearfield.profile import schema
 
 SIMULATOR = "2"  # another one when the same input gives other numbers
 Skipped = tuple[str, str | None, str]  # scenario, distance, reason
-# What every scenario may be simulated with.
+# Parameters that every scenario may have in a simulation.
 AXES = {
     "nodes": "on how many nodes",
     POLICY: "where the NIC puts incoming bytes; absent: as the machine's file says",
@@ -86,7 +86,7 @@ def _mpi(machine: DescribedMachine) -> schema.Mpi:
 
 
 def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
-    """The eager limit that the description names; nothing had to be found out."""
+    """Returns the eager limit of the machine's description as protocol switches of this place."""
     messaging = machine.messaging
     if messaging is None:
         return []
@@ -101,7 +101,7 @@ def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
 
 
 def _counters(rows: list[Row]) -> dict[str, str]:
-    """Those that a measured profile has, too."""
+    """Returns the state of the counters that a measured profile has, too."""
     found = {row["metric"]: row.get("note") or "available" for row in rows if row["unit"] == "count"}
     names = ("page_faults", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")
     return {name: found[name] for name in names if name in found}

@@ -28,7 +28,7 @@ class Operations:
 
     machine: DescribedMachine
     names: tuple[str, ...]  # collectives and applications
-    sizes: tuple[int, ...]  # of what bytes_are says, or of a collective's whole buffer; empty: those usual for each
+    sizes: tuple[int, ...]  # of what `bytes_are` says, or of a collective's whole buffer; empty: those usual for each
     nodes: tuple[int, ...]
     policies: tuple[str, ...]  # empty: all that the machine has caches for; the base is added
     slowdowns: tuple[float, ...] = (1.0,)
@@ -94,8 +94,8 @@ class Operations:
             raise UsageError("nodes and memory slowdowns: at least one of each")
 
     def _check_by_simulator(self, name: str, nodes: int) -> None:
-        """Raises UsageError for what only the simulator knows: the network's size, and how an application can be cut.
-        It only sets up, without caches."""
+        """Raises UsageError if the simulator refuses the number of nodes or an application's split. It only sets up the
+        cluster, without caches."""
         for size in self._sizes_of(name, nodes) if name in applications() else [0]:
             case = self._case(name, size, nodes)
             try:

@@ -1,4 +1,4 @@
-"""The profile of what was simulated: records, the machine as it was described, and how they came to be."""
+"""Saves simulated records as a profile, with the machine's description and how the records came to be."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | N
 
 
 def rows_of(there: profile.Profile) -> list[Row]:
-    """Returns the records as rows, without what they do not have."""
+    """Returns the records as rows, without columns that are null."""
     return [{name: one for name, one in row.items() if one is not None} for row in there.records.to_dicts()]

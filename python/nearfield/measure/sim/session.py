@@ -78,7 +78,7 @@ class _Session:
 
 
 def _check_nodes(machine: DescribedMachine, request: Request) -> None:
-    """Raises UsageError if --nodes says more than the machine has, or nothing that is wanted takes it."""
+    """Raises UsageError if --nodes exceeds the machine's nodes, or no wanted scenario takes --nodes."""
     if not request.nodes:
         return
     most = machine.network.max_nodes.value if machine.network else 1
@@ -102,8 +102,8 @@ def add_to_profile(
     out: Path | None = None,
     command: str = "",
 ) -> Outcome:
-    """Simulates what the profile at `out` lacks and adds it there; without `out` it only simulates. Ctrl-C ends it with
-    what there is. Raises ProfileError if `out` is no profile of this machine, or cannot be written."""
+    """Simulates the cases that the profile at `out` lacks and adds them there; without `out` it only simulates. Ctrl-C
+    keeps the finished cases. Raises ProfileError if `out` is no profile of this machine, or cannot be written."""
     there = earlier_profile(out, machine) if out else None
     store, request = Store(), Request(on=machine.name, command=command)
     skipped = [(one.scenario, one.distance, one.reason) for one in there.run.skipped] if there else []

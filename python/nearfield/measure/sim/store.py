@@ -43,7 +43,7 @@ _Key = tuple[str, Point]
 
 
 class Store:
-    """Records by the machine and the point that they are of."""
+    """Holds records by their machine and point."""
 
     def __init__(self, journal: Path | None = None) -> None:
         self._journal = journal
@@ -58,7 +58,7 @@ class Store:
         self._put(fingerprint(machine), rows)
 
     def add(self, case: Case, rows: list[Row]) -> None:
-        """Takes what came of a case. Raises OSError if the journal cannot be written."""
+        """Stores the records of a case. Raises OSError if the journal cannot be written."""
         mark = fingerprint(case.machine)
         self._put(mark, rows)
         self.grown = True
@@ -75,7 +75,7 @@ class Store:
 
     @staticmethod
     def key(case: Case) -> tuple[Any, ...]:
-        """Returns what two equal cases have in common."""
+        """Returns a key that is equal for two equal cases."""
         return fingerprint(case.machine), tuple(case.points()), case.repetitions
 
     def missing(self, case: Case) -> Case | None:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from nearfield.mpi.installation import Family, Launch
 
-# Its own libfabric and that one's providers, in oneAPI and in wheels up to 2021.18; only oneAPI's vars.sh
-# would set the search paths. The wheels of 2021.19 have none: inside a node shm needs none, between nodes
-# the system's is used.
+# These are its own libfabric and its providers in oneAPI and in wheels up to 2021.18, whose search paths only
+# oneAPI's vars.sh would set. The wheels of 2021.19 have none: inside a node shm needs none, and between
+# nodes the system's is used.
 _FABRICS = (("opt/mpi/libfabric/lib", "opt/mpi/libfabric/lib/prov"), ("lib", "lib"))
 
 
 def _needs(root: Path) -> dict[str, str]:
-    """PATH, because its mpirun is a script that calls a bare `mpiexec.hydra`: where MPICH's is first, that
-    one starts the ranks, each believes to be on a machine of its own, and MPI_Init fails."""
+    """Returns the environment that it needs. PATH is needed because its mpirun is a script that calls `mpiexec.hydra`
+    without a path: if MPICH's comes first, each rank believes that it is alone, and MPI_Init fails."""
     env = {"I_MPI_ROOT": str(root), "PATH": _in_front(str(root / "bin"), "PATH")}
     for fabric, providers in _FABRICS:
         if (root / fabric / "libfabric.so.1").exists():
@@ -30,7 +30,7 @@ def _in_front(folder: str, variable: str) -> str:
 
 
 def _command(launch: Launch) -> list[str]:
-    """With hosts one program context each: its `-hosts` does not take a count per host."""
+    """Returns the command, with a program context for each host because `-hosts` takes no count per host."""
     if not launch.hosts:
         return [str(launch.launcher), "-n", str(launch.ranks), *launch.argv]
     contexts = [["-n", str(n), "-host", host, *launch.argv] for host, n in launch.hosts]
@@ -38,8 +38,8 @@ def _command(launch: Launch) -> list[str]:
 
 
 def _transport(text: str) -> str | None:
-    """Two ranks of one node use `shm` unless I_MPI_FABRICS says `ofi`, which shows as a provider without a
-    shared-memory segment."""
+    """Returns `shm`, which two ranks of a node use, unless I_MPI_FABRICS says `ofi`; then the output has a provider
+    but no shared-memory segment."""
     provider = re.search(r"libfabric provider: (\S+)", text)
     if "shm segment size" in text:
         return "shm"

@@ -14,8 +14,8 @@ def _command(launch: Launch) -> list[str]:
 
 
 def _transport(text: str) -> str | None:
-    """MPICH itself does not say which of its two on-node paths carries messages: ch4's own shared memory, or
-    the netmod (up to 4.0, built for UCX). The engine says which library copied; UCX names its lanes."""
+    """Returns the transport. MPICH does not report which of its two on-node paths carries messages: ch4's shared memory
+    or the netmod (up to 4.0, built for UCX). The engine reports which library copied; UCX names its lanes."""
     copier = re.search(r"^single_copies [1-9]\d* (\S+)$", text, re.MULTILINE)
     if not copier:
         return None

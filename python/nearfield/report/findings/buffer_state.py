@@ -1,4 +1,4 @@
-"""What it is worth to have message buffers in the cache when they are sent and received (S0.2, S0.6)."""
+"""Finds the gain of message buffers that are cached when they are sent and received (S0.2, S0.6)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CALLS = (("send", "sender", "MPI_Send"), ("receive", "receiver", "MPI_Recv"))
 
 
 def significant(gains: dict[int, Estimate]) -> dict[int, Estimate]:
-    """Gains that are surely there: at least 5 %, with an interval above 0."""
+    """Returns the significant gains: at least 5 %, with an interval above 0."""
     return {size: gain for size, gain in gains.items() if gain.low > 0 and gain.value >= LEAST}
 
 
 def best_gains(profile: Profile, place: Place, metric: str, side: str | None) -> dict[int, Estimate]:
-    """size -> the larger of the gains of exclusive and modified buffers."""
+    """Returns size -> the larger of the gains of exclusive and modified buffers."""
     best: dict[int, Estimate] = {}
     for state in ("exclusive", "modified"):
         for size, gain in state_gains(profile.records, place, metric, side, state).items():

@@ -1,4 +1,4 @@
-"""Collective operations against one message of the same size, and where their time jumps (S2.4's baseline)."""
+"""Compares collectives with one message of the same size, and finds jumps of their time (S2.4's baseline)."""
 
 from __future__ import annotations
 
@@ -70,20 +70,20 @@ def jump(profile: Profile) -> Iterator[Finding]:
 
 
 def rank_counts(records: pl.DataFrame) -> list[int]:
-    """Returns with how many ranks collectives were measured, ascending."""
+    """Returns the numbers of ranks that collectives were measured with, ascending."""
     rows = pick(records, scenario="collective", metric="time")
     return sorted(rows["ranks"].drop_nulls().unique()) if "ranks" in rows.columns else []
 
 
 def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:
-    """Of a simulated profile: by the base policy, with memory as it is described."""
+    """Returns size -> time; in a simulated profile by the base policy with memory as described."""
     usual = {"policy": ["memory", None], "memory_slowdown": ["1", None]}
     fixed: dict[str, Any] = {name: values for name, values in usual.items() if name in records.columns}
     return curve(records, "collective", "time", operation=operation, ranks=ranks, deciding=deciding, **fixed)
 
 
 def _growths(times_: Curve) -> list[tuple[float, int, int]]:
-    """(time ratio, size before, size after) where the time grows faster than the size, sizes within a factor 4."""
+    """Returns (time ratio, size before, size after) where the time grows faster than the size, within a factor of 4."""
     sizes = list(times_)
     return [
         (times_[b].value / times_[a].value, a, b)

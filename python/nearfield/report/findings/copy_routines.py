@@ -1,7 +1,7 @@
-"""Tells by size how what the other core just wrote is copied fastest, and why: it depends on who has the lines (S0).
+"""Finds by size the fastest copy of what the other core just wrote; it depends on which cache has the lines (S0).
 
-Three ways: plainly; past the caches by streaming stores, which need no line of the target from anywhere; and by both
-cores, half each, which has twice as many cache misses on the way. The shared heap chooses among them (docs/heap.md).
+There are three kinds: a plain copy; one past the caches by streaming stores, which need not load the target's lines;
+and one by both cores, half each, with twice as many cache misses in flight. The shared heap chooses one (docs/heap.md).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _span(first: int, last: int, is_open: bool) -> str:
 
 
 def _why(profile: Profile, place: Place, plain: Curve, sizes: list[int]) -> str:
-    """Returns sentences that say what a plain copy waits for; empty where reading alone was not measured."""
+    """Returns sentences on what a plain copy waits for; empty if reading alone was not measured."""
     reading = ratios(_times(profile, place, "read-remote"), plain)
     among = [size for size in sizes if size in reading]
     if not among:

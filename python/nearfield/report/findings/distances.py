@@ -1,4 +1,4 @@
-"""What core distance costs: the nearest against the farthest pair."""
+"""Compares the nearest with the farthest pair of cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finding is."""
+"""Defines a finding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.profile import Profile
 from nearfield.report.evidence import Place, one_per_distance
 
 Level = Literal["warning", "loss", "fact", "good", "note"]
-# After a change that is worth a try.
+# The advice after a change that is worth trying.
 AND_COMPARE = f"Then measure again: `{itself.command('diff', 'A', 'B')}` compares the two profiles."
 LEVELS: tuple[Level, ...] = ("warning", "loss", "fact", "good", "note")
 
@@ -21,10 +21,10 @@ LEVELS: tuple[Level, ...] = ("warning", "loss", "fact", "good", "note")
 class Finding:
     """One thing that the records show, in words.
 
-    level: warning (why the rest is to be read with care), loss (time that could be had back), fact (how this machine
-    or MPI behaves), good (nothing to do), note (about the measurement itself). weight orders findings of one level: the
-    factor at stake.
-    numbers: what the words say, for scripts and tests; times in ns, sizes in bytes, shares and factors plain.
+    `level` is warning (why the rest is to be read with care), loss (time that could be saved), fact (how this machine
+    or MPI behaves), good (nothing to do) or note (about the measurement itself). `weight`, the factor at stake, orders
+    findings of one level. `numbers` has the numbers of the words for scripts and tests; times in ns, sizes in bytes,
+    shares and factors plain.
     """
 
     topic: str

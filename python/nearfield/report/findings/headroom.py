@@ -1,4 +1,4 @@
-"""How much of what the caches allow this MPI moves. The floor is a flag and one copy between the same two cores."""
+"""Finds the share of the caches' speed that this MPI reaches: a flag and one copy between two cores are its floor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nearfield.units import format_bytes, format_ns, format_span
 
 ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the worst one
 GOOD = 0.8
-TYPICAL = 64 << 10  # the loss is told for the size of the range that is nearest to this
+TYPICAL = 64 << 10  # the finding names the loss at the size of the range that is nearest to this
 BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
 
 
@@ -112,7 +112,7 @@ def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
 
 
 def _cacheable(profile: Profile, shares: dict[int, Estimate]) -> dict[int, Estimate]:
-    """Beyond the last-level cache it is memory that allows or does not."""
+    """Returns the shares up to the size of the last-level cache; beyond it memory sets the limit."""
     llc = profile.machine.llc_bytes
     return {size: share for size, share in shares.items() if llc is None or size <= llc}
 
@@ -132,7 +132,7 @@ def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate])
 
 
 def _around_worst(shares: dict[int, Estimate]) -> list[int]:
-    """The run of neighbouring sizes around the worst one that are nearly as bad."""
+    """Returns the neighbouring sizes around the worst one that are nearly as bad."""
     sizes = sorted(shares)
     values = [shares[size].value for size in sizes]
     worst = values.index(min(values))

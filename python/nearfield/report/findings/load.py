@@ -1,4 +1,4 @@
-"""What other ranks' communication costs a message (S3.3)."""
+"""Finds how other ranks' communication slows a message (S3.3)."""
 
 from __future__ import annotations
 

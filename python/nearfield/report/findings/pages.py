@@ -1,4 +1,4 @@
-"""What fresh memory costs, private and in a shared window, with ordinary pages and with huge ones (S1.3, S1.4)."""
+"""Finds the costs of fresh memory, private and in a shared window, with ordinary and huge pages (S1.3, S1.4)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _cost(faults: Point, time: Point | None, size: int) -> str:
 def _huge_gain(
     profile: Profile, time: dict[str, dict[int, Point]], faults: dict[str, dict[int, Point]], size: int
 ) -> tuple[str, str]:
-    """What huge pages under a window change, and what to do; or why this machine cannot tell."""
+    """Returns what huge pages under a window change and an action; or why they could not be measured, and ''."""
     missing = _why_missing(profile.records)
     if missing:
         return f"Huge pages under a window could not be had: {missing}.", ""
@@ -112,7 +112,7 @@ def _huge_gain(
 
 
 def _how(profile: Profile) -> str:
-    """The kernel's setting for shared memory decides; without root, MADV_COLLAPSE did it here."""
+    """Returns how to get huge pages: by the kernel's setting for shared memory, or without root by MADV_COLLAPSE."""
     shmem = profile.machine.pages.shmem
     setting = f" (now '{shmem}')" if shmem else ""
     return (

@@ -1,4 +1,4 @@
-"""What it would save to have a NIC put incoming bytes into a cache, by simulated collective, application (S4) and
+"""Finds the time saved if a NIC puts incoming bytes into a cache, by simulated collective, application (S4) and
 scenario of two ranks."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nearfield.report.measures import BASE_POLICY, mean_times, saved, savings
 from nearfield.report.words import memory_speed, percent
 from nearfield.units import format_bytes
 
-LEAST = 0.01  # less is not told
+LEAST = 0.01  # smaller savings are not reported
 
 
 @dataclass(frozen=True)

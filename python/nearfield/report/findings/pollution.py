@@ -1,4 +1,4 @@
-"""What a call leaves in the cache: is the message there afterwards, and was something pushed out (S0.7)?"""
+"""Finds what a call leaves in the cache: whether it holds the message afterwards, and what was pushed out (S0.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the measurement itself can be trusted: unstable values, refuted buffer states, missing counters."""
+"""Finds limits of the measurement itself: unstable values, refuted buffer states, missing counters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from nearfield.report.findings.finding import Finding
 from nearfield.report.words import percent
 
 MANY = 0.1
-MOST = 0.5  # beyond that share the page begins with it
-DISTURBED = 0.05  # of the repetitions: fewer are any system's own doing
+MOST = 0.5  # beyond this share the page begins with the finding
+DISTURBED = 0.05  # share of repetitions; every system disturbs so few
 
 
 def unstable(profile: Profile) -> Iterator[Finding]:
@@ -101,7 +101,7 @@ def counters(profile: Profile) -> Iterator[Finding]:
 
 
 def _declared(profile: Profile) -> pl.DataFrame:
-    """Without diagnostics, where the run says which metrics its scenarios have."""
+    """Returns the records without diagnostics, if the run declares the metrics of its scenarios."""
     declared = declared_metrics(profile.run)
     if not declared:
         return profile.records

@@ -1,7 +1,7 @@
-"""Is the kernel's single copy faster or slower than two cores copying in and out of shared memory?
+"""Finds whether the kernel's single copy is slower than two cores copying in and out of shared memory.
 
 Copying in and out costs at least the slower of the two copies (if they overlap perfectly) and at most both, one
-after the other. Outside of these bounds the records decide; between them they do not, and nothing is said.
+after the other. Between these bounds the records decide nothing, and there is no finding.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def single_copy(profile: Profile, place: Place) -> Iterator[Finding]:
 
 
 def copying_bounds(records: pl.DataFrame, place: Place) -> dict[int, tuple[float, float]]:
-    """size -> the least and the most (ns) that copying in and out may take: copies overlap perfectly, or not."""
+    """Returns size -> the least and the most ns of copying in and out: with copies that overlap perfectly, or not."""
     signal = flag(records, place)
     into = copies(records, place, "copy-local")
     out_of = copies(records, place, "copy-remote")

@@ -1,4 +1,4 @@
-"""Sizes at which the MPI changes what it does, named by what was seen there; and how much the time jumps."""
+"""Finds the sizes at which the MPI changes its behaviour, names the change and the jump of the time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORTH_A_WORD = 1.3
 
 @dataclass(frozen=True)
 class Jump:
-    """The time of the first message size after a switch against that of the last one before it."""
+    """The ratio of the times of the first message size after a switch and the last one before it."""
 
     before: int
     after: int
@@ -50,7 +50,7 @@ def steps(profile: Profile) -> Iterator[Finding]:
 
 
 def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
-    """Only from stable times, and only if both sizes are within a factor of two of the switch."""
+    """Returns the jump; None without stable times at sizes within a factor of two on both sides of the switch."""
     times_ = half_round_trip(profile.records, place)
     before = [s for s in times_ if size / 2 <= s <= size]
     after = [s for s in times_ if size < s <= 2 * size]
@@ -61,7 +61,7 @@ def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
 
 
 def _telling(switches: list[Switch]) -> list[Switch]:
-    """In order. A Send that waits for the receive waits for the receiver to be inside MPI anyway."""
+    """Returns the switches in order, without an unattended limit where an eager limit implies it."""
     kinds = {s.kind for s in switches}
     implied = "unattended-limit" if "eager-limit" in kinds else ""
     return sorted((s for s in switches if s.kind != implied), key=lambda s: list(NAMES).index(s.kind))
@@ -90,7 +90,7 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
 
 
 def _names(switches: list[Switch]) -> str:
-    """With the control variable that sets each; once if all have the same."""
+    """Returns the names of the switches, each with its control variable, or all with one if they share it."""
     causes = [f" ({s.name} = {s.value})" if s.name else "" for s in switches]
     if len(set(causes)) == 1:
         return listed([NAMES[s.kind] for s in switches]) + causes[0]

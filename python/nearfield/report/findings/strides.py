@@ -1,4 +1,4 @@
-"""What it costs that a message's elements lie apart, and who packs them better (S3.1)."""
+"""Finds the cost of a message whose elements lie apart, and who packs them better (S3.1)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
 
 
 def _who_packs_better(against: dict[int, Estimate]) -> tuple[str, str]:
-    """`against`: datatype / packing by hand, by stride."""
+    """Returns a sentence and an action. `against` is the ratio datatype / packing by hand, by stride."""
     if not against:
         return "", ""
     middle = _middle(against)

@@ -1,5 +1,5 @@
-"""What `tune` found: how much faster the same programs could be over all sizes, or that stock is best, and how sure
-that is."""
+"""Reports the result of `tune`: how much faster the same programs can be over all sizes, or that stock is best, and how
+sure that is."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from nearfield.tune.gains import Gain
 from nearfield.tune.rules import GainTable, Rules, RuleTable
 from nearfield.units import counted, format_span
 
-FIRST = 100  # what programs can have as they are comes before all else that is lost
+FIRST = 100  # a gain for unmodified programs comes before all other losses
 
 
 def tuned(rules: Rules, apply: str) -> list[Finding]:
-    """`apply`: the command that runs programs under these rules."""
+    """Returns a finding for each rule. `apply` is the command that runs programs under these rules."""
     return [_gain(rules, rule, rule.gain, apply) if rule.gain else _stock(rules, rule) for rule in rules.rule]
 
 
 def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:
-    """Headlined by what holds over all sizes; where it gains most comes second."""
+    """Returns the gain over all sizes as the title, and the sizes of the largest gain after it."""
     best = rule.gaining()
     most = ""
     numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
@@ -44,8 +44,8 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
 
 
 def _stock(rules: Rules, rule: RuleTable) -> Finding:
-    """`good` only where the cores stayed in one place and nobody else was busy; else another run may find what this one
-    could not."""
+    """Returns a finding that stock is best. Its level is `good` only if the cores stayed in one place and the machine
+    was quiet; otherwise another run may find more."""
     tried = rules.tried
     action = "Tune again when the machine is quiet." if rule.apart or rules.busy() or not tried.measured else ""
     return Finding(

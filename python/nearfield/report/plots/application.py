@@ -1,4 +1,4 @@
-"""Simulated applications: their time by every policy of the NIC and speed of memory, and what the policies save."""
+"""Plots the times of simulated applications by policy of the NIC and speed of memory, and what the policies save."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATTERNS = ("", "/", "x", ".", "-", "+", "\\")
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """One figure per application, ranks and size: a group of bars per speed of memory, a bar per policy."""
+    """Returns one figure per application, ranks and size, with a group of bars per memory speed, a bar per policy."""
     rows = pick(profile.records, scenario="application", metric="mean_time", source="sim")
     variants = []
     cases = rows.select("operation", "ranks", "size_bytes").unique().iter_rows() if rows.height else []

@@ -1,5 +1,5 @@
-"""Collective operations by size, with one message of the same size for comparison; of a simulated profile, what each
-policy of the NIC saves."""
+"""Plots collectives by size, beside one message of the same size; for a simulated profile also what each policy of the
+NIC saves."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def charts(profile: Profile) -> list[Chart]:
 
 
 def named(records: pl.DataFrame) -> dict[str, str]:
-    """Operation -> its name; those that only a simulation has come last."""
+    """Returns operation -> its name; those that only a simulation has come last."""
     found = pick(records, scenario="collective", metric="time")
     there = sorted(found["operation"].drop_nulls().unique()) if "operation" in found.columns else []
     return NAMES | {name: f"MPI_{name.capitalize()}" for name in there if name not in NAMES}
 
 
 def _policies(profile: Profile) -> list[Chart]:
-    """One figure per operation, ranks and speed of memory; one line per policy."""
+    """Returns one figure per operation, ranks and speed of memory, with one line per policy."""
     rows = pick(profile.records, scenario="collective", metric="mean_time", source="sim")
     if "policy" not in rows.columns or not rows.height:
         return []

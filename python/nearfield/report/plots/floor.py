@@ -1,4 +1,4 @@
-"""What the hardware allows between two cores, without MPI."""
+"""Plots what the hardware allows between two cores, without MPI."""
 
 from __future__ import annotations
 

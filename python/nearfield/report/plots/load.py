@@ -1,4 +1,4 @@
-"""A message while other ranks communicate."""
+"""Plots the time of a message while other ranks communicate."""
 
 from __future__ import annotations
 

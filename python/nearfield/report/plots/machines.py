@@ -1,5 +1,5 @@
-"""What a simulated NIC's policies, or slower memory, do to a scenario of two ranks: the time that each of them saves or
-costs against the first one."""
+"""Plots a scenario of two ranks under several policies of a simulated NIC, or with slower memory: the share of time
+that each saves or costs against the first one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CAPTIONS = {
 
 
 def charts(profile: Profile, scenario: str) -> list[Chart]:
-    """One chart if the scenario was simulated by several policies or at several memory speeds; none otherwise."""
+    """Returns one chart if several policies or memory speeds of the scenario were simulated; none otherwise."""
     rows = profile.records.filter(pl.col("scenario") == scenario)
     axes = [name for name in AXES if name in rows.columns and rows[name].drop_nulls().n_unique() > 1]
     if scenario in OF_CLUSTERS or not axes or X not in parameters(rows):
@@ -31,7 +31,7 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
     axis = axes[0]
     base = str(rows[axis].drop_nulls()[0])
     found = [_variant(case, saved, axis) for case, saved in savings(profile, scenario, axis) if saved]
-    found.sort(key=lambda pair: -pair[0])  # where it matters most comes first
+    found.sort(key=lambda pair: -pair[0])  # the largest effect comes first
     caption = _CAPTIONS[axis].format(memory_speed(base) if axis == "memory_slowdown" else base)
     title = "What policies save" if axis == "policy" else "What slower memory costs"
     return [Chart(f"{scenario}-machines", title, caption, [one for _, one in found])] if found else []

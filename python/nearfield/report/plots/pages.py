@@ -1,4 +1,4 @@
-"""What fresh memory and reading it again cost: private, in a window, or as a field of the halo library."""
+"""Plots the costs of fresh memory and of reading it again: private, in a window, or as a field of the halo library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time and bandwidth by size and buffer state with the floor, Send and Recv apart, and what each state gains."""
+"""Plots time and bandwidth by size and buffer state with the floor, Send and Recv apart, and each state's gain."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _by_state(profile: Profile) -> Chart:
 
 
 def _apart(profile: Profile) -> Chart:
-    """Without reused, whose round trips are timed back to back."""
+    """Returns the chart of Send and Recv without the state reused, whose round trips are timed back to back."""
     variants = []
     for place in drawn_places(profile.records, "pingpong"):
         for call, (metric, side) in list(CALLS.items())[:2]:
@@ -91,7 +91,7 @@ def _gain(profile: Profile) -> Chart:
 
 
 def gain_points(profile: Profile, place: Place, metric: str, side: str | None, state: str) -> Curve:
-    """Every size at which both states were measured; as good as the worse of the two."""
+    """Returns the gain at each size that both states have; it decides, or is stable, only if both are."""
     cached, memory = (
         curve(profile.records, "pingpong", metric, place=place, side=side, state=s, deciding=False)
         for s in (state, "invalid")
@@ -108,7 +108,7 @@ def _gain_point(ratio: Estimate, cached: Point, memory: Point) -> Point:
 
 
 def _by_distance(profile: Profile) -> Chart:
-    """Only where there are several."""
+    """Returns the chart of all distances; it is empty if there is only one."""
     found = one_per_distance(profile.records, "pingpong")
     variants = []
     for show in ("bandwidth", "time") if len(found) > 1 else ():

@@ -1,4 +1,4 @@
-"""Reading the message buffer right after the call, against both baselines without a call."""
+"""Plots the time to read the message buffer right after the call, and both baselines without a call."""
 
 from __future__ import annotations
 

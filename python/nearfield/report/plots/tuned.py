@@ -1,4 +1,4 @@
-"""Stock against tuned: bandwidth of both and the gain, by size, as `tune` measured them in turn."""
+"""Plots stock and tuned by size: the bandwidth of both and the gain, as `tune` measured them in turn."""
 
 from __future__ import annotations
 
