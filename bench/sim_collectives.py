@@ -24,9 +24,8 @@ from nearfield._native import simulation
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
 from nearfield.measure.sim import Case, Listener, pool
-from nearfield.measure.sim.operations import Operations
-from nearfield.measure.sim.running import rows_now
-from nearfield.measure.sim.savings import Savings, savings_of
+from nearfield.measure.sim.operations import Operations, Savings, savings_of
+from nearfield.measure.sim.store import rows_now
 from nearfield.units import format_bytes, format_ns
 
 SWEEP = ("bcast", "allgather", "allreduce", "scatter", "alltoall")

@@ -19,7 +19,7 @@ from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.measure.live.launch import Job, plan_text, run_job
 from nearfield.measure.live.layout import Group, Place
 from nearfield.measure.live.lines import LaunchLine, Line, SamplesLine, read_lines
-from nearfield.measure.tiers import TIERS
+from nearfield.measure.request import TIERS
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 

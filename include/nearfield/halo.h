@@ -1,4 +1,4 @@
-/* nearfield's halo library, C interface. What it is for and how to think about it: docs/halo.md.
+/* nearfield's halo library, C interface. docs/halo.md teaches it.
  *
  * A grid is a box of cells, cut into one part per rank. Fields live on it: one value (or a few) per cell, with ghost
  * cells around each rank's part. Inside a node a field is ONE array: a rank finds its neighbours' cells where its ghost
@@ -40,7 +40,7 @@ extern "C" {
 enum {
   NF_OK = 0,
   NF_ARGUMENT = 1,    /* a wrong argument; the text names it */
-  NF_MEMORY = 2,      /* not enough memory on a node; all of its ranks are told */
+  NF_MEMORY = 2,      /* not enough memory on a node; all of its ranks get this */
   NF_LOST = 3,        /* a neighbour's process has died */
   NF_LATE = 4,        /* a neighbour has not come within the time limit */
   NF_UNAVAILABLE = 5, /* the protocol does not work here */
@@ -61,20 +61,20 @@ typedef struct {
   int halo[3][2];       /* ghost cells at the low and the high side of each dimension, 0 or more */
   int periodic[3][2];   /* whether they are filled from the other end of the grid */
   int corners;          /* whether ghost cells beyond two or three sides are filled, for box stencils */
-  int dims[3];          /* ranks per dimension; 0: chosen (nf_plan) */
+  int dims[3];          /* ranks per dimension; 0: the library chooses */
   int reorder;          /* ranks may be placed so that those of a node are neighbours */
   const char* protocol; /* NULL or "auto": in-place; or a name that `nearfield halo` lists */
-  double limit_s;       /* wait no longer for a neighbour that lives; 0: 600. A dead one is noticed at once */
-  const char* costs;    /* what messages cost here: a file that `nearfield halo --costs PROFILE` wrote, read by rank 0.
+  double limit_s;       /* longest wait for a living neighbour; 0: 600. A dead one is noticed at once */
+  const char* costs;    /* the costs of messages: a file that `nearfield halo --costs PROFILE` wrote, read by rank 0.
                            NULL: the one that NEARFIELD_HALO_COSTS names there; else stated defaults */
 } nf_grid_options;
 
-/* Fills in one dimension of 1 cell, no halo, corners, reorder, all else chosen. `struct_size`: sizeof(nf_grid_options)
- * where it is called. Later versions add members at the end: a program that was compiled with fewer keeps running, and
- * one that was compiled with more than the library knows gets NF_ARGUMENT, here and from nf_grid_create. */
+/* Sets one dimension of 1 cell, no halo, corners and reorder; the library chooses the rest. `struct_size` is the
+ * caller's sizeof(nf_grid_options). Later versions add members at the end: a program that was compiled with fewer keeps
+  * running, and one that was compiled with more than the library knows gets NF_ARGUMENT, also from nf_grid_create. */
 NF_API int nf_grid_options_init(nf_grid_options* options, size_t struct_size);
 
-/* Returns such options. Always begin with these. */
+/* Returns options that nf_grid_options_init has set. Always begin with these. */
 static inline nf_grid_options nf_grid_defaults(void) {
   nf_grid_options options;
   nf_grid_options_init(&options, sizeof options);
@@ -84,26 +84,26 @@ static inline nf_grid_options nf_grid_defaults(void) {
 NF_API int nf_grid_create(MPI_Comm comm, const nf_grid_options* options, nf_grid** grid);
 /* The same with a communicator of Fortran, or of mpi4py's py2f(). */
 NF_API int nf_grid_create_f(MPI_Fint comm, const nf_grid_options* options, nf_grid** grid);
-/* Frees its fields and exchanges, too, and sets *grid to NULL. */
+/* Frees the grid with its fields and exchanges, and sets *grid to NULL. */
 NF_API int nf_grid_free(nf_grid** grid);
 
 typedef struct {
   int dimensions;
   int rank, ranks;
-  int ranks_per_node; /* on the node with the fewest */
+  int ranks_per_node; /* ranks on the node with the fewest */
   int dims[3];             /* ranks per dimension */
-  int place[3];            /* of this rank */
+  int place[3];            /* this rank's place in the grid of ranks */
   int64_t start[3];        /* index in the whole grid of this rank's first cell; the part may be empty */
-  int64_t count[3];        /* its cells */
+  int64_t count[3];        /* this rank's cells */
   int neighbours_in_place; /* ranks whose cells are read where they are */
   int neighbours_on_node;  /* ranks of this node that this one waits for */
 } nf_grid_info;
 NF_API int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info);
 
-/* What was chosen and why, for a person: the split, neighbours, memory, pages. At most `size` bytes with the final 0;
- * returns the bytes needed. */
+/* Writes what was chosen and why, for a person: the split, neighbours, memory, pages; at most `size` bytes with the
+ * final 0. Returns the bytes needed. */
 NF_API size_t nf_grid_explain(const nf_grid* grid, char* text, size_t size);
-/* The same for the costs by which it chose, as such a file. */
+/* Writes the costs by which the grid chose, in the form of such a file, as nf_grid_explain does. */
 NF_API size_t nf_grid_costs(const nf_grid* grid, char* text, size_t size);
 
 enum {
@@ -111,29 +111,29 @@ enum {
   NF_GHOSTED = 1   /* ghost cells of its own on every rank */
 };
 
-/* `components` numbers of `type` per cell, next to each other. Zero at first, ghost cells too. */
+/* Makes a field of `components` numbers of `type` per cell, next to each other; all are 0, in ghost cells, too. */
 NF_API int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf_field** field);
 NF_API int nf_field_free(nf_field** field);
-/* The first cell of this rank's part. Cell (i, j, k) of the part lies i*strides[0] + j*strides[1] + k*strides[2] bytes
- * further; i, j and k go from -halo[d][0] up to count[d] + halo[d][1]. */
+/* Returns the first cell of this rank's part. Cell (i, j, k) of the part lies i*strides[0] + j*strides[1] +
+ * k*strides[2] bytes further; i, j and k go from -halo[d][0] up to count[d] + halo[d][1]. */
 NF_API void* nf_field_data(const nf_field* field);
 NF_API void nf_field_strides(const nf_field* field, int64_t strides_bytes[3]);
-/* Whether neighbours on the node read it in place. */
+/* Returns whether neighbours on the node read the field in place. */
 NF_API int nf_field_in_place(const nf_field* field);
 
-/* A phase. `fields`: those whose ghost cells are filled; the same on all ranks. */
+/* Begin and end a phase that fills the ghost cells of `fields`, which are the same on all ranks. */
 NF_API int nf_start(nf_grid* grid, nf_field* const* fields, int count);
 NF_API int nf_finish(nf_grid* grid);
-/* nf_start and nf_finish. */
+/* Calls nf_start and nf_finish. */
 NF_API int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count);
-/* Only so many ghost cells, each at most as many as the grid has. */
+/* As nf_start, but fills only `width` ghost cells, at most as many as the grid has. */
 NF_API int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int width[3][2]);
-/* The reverse: adds ghost cells to the cells of their owners. NF_GHOSTED fields only; ghost cells stay as they are. */
+/* Reverses an exchange: adds ghost cells to their owners' cells. NF_GHOSTED fields only; ghost cells do not change. */
 NF_API int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count);
 
-/* For arrays of the caller's, ghost cells included: `first` is the first cell of this rank's part, as for fields.
- * They must stay where they are. `protocol`: NULL or "auto" for the cheapest by the grid's costs;
- * "measured" for the fastest of some exchanges by each, here and now (of the cells that the arrays hold then). */
+/* An array of the caller's with ghost cells: `first` is the first cell of this rank's part, as for fields. An
+ * exchange's arrays must stay where they are. `protocol` is a name; NULL or "auto" for the cheapest by the grid's
+ * costs; or "measured" for the fastest, found by exchanging the arrays' present cells a few times by each. */
 typedef struct {
   void* first;
   int64_t strides_bytes[3];
@@ -142,19 +142,19 @@ typedef struct {
 } nf_array;
 NF_API int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const char* protocol,
                               nf_exchange** exchange);
-/* Not between start and finish. */
+/* Must not be called between start and finish. */
 NF_API int nf_exchange_free(nf_exchange** exchange);
 NF_API int nf_exchange_start(nf_exchange* exchange);
 NF_API int nf_exchange_finish(nf_exchange* exchange);
-NF_API int nf_exchange_run(nf_exchange* exchange); /* both */
+NF_API int nf_exchange_run(nf_exchange* exchange); /* start and finish */
 NF_API int nf_exchange_accumulate(nf_exchange* exchange);
 NF_API const char* nf_exchange_protocol(const nf_exchange* exchange);
 
-/* Names and summaries of protocols, by number from 0; NULL beyond the last. */
+/* Return the name and the summary of a protocol, by number from 0; NULL beyond the last. */
 NF_API const char* nf_protocol_name(int number);
 NF_API const char* nf_protocol_summary(int number);
 
-/* What the last error of this thread was. */
+/* Returns the text of this thread's last error. */
 NF_API const char* nf_error_text(void);
 
 #ifdef __cplusplus

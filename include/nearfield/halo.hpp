@@ -25,8 +25,8 @@
 // in the same order. In a phase only neighbours wait for each other. All that belongs to a grid is destroyed before it,
 // and the grid before MPI_Finalize; objects in one scope, the grid declared first, do so.
 //
-// Threads. One thread at a time may use a grid, and it must be one that may call MPI. Any number of threads may use views
-// at once, as they may use plain arrays.
+// Threads. One thread at a time may use a grid, and it must be one that may call MPI. Any number of threads may use
+// views at once, as they may use plain arrays.
 //
 // Errors. Functions throw HaloError, whose text names the cause; destructors do not throw. After NF_LOST and NF_LATE
 // end the program (MPI_Abort): a grid whose ranks do not all take part can be neither used nor destroyed. Views check
@@ -57,12 +57,12 @@
 
 #include "nearfield/halo.h"
 
-/// For parameters: no other pointer of the function points there. Without it compilers vectorise sweeps over fields not
-/// at all, or behind a check at run time (S1, IV.A). GCC takes no notice of it on local pointers: where rows are taken
-/// in the same function, NEARFIELD_VECTORISE stands before the inner loop.
+/// Marks a parameter: no other pointer of the function points there. Without it compilers do not vectorise sweeps over
+/// fields, or only behind a check at run time (S1, IV.A). GCC ignores it on local pointers: if rows are taken in the
+/// same function, put NEARFIELD_VECTORISE before the inner loop.
 #define NEARFIELD_RESTRICT __restrict
 
-/// Before a loop over a row: what it writes it does not read through another pointer.
+/// Stands before a loop over a row that does not read through another pointer what it writes.
 #if defined(__clang__)
 #define NEARFIELD_VECTORISE _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -85,7 +85,7 @@ inline void check(int code) {
   if (code != NF_OK) throw HaloError(code, nf_error_text());
 }
 
-/// What a cell is made of.
+/// Gives the type and the count of the numbers in a cell.
 template <class T>
 struct Cell {
   using Number = T;
@@ -167,7 +167,7 @@ struct GridOptions {
   std::array<int, N> dims{};     ///< ranks per dimension; 0: chosen
   bool reorder = true;           ///< whether ranks may be placed so that those of a node are neighbours
   std::string protocol = "auto";
-  double limit_s = 0;  ///< how long to wait for a neighbour that lives; 0: 600. A dead one is noticed at once
+  double limit_s = 0;  ///< longest wait for a living neighbour; 0: 600. A dead one is noticed at once
   std::string costs;   ///< a file that `nearfield halo --costs` wrote; empty: NEARFIELD_HALO_COSTS, else defaults
 };
 
@@ -182,9 +182,9 @@ struct Region {
   }
 };
 
-/// What a loop uses: cheap to copy, valid as long as the field and its grid. Indices count from the first cell of this
-/// rank's part and reach into the halo. With NEARFIELD_HALO_CHECK defined each index is checked, and reading a
-/// neighbour's cell between start and finish stops the program with the place.
+/// Gives loops access to cells; cheap to copy, and valid as long as the field and its grid. Indices count from the
+/// first cell of this rank's part and reach into the halo. With NEARFIELD_HALO_CHECK defined each index is checked, and
+/// reading a neighbour's cell between start and finish stops the program with the place.
 template <class T, int N>
 class View {
   using Number = typename halo_detail::Cell<T>::Number;
@@ -222,7 +222,7 @@ class View {
 
   std::int64_t extent(int d) const { return extents_[d]; }
   const std::array<std::int64_t, N>& extents() const { return extents_; }  ///< this rank's cells per dimension
-  const std::array<std::int64_t, N>& strides() const { return strides_; }  ///< in numbers, which cells are of
+  const std::array<std::int64_t, N>& strides() const { return strides_; }  ///< counted in numbers, not in cells
   T* data() const { return first_; }
 
  private:
@@ -250,14 +250,14 @@ class View {
 template <int N>
 class Grid;
 
-/// One cell of type T for each of the grid's, zero at first. Made by Grid::field and destroyed, both collectively,
-/// before its grid is. It moves, and so swaps, but does not copy.
+/// One cell of type T for each cell of the grid, zero at first. Grid::field makes it; it is destroyed before its grid,
+/// and both are collective. It moves, and so swaps, but does not copy.
 template <class T, int N>
 class Field {
   static_assert(halo_detail::is_cell<T>, "a cell is a number of at most 8 bytes, or a std::array of such numbers");
 
  public:
-  /// Has no cells, until a field is moved to it.
+  /// Makes a field without cells, until a field is moved to it.
   Field() = default;
   Field(Field&& other) noexcept { swap(other); }
   Field& operator=(Field&& other) noexcept {
@@ -289,8 +289,8 @@ class Field {
   nf_field* handle_ = nullptr;
 };
 
-/// An exchange of arrays that are the caller's, who keeps them where they are. Made by Grid::exchange_of and destroyed,
-/// both collectively, before its grid is, and not between start and finish. It moves but does not copy.
+/// An exchange of the caller's arrays, which must stay where they are. Grid::exchange_of makes it; it is destroyed
+/// before its grid, but not between start and finish; both are collective. It moves but does not copy.
 class Exchange {
  public:
   Exchange(Exchange&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -298,7 +298,7 @@ class Exchange {
   void start() { halo_detail::check(nf_exchange_start(handle_)); }
   void finish() { halo_detail::check(nf_exchange_finish(handle_)); }
   void operator()() { halo_detail::check(nf_exchange_run(handle_)); }  ///< start and finish
-  /// The reverse: adds ghost cells to the cells of their owners.
+  /// Exchanges in reverse: adds ghost cells to their owners' cells.
   void accumulate() { halo_detail::check(nf_exchange_accumulate(handle_)); }
   std::string protocol() const { return nf_exchange_protocol(handle_); }
 
@@ -309,7 +309,7 @@ class Exchange {
   nf_exchange* handle_;
 };
 
-/// A box of cells of N dimensions, cut into one part per rank. It neither copies nor moves, since its fields know it.
+/// A box of cells of N dimensions, cut into one part per rank. It does not copy or move, since its fields refer to it.
 template <int N>
 class Grid {
   static_assert(N >= 1 && N <= 3, "a grid has one to three dimensions");
@@ -360,7 +360,7 @@ class Grid {
     return made<T>(NF_GHOSTED);
   }
 
-  /// My cells of these fields are ready to be read.
+  /// Starts a phase: the neighbours may read my cells of these fields.
   template <class... T>
   void start(const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
@@ -372,13 +372,13 @@ class Grid {
     halo_detail::check(nf_finish(handle_));
     under_way_ = false;
   }
-  /// A whole phase: start and finish.
+  /// Runs a whole phase: start and finish.
   template <class... T>
   void exchange(const Field<T, N>&... fields) {
     start(fields...);
     finish();
   }
-  /// The same, but fills only so many of the ghost cells, at most as many as the grid has.
+  /// Runs a whole phase that fills only `width` ghost cells, at most as many as the grid has.
   template <class... T>
   void exchange_width(const HaloWidths<N>& width, const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
@@ -390,7 +390,7 @@ class Grid {
     halo_detail::check(nf_start_width(handle_, list.data(), static_cast<int>(list.size()), plain));
     finish();
   }
-  /// The reverse exchange, a whole phase: adds ghost cells to the cells of their owners. Ghosted fields only.
+  /// Runs a whole phase in reverse: adds ghost cells to their owners' cells. Needs ghosted fields.
   template <class... T>
   void accumulate(const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};

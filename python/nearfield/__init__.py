@@ -19,7 +19,7 @@ __all__ = ["Profile", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Only what is asked for: `nearfield run` needs no profile, whose data frames take a while to import."""
+    """Imports a name only when it is asked for: `nearfield run` needs no profile, whose data frames import slowly."""
     if name == "__version__":
         return _version()
     if name in __all__:
@@ -34,5 +34,5 @@ def _version() -> str:
 
     try:
         return version("nearfield")
-    except PackageNotFoundError:  # run from a source tree that nobody installed
+    except PackageNotFoundError:  # a source tree that is not installed
         return "0+source"

@@ -1,7 +1,7 @@
-"""Answers that take long to find out, kept in the cache folder until a file that they depend on changes.
+"""Keeps answers that take long to find out in the cache folder, until a file that they depend on changes.
 
-Imports next to nothing: `nearfield run` stands before every mpirun, and what it knows from the last time comes from
-here. Whoever cannot write there does without."""
+It has no slow imports, because `nearfield run` stands before every mpirun and takes its answers from here. If the
+folder cannot be written, nothing is kept."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from nearfield.errors import UsageError
+from nearfield.base.files import write_whole
+from nearfield.errors import ProfileError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
-MOST_ANSWERS = 256  # of one kind; then the oldest ones go
+MOST_ANSWERS = 256  # of one kind; beyond that the oldest ones are removed
 
 
 def cache_root() -> Path:
-    """NEARFIELD_CACHE, else nearfield's folder in the user's cache. Shared by all environments of a user."""
+    """Returns NEARFIELD_CACHE, else nearfield's folder in the user's cache, which all environments of a user share."""
     if chosen := os.environ.get("NEARFIELD_CACHE"):
         return Path(chosen).expanduser().absolute()
     try:
@@ -33,8 +34,8 @@ def cache_root() -> Path:
 
 
 def recall(kind: str, question: Any) -> Any:
-    """The answer to a question, which is anything that JSON can hold; None if there is none, or if one of its files
-    changed since."""
+    """Returns the answer to a question, which is anything that JSON can hold; None if there is none, or if one of its
+    files changed since."""
     text = json.dumps(question)
     try:
         kept = json.loads(_file(kind, text).read_text(encoding="utf-8"))
@@ -50,19 +51,22 @@ def remember(kind: str, question: Any, answer: Any, files: Iterable[str | Path] 
     text = json.dumps(question)
     kept = {"question": text, "files": {str(path): stamp(path) for path in files}, "answer": answer}
     file = _file(kind, text)
-    fresh = file.with_suffix(f".new-{os.getpid()}")
-    try:
+    with suppress(OSError, ProfileError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps(kept), encoding="utf-8")
-        fresh.replace(file)
+        write_whole(file, json.dumps(kept).encode(), "")
         _forget_oldest(file.parent)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink()
+
+
+def found_out(kind: str, question: Any, find: Callable[[], Any], files: Iterable[str | Path]) -> Any:
+    """The answer: as it was kept, else as `find` returns it, which is kept unless it is None."""
+    answer = recall(kind, question)
+    if answer is None and (answer := find()) is not None:
+        remember(kind, question, answer, files)
+    return answer
 
 
 def stamp(path: str | Path) -> list[int] | None:
-    """Changes when the file does; None if there is none."""
+    """Returns a value that changes when the file does; None if there is no file."""
     try:
         status = os.stat(path)  # noqa: PTH116
     except (OSError, ValueError):

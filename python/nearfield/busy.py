@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-BUSY_SHARE = 0.2  # of its time: a PU that is busy for more disturbs what is measured on it
+BUSY_SHARE = 0.2  # share of its time: a busier PU disturbs measurements on it
 SAMPLE_SECONDS = 0.3
 
 

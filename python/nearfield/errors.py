@@ -1,8 +1,8 @@
-"""The one error tree. A command ends in one place: `cli.main` prints `message` and `remedy`."""
+"""Defines all errors. A command ends in one place: `cli.main` prints `message` and `remedy`."""
 
 
 class NearfieldError(Exception):
-    """Something the user can act on: what went wrong, and what to do about it."""
+    """An error on which the user can act: `message` names the cause, `remedy` what to do about it."""
 
     exit_code = 1
 
@@ -12,7 +12,7 @@ class NearfieldError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        """For those who meet it in a traceback."""
+        """Returns the text for tracebacks."""
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
 

@@ -1,4 +1,4 @@
-"""Makes command lines that start this nearfield again, so that people can copy what it tells them to type."""
+"""Makes command lines that start this nearfield again, which users can copy."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from pathlib import Path
 
 
 def command(*words: object, anywhere: bool = False) -> str:
-    """A verb and its arguments as a line for the shell: in this folder, or in any."""
+    """Returns a verb and its arguments as a line for the shell, in this folder or in any."""
     return f"{program(anywhere)} {shlex.join(map(str, words))}"
 
 
+def typed() -> str:
+    """The command line that this process was started with, as people type it."""
+    return shlex.join(["nearfield", *sys.argv[1:]])
+
+
 def program(anywhere: bool = False) -> str:
-    """Its name, where the shell finds this one by it; else the path by which it was called; else, in a program of
-    somebody else's that has imported nearfield, its module."""
+    """Returns nearfield's name if the shell finds this one by it, else the path by which it was called, else its module
+    (in another program that has imported nearfield)."""
     installed = Path(sys.executable).with_name("nearfield")
     found = shutil.which("nearfield")
     called = Path(sys.argv[0]).absolute()

@@ -1,4 +1,4 @@
-"""What a caller gives for the sides of a grid."""
+"""Reads the values that a caller gives for the sides of a grid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nearfield.errors import UsageError
 
 
 def sides(name: str, given: Any, dimensions: int) -> tuple[tuple[int, int], ...]:
-    """(low, high) of each dimension, from one value for all sides, or per dimension a value or (low, high)."""
+    """Returns (low, high) of each dimension, from one value for all sides, or per dimension a value or (low, high)."""
     each = [given] * dimensions if isinstance(given, int) else list(given)
     if len(each) != dimensions:
         raise UsageError(f"{name} is given for {len(each)} dimensions, but the grid has {dimensions}")

@@ -1,6 +1,6 @@
-"""What people read on a terminal or in a pipe: the console, and the one kind of table that all verbs print.
+"""Prints for people on a terminal or in a pipe: the console, and the one kind of table that all verbs print.
 
-Nothing that tells rows apart, and nothing that somebody may have to type, is cut or broken. A pipe has no width."""
+Keys of rows, and words that somebody may have to type, are never cut or broken. A pipe has no width."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-NO_WIDTH = 1_000_000  # of a pipe or a file: lines are as long as they are
+NO_WIDTH = 1_000_000  # of a pipe or a file: lines are never broken
 GAP = 2  # between columns, and before what stands below its row's key
 NARROWEST_PROSE = 24
 
 
 class Terminal(Console):
-    """Breaks lines between words on a terminal, and nowhere in a pipe or a file. A word that is longer than the
-    terminal is wide, a path perhaps, stays in one piece, so that it can be copied."""
+    """Breaks lines between words on a terminal, and nowhere in a pipe or a file. A word that is longer than a line,
+    such as a path, stays in one piece, so that it can be copied."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(highlight=False, **more)
@@ -34,20 +34,24 @@ class Terminal(Console):
         super().print(*objects, **{"soft_wrap": too_long or None, "crop": False, **more})
 
 
+# For what a command says beside its result.
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table."""
 
     heading: str = ""
-    key: bool = False  # tells which row it is: stands in every part of a table that is split
+    key: bool = False  # identifies the row, so it stands in every part of a split table
     prose: bool = False  # may be broken between words
     right: bool = False
 
 
 class Table:
-    """Rows with keys. Where the terminal is too narrow for all columns, prose is broken between words first; then the
-    columns are split into several tables, each with the keys; and where not even one of them fits beside the keys, each
-    row becomes a block of lines. Cells are markup or Text, as rich has them."""
+    """Rows with keys. If the terminal is too narrow for all columns, prose is broken between words; if that is not
+    enough, the columns are split into several tables, each with the keys; and if a column does not fit beside the keys,
+    each row becomes a block of lines. Cells are markup or Text of rich."""
 
     def __init__(self, *columns: Column) -> None:
         self.columns = columns
@@ -74,11 +78,11 @@ class Table:
         return [self.columns[column].heading, *(cells[column].plain for cells, _ in self.rows)]
 
     def _whole(self, column: int) -> int:
-        """The width in which nothing is broken."""
+        """Returns the width in which nothing is broken."""
         return max(map(cell_len, self._texts(column)))
 
     def _least(self, column: int) -> int:
-        """The width in which only prose and headings are broken, between words."""
+        """Returns the width in which only prose and headings are broken, between words."""
         heading, *cells = self._texts(column)
         if self.columns[column].prose:
             longest = max(map(_longest_word, [heading, *cells]))
@@ -86,14 +90,14 @@ class Table:
         return max([_longest_word(heading), *map(cell_len, cells)])
 
     def _alone(self, column: int) -> int:
-        """The width that a column should have where it stands beside the keys only."""
+        """Returns the width that a column should have if it stands beside the keys only."""
         return self._whole(column) if self.columns[column].prose else self._least(column)
 
     def _narrowest(self, columns: Sequence[int]) -> int:
         return sum(map(self._least, columns)) + GAP * (len(columns) - 1)
 
     def _widths(self, columns: Sequence[int], width: int) -> dict[int, int]:
-        """What is left when each has the least is shared among those that want more, the modest first."""
+        """Returns each column's width: its least, and a share of the rest; columns that want little more come first."""
         widths = {column: self._least(column) for column in columns}
         spare = width - self._narrowest(columns)
         wanting = sorted(columns, key=lambda column: self._whole(column) - widths[column])
@@ -118,7 +122,7 @@ class Table:
             yield Segment.line()
 
     def _parts(self, width: int) -> list[list[int]]:
-        """Columns that fit side by side, each part with the keys; none if a column does not fit beside the keys."""
+        """Returns parts of columns that fit side by side, each with the keys; none if a column does not fit there."""
         keys = [column for column, one in enumerate(self.columns) if one.key]
         rest = [column for column, one in enumerate(self.columns) if not one.key]
         room = width - self._narrowest(keys) - GAP
@@ -149,7 +153,7 @@ def _said(column: Column, cell: Text, style: str) -> Text:
 
 
 def _packed(said: list[tuple[Column, Text]], console: Console, width: int) -> list[Text]:
-    """Lines: prose on its own, of the rest as many side by side as fit."""
+    """Returns lines: prose has its own, and as many other cells as fit share one."""
     lines: list[Text] = []
     open_line = False
     for column, text in said:
@@ -164,7 +168,7 @@ def _packed(said: list[tuple[Column, Text]], console: Console, width: int) -> li
 
 
 def _broken(text: Text, console: Console, width: int) -> list[Text]:
-    """Between words, or not at all if a word is longer than a line."""
+    """Returns the text broken between words, or in one line if a word is longer than a line."""
     if _longest_word(text.plain) > width:
         return [text]
     lines = list(text.wrap(console, width))

@@ -1,4 +1,4 @@
-"""The machine's cores and what they share, through hwloc: live, from XML, or from a synthetic string."""
+"""Reads the machine's cores and what they share through hwloc: live, from XML, or from a synthetic string."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CacheKind = Literal["data", "unified", "instruction"]
 
 @dataclass(frozen=True)
 class Cache:
-    """One cache: `line_bytes` is 0 and `ways` None when the source does not say."""
+    """One cache. `line_bytes` is 0 and `ways` None if the source does not say."""
 
     level: int
     kind: CacheKind  # "data", "unified" or "instruction"
@@ -38,9 +38,9 @@ class Cache:
 
 
 class Topology:
-    """One node, cut down to the PUs that may be used; every PU number is the operating system's.
+    """One node, restricted to the PUs that may be used; PU numbers are the operating system's.
 
-    Made by `live`, `from_xml` or `from_synthetic`, which raise UsageError; never changes afterwards.
+    `live`, `from_xml` and `from_synthetic` make it and raise UsageError. It never changes afterwards.
     """
 
     def __init__(self, native: _native.Topology, source: str) -> None:
@@ -49,7 +49,7 @@ class Topology:
 
     @classmethod
     def live(cls) -> Topology:
-        """This machine, without the PUs that the cgroup or the affinity mask of this process forbids."""
+        """Returns this machine, without the PUs that the cgroup or the affinity mask of this process forbids."""
         try:
             return cls(_native.Topology.live(), "this machine")
         except _native.TopologyError as error:
@@ -61,7 +61,7 @@ class Topology:
 
     @classmethod
     def from_xml(cls, path: str | Path) -> Topology:
-        """The machine in a file that hwloc's `lstopo FILE.xml` wrote, or in a profile's `topology.xml`."""
+        """Returns the machine of a file that hwloc's `lstopo FILE.xml` wrote, or of a profile's `topology.xml`."""
         try:
             text = Path(path).read_text(encoding="utf-8", errors="replace")
         except OSError as error:
@@ -76,7 +76,7 @@ class Topology:
 
     @classmethod
     def from_synthetic(cls, description: str) -> Topology:
-        """A machine that need not exist, in hwloc's words: TYPE:COUNT, outermost first, counts per parent."""
+        """Returns the machine of a synthetic string of hwloc: TYPE:COUNT, outermost first, counts per parent."""
         try:
             return cls(_native.Topology.from_synthetic(description), description)
         except _native.TopologyError as error:
@@ -88,22 +88,22 @@ class Topology:
 
     @cached_property
     def pus(self) -> list[int]:
-        """Ascending; not always contiguous."""
+        """Returns the PU numbers, ascending, not always contiguous."""
         return list(self._native.pus)
 
     @cached_property
     def cores(self) -> list[tuple[int, ...]]:
-        """The PUs of each core, cores in the order of the tree."""
+        """Returns the PUs of each core, with cores in the order of the tree."""
         return [tuple(pus) for pus in self._native.cores]
 
     @cached_property
     def caches(self) -> list[Cache]:
-        """By level, then kind, then first PU."""
+        """Returns the caches by level, then kind, then first PU."""
         return [Cache(c.level, c.kind, c.size_bytes, c.line_bytes, c.ways, tuple(c.pus)) for c in self._native.caches]
 
     @cached_property
     def numa_nodes(self) -> list[tuple[int, ...]]:
-        """The PUs near each NUMA node; several nodes may serve the same PUs (HBM beside DDR)."""
+        """Returns the PUs near each NUMA node; several nodes may serve the same PUs (HBM beside DDR)."""
         return [tuple(pus) for pus in self._native.numa_nodes]
 
     @cached_property
@@ -111,49 +111,54 @@ class Topology:
         return [tuple(pus) for pus in self._native.packages]
 
     @property
+    def line_bytes(self) -> int:
+        """Of the longest cache line; the usual one where the system does not tell."""
+        return max((c.line_bytes for c in self.caches if c.line_bytes), default=64)
+
+    @property
     def cpu_model(self) -> str:
-        """Empty when the source does not say."""
+        """Returns the processor's name; empty if the source does not say."""
         return self._native.cpu_model
 
     def xml(self) -> str:
-        """hwloc 2 XML of exactly this, which `from_xml` reads again."""
+        """Returns this topology as hwloc 2 XML, which `from_xml` can read."""
         return self._native.xml
 
     def distance(self, pu_a: int, pu_b: int) -> str:
-        """The nearest class of DISTANCES that covers both. UsageError for an unknown PU or one PU twice."""
+        """Returns the nearest class of DISTANCES that covers both. Raises UsageError for unknown or equal PUs."""
         try:
             return self._native.distance(pu_a, pu_b)
         except _native.TopologyError as error:
             raise UsageError(str(error), f"Take two different PUs of: {ranges(self.pus)}.") from error
 
     def cache_bytes(self, pu: int) -> list[int]:
-        """Sizes of the data caches of a PU, nearest first; usual ones where the system does not tell."""
+        """Returns the sizes of a PU's data caches, nearest first; usual sizes if the system does not report them."""
         caches = [c for c in self.caches if c.kind != "instruction" and (pu in c.pus or pu < 0)]
         by_level = {c.level: c.size_bytes for c in sorted(caches, key=lambda c: c.level)}
         return list(by_level.values()) or [32 << 10, 1 << 20, 32 << 20]
 
     def distances(self) -> list[str]:
-        """The classes that some pair has, nearest first."""
+        """Returns the classes that some pair has, nearest first."""
         return self._native.distances()
 
     def representatives(self) -> dict[str, tuple[int, int]]:
-        """One pair for each class: the first of `pairs`, so PU 0's core is the sender wherever it can be."""
+        """Returns one pair for each class: the first of `pairs`, so that PU 0's core is the sender if possible."""
         return self._native.representatives()
 
     def pairs(self, distance: str) -> list[tuple[int, int]]:
-        """All pairs at this distance, ascending. Each core is represented by its lowest PU, except in
-        same-core, which lists every pair of PUs within each core."""
+        """Returns all pairs at this distance, ascending. The lowest PU represents its core, except in same-core,
+        which lists every pair of PUs within each core."""
         if distance not in DISTANCES:
             raise UsageError(f"there is no distance '{distance}'", f"Distances are: {', '.join(DISTANCES)}.")
         return self._native.pairs(distance)
 
     def tree(self) -> dict[str, Any]:
-        """Nested dicts {type, name, os_index, attrs, children}; memory before the objects it serves."""
+        """Returns nested dicts {type, name, os_index, attrs, children}; memory stands before the objects it serves."""
         return self._native.tree()
 
 
 def ranges(pus: list[int] | tuple[int, ...]) -> str:
-    """PUs as taskset reads them: 0-3,8, and 0-30:2 for every second one when there are at least five."""
+    """Returns PUs as taskset reads them: 0-3,8, and 0-30:2 for every second one if there are at least five."""
     words, rest = [], sorted(pus)
     while rest:
         step = rest[1] - rest[0] if len(rest) > 1 else 1
@@ -167,7 +172,7 @@ def ranges(pus: list[int] | tuple[int, ...]) -> str:
 
 
 def _xml_cause(text: str) -> str:
-    """Why hwloc refused a file; it says only "Invalid argument"."""
+    """Returns why hwloc refused a file; hwloc itself says only "Invalid argument"."""
     if not text.strip():
         return "the file is empty"
     if "<topology" not in text:
@@ -181,7 +186,7 @@ def _xml_cause(text: str) -> str:
 
 
 def _synthetic_cause(description: str) -> str:
-    """The first thing that is wrong with a synthetic string; hwloc says only "Invalid argument"."""
+    """Returns the first mistake in a synthetic string; hwloc itself says only "Invalid argument"."""
     # Attributes in parentheses and attached memory in brackets may hold anything.
     levels = re.sub(r"\([^)]*\)|\[[^]]*\]", "", description).split()
     if not levels:

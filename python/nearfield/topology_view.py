@@ -1,7 +1,8 @@
-"""Draws a topology for a terminal: its tree, and who is how far from whom."""
+"""Draws a topology for a terminal: its tree and the distances between cores."""
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -12,7 +13,7 @@ from nearfield.terminal import Column, Table
 from nearfield.topology import DISTANCES, Topology, ranges
 from nearfield.units import format_bytes
 
-# One character and one colour for each distance, nearest first; told apart without colour as well.
+# One character and one colour for each distance, nearest first; the characters suffice without colour.
 SYMBOLS = dict(zip(DISTANCES, "C23NP.", strict=True))
 STYLES = dict(zip(DISTANCES, ("bold cyan", "bold green", "green", "yellow", "magenta", "dim"), strict=True))
 FOLD_ABOVE_CORES = 32
@@ -22,14 +23,14 @@ Row = tuple[int, ...]
 
 
 def render(topology: Topology) -> RenderableType:
-    """All of it: the tree, the distance matrix and the distances with the pair that represents each."""
+    """Returns the tree, the distance matrix and the distances with the pair that represents each."""
     if len(topology.pus) < 2:
         return Group(draw_tree(topology), "", "One PU may be used here: there is no pair, hence no distance.")
     return Group(draw_tree(topology), "", draw_matrix(topology), "", draw_distances(topology))
 
 
 def draw_tree(topology: Topology) -> Tree:
-    """Objects with one child share its line; above 32 cores, of more than 3 equal neighbours one is drawn."""
+    """Returns the tree. Objects with one child share its line; above 32 cores one stands for more than 3 equal ones."""
     root = topology.tree()
     tree = Tree(Text(f"{topology.source}: {_count(topology)}", style="bold"), guide_style="dim")
     _grow(tree, root["children"], fold=len(topology.cores) > FOLD_ABOVE_CORES)
@@ -43,7 +44,7 @@ def _count(topology: Topology) -> str:
 
 
 def _grow(tree: Tree, siblings: list[dict[str, Any]], *, fold: bool) -> None:
-    for run in _runs_of_equals(siblings):
+    for run in (list(alike) for _, alike in groupby(siblings, key=_shape)):
         alike = len(run) - 1 if fold and len(run) > FOLD_RUNS_OF else 0
         for node in run[: len(run) - alike]:
             line, rest = _line(node)
@@ -54,7 +55,7 @@ def _grow(tree: Tree, siblings: list[dict[str, Any]], *, fold: bool) -> None:
 
 
 def _line(node: dict[str, Any]) -> tuple[Text, list[dict[str, Any]]]:
-    """The text of a node and of every only child below it, and the children that still have to be drawn."""
+    """Returns the text of a node with every only child below it, and the children that remain to be drawn."""
     words = [_label(node)]
     while len(node["children"]) == 1:
         node = node["children"][0]
@@ -78,18 +79,8 @@ def _label(node: dict[str, Any]) -> str:
 
 
 def _shape(node: dict[str, Any]) -> tuple[Any, ...]:
-    """Equal for two objects that differ in their numbers only."""
+    """Returns a key that is equal for two objects that differ in their numbers only."""
     return (node["type"], node["name"], *node["attrs"].items(), *map(_shape, node["children"]))
-
-
-def _runs_of_equals(siblings: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    runs: list[list[dict[str, Any]]] = []
-    for node in siblings:
-        if runs and _shape(runs[-1][0]) == _shape(node):
-            runs[-1].append(node)
-        else:
-            runs.append([node])
-    return runs
 
 
 def _pus(node: dict[str, Any]) -> list[int]:
@@ -99,8 +90,8 @@ def _pus(node: dict[str, Any]) -> list[int]:
 
 
 def matrix_rows(topology: Topology) -> list[Row]:
-    """What one row of the matrix stands for, as PUs: a PU; above 32 PUs a core; above 32 cores a block of
-    cores that have the same distances to all others."""
+    """Returns the PUs of each row of the matrix. A row is a PU; above 32 PUs a core; above 32 cores a block of cores
+    that have the same distances to all others."""
     if len(topology.pus) <= FOLD_ABOVE_CORES:
         return [(pu,) for core in topology.cores for pu in core]
     if len(topology.cores) <= FOLD_ABOVE_CORES:
@@ -109,7 +100,7 @@ def matrix_rows(topology: Topology) -> list[Row]:
 
 
 def _blocks(topology: Topology) -> list[Row]:
-    """Sharing nests, so cores are interchangeable when each is among the other's nearest."""
+    """Returns blocks of cores that are each among the other's nearest; as sharing nests, these are interchangeable."""
     rank = {name: i for i, name in enumerate(DISTANCES)}
     cores = {core[0]: core for core in topology.cores}
     rows = {a: {b: rank[topology.distance(a, b)] for b in cores if b != a} for a in cores}
@@ -125,7 +116,7 @@ def _blocks(topology: Topology) -> list[Row]:
 
 
 def draw_matrix(topology: Topology) -> Text:
-    """Rows and columns in the order of the tree; the diagonal says what holds inside a row's own PUs."""
+    """Returns the matrix in the order of the tree; the diagonal shows the distance inside a row's own PUs."""
     rows = matrix_rows(topology)
     core_of = {pu: core for core in topology.cores for pu in core}
     cells = [[_cell(topology, core_of, a, b) for b in rows] for a in rows]
@@ -133,7 +124,7 @@ def draw_matrix(topology: Topology) -> Text:
     width = max(map(len, labels))
     column = max(len(str(row[0])) for row in rows) + 1
     if column * len(rows) > MATRIX_WIDTH:
-        column = 1  # no room for numbers above the columns; they are those of the rows
+        column = 1  # no room for numbers above the columns; the rows have the same
     text = Text(f"{'PU':>{width}} ", style="default")
     if column > 1:
         text.append("".join(f"{row[0]:>{column}}" for row in rows))
@@ -145,7 +136,7 @@ def draw_matrix(topology: Topology) -> Text:
 
 
 def _cell(topology: Topology, core_of: dict[int, tuple[int, ...]], a: tuple[int, ...], b: tuple[int, ...]) -> str:
-    """The distance between two rows; inside one row that of its first two cores, or PUs, if it has two."""
+    """Returns the distance between two rows; inside one row that of its first two cores, or PUs, if it has two."""
     if a != b:
         return topology.distance(a[0], b[0])
     others = [pu for pu in a if pu not in core_of[a[0]]] or list(a[1:])
@@ -153,7 +144,7 @@ def _cell(topology: Topology, core_of: dict[int, tuple[int, ...]], a: tuple[int,
 
 
 def draw_distances(topology: Topology) -> Table:
-    """The legend of the matrix, and the pair that stands for each distance when something is measured."""
+    """Returns the legend of the matrix, with the pair that represents each distance in measurements."""
     keys = (Column(key=True), Column("distance", key=True))
     table = Table(*keys, Column("pairs", right=True), Column("represented by"))
     for distance, (a, b) in topology.representatives().items():

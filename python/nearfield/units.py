@@ -1,4 +1,4 @@
-"""Numbers with units, for people: sizes in binary units, times with three digits. Pure functions; no
+"""Formats numbers with units for people: sizes in binary units, times with three digits. Pure functions without
 locale."""
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from nearfield.errors import UsageError
 
 _BINARY = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
 _TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
-_RATES = (("GB/s", 1.0), ("MB/s", 1e-3))  # in bytes per nanosecond, which is GB/s
+_RATES = (("GB/s", 1.0), ("MB/s", 1e-3))  # bytes per nanosecond are GB/s
 _SUFFIXES = {"": 1, "b": 1} | {
     suffix: 1 << shift for shift, letter in ((10, "k"), (20, "m"), (30, "g")) for suffix in (letter, letter + "ib")
 }
 
 
 def format_bytes(size_bytes: float, digits: int | None = None) -> str:
-    """'4 KiB'. Never rounds: 4097 stays '4097 B', because a byte more can be another protocol. With `digits`,
-    rounds to that many significant digits: for capacities, not for message sizes."""
+    """Returns '4 KiB' without rounding: 4097 stays '4097 B', because a byte more can be another protocol. With
+    `digits` it rounds to that many significant digits, for capacities but not for message sizes."""
     for name, factor in _BINARY:
         scaled = size_bytes / factor
         if abs(scaled) >= 1 and (digits is not None or (scaled * 100).is_integer()):
@@ -29,14 +29,14 @@ def format_bytes(size_bytes: float, digits: int | None = None) -> str:
 
 
 def format_span(from_bytes: int, to_bytes: int) -> str:
-    """`4 KiB to 16 KiB`; of one size, that."""
+    """Returns '4 KiB to 16 KiB', or '4 KiB' if both are equal."""
     first, last = format_bytes(from_bytes), format_bytes(to_bytes)
     return first if first == last else f"{first} to {last}"
 
 
 def parse_bytes(text: str) -> int:
-    """4096, '4096', '4K', '4KiB' and '1.5 MiB' in bytes. UsageError for anything else: '4KB' is 4000 to
-    some."""
+    """Returns 4096, '4096', '4K', '4KiB' or '1.5 MiB' in bytes. Raises UsageError for anything else: '4KB' is 4000
+    to some."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
     if match is None:
         raise UsageError(f"'{text}' is not a size", "Write sizes as 4096, 4KiB or 1.5MiB.")
@@ -52,12 +52,12 @@ def parse_bytes(text: str) -> int:
 
 
 def format_ns(time_ns: float) -> str:
-    """'1.23 us': three significant digits, in the unit that leaves one to three of them before the point."""
+    """Returns '1.23 us': three significant digits, in the unit that leaves one to three of them before the point."""
     return _scaled(time_ns, _TIMES)
 
 
 def format_rate(bytes_per_ns: float) -> str:
-    """'12.3 GB/s' (powers of 1000, as memory bandwidths are given)."""
+    """Returns '12.3 GB/s' (powers of 1000, as memory bandwidths are given)."""
     return _scaled(bytes_per_ns, _RATES)
 
 
@@ -73,7 +73,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_count(count: float) -> str:
-    """'12'; a mean over repetitions may be fractional: '0.33'."""
+    """Returns '12', or '0.33' for a fractional mean over repetitions."""
     return f"{count:.0f}" if float(count).is_integer() else f"{count:.3g}"
 
 
@@ -82,7 +82,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
-# The units a record may have, and how a person reads them.
+# The units that a record may have, and how values in them are printed.
 UNITS: dict[str, Callable[[float], str]] = {
     "ns": format_ns,
     "bytes": lambda value: format_bytes(value, digits=3),
@@ -108,12 +108,12 @@ def format_value(value: float, unit: str, half_width: float | None = None) -> st
 
 
 def format_ratio(ratio: float) -> str:
-    """'x0.97', three significant digits; 'x1' for exactly 1."""
+    """Returns 'x0.97', with three significant digits, or 'x1' for exactly 1."""
     return "x1" if ratio == 1 else f"x{_plain(ratio, 3)}"
 
 
 def parse_share(text: str) -> float:
-    """'5%' and '0.05' as 0.05. UsageError unless it is within [0, 1]."""
+    """Returns '5%' or '0.05' as 0.05. Raises UsageError unless it is within [0, 1]."""
     try:
         share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
@@ -124,15 +124,15 @@ def parse_share(text: str) -> float:
 
 
 def _scaled(value: float, scales: tuple[tuple[str, float], ...]) -> str:
-    """The largest unit in which the value, as it will be printed, is at least 1; the last one otherwise."""
+    """Returns the value in the largest unit in which it is printed as at least 1, otherwise in the last one."""
     rounded = float(f"{value:.3g}")
     name, factor = next((scale for scale in scales if abs(rounded) >= scale[1] * (1 - 1e-9)), scales[-1])
     return f"{_plain(value / factor, 3)} {name}"
 
 
 def _plain(value: float, digits: int) -> str:
-    """`digits` significant digits, trailing zeros kept ('1.20'), never an exponent; whole digits are never
-    cut."""
+    """Returns the value with `digits` significant digits and trailing zeros ('1.20'), without an exponent; whole
+    digits are never cut."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     rounded = float(f"{value:.{digits}g}")
@@ -141,10 +141,10 @@ def _plain(value: float, digits: int) -> str:
 
 
 def _trimmed(decimal: str) -> str:
-    """'1.5' for '1.50', '32' for '32.0', '100' for '100'."""
+    """Returns '1.5' for '1.50', '32' for '32.0', '100' for '100'."""
     return decimal.rstrip("0").rstrip(".") if "." in decimal else decimal
 
 
 def _short(value: float) -> str:
-    """One significant digit below 10 ('0.02'), whole numbers above."""
+    """Returns one significant digit below 10 ('0.02'), and whole numbers above."""
     return f"{value:.0f}" if value >= 9.5 or not math.isfinite(value) else _plain(value, 1)

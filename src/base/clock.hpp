@@ -1,6 +1,6 @@
-// The engine's clock: the CPU's own counter where user code may read it. Ordered: nothing before the read is
-// still under way, nothing after it has begun. Assumes a constant rate, the same on all cores of a node
-// (`nearfield doctor` checks), and says nothing about other nodes.
+// The engine's clock: the CPU's own counter where user code may read it. A read is ordered: nothing before it is still
+// under way, and nothing after it has begun. It assumes a constant rate, the same on all cores of a node (`nearfield
+// doctor` checks that), and says nothing about other nodes.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ inline void cpu_pause() {
 #endif
 }
 
-/// Ticks a nanosecond, measured against CLOCK_MONOTONIC_RAW over `seconds`.
+/// Returns ticks per nanosecond, measured against CLOCK_MONOTONIC_RAW over `seconds`.
 inline double measure_ticks_per_ns(double seconds) {
   const auto wall_ns = [] {
     timespec t;

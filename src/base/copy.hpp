@@ -14,9 +14,9 @@ namespace nearfield {
 using Copy = void (*)(void* to, const void* from, std::size_t bytes);
 
 void copy_plain(void* to, const void* from, std::size_t bytes);
-// The widest streaming stores that this processor has; copy_plain where it has none.
+// Returns the copy by the widest streaming stores of this processor, or copy_plain if it has none.
 Copy streaming_copy();
-// "avx512", "avx2", "sse2", "neon" or "none".
+// Returns "avx512", "avx2", "sse2", "neon" or "none".
 const char* streaming_copy_name();
 
 }  // namespace nearfield

@@ -12,7 +12,7 @@
 
 namespace nearfield {
 
-/// Returns the variant of that name. Throws std::invalid_argument that names the nearest one; `kind` says what they are.
+/// Returns the variant of that name. Throws std::invalid_argument that names the nearest one, as a `kind` of variant.
 template <class Spec, class Name>
 const Spec& find_named(const std::vector<const Spec*>& all, const std::string& name, const std::string& kind,
                        Name&& name_of) {

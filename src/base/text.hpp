@@ -13,7 +13,7 @@ namespace nearfield {
 /// Returns the text without blanks before and behind.
 std::string_view trimmed(std::string_view text);
 
-/// The candidate closest to `name` by edit distance; empty if there are no candidates.
+/// Returns the candidate closest to `name` by edit distance; empty if there are no candidates.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 /// Builds one JSON object. Keys are written in the order of the calls; NaN and infinity become null.
@@ -36,10 +36,10 @@ class JsonObject {
   std::string text_ = "{";
 };
 
-/// `text` as a JSON string, quotes included.
+/// Returns `text` as a JSON string with quotes.
 std::string json_string(std::string_view text);
 
-/// `[a, b, ...]` from parts that are already JSON.
+/// Returns `[a, b, ...]` from parts that are already JSON.
 std::string json_array(std::span<const std::string> parts);
 
 }  // namespace nearfield

@@ -1,4 +1,4 @@
-// A rank's cells in memory, ghost cells included, or those of an island.
+// The cells of a rank, with ghost cells, or of an island in memory.
 #pragma once
 
 #include "halo/copy.hpp"

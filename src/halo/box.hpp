@@ -30,7 +30,7 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-/// The smallest box around both; an empty one adds nothing.
+/// Returns the smallest box around both; an empty one adds nothing.
 inline Box around(const Box& a, const Box& b) {
   if (a.empty()) return b;
   if (b.empty()) return a;

@@ -1,4 +1,4 @@
-// The C interface: user's dimensions to ours, exceptions to codes. All else is in grid.cpp.
+// The C interface: it turns the user's dimensions into ours, and exceptions into codes. The rest is in grid.cpp.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -59,7 +59,7 @@ int guarded(const nf_grid* grid, Work&& work) noexcept {
   });
 }
 
-// What work() returns, as far as there is room; the bytes that all of it needs.
+// Writes the text that work() returns as far as there is room; returns the bytes that all of it needs.
 template <class Work>
 size_t told(Work&& work, char* text, size_t size) {
   std::string all;
@@ -102,7 +102,7 @@ nf_grid_options default_options() {
   return options;
 }
 
-// What the program has set, and defaults for members that it does not know.
+// Returns the members that the program has set, and defaults for those that it does not know.
 nf_grid_options completed(const nf_grid_options* given) {
   check_size(given->struct_size);
   nf_grid_options options = default_options();
@@ -132,7 +132,7 @@ GridOptions options_of(const nf_grid_options& given) {
   return options;
 }
 
-// Of the call's fields; `used` keeps its memory, so that the hot path allocates nothing.
+// Returns the exchange of the call's fields; `used` keeps its memory, so that the hot path allocates nothing.
 Exchange* exchange_for(nf_grid* grid, nf_field* const* fields, int count, const Widths& widths, bool add) {
   require(fields || count == 0, "there are no fields");
   grid->used.clear();

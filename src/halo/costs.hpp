@@ -1,4 +1,4 @@
-// What messages cost here, as a grid was told or as it assumes: one answer for all ranks.
+// Finds the costs of messages that a grid was given or assumes, the same for all ranks.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Cells and bytes as MPI sees them: count and type of one call. Counts are ints, so what is longer is a type of large
-// blocks. Types that are not MPI_BYTE are the caller's to free.
+// Describes cells and bytes to MPI: count and type of one call. Counts are ints, so longer data is a type of large
+// blocks. The caller must free types that are not MPI_BYTE.
 #pragma once
 
 #include <mpi.h>
@@ -8,7 +8,7 @@
 
 namespace nearfield::halo {
 
-/// All strips of all fields, at their distances from `origin`.
+/// Returns the type of all strips of all fields, at their distances from `origin`.
 MPI_Datatype datatype_of(const std::vector<Strip>& strips, const std::vector<Cells>& fields, const std::byte* origin);
 
 struct Counted {
@@ -16,7 +16,7 @@ struct Counted {
   MPI_Datatype type = MPI_BYTE;
 };
 
-/// So many bytes one after the other.
+/// Returns the type of so many consecutive bytes.
 Counted counted(std::size_t bytes);
 
 void free_types(std::vector<MPI_Datatype>& types);

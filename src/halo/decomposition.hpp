@@ -1,4 +1,4 @@
-// How a grid is split over its ranks: what the user has chosen is checked, the rest is chosen by predicted time.
+// Splits a grid over its ranks: it checks the user's choices and makes the others by predicted time.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What goes wrong in the halo library, with the code that its C interface returns.
+// The halo library's exception, with the code that its C interface returns.
 #pragma once
 
 #include <stdexcept>

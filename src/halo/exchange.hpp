@@ -8,7 +8,7 @@
 
 namespace nearfield::halo {
 
-/// What one call exchanges. The grid owns exchanges of its fields, the caller others.
+/// An exchange of one call's fields or arrays. The grid owns exchanges of its fields, the caller others.
 class Exchange {
  public:
   Exchange(Move move, const ProtocolSpec& spec, Surroundings& around, bool poison);

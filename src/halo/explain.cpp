@@ -1,4 +1,4 @@
-// What a grid says of itself for a person: costs, split, neighbours, memory, pages, protocols.
+// Describes a grid for a person: costs, split, neighbours, memory, pages, protocols.
 #include <cmath>
 #include <cstdio>
 #include <sstream>

@@ -122,7 +122,7 @@ double Field::share_of_unshared_pages(const Node& node, const Layout& layout, co
     const auto whole = [&](int d) {
       return own.lo[d] - layout.halo[d][0] == array.box.lo[d] && own.hi[d] + layout.halo[d][1] == array.box.hi[d];
     };
-    // What of its cells has nobody else's in between: all of them, or each plane, or each row.
+    // Its cells are contiguous, without others' in between, as a whole, or in each plane, or in each row.
     const Index planes = whole(1) && whole(2) ? own.extents()[0] : 1, rows = whole(2) ? own.extents()[1] : 1;
     for (Index i = own.lo[0]; i < own.hi[0]; i += planes)
       for (Index j = own.lo[1]; j < own.hi[1]; j += rows) {

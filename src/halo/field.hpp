@@ -12,12 +12,12 @@ namespace nearfield::halo {
 struct FieldShape {
   std::size_t cell_bytes;
   Type type;
-  bool in_place;  ///< else every rank is an island of its own
+  bool in_place;  ///< if not, every rank is an island of its own
   Backing backing;
-  int number;  ///< of the grid's fields so far: shifts its cells, so that fields do not share sets of the caches
+  int number;  ///< counts the grid's fields; it shifts cells, so that fields do not share sets of the caches
 };
 
-/// Collective over the node.
+/// Making a field is collective over the node.
 class Field {
  public:
   Field(const Node& node, const Layout& layout, const Placement& placement, const FieldShape& shape);
@@ -26,7 +26,7 @@ class Field {
   const Cells& cells() const { return cells_; }
   bool in_place() const { return in_place_; }
   const Segment& memory() const { return *memory_; }
-  /// Share of the node's pages with cells of this field that hold cells of one rank only.
+  /// Returns the share of the node's pages with cells of this field that hold cells of one rank only.
   double share_of_unshared_pages(const Node& node, const Layout& layout, const Placement& placement) const;
 
  private:

@@ -41,7 +41,7 @@ Grid::Grid(MPI_Comm comm, const GridOptions& options) : dimensions_(options.dime
 
 Grid::~Grid() = default;
 
-// With signals in shared memory; alone if the protocol is MPI's own, which needs none.
+// The node has signals in shared memory; the rank is alone in it if the protocol is MPI's own, which needs none.
 void Grid::share_memory(MPI_Comm comm, const ProtocolSpec& spec) {
   node_ = std::make_unique<Node>(comm, spec.shared_only);
   const auto bytes = Board::bytes(node_->local_size);
@@ -50,7 +50,7 @@ void Grid::share_memory(MPI_Comm comm, const ProtocolSpec& spec) {
   board_memory_ = std::make_unique<Segment>(*node_, bytes, begin, begin + part, spec.backing);
 }
 
-// Those on the node whose cells this rank reads, or who read its cells.
+// Peers are the ranks of the node whose cells this rank reads, or who read its cells.
 void Grid::find_peers() {
   const auto island = [&](int rank) { return placement_.island_of[static_cast<std::size_t>(rank)]; };
   for (const auto& message : messages(layout_.halo, false, false))

@@ -21,10 +21,10 @@ struct GridOptions {
   bool reorder = true;
   std::string protocol = "auto";
   double limit_s = 600;
-  std::string costs;  ///< a file of rank 0; empty: as NEARFIELD_HALO_COSTS says there, else the defaults
+  std::string costs;  ///< a file of rank 0; empty: that of NEARFIELD_HALO_COSTS there, else the defaults
 };
 
-/// Collective over the communicator to make, to free, and to start what has not been exchanged before.
+/// Making and freeing it is collective over the communicator, and so is a first exchange of fields.
 class Grid final : public Surroundings {
  public:
   Grid(MPI_Comm comm, const GridOptions& options);
@@ -46,7 +46,7 @@ class Grid final : public Surroundings {
   Field& create_field(std::size_t cell_bytes, Type type, bool ghosted);
   void free_field(const Field& field);
 
-  /// nullptr when nothing has to move: neighbours' cells are all in place.
+  /// Returns nullptr if nothing has to move because all neighbours' cells are in place.
   Exchange* exchange_of(std::span<Field* const> fields, const Widths& widths, bool add);
   std::unique_ptr<Exchange> exchange_of(const std::vector<Array>& arrays, const std::string& protocol, bool add);
 
@@ -60,8 +60,8 @@ class Grid final : public Surroundings {
   void share_memory(MPI_Comm comm, const ProtocolSpec& spec);
   void find_peers();
   /// Returns what this rank sends and receives so that its ghost cells of these widths are filled: one message for each
-  /// displacement, in the same order on all ranks. `in_place`: less what is read in place. `add`: the reverse. In
-  /// schedule.cpp.
+  /// displacement, in the same order on all ranks. `in_place` leaves out cells that are read in place; `add` reverses the
+  /// roles. In schedule.cpp.
   std::vector<Message> messages(const Widths& widths, bool in_place, bool add) const;
   /// Returns an exchange by the protocol that is fastest here and now, on its slowest rank. Collective; not between
   /// start and finish. In autotuning.cpp.

@@ -14,7 +14,7 @@ struct Run {
 
 Index floor_divided(Index a, Index b) { return a / b - (a % b < 0); }
 
-// What a rank reads in one dimension: its own cells, and the ghost cells before and behind them that have an owner.
+// Returns the cells that a rank reads in one dimension: its own, and the ghost cells beside them that have an owner.
 std::vector<Run> runs(const Layout& layout, int d, int place, const std::array<int, 2>& widths) {
   const Index lo = layout.cut(d, place), hi = layout.cut(d, place + 1), cells = layout.extents[d];
   std::vector<Run> list;

@@ -1,4 +1,4 @@
-// Who owns which cells, and whose cells a rank reads: the geometry of a grid. Knows nothing of nodes, memory or MPI.
+// The geometry of a grid: which rank owns and reads which cells. It does not know nodes, memory or MPI.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ struct Piece {
   Box source() const { return ghost.shifted({-shift[0], -shift[1], -shift[2]}); }
 };
 
-/// Cells are cut as evenly as they go, in each dimension alike for all ranks. Parts may be smaller than the halo, or
+/// Cells are cut as evenly as possible, in each dimension alike for all ranks. Parts may be smaller than the halo, or
 /// empty: a halo then reaches over several ranks. A halo wider than a periodic grid wraps around more than once.
 struct Layout {
   Triple extents{1, 1, 1};
@@ -29,13 +29,13 @@ struct Layout {
   int owner(int dimension, Index cell) const;
   Box own(const Ranks& place) const;
 
-  /// The ghost cells of the rank at `place` that somebody owns, for a halo of these widths.
+  /// Returns the ghost cells of the rank at `place` that have an owner, for a halo of these widths.
   std::vector<Piece> ghosts(const Ranks& place, const Widths& widths) const;
 
-  /// All differences of places between an owner and its reader, each from 0 up to dims: the same list on every rank.
+  /// Returns all differences of places between an owner and its reader, from 0 up to dims: the same on every rank.
   std::vector<Ranks> displacements(const Widths& widths) const;
 
-  /// The place so far from another, around the edges.
+  /// Returns the place at this distance from another, around the edges.
   Ranks displaced(const Ranks& place, const Ranks& by, int sign) const;
 
   int number(const Ranks& place) const { return (place[0] * dims[1] + place[1]) * dims[2] + place[2]; }

@@ -1,4 +1,4 @@
-// What an exchange has to move, for one rank: the same list, in the same order, on all ranks.
+// The messages of an exchange for one rank: all ranks have the same list in the same order.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@ struct Strip {
   Triple extents() const { return mine.extents(); }
 };
 
-/// One displacement in the grid of ranks: what goes to the rank there, and what comes from the rank opposite. Either
-/// may be nobody (-1, no strips) or this rank itself.
+/// One displacement in the grid of ranks: the strips for the rank there, and those from the rank opposite. Either
+/// rank may be missing (-1, no strips) or this rank itself.
 struct Message {
   int to = -1, from = -1;
   std::vector<Strip> send;     ///< my cells
@@ -32,20 +32,20 @@ struct Cells {
 struct Move {
   std::vector<Message> messages;
   std::vector<Cells> fields;
-  bool add = false;  ///< add what arrives to what is there
+  bool add = false;  ///< add arriving cells to the present ones
   /// The fields are read in place: no rank changes cells within the phase in which others read them, so nobody needs to
   /// know when they were taken; and ghost cells are part of several ranks' views, so they change in finish() only.
   bool in_place = false;
 };
 
-/// Bytes of these strips over all fields.
+/// Returns the bytes of these strips over all fields.
 std::size_t bytes_of(const std::vector<Strip>& strips, const std::vector<Cells>& fields);
 
-/// Copies all strips of all fields one after the other into a buffer, and out of it.
+/// Copy all strips of all fields one after the other into a buffer, and out of it.
 void gather(std::byte* buffer, const std::vector<Strip>& strips, const std::vector<Cells>& fields);
 void scatter(const std::byte* buffer, const std::vector<Strip>& strips, const std::vector<Cells>& fields, bool add);
 
-/// The address of the strips if one field's one strip is contiguous in memory; else null.
+/// Returns the address of the strips if they are one contiguous strip of one field, else null.
 std::byte* contiguous(const std::vector<Strip>& strips, const std::vector<Cells>& fields);
 
 }  // namespace nearfield::halo

@@ -1,4 +1,4 @@
-// The ranks of a communicator that share memory, and what they agree on.
+// The ranks of a communicator that share memory, and their agreement on errors.
 #pragma once
 
 #include <mpi.h>
@@ -21,7 +21,7 @@ inline bool mpi_has_ended() {
 /// ranks; if MPI has ended before, nothing is freed.
 class Node {
  public:
-  /// Not `shared`: every rank is alone in `local`, though node_of says how they lie.
+  /// Without `shared` every rank is alone in `local`, though node_of still tells the nodes.
   Node(MPI_Comm comm, bool shared);
   ~Node();
   Node(const Node&) = delete;
@@ -36,11 +36,11 @@ class Node {
   std::vector<int> rank_of;      ///< local rank -> rank
   std::vector<long> process_of;  ///< local rank -> process id
 
-  /// The local rank of one on this node.
+  /// Returns the local rank of a rank on this node.
   std::size_t index_here(int rank) const { return static_cast<std::size_t>(local_of[static_cast<std::size_t>(rank)]); }
 };
 
-/// Collective over comm: throws on all ranks what the lowest one has to say that has a problem.
+/// Throws on all ranks the problem of the lowest rank that has one. Collective over comm.
 void agree(MPI_Comm comm, const std::string& problem, Code code);
 
 }  // namespace nearfield::halo

@@ -9,8 +9,8 @@
 namespace nearfield::halo {
 namespace {
 
-// CPUs that the ranks of this node may run on, all together: in a container, a job's share or under a launcher that
-// binds, fewer than there are. Collective over the node.
+// Returns the number of CPUs that the ranks of this node may run on together, which is smaller in a container, in a
+// job's share or under a launcher that binds. Collective over the node.
 int cpus_of(const Node& node) {
   std::array<unsigned long, 128> mask{};  // of 8192 CPUs, as many as Linux knows
   if (sched_getaffinity(0, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) mask.fill(0);

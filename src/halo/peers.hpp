@@ -1,4 +1,4 @@
-// The neighbours on a rank's node: its signals to them and theirs to it, by which phases are published and awaited.
+// The neighbours on a rank's node, and the signals in both directions that publish phases and that ranks wait for.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace nearfield::halo {
 
-/// Collective over the node to make. Functions that wait take the exchange that is under way, or nullptr, so that its
-/// messages to other nodes go on meanwhile; they throw when a neighbour is lost or late.
+/// Making it is collective over the node. Functions that wait take the current exchange, or nullptr, so that its
+/// messages to other nodes go on meanwhile; they throw if a neighbour is lost or late.
 class Peers {
  public:
   Peers(const Node& node, const Board& board, double limit_s);
@@ -22,7 +22,7 @@ class Peers {
   bool add(int rank);
 
   int count() const { return static_cast<int>(peers_.size()); }
-  int cpus() const { return cpus_; }  ///< that the ranks of this node may run on
+  int cpus() const { return cpus_; }  ///< CPUs that the ranks of this node may run on
 
   /// Begins the next phase: this rank's cells are ready.
   void publish() {

@@ -1,4 +1,4 @@
-// Which rank has which place in the grid of ranks, and which places of a node share one array.
+// Decides which rank has which place in the grid of ranks, and which places of a node share one array.
 #pragma once
 
 #include <vector>

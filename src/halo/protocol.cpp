@@ -7,7 +7,7 @@
 namespace nearfield::halo {
 namespace {
 
-// A periodic grid that is one rank wide: what a rank reads of itself.
+// Copies the cells that a rank reads of itself, in a periodic grid that is one rank wide.
 class OwnCopies final : public Protocol {
  public:
   explicit OwnCopies(Move move) : move_(std::move(move)) {}
@@ -42,7 +42,7 @@ class Together final : public Protocol {
   std::vector<std::unique_ptr<Protocol>> parts_;
 };
 
-// The same messages, with those sides left out that `keep(rank)` does not want; the order stays for all ranks.
+// Returns the messages without the sides that `keep(rank)` does not want; the order stays the same for all ranks.
 template <class Keep>
 Move part_of(const Move& whole, Keep&& keep) {
   Move part = whole;

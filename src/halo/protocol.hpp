@@ -1,4 +1,4 @@
-// How cells cross that cannot be read in place. One file per protocol in protocols/, each exporting one ProtocolSpec.
+// Protocols move cells that cannot be read in place. Each file in protocols/ exports one ProtocolSpec.
 #pragma once
 
 #include <memory>
@@ -14,14 +14,14 @@
 
 namespace nearfield::halo {
 
-/// What a protocol may use of the grid.
+/// The part of the grid that a protocol may use.
 class Surroundings {
  public:
   virtual ~Surroundings() = default;
   virtual const Node& node() const = 0;
   virtual const planning::Costs& costs() const = 0;  ///< the same on all ranks
-  /// For protocols that fetch, after it: tells the ranks of the node whose cells were fetched, then waits for those
-  /// that fetch this rank's. Throws when one is lost or late.
+  /// Called after fetching: tells the node's ranks whose cells were fetched, then waits for those that fetch this
+  /// rank's. Throws if one is lost or late.
   virtual void settle(const Move& move) = 0;
 };
 
@@ -38,7 +38,7 @@ class Protocol {
   virtual void progress() {}
 };
 
-/// What a message is, for the choice between protocols.
+/// The shape of a message, by which protocols are chosen.
 struct MessageShape {
   double bytes = 0;      ///< to one neighbour
   double run_bytes = 0;  ///< contiguous in memory
@@ -49,28 +49,28 @@ struct ProtocolSpec {
   const char* name;
   const char* summary;
   std::unique_ptr<Protocol> (*make)(Surroundings&, Move);
-  /// Of one message inside a node; null: not chosen by itself.
+  /// Predicts the time of one message inside a node; null: the protocol is only used if it is named.
   double (*cost_ns)(const MessageShape&, const planning::Costs&) = nullptr;
   bool shared_only = false;        ///< moves between ranks of a node only; messages to others go as `persistent`
   bool needs_arrays = false;       ///< of neighbours: moves fields of the library only
   bool in_place = false;           ///< a rank reads its neighbours' cells on the node where they are
   Backing backing = Backing::own;  ///< of fields
-  /// Why it does not work here; collective over all ranks; null: it does.
+  /// Returns why it does not work here, collectively; null: it always does.
   std::string (*problem)(const Node&) = nullptr;
 };
 
-/// Those that the library itself names.
+/// The protocols that the library itself names.
 extern const ProtocolSpec in_place_protocol, direct_protocol, persistent_protocol;
 
-/// Where two cost the same, the one that comes first is taken.
+/// Returns all protocols; if two cost the same, the first one is chosen.
 const std::vector<const ProtocolSpec*>& all_protocols();
-/// Throws Error(argument) naming all.
+/// Returns the protocol of that name. Throws Error(argument) that names all protocols.
 const ProtocolSpec& find_protocol(const std::string& name);
 
-/// The protocol for a Move, in two when it reaches other nodes. Collective over all ranks.
+/// Makes the protocol for a Move, in two parts if it reaches other nodes. Collective over all ranks.
 std::unique_ptr<Protocol> make_protocol(const ProtocolSpec& spec, Surroundings& around, Move move);
 
-/// The cheapest of those that work here, the same on all ranks. Collective.
+/// Returns the cheapest protocol that works here, the same on all ranks. Collective.
 const ProtocolSpec& cheapest(Surroundings& around, const Move& move);
 
 }  // namespace nearfield::halo

@@ -11,7 +11,7 @@ std::vector<Message> Grid::messages(const Widths& widths, bool in_place, bool ad
     return placement_.rank_at[static_cast<std::size_t>(layout_.number(at))];
   };
   const auto island = [&](const Ranks& at) { return placement_.island_of[static_cast<std::size_t>(rank_at(at))]; };
-  // What `reader` reads of `owner`, in the reader's cells; less what it reads in place.
+  // Returns the owner's cells that `reader` reads, in the reader's coordinates, without those that it reads in place.
   const auto read = [&](const Ranks& reader, const Ranks& owner) {
     std::vector<Strip> strips;
     for (const auto& piece : layout_.ghosts(reader, widths))

@@ -1,7 +1,7 @@
 // Memory that the ranks of a node share, on huge pages where that can be had (S1, section IV.C). Each rank's part is
 // first touched by that rank, before anybody else does, so it lies in that rank's NUMA node. A page across the border
-// of two parts goes to the rank that has more of it. Nothing of it has a name in the file system beyond its creation,
-// so nothing is left when processes are killed.
+// of two parts goes to the rank that has more of it. After its creation it has no name in the file system, so nothing
+// is left if processes are killed.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ enum class Backing {
   window  ///< MPI_Win_allocate_shared: S1's own way; base pages
 };
 
-/// Collective over all ranks to make and to free.
+/// Making and freeing it is collective over all ranks.
 class Segment {
  public:
-  /// `part_begin` to `part_end`: this rank's bytes; together the parts are all bytes.
-  /// Throws Error(memory), on all ranks of the node alike, when there is not enough. Zeroed.
+  /// Makes zeroed memory. This rank's bytes are `part_begin` to `part_end`; together the parts are all bytes.
+  /// Throws Error(memory), on all ranks of the node alike, if there is not enough.
   Segment(const Node& node, std::size_t bytes, std::size_t part_begin, std::size_t part_end, Backing backing);
   ~Segment();
   Segment(const Segment&) = delete;
@@ -30,11 +30,11 @@ class Segment {
 
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
-  /// "64.0 MiB in a memfd, huge pages (collapsed)": what the memory is, and why it is not better.
+  /// Returns the kind of memory, "64.0 MiB in a memfd, huge pages (collapsed)", and why it is not better.
   std::string explain() const;
-  /// Of what it was made of; where transparent huge pages may come, of those.
+  /// Returns the page size of the backing; the huge-page size if transparent huge pages may apply.
   std::size_t page_bytes() const { return page_bytes_; }
-  /// Bytes that huge pages map in this process, as the kernel says.
+  /// Returns the bytes that huge pages map in this process, as the kernel says.
   std::size_t huge_bytes() const;
 
  private:

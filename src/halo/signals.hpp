@@ -1,5 +1,5 @@
-// How neighbours tell each other how far they are: counters in shared memory, one line per pair and direction, each
-// with one writer and one reader. No MPI here: the ranks of a test may be threads.
+// Counters in shared memory by which neighbours tell each other how far they are: one line per pair and direction, each
+// with one writer and one reader. There is no MPI here, so the ranks of a test may be threads.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ struct alignas(128) Signal {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Everybody's signals to everybody on a node. Lies in zeroed shared memory.
+/// The signals of all ranks of a node to each other, in zeroed shared memory.
 class Board {
  public:
   Board() = default;

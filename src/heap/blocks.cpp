@@ -77,7 +77,7 @@ Blocks::Block* Blocks::find(std::size_t bytes) const {
   return free_[level][std::countr_zero(subs_[level])];
 }
 
-// What of a free block was used since it was zero.
+// Returns the part of a free block that was used since it was zero.
 std::size_t Blocks::used_part(const Block* block) const {
   if (block->returned()) return 0;
   const char* begin = reinterpret_cast<const char*>(block);
@@ -155,7 +155,7 @@ void Blocks::mark_taken(Block* block) {
   if (end > untouched_) untouched_ = end;
 }
 
-// Cuts what is behind `bytes` off a block that is in no list, and puts it into one.
+// Cuts the rest behind `bytes` off a block that is in no list, and puts that rest into one.
 void Blocks::trim(Block* block, std::size_t bytes) {
   const std::size_t rest = block->bytes() - bytes;
   if (rest < granule) return;
@@ -226,7 +226,7 @@ void Blocks::return_to_system(Block* block) {
   const std::size_t page = Region::page_bytes();
   const std::uintptr_t from = up(reinterpret_cast<std::uintptr_t>(block) + links, page);
   const std::uintptr_t upto = (reinterpret_cast<std::uintptr_t>(block) + block->bytes()) & ~(page - 1);
-  // Through libc, whose function network libraries watch to learn which of their registered pages are gone.
+  // By libc's function, which network libraries watch to learn which of their registered pages are gone.
   if (upto > from && madvise(reinterpret_cast<void*>(from), upto - from, MADV_REMOVE) != 0) return;
   if (upto > from) forget_huge_pages(reinterpret_cast<const char*>(from), upto - from);
   remove(block);

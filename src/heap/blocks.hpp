@@ -18,21 +18,21 @@ class Blocks {
  public:
   static constexpr std::size_t granule = 64;
 
-  // Adds memory that is zero, at multiples of a granule: the first piece, or what follows the last one.
+  // Adds zero memory at multiples of a granule: the first piece, or one that follows the last one.
   void add(char* memory, std::size_t bytes);
 
-  // A block of at least `bytes`, at a multiple of `alignment` (a power of two); nullptr if there is none.
+  // Returns a block of at least `bytes`, at a multiple of `alignment` (a power of two); nullptr if there is none.
   void* take(std::size_t bytes, std::size_t alignment);
   void give_back(void* block);
   // Makes a block longer or shorter where it lies. Returns whether it could.
   bool resize(void* block, std::size_t bytes);
 
   static std::size_t usable_bytes(const void* block);
-  static std::size_t block_bytes(const void* block);  // what it adds to taken_bytes()
-  // From here on to the end of memory nothing was handed out yet since it was zero.
+  static std::size_t block_bytes(const void* block);  // the bytes that it adds to taken_bytes()
+  // Returns the address from which on no memory was handed out since it was zero.
   char* untouched() const { return untouched_; }
   std::size_t taken_bytes() const { return taken_; }
-  // Free memory that was used and not returned to the system yet.
+  // Returns the bytes of free memory that was used and not yet returned to the system.
   std::size_t idle_bytes() const { return idle_; }
   // Returns free memory to the system, largest blocks first, until at most `keep` bytes of it are idle.
   void purge(std::size_t keep);

@@ -5,7 +5,7 @@
 namespace nearfield::heap {
 namespace {
 
-// A thread's counts must outlive it, so the first threads' lie here; what more threads do is counted together.
+// A thread's counts must outlive it, so those of the first threads lie here; all further threads share one.
 constexpr int most_threads = 256;
 constinit Counts threads[most_threads];
 constinit std::atomic<int> used{0};

@@ -1,5 +1,5 @@
-// How many messages and bytes went which way, counted per thread and summed for the report. user_both: the sender
-// helped.
+// Counts messages and bytes by the way that they went, per thread, and sums them for the report. user_both means that
+// the sender helped.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct Counts {
 
 void count_message(Way way, std::size_t bytes);
 Counts all_counts();
-// In a child, which has sent nothing yet.
+// Is called in a child, which has sent nothing yet.
 void forget_counts();
 
 }  // namespace nearfield::heap

@@ -14,7 +14,7 @@ constexpr int lines_timed = 8;
 
 std::uint64_t clock_ns() { return static_cast<std::uint64_t>(now_ns(CLOCK_MONOTONIC)); }
 
-// A clock that is read in a few nanoseconds, after everything before it is done.
+// Reads a clock within a few nanoseconds, after everything before it is done.
 std::uint64_t ticks() {
 #if defined(__x86_64__)
   _mm_lfence();
@@ -37,8 +37,8 @@ std::uint64_t nanoseconds(std::uint64_t span) {
   return passed > 0 ? static_cast<std::uint64_t>(static_cast<double>(span) * ns / passed) : 0;
 }
 
-// Time of one line: each load's address needs the value before it, so that they cannot overlap. The places are
-// irregular, so that no prefetcher foresees them.
+// Returns the time of one line: each load's address needs the value before it, so that they cannot overlap. The places
+// are irregular, so that no prefetcher foresees them.
 std::uint64_t ticks_of_message_line(const char* message) {
   static constexpr std::size_t places[lines_timed] = {37, 5, 50, 19, 61, 11, 44, 26};
   std::size_t chain = 0;
@@ -63,7 +63,7 @@ std::uint32_t median(std::uint32_t (&values)[samples_per_look]) {
   return values[samples_per_look / 2];
 }
 
-// Ticks that a line takes to come from the peer; 0 if this message does not show it.
+// Returns the ticks that a line takes to come from the peer; 0 if this message does not show it.
 std::uint64_t ticks_of_line(Peer& peer, const char* message, std::size_t bytes) {
   const std::uint64_t before = ticks();
   const std::uint64_t beat = peer.header()->beat.load(std::memory_order_relaxed);

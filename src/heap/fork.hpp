@@ -1,4 +1,4 @@
-// What the shared heap does when the program forks: the child gets private memory with the content of the moment.
+// When the program forks, the child gets private memory with the heap's content of that moment.
 //
 // The child copies the heap and the parent waits for it, so that the parent's heap stays what it is: shared with its
 // peers, and the same pages that a network card may have registered. Longer heaps than 1 GiB become private by the

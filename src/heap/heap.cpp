@@ -37,8 +37,8 @@ constexpr std::size_t always_kept = std::size_t{16} << 20;
 // where they are first used.
 constexpr std::size_t dropped_from = std::size_t{8} << 20;
 
-// Whether the process has one thread only: then a lock protects nothing and need not be taken. False where the C
-// library (before glibc 2.32) does not tell.
+// Returns whether the process has only one thread, so that no lock is needed. False if the C library (before glibc
+// 2.32) does not tell.
 bool is_single_threaded() { return &__libc_single_threaded && __libc_single_threaded; }
 
 class Lock {
@@ -56,7 +56,7 @@ class Lock {
   pthread_mutex_t* mutex_;
 };
 
-// All but `current`, `header` and `reason` only under the lock.
+// All members but `current`, `header` and `reason` may be used only under the lock.
 struct Heap {
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   Region region;
@@ -80,7 +80,7 @@ class ThreadCache {
   void* take(std::size_t bytes);
   bool keep(void* block);
   void flush();
-  // When the thread ends. It may still give back blocks afterwards; then it is called again.
+  // Is called when the thread ends, and again if the thread gives back blocks afterwards.
   void end();
 
  private:
@@ -108,7 +108,7 @@ int region_number(const void* block) { return region_of(reinterpret_cast<std::ui
 
 void*& link(void* block) { return *static_cast<void**>(block); }
 
-// A block of a region that is private by now: its pages go, its addresses stay unused.
+// Releases a block of a region that is private by now: its pages go, and its addresses stay unused.
 void release_retired(void* block) {
   const std::size_t page = Region::page_bytes(), bytes = Blocks::usable_bytes(block);
   const auto begin = (reinterpret_cast<std::uintptr_t>(block) + page - 1) / page * page;
@@ -156,7 +156,7 @@ bool open_region() {
   return false;
 }
 
-// More than that the C library's heap refuses, too, as a rule; it shall decide.
+// Blocks beyond it go to the C library's heap, which usually refuses them, too.
 std::size_t physical_memory() {
   static const std::size_t bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * Region::page_bytes();
   return bytes;
@@ -252,7 +252,7 @@ void leave_region() {
 void open_heap(const Settings& settings) {
   have_thread_end = pthread_key_create(&thread_end, [](void* ended) { static_cast<ThreadCache*>(ended)->end(); }) == 0;
   watch_forks();
-  // By the first thread, which holds Header::alive as long as the program lives.
+  // Is called by the first thread, which holds Header::alive as long as the program lives.
   if (open_region()) shared_from = settings.from < 1024 ? 1024 : settings.from;
 }
 

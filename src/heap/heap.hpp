@@ -1,7 +1,7 @@
 // The shared heap of this process: one region at a time, its blocks, and a small cache of blocks per thread.
 //
 // Called by the malloc family (malloc.cpp) from any thread. Every function may be called before
-// open_heap(); it then answers as if there were no heap. Returns nullptr where the C library's heap must do instead.
+// open_heap(); it then answers as if there were no heap. It returns nullptr if the C library's heap must serve instead.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,21 @@ extern std::size_t shared_from;
 
 void* allocate(std::size_t bytes, std::size_t alignment = 1);
 void* allocate_zeroed(std::size_t bytes);
-// The block must be one of these functions'.
+// The block must be from one of these functions.
 void release(void* block);
 bool resize_in_place(void* block, std::size_t bytes);
 std::size_t usable_bytes(const void* block);
 // Returns all free memory to the system, this thread's cached blocks included.
 void trim();
 
-// The header of the region that is shared now; nullptr if there is none.
+// Returns the header of the region that is shared now; nullptr if there is none.
 Header* current_header();
-// Tells peers that this process looks for orders (help.hpp), in this region and those to come.
+// Tells peers that this process looks for orders (help.hpp), in this region and later ones.
 void offer_help();
 // Writes the line that peers time (region.hpp).
 void beat();
 
-// For fork.cpp and pages.cpp; all but the locking functions under the lock.
+// These are for fork.cpp and pages.cpp; all but the locking functions need the lock.
 void lock_heap();
 bool try_to_lock_heap();
 void unlock_heap();
@@ -45,7 +45,7 @@ void let_child_inherit(bool yes);
 void copy_inherited_heap();  // in a child
 bool retire_heap();
 
-// What the heap did, for the report.
+// The heap's facts for the report.
 struct HeapFacts {
   std::size_t taken_bytes, mapped_bytes;
   int regions, forks;

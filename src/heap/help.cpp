@@ -17,7 +17,7 @@ std::uint32_t chunks_of(std::size_t bytes) {
   return static_cast<std::uint32_t>(chunks < 2 ? 2 : chunks > most_chunks ? most_chunks : chunks);
 }
 
-// Where chunk i of a message begins: whole lines, the rest is in the last one.
+// Returns where chunk i of a message begins; chunks are whole lines, and the last one has the rest.
 std::size_t begin_of(std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
   return i == chunks ? bytes : bytes / chunks / 64 * 64 * i;
 }
@@ -41,7 +41,7 @@ bool post(Order& order, std::uintptr_t there, char* to, std::size_t bytes, Copy 
   return true;
 }
 
-// Until the sender has copied what it took. False if it died.
+// Waits until the sender has copied the chunks that it took. Returns false if it died.
 bool wait_for(const Peer& peer, const Order& order) {
   for (int spins = 0; order.state.load(std::memory_order_acquire) != Order::finished; ++spins) {
     if (spins < spins_before_yield) continue;

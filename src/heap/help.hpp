@@ -26,7 +26,7 @@ enum class Helped { not_asked, not_helped, helped };
 // the peer helped. `not_asked`: nothing was copied, since the peer has another order.
 Helped copy_with_help(Peer& peer, char* to, const char* from, std::uintptr_t there, std::size_t bytes, Copy copy);
 
-// What the MPI calls again and again while it waits: copies if somebody has asked for it. Returns how many orders.
+// The MPI calls this repeatedly while it waits: copies if a receiver has asked for it. Returns the number of orders.
 int look_for_orders();
 
 }  // namespace nearfield::heap

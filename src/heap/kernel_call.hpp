@@ -10,7 +10,7 @@ namespace nearfield::heap {
 ssize_t kernel_copies(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
                       unsigned long remote_count, unsigned long flags);
 
-// What the two calls do here (vm_calls.cpp).
+// Does the two calls in user space if possible (vm_calls.cpp).
 ssize_t move(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
              unsigned long remote_count, unsigned long flags);
 

@@ -16,7 +16,7 @@
 namespace nearfield::heap {
 namespace {
 
-// Who stands behind us. Looked up at the first call, which may come before any constructor.
+// The functions behind ours, looked up at the first call, which may come before any constructor.
 struct Next {
   void* (*malloc)(std::size_t) = nullptr;
   void (*free)(void*) = nullptr;
@@ -90,7 +90,7 @@ void* aligned(std::size_t alignment, std::size_t bytes) {
   return next.memalign(alignment, bytes);
 }
 
-// To another heap, either way.
+// Moves a block to another heap, in either direction.
 void* moved(void* old, std::size_t had, std::size_t bytes) {
   void* block = bytes >= shared_from ? malloc_here(bytes) : malloc_elsewhere(bytes);
   if (!block) return nullptr;

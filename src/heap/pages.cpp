@@ -43,7 +43,7 @@ struct Piece {
 };
 constinit Piece pieces[most_pieces] = {};  // of the current region
 
-// Whether the program has touched all of it.
+// Returns whether the program has touched all of the piece.
 bool all_touched(char* piece) {
   unsigned char there[huge_page / small_page];
   if (mincore(piece, huge_page, there) != 0) return false;
@@ -52,7 +52,7 @@ bool all_touched(char* piece) {
   return true;
 }
 
-// The next piece of this round that could become huge; nullptr if there is none among the next few, or none at all.
+// Returns the next piece of this round that could become huge; nullptr if none of the next few can.
 char* next_piece(std::int64_t now) {
   lock_heap();
   const int region = heap_region();
@@ -140,7 +140,7 @@ unsigned huge_pages_made() { return work.made.load(); }
 
 }  // namespace nearfield::heap
 
-// The program's own advice (NumPy gives it for long arrays).
+// Obeys the program's own advice (NumPy gives it for long arrays).
 NEARFIELD_EXPORT int madvise(void* from, std::size_t bytes, int advice) noexcept {
   static const auto next = reinterpret_cast<int (*)(void*, std::size_t, int)>(dlsym(RTLD_NEXT, "madvise"));
   if (advice == MADV_HUGEPAGE) nearfield::heap::note_advice(from, bytes);

@@ -18,15 +18,15 @@ namespace nearfield::heap {
 
 // Called once, by the library's constructor.
 void start_huge_pages(bool wanted);
-// Called after every message of this process, of so many bytes: makes a huge page if it is time for one.
+// Is called after every message of this process with its bytes; makes a huge page if it is time for one.
 void make_huge_pages(std::size_t bytes);
-// What happens when pages of [from, from + bytes) return to the system: their pieces are small pages again.
+// Is called when pages of [from, from + bytes) return to the system: their pieces are small pages again.
 void forget_huge_pages(const char* from, std::size_t bytes);
 
 // Called when the program advises huge pages for its memory.
 void note_advice(const void* from, std::size_t bytes);
 
-// The number of them so far, in this process.
+// Returns the number of huge pages that this process has made.
 unsigned huge_pages_made();
 
 }  // namespace nearfield::heap

@@ -38,7 +38,7 @@ std::size_t slot_of(pid_t pid, int region) {
   return (static_cast<std::size_t>(pid) * 0x9e3779b1u + static_cast<std::size_t>(region)) % slots;
 }
 
-// Memory of our own that malloc knows nothing of; nothing here may call malloc, which may be waiting for us.
+// Maps memory without malloc, which must not be called here because it may be waiting for us.
 template <typename T>
 T* map_array(std::size_t count) {
   void* memory =
@@ -56,7 +56,7 @@ void keep_to_ourselves(char* window) {
   madvise(window, window_bytes, MADV_DONTDUMP);  // it is in the owner's core dump
 }
 
-// At an address where the peer's huge pages can be mapped as such.
+// Maps at an address where the peer's huge pages stay huge.
 char* map_aligned(int file, std::size_t offset, int protection) {
   const std::size_t room = window_bytes + huge_page;
   void* reserved = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -98,7 +98,7 @@ Peer* look_up(pid_t pid, int region, std::size_t& slot) {
 
 }  // namespace
 
-// The peer's file as a descriptor of this process, or -1.
+// Returns the peer's file as a descriptor of this process, or -1.
 int Peer::fetch_file() const {
   int file = -1;
   if (const int process = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)); process >= 0) {
@@ -118,7 +118,7 @@ int Peer::fetch_file() const {
   return file;
 }
 
-// Under the table's lock.
+// Needs the table's lock.
 bool Peer::connect() {
   Header seen;
   if (read_memory(pid_, address_of(region_), &seen, sizeof seen) != static_cast<ssize_t>(sizeof seen)) return false;

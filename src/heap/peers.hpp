@@ -23,7 +23,7 @@ namespace nearfield::heap {
 inline constexpr std::size_t window_bytes = std::size_t{64} << 20;
 inline constexpr int most_windows = 512;
 
-// How long lines take from the peer's core to this one, kept up to date by distance.hpp.
+// The time of a line from the peer's core to this one, which distance.hpp keeps up to date.
 struct Apart {
   std::atomic<std::uint32_t> line_ns{0};  // 0: not measured yet
   std::atomic<std::uint64_t> next_look_ns{0}, last_beat{0};
@@ -37,21 +37,21 @@ class Peer {
 
   pid_t pid() const { return pid_; }
   int region() const { return region_; }
-  // Whether its memory may be used at this moment: it lives, and has not made its region private by a fork.
+  // Returns whether its memory may be used now: it lives, and has not made its region private by a fork.
   bool is_open() const { return header_ && header_->retired.load(std::memory_order_acquire) == 0 && !is_gone(); }
   bool is_gone() const { return header_ && header_->owner_died(); }
   Header* header() const { return header_; }
-  // Whether its process itself has memory there.
+  // Returns whether its process itself has memory there.
   bool has(std::size_t offset, std::size_t bytes) const {
     const std::size_t mapped = header_->mapped.load(std::memory_order_acquire);
     return offset <= mapped && bytes <= mapped - offset;
   }
 
-  // Where a byte of its region lies in this process, and in `length` how much follows it there; nullptr if it cannot be
-  // mapped. Only inside a Visit.
+  // Returns where a byte of its region lies in this process, and in `length` how much follows it there; nullptr if it
+  // cannot be mapped. Must be called inside a Visit.
   char* at(std::size_t offset, bool for_writing, std::size_t& length);
 
-  // Whether to ask it for help: it looks for orders, and the last ones were not in vain. Then one of sixteen is tried.
+  // Returns whether to ask it for help: it looks for orders, and did the last ones; if not, one of sixteen is tried.
   bool may_help();
   void was_helped(bool yes) { in_vain_.store(yes ? 0 : in_vain_.load() + 1, std::memory_order_relaxed); }
 
@@ -77,7 +77,7 @@ class Peer {
   std::atomic<std::uint32_t> in_vain_{0}, asked_{0};
 };
 
-// While it exists, no window is unmapped.
+// While a Visit exists, no window is unmapped.
 class Visit {
  public:
   Visit();
@@ -86,8 +86,8 @@ class Visit {
   Visit& operator=(const Visit&) = delete;
 };
 
-// While it exists, the peer waits before it makes its memory private for a fork (Region::retire). Ask is_open() after
-// that. Reading needs no such care: what a message holds was written before, and a fork leaves it in place.
+// While a Writing exists, the peer waits before it makes its memory private for a fork (Region::retire). Ask is_open()
+// after making it. Reading needs no such care: a message was written before, and a fork leaves it in place.
 class Writing {
  public:
   explicit Writing(Peer* peer) : header_(peer ? peer->header() : nullptr) {  // nullptr: nothing is written
@@ -103,17 +103,17 @@ class Writing {
   Header* header_;
 };
 
-// The peer whose region an address of that process lies in; nullptr if it does not share it. Only inside a Visit.
+// Returns the peer of that process and region; nullptr if it does not share it. Must be called inside a Visit.
 Peer* find_peer(pid_t pid, int region);
 
 // Called before `bytes` of a peer's memory are written: reading a byte of it makes Linux map 16 pages at once (where
 // they exist), writing only one.
 void touch_to_write(const char* to, std::size_t bytes);
 
-// In a child, which has no peers yet.
+// Is called in a child, which has no peers yet.
 void forget_peers();
 
-// This process's number, without a system call.
+// Returns this process's number without a system call.
 pid_t own_process();
 
 struct PeerFacts {

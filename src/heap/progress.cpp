@@ -13,9 +13,9 @@
 namespace nearfield::heap {
 namespace {
 
-// What the MPI of this process offers. Open MPI: opal_progress_register, for good. MPICH from 4.3 on: MPIX_Async_start,
-// whose callbacks must all have ended before MPI_Finalize does, so ours ends by itself when it finds no order for a
-// while; the next message registers it again.
+// The callbacks that the MPI of this process offers. Open MPI: opal_progress_register, for good. MPICH from 4.3 on:
+// MPIX_Async_start, whose callbacks must all have ended before MPI_Finalize does, so ours ends by itself when it finds
+// no order for a while; the next message registers it again.
 struct Offer {
   int (*open_mpi)(int (*)()) = nullptr;
   int (*mpich)(int (*)(void*), void*, int) = nullptr;

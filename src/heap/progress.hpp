@@ -1,4 +1,4 @@
-// How this library gets a turn while the MPI waits: by callbacks that Open MPI and MPICH call when they make progress.
+// Gives this library a turn while the MPI waits, by callbacks that Open MPI and MPICH call when they make progress.
 #pragma once
 
 namespace nearfield::heap {

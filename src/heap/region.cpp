@@ -20,7 +20,7 @@ constexpr std::size_t least_step = std::size_t{4} << 20, most_step = std::size_t
 constexpr int high_descriptor = 900;  // programs number their own files from below
 constexpr std::int64_t writers_limit_ns = 2'000'000'000;
 
-// A descriptor that a program which counts on small numbers does not meet.
+// Returns a descriptor beyond the small numbers that programs count on.
 int moved_up(int file) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -31,7 +31,7 @@ int moved_up(int file) {
   return moved;
 }
 
-// Not through libc: UCX's hooks on its mremap forget the new address (ucm_orig_mremap has four parameters).
+// Calls mremap without libc: UCX's hooks on it forget the new address (ucm_orig_mremap has four parameters).
 void* remap(void* from, std::size_t had, std::size_t bytes, int flags, void* to = nullptr) {
   return reinterpret_cast<void*>(syscall(SYS_mremap, from, had, bytes, flags, to));
 }
@@ -39,7 +39,7 @@ void* remap(void* from, std::size_t had, std::size_t bytes, int flags, void* to 
 int new_file() {
   const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return -1;
-  // A file that cannot shrink: nobody who reads it can meet SIGBUS because another process cut it.
+  // Makes a file that cannot shrink, so that no reader meets SIGBUS because another process cut it.
   if (fchmod(file, 0600) != 0 || ftruncate(file, region_span) != 0 ||
       fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     close(file);
@@ -94,7 +94,7 @@ const char* Region::open(int number) {
     close(file);
     return "its addresses are taken, or address space is limited (ulimit -v)";
   }
-  // Whoever forks without pthread_atfork's handlers gets a child without the region, not one that shares it.
+  // A fork without pthread_atfork's handlers makes a child without the region, not one that shares it.
   madvise(at, page_bytes(), MADV_DONTFORK);
   auto* header = new (at) Header{};
   header->file = file;

@@ -30,7 +30,7 @@ inline constexpr std::uintptr_t address_of(int region) {
   return first_region + static_cast<std::size_t>(region) * region_span;
 }
 
-// Whether an address lies in the stretch of addresses that all regions share.
+// Returns whether an address lies in the stretch of addresses that all regions share.
 inline bool in_regions(std::uintptr_t address) { return address - first_region < most_regions * region_span; }
 inline bool in_regions(const void* address) { return in_regions(reinterpret_cast<std::uintptr_t>(address)); }
 inline int region_of(std::uintptr_t address) { return static_cast<int>((address - first_region) / region_span); }
@@ -55,7 +55,7 @@ struct Order {
   alignas(64) std::atomic<std::uint32_t> claimed;  // chunks, by both ends
 };
 
-// What a peer reads from the first page of a region. `alive` is a robust mutex that the owner holds as long as it
+// The first page of a region, which peers read. `alive` is a robust mutex that the owner holds as long as it
 // lives: the kernel marks it when the owner dies, even by SIGKILL, so that a peer notices that a process number has got
 // another owner. `writers` counts the peers that are writing into the region at this moment. `beat` is a line that the
 // owner writes again and again, so that a peer can time how long a line takes from there to here.
@@ -86,10 +86,10 @@ class Region {
   // Makes the region private to this process and the child of the fork that follows. Returns false if the program has
   // closed the file, as those do that close all descriptors which they do not know.
   bool retire();
-  // Whether a child of fork gets the region, as it is: it must then replace it by copy() before anything else.
+  // Sets whether a child of fork gets the region as it is; it must then replace it by copy() before anything else.
   void inherit(bool yes) const;
-  // Puts private memory with the same content, which ends at `end`, in the region's place; in a child. Without enough
-  // memory for that the child has none there.
+  // Replaces the region in a child by private memory with the same content, which ends at `end`. Without enough memory
+  // for that the child has none there.
   void copy(const char* end) const;
 
   bool is_open() const { return usable_ != 0; }

@@ -19,7 +19,7 @@ constexpr Key keys[] = {
     {"huge", &Settings::huge},
 };
 
-// "65536-2097152+8388608-", or "never". Returns whether all of it was understood.
+// Reads "65536-2097152+8388608-" or "never". Returns whether all of it was understood.
 bool read_sizes(const char* text, Sizes& sizes) {
   Sizes read;
   if (std::strcmp(text, "never") == 0) text = "";
@@ -43,7 +43,7 @@ bool is_key(const char* name, const char* text, std::size_t length) {
   return std::strlen(name) == length && std::strncmp(name, text, length) == 0;
 }
 
-// One "key=value". Returns whether it was understood.
+// Reads one "key=value". Returns whether it was understood.
 bool read_one(const char* text, std::size_t length, Settings& settings) {
   const char* equals = static_cast<const char*>(std::memchr(text, '=', length));
   if (!equals) return false;

@@ -1,4 +1,4 @@
-// What the launcher tells this library, in one environment variable:
+// The settings of this library, which the launcher gives in one environment variable:
 //
 //   NEARFIELD_HEAP="stream=65536-262144+16777216-"
 //
@@ -37,7 +37,7 @@ struct Settings {
   char report[256] = "";  // a folder: at its end, every process writes there what it did
 };
 
-// Reads the variable. What is not understood is said in one line on standard error, and left as it was.
+// Reads the variable. A part that is not understood keeps its default and is named on standard error.
 void read_settings(const char* text, Settings& settings);
 
 }  // namespace nearfield::heap

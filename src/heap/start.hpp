@@ -1,4 +1,4 @@
-// What happens when the library is loaded, and when the program ends.
+// Starts the library when it is loaded, and reports when the program ends.
 #pragma once
 
 #include "heap/settings.hpp"

@@ -62,7 +62,7 @@ Copy routine_for(const Peer& peer, std::size_t bytes) {
   return (is_far ? settings().far_stream : settings().stream).has(bytes) ? streaming : copy_plain;
 }
 
-// One call. `way` says how it went, or why the kernel must do it.
+// Does one call. `way` says how it went, or why the kernel must do it.
 struct Call {
   pid_t pid;
   Pieces here, there;
@@ -71,7 +71,7 @@ struct Call {
   Way way = Way::kernel_not_in_heap;
 };
 
-// Whether both ends copied it: the message is one piece on either side, and both lie in heaps.
+// Copies a message with its sender's help if it is one piece in a heap on either side. Returns whether it was copied.
 bool copied_with_help(Call& call, Peer& peer, char* mapped, std::size_t length, Copy copy) {
   if (call.write || length != call.bytes || !settings().help.has(length)) return false;
   if (!in_regions(call.here.at()) || !peer.may_help()) return false;
@@ -103,7 +103,7 @@ std::size_t copy_stretch(Call& call, Peer& peer, Copy copy) {
   return length;
 }
 
-// All of it, or -1; then something may have been copied already, which the kernel copies again.
+// Copies all of it, or returns -1; then the kernel copies again what was already copied.
 ssize_t copy_in_user_space(Call& call) {
   const auto first = reinterpret_cast<std::uintptr_t>(call.there.at());
   if (!in_regions(first)) return -1;

@@ -1,5 +1,5 @@
-// A machine as the simulator takes it: plain numbers, one node and what joins nodes. What a person writes, with a
-// source at every number, is machines/NAME.toml; python/nearfield/machine/ checks that and fills these. Units are in
+// A machine as the simulator takes it: plain numbers of one node and of the network. People write machines/NAME.toml,
+// with a source at every number; python/nearfield/machine/ checks that and fills these structs. Units are in
 // the names; a latency is load-to-use: what a chain of dependent loads sees from the core, not what one part adds.
 #pragma once
 
@@ -44,7 +44,7 @@ struct Dram {
   double latency_ns = 0;  // of a load that no cache has, nothing else under way
   double gb_per_s = 0;    // 10^9 bytes; of one memory, cores and NIC together
   int shared_by = 0;      // cores per memory; 0: one for all
-  double remote_ns = 0;   // what it takes longer from cores of another memory
+  double remote_ns = 0;   // extra latency from cores of another memory
   int banks = 1;
   int bank_interleave_bytes = 64;
   double bank_busy_ns = 0;     // between two accesses to one bank
@@ -54,7 +54,7 @@ struct Dram {
 struct Tlb {
   int entries = 0;
   int ways = 0;
-  double miss_cycles = 0;  // what a miss here and a hit in the next one, or the walk of page tables, takes longer
+  double miss_cycles = 0;  // extra time if a miss here hits the next one or walks the page tables
 };
 
 struct Pages {
@@ -69,7 +69,7 @@ struct Prefetcher {
   int level = 1;           // into which cache, counted from 0
 };
 
-// What one core gets from another one's cache.
+// The costs of getting a line from another core's cache.
 struct Transfers {
   double shared_cycles = 0;  // from a cache below the same last-level cache
   double remote_cycles = 0;  // from below another last-level cache of the node
@@ -97,7 +97,7 @@ struct Network {
   double link_gb_per_s = 0;  // each way
 };
 
-// How this machine's MPI sends, and where it changes over.
+// The protocols of this machine's MPI, and the sizes at which it changes them.
 struct Messaging {
   std::string network = "eager-rendezvous";  // protocols by name: src/sim/protocols/
   std::string node = "copy-in-copy-out";

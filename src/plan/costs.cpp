@@ -6,7 +6,7 @@
 namespace nearfield::planning {
 namespace {
 
-constexpr std::int64_t double_bytes = 8;  // what `strided` and `banked` are of
+constexpr std::int64_t double_bytes = 8;  // the elements of `strided` and `banked`
 
 double strided_ns_per_byte(const Link& link, std::int64_t gap_bytes, std::int64_t stride_bytes) {
   for (auto bank = link.banked.rbegin(); bank != link.banked.rend(); ++bank)

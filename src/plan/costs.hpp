@@ -1,7 +1,7 @@
-// What it costs to move a message from one rank to another: a latency, its bytes, what its elements cost by lying
-// apart, and a loaded network. Plain data and pure functions; where the numbers come from (a profile, a described
-// machine, or `default_costs`) is the caller's business. Left out: hops (S3, sections 3 and 4: unloaded, they do not
-// matter), steps of the protocol with size, and what overlaps: messages of one rank are taken to follow one another.
+// The costs of a message from one rank to another: latency, bytes, elements that lie apart, and a loaded network. Plain
+// data and pure functions; the caller takes the numbers from a profile, a described machine or `default_costs`. Left
+// out: hops (S3, sections 3 and 4: unloaded, they do not matter), steps of the protocol with size, and overlap:
+// messages of one rank are assumed to follow one another.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace nearfield::planning {
 /// Points of a curve: linear between them, flat beyond the first and the last.
 using Curve = std::map<std::int64_t, double>;
 
-/// What messages of one kind cost. Times are of one way, sender and receiver together, packing included.
+/// The costs of one kind of message. Times are one way, for sender and receiver together, with packing.
 struct Link {
   double latency_ns = 0;   ///< of a message without bytes
   double ns_per_byte = 0;  ///< of bytes in one piece
@@ -27,11 +27,11 @@ struct Link {
 };
 
 struct Costs {
-  /// Between ranks of a node that read each other's cells in place: flags, and reading lines. None: they send messages.
+  /// The costs of ranks of a node that read each other's cells in place: flags and lines. None: they send messages.
   std::optional<Link> in_place;
   Link same_node;  ///< a message inside a node
   Link network;    ///< a message between nodes
-  /// What a core takes to copy a byte that another one of the node has just written.
+  /// The time in which a core copies a byte that another one of the node has just written.
   double copy_ns_per_byte = 0;
   /// Cells in a contiguous row -> ns that a sweep takes per cell. Empty: not known, and plans go by communication
   /// alone.
@@ -59,14 +59,14 @@ struct Time {
   double total_ns() const { return latency_ns + bytes_ns + strided_ns; }
 };
 
-/// The value of a curve; 0 if it has no point.
+/// Returns the value of a curve; 0 if it has no point.
 double interpolate(const Curve& curve, std::int64_t x);
 
-/// What a message costs on this link. A run costs, beyond its bytes, what a double costs that lies as far from the
-/// next: the rest of the line or bank access that it does not use, however many bytes of the run do use theirs.
+/// Returns the time of a message on this link. Beyond its bytes, a run costs as much as one double at the same stride:
+/// the rest of the line or bank access that it does not use, however long the run is.
 Time time_of(const Link& link, const Message& message);
 
-/// For a machine of which nothing is known. Every number has its source in the definition.
+/// Returns the costs of an unknown machine. Every number has its source in the definition.
 Costs default_costs();
 
 }  // namespace nearfield::planning

@@ -1,7 +1,7 @@
-// A file of costs, by which a program on any number of nodes knows what a profile says without Python:
-// `nearfield halo --costs PROFILE` writes it, a grid reads it. One number or curve a line, all of them, in any order;
-// lines of # are for people. The last line it writes is `origin`, so that a file that was cut short lacks it. A number
-// that no machine has (a bandwidth of 10^6 GB/s, a factor below 1) is an error.
+// A file of costs, from which programs on any number of nodes learn the costs of a profile without Python:
+// `nearfield halo --costs PROFILE` writes it, and a grid reads it. It has one number or curve a line, in any order,
+// none missing; lines of # are for people. Its last line is `origin`, so that a file that was cut short lacks it. A
+// number that no machine has (a bandwidth of 10^6 GB/s, a factor below 1) is an error.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct KnownCosts {
   std::string origin;  ///< where they are from, in one phrase
 };
 
-/// Exactly what `parse_costs` reads. std::invalid_argument if ranks of a node are not known to read in place.
+/// Returns the text that `parse_costs` reads. Throws std::invalid_argument unless ranks of a node can read in place.
 std::string costs_text(const KnownCosts& known);
 
-/// `name`: of the file. std::invalid_argument that names it, the line, what is wrong there and what to do.
+/// Returns the costs. Throws std::invalid_argument with `name` of the file, the line, the mistake and the remedy.
 KnownCosts parse_costs(const std::string& text, const std::string& name);
 
 }  // namespace nearfield::planning

@@ -15,20 +15,20 @@ using Counts = PerDimension<int>;
 /// Where a neighbour is.
 enum class Side { none, inside, across };
 
-/// What tells ranks along one dimension apart, as far as costs go.
+/// The differences between ranks along one dimension that matter for costs.
 struct Position {
   std::int64_t extent;
   Sides<Side> sides;
   bool operator==(const Position&) const = default;
 
-  /// No rank here is slower than one at `other`. (A smaller box may be: its stride may hit fewer banks.)
+  /// Returns whether no rank here is slower than at `other`. (A smaller box may be: its stride may hit fewer banks.)
   bool covered_by(const Position& other) const {
     const auto side_covered = [&](int s) { return sides[s] == Side::none || sides[s] == other.sides[s]; };
     return extent == other.extent && side_covered(0) && side_covered(1);
   }
 };
 
-/// Cells along one dimension of the box at this coordinate: the first ones get the rest.
+/// Returns the cells along one dimension of the box at this coordinate; the first ones get the rest.
 std::int64_t extent_at(std::int64_t cells, int boxes, int coordinate) {
   return cells / boxes + (coordinate < cells % boxes ? 1 : 0);
 }
@@ -43,7 +43,7 @@ Side side_of(int coordinate, int step, int boxes, int node_boxes, bool periodic)
   return coordinate / node_boxes == neighbour / node_boxes ? Side::inside : Side::across;
 }
 
-/// The positions along one dimension that may be the slowest.
+/// Returns the positions along one dimension that may be the slowest.
 std::vector<Position> positions(const PlanRequest& request, int d, int boxes, int node_boxes) {
   const std::int64_t cells = request.extents[d];
   std::vector<Position> kept;
@@ -59,7 +59,7 @@ std::vector<Position> positions(const PlanRequest& request, int d, int boxes, in
   return kept;
 }
 
-/// A box of `region` cells inside an array of `array` cells, as runs of bytes.
+/// Returns a box of `region` cells inside an array of `array` cells as runs of bytes.
 Message message_of(const Extents& region, const Extents& array, int element_bytes) {
   int d = max_dimensions - 1;
   std::int64_t run = region[d], step = array[d];

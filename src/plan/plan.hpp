@@ -1,7 +1,7 @@
-// Which ranks get which box of a grid: every split of the ranks over the dimensions, every way in which the ranks of a
-// node form a box of such boxes, and what an exchange of halos then costs the slowest rank (S3, section 5: the trade of
-// few long contiguous faces against little surface). Arrays are in C order with their halo around them, so the last
-// dimension is contiguous. Left out: torus and tree shapes of the network, and overlap of exchange and sweep.
+// Plans which ranks get which box of a grid: every split of the ranks over the dimensions, every way in which the ranks
+// of a node form a box of such boxes, and what an exchange of halos then costs the slowest rank (S3, section 5: the
+// trade of few long contiguous faces against little surface). Arrays are in C order with their halo around them, so the
+// last dimension is contiguous. Left out: torus and tree shapes of the network, and overlap of exchange and sweep.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct PlanRequest {
   Costs costs;
 };
 
-/// What a rank receives from one side of a dimension.
+/// The messages that a rank receives from one side of a dimension.
 struct Face {
   Message message;
   int messages = 0;  ///< how many sides of the slowest rank have a neighbour: 0, 1 or 2
@@ -50,10 +50,10 @@ struct Plan {
   PerDimension<Face> faces{};
 };
 
-/// All plans, best first: by time of exchange and sweep together, then fewest cells, messages over the network and
-/// messages, then splits of slower dimensions. The same request gives the same plans in the same order.
-/// std::invalid_argument that says what is wrong with a request, or that no split of it exists (a rank needs at least
-/// as many cells as its neighbours read of it).
+/// Returns all plans, best first: by time of exchange and sweep together, then fewest cells, messages over the network
+/// and messages, then splits of slower dimensions. The same request gives the same plans in the same order. Throws
+/// std::invalid_argument for a wrong request, or if no split of it exists (a rank needs at least as many cells as its
+/// neighbours read of it).
 std::vector<Plan> plans(const PlanRequest& request);
 
 }  // namespace nearfield::planning

@@ -28,10 +28,10 @@ class Buffer {
 
 /// Fills with a pattern of 8-byte words that differ between seeds and places.
 void fill_pattern(std::span<std::byte> memory, unsigned seed);
-/// Where and how `memory` differs from the pattern; empty if it does not.
+/// Returns where and how `memory` differs from the pattern; empty if it does not.
 std::string pattern_problem(std::span<const std::byte> memory, unsigned seed);
 
-/// Sum of the 8-byte words (and the bytes left over): reads every line once, in order.
+/// Returns the sum of the 8-byte words (and the bytes left over): reads every line once, in order.
 std::uint64_t traverse(std::span<const std::byte> memory);
 
 }  // namespace nearfield::probe

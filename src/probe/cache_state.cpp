@@ -55,8 +55,8 @@ double time_flush(const std::byte* line) {
 
 constexpr std::size_t sampled_lines = 64;
 
-// Indices of the lines to sample: spread over the buffer, in an order that no prefetcher follows, and at most one
-// in eight, because loading a line makes prefetchers fetch its neighbours.
+// Returns the indices of the lines to sample: spread over the buffer, in an order that no prefetcher follows, and at
+// most one in eight, because loading a line makes prefetchers fetch its neighbours.
 std::vector<std::size_t> choose_lines(std::size_t lines) {
   const std::size_t count = std::clamp<std::size_t>(lines / 8, 1, sampled_lines);
   std::vector<std::size_t> chosen(count);
@@ -80,7 +80,7 @@ std::vector<double> collect(std::span<std::byte> memory, std::size_t line_bytes,
   return samples;
 }
 
-// The limit between two distributions, or 0 if their bodies overlap.
+// Returns the limit between two distributions, or 0 if their bodies overlap.
 double limit_between(std::span<const double> low, std::span<const double> high) {
   const double low_end = quantile(low, 0.9), high_end = quantile(high, 0.1);
   return low_end < high_end ? (low_end + high_end) / 2 : 0.0;

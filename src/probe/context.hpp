@@ -1,4 +1,4 @@
-// What every scenario may use: who takes part, the machine's facts, the start line, what is known of the MPI.
+// The context that every scenario may use: the ranks, the machine's facts, the start line, the MPI's known switches.
 #pragma once
 
 #include <mpi.h>
@@ -40,7 +40,7 @@ struct Context {
 
   bool sender() const { return rank == 0; }
   int peer() const { return 1 - rank; }
-  /// Which sizes the plan asks for, and the sizes of `switches`: what the ladders of scenario/size_ladder.hpp take.
+  /// Returns the plan's sizes and those of `switches`, as the ladders of scenario/size_ladder.hpp take them.
   SizeChoice size_choice() const { return {plan.tier, plan.sizes, plan.llc_bytes()}; }
   std::vector<std::int64_t> switch_sizes() const {
     std::vector<std::int64_t> sizes;

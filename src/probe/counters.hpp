@@ -23,7 +23,7 @@ class Counters {
   const std::vector<Event>& events() const { return events_; }
 
   void start();
-  /// Counts since start(), in the order of events(); -1 for missing ones.
+  /// Returns the counts since start(), in the order of events(); -1 for missing ones.
   std::vector<std::int64_t> stop();
 
  private:

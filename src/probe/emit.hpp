@@ -10,13 +10,13 @@ namespace nearfield::probe {
 
 class Emitter {
  public:
-  /// An empty path: writes nothing (ranks other than 0). Ends the launch when the file cannot be opened.
+  /// Writes nothing with an empty path (ranks other than 0). Ends the launch if the file cannot be opened.
   explicit Emitter(const std::string& path);
   ~Emitter();
   Emitter(const Emitter&) = delete;
   Emitter& operator=(const Emitter&) = delete;
 
-  /// Ends the launch when it cannot be written whole (disk full, quota).
+  /// Writes a line. Ends the launch if it cannot be written whole (disk full, quota).
   void line(const JsonObject& object);
 
  private:

@@ -99,7 +99,7 @@ class Run {
     command({Task::end, 0, 0});
   }
 
-  // After the timing, because it disturbs: proves buffer states and counts events.
+  // Proves buffer states and counts events after the timing, because that disturbs.
   void examine_cases() {
     for (int i = 0; i < static_cast<int>(cases_.size()); ++i) {
       const CaseData& data = data_[static_cast<std::size_t>(i)];
@@ -149,8 +149,8 @@ class Run {
       data.done = is_stable(median_estimate(deciding, ctx_.resolution_ticks), ctx_.plan.tolerance);
   }
 
-  // Those of the last time that this rank measures, the whole operation rather than a part of it, while nothing else
-  // used this core.
+  // Returns the samples of the last time that this rank measures, which is that of the whole operation, taken while
+  // nothing else used this core.
   std::vector<double> deciding_samples(const CaseData& data) const {
     std::size_t deciding = 0;
     for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m)

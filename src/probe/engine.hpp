@@ -12,12 +12,12 @@
 
 namespace nearfield::probe {
 
-/// Collective over ctx.world. Emits one line per case and metric, or one saying why the scenario was skipped.
+/// Emits one line per case and metric, or one saying why the scenario was skipped. Collective over ctx.world.
 /// `limit_s` counts on rank 0 only; 0 or less reaches no case.
 /// Throws Failure("sanity") on all ranks when a check fails on any.
 void run_scenario(Context& ctx, const Spec& spec, double budget_s, double limit_s, Emitter& emit);
 
-/// The user wants the launch to end (rank 0's view).
+/// Returns whether the user wants the launch to end, as rank 0 sees it.
 bool stop_asked(const Context& ctx);
 
 }  // namespace nearfield::probe

@@ -1,6 +1,6 @@
-// How the engine stops: a Failure ends the launch with a reason, Unavailable skips a scenario or a case.
+// Stops the engine: a Failure ends the launch with a reason, Unavailable skips a scenario or a case.
 // A Failure unwinds, and unwinding frees windows and communicators, which is collective: throw it only where all ranks
-// do, or before there are any. What happens to one rank alone must abort_launch().
+// do, or before there are any. If one rank alone fails, it must abort_launch().
 #pragma once
 
 #include <stdexcept>

@@ -1,5 +1,5 @@
-// How fast this core is right now, told by a fixed piece of work that no other rank can slow down: copies inside the
-// first-level cache. When something else uses the same physical core (the hardware thread beside ours belongs to
+// Measures how fast this core is right now, by a fixed piece of work that no other rank can slow down: copies inside
+// the first-level cache. When something else uses the same physical core (the hardware thread beside ours belongs to
 // another guest, say) they take half as long again, while a clock frequency or a chain of dependent operations shows
 // nothing.
 #pragma once
@@ -11,9 +11,9 @@ namespace nearfield::probe {
 
 class Gauge {
  public:
-  /// Ticks that the work takes now; about 5 us. Disturbs 8 KiB of the first-level cache.
+  /// Returns the ticks that the work takes now, about 5 us. Disturbs 8 KiB of the first-level cache.
   double read();
-  /// `reading` over the smallest reading so far.
+  /// Returns `reading` over the smallest reading so far.
   double slowdown(double reading) const { return reading / best_; }
 
   /// Slower than this: something else uses the core. Undisturbed readings lie within a few percent of one another.

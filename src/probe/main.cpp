@@ -55,7 +55,7 @@ JsonObject described(const Spec& spec) {
       .add_raw("metrics", json_array(metrics));
 }
 
-// For `nearfield probe --list`: needs no launcher and does not start MPI.
+// Describes the scenarios for `nearfield probe --list`; needs no launcher and does not start MPI.
 int describe_scenarios() {
   std::vector<std::string> specs;
   for (const Spec* spec : all_scenarios()) specs.push_back(described(*spec).str());
@@ -64,7 +64,7 @@ int describe_scenarios() {
 }
 
 // For `nearfield mpi`: moves a short and a long message so that the MPI's verbose output tells what carries them, and
-// says what no MPI says: whether the long one went by single copy, and by whose hand.
+// says what no MPI reports: whether the long one went by single copy, and by which library.
 int transport_probe() {
   MPI_Init(nullptr, nullptr);
   int rank = 0, size = 1;
@@ -215,7 +215,7 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
   if (ctx.timed != MPI_COMM_NULL) MPI_Comm_free(&ctx.timed);
 }
 
-// Binds and measures; what goes wrong on all ranks alike is also told in the output.
+// Binds and measures; the output also tells errors that all ranks have alike.
 void run_in_mpi(const Plan& plan) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -1,4 +1,4 @@
-// The MPI's own thresholds, as it tells them through the tool interface (MPI_T), to name what behaviour shows.
+// Reads the MPI's own thresholds through the tool interface (MPI_T), to name the observed behaviour.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace nearfield::probe {
 
-/// Integer control variables whose names speak of a size or a threshold; call after MPI_Init.
+/// Returns the integer control variables whose names speak of a size or a threshold; call after MPI_Init.
 std::map<std::string, std::int64_t> mpi_thresholds();
 
 }  // namespace nearfield::probe

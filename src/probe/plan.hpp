@@ -1,4 +1,4 @@
-// What the engine is told to do: a text file of `key = value` lines, read by every rank.
+// The engine's plan: a text file of `key = value` lines, which every rank reads.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace nearfield::probe {
 
-/// Where a rank must run.
+/// The place where a rank must run.
 struct Placement {
   std::string host;  ///< empty: any
   int cpu = -1;      ///< PU os index; -1: leave unbound
@@ -37,7 +37,7 @@ struct Plan {
   std::int64_t llc_bytes() const { return cache_bytes.back(); }
 };
 
-/// Throws Failure("plan") naming file, line and the nearest valid key.
+/// Returns the plan. Throws Failure("plan") that names file, line and the nearest valid key.
 Plan read_plan(const std::string& path);
 
 }  // namespace nearfield::probe

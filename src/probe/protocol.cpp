@@ -23,7 +23,7 @@ void be_late(const Context& ctx, bool inside_mpi, double ns) {
   }
 }
 
-// Rank 0: did Send take about as long as the receiver was late, in most of the tries?
+// Returns on rank 0 whether Send took about as long as the receiver was late, in most of the tries.
 bool send_waits(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive, bool receiver_inside_mpi) {
   const double late_ns = ctx.plan.oversubscribed ? 5e6 : 2e5;
   const int count = static_cast<int>(send.size());

@@ -19,7 +19,7 @@ struct Behaviour {
 /// both ranks. Buffers hold `size_bytes`.
 Behaviour observe(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive);
 
-/// The sizes at which behaviour changes between 1 B and 8 MiB, to the byte, smallest first. Collective over ctx.timed.
+/// Returns the sizes of 1 B to 8 MiB at which behaviour changes, to the byte, ascending. Collective over ctx.timed.
 std::vector<Switch> find_switches(Context& ctx);
 
 }  // namespace nearfield::probe

@@ -1,4 +1,4 @@
-// What was measured of one case, and how it becomes lines of output. Samples of all ranks meet at rank 0.
+// Holds the measurements of one case, and turns them into lines of output. Rank 0 gathers the samples of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ struct CaseData {
   bool done = false;
 };
 
-/// "size_bytes=8 state=invalid"
+/// Returns for example "size_bytes=8 state=invalid".
 std::string describe(const Parameters& parameters);
-/// {"size_bytes": 8, "state": "invalid"}
+/// Returns for example {"size_bytes": 8, "state": "invalid"}.
 JsonObject as_json(const Parameters& parameters);
 
 /// Collective over ctx.timed; only rank 0's emitter writes.
@@ -40,11 +40,11 @@ class Reporter {
  public:
   Reporter(Context& ctx, const Spec& spec, Emitter& emit) : ctx_(ctx), spec_(spec), emit_(emit) {}
 
-  /// Every metric of the case, the skew of its starts, verdicts on its buffers, and events counted.
+  /// Reports every metric of the case, the skew of its starts, verdicts on its buffers, and counted events.
   void report_case(const Parameters& parameters, const CaseData& data, const std::vector<Counters::Event>& events);
   /// Reports a case that was not measured because the time was over.
   void report_missed(const Parameters& parameters);
-  /// What this machine cannot give, with reasons.
+  /// Reports what this machine cannot give, with reasons.
   void report_missing(const std::vector<Counters::Event>& events, const std::vector<MissingCase>& cases);
 
  private:

@@ -1,5 +1,5 @@
-// How a scenario is measured by MPI: one file in scenarios/ that exports one Spec. The build finds the files, so that
-// nothing else has to be edited.
+// The contract of a scenario that MPI measures: one file in scenarios/ that exports one Spec. The build finds the
+// files, so nothing else has to be edited.
 #pragma once
 
 #include <algorithm>
@@ -45,13 +45,13 @@ class Scenario {
   virtual void body(std::span<double> values) = 0;
   /// Puts a pattern to send into the buffers and anything but it where it will arrive.
   virtual void fill(unsigned seed) = 0;
-  /// What is wrong with what arrived since fill(seed); empty if nothing.
+  /// Returns what is wrong with the data that arrived since fill(seed); empty if nothing is.
   virtual std::string problem(unsigned seed) = 0;
-  /// Where data arrives: the engine damages it when told to, to show that problem() notices.
+  /// Returns where data arrives; the engine can damage it to show that problem() notices.
   virtual std::span<std::byte> arrived() = 0;
-  /// The buffers whose state prepare() promises; empty if it promises none.
+  /// Returns the buffers whose state prepare() promises; empty if it promises none.
   virtual std::vector<StatedBuffer> stated() { return {}; }
-  /// What was left out of cases(), and why.
+  /// Returns the cases that were left out of cases(), and why.
   virtual std::vector<MissingCase> missing() { return {}; }
   /// Ranks >= 2 of `pair_and_background`: keep the machine busy until the pair is done with `visit`.
   virtual void background() {}
@@ -80,7 +80,7 @@ struct Spec {
   std::unique_ptr<Scenario> (*make)(Context&);
 };
 
-/// Every scenario, in the order in which they run (generated from the files in scenarios/).
+/// Returns every scenario in the order in which they run (generated from the files in scenarios/).
 const std::vector<const Spec*>& all_scenarios();
 
 }  // namespace nearfield::probe

@@ -1,4 +1,4 @@
-// How many messages this process moved by single copy through the kernel (cross-memory attach).
+// Counts the messages that this process moved by single copy through the kernel (cross-memory attach).
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace nearfield::probe {
 
-/// process_vm_readv and process_vm_writev calls of this process so far, by whatever library. Counts calls that
-/// go through the C library's symbols; XPMEM and KNEM copies are not seen.
+/// This process's calls of process_vm_readv and process_vm_writev so far, by any library. It counts calls of
+/// the C library's symbols, but no copies by XPMEM and KNEM.
 extern std::uint64_t single_copy_calls;
 
-/// File name of the library that made the last of these calls; empty if there was none.
+/// Returns the file name of the library that made the last of these calls; empty if there was none.
 std::string single_copy_caller();
 
 }  // namespace nearfield::probe

@@ -61,13 +61,13 @@ void StartLine::relax(unsigned& spins) const {
     cpu_pause();
 }
 
-// Of a flag to a peer and back: rank 0's time, and what the peer's clock was ahead in the middle of it.
+// The round trip of a flag to a peer: rank 0's time, and how far the peer's clock was ahead in the middle of it.
 struct StartLine::Exchange {
   double ticks = std::numeric_limits<double>::max();
   std::int64_t offset = 0;
 };
 
-// The fastest of many bounds the offset's error best. Of ranks other than 0 and the peer, none takes part.
+// The shortest of many round trips bounds the clock offset most tightly. Only rank 0 and the peer take part.
 StartLine::Exchange StartLine::fastest_exchange(int peer, int tries) {
   Exchange fastest;
   unsigned spins = 0;

@@ -19,15 +19,15 @@ class StartLine {
   /// Returns on all ranks at the same time; gives the clock reading at which this rank left.
   Ticks wait();
 
-  /// Half the shortest round trip of a flag between ranks 0 and 1 right now, in ticks, on rank 0; 0 on the others and
+  /// Returns half the shortest round trip of a flag between ranks 0 and 1 now, in ticks, on rank 0; 0 on the others and
   /// without shared memory. Collective. Ranks of a virtual machine do not stay as far apart as they were.
   double flag_ticks_now();
 
   bool shared_memory() const { return lines_ != nullptr; }
-  /// This rank's clock minus rank 0's, in ticks; 0 without shared memory.
+  /// Returns this rank's clock minus rank 0's, in ticks; 0 without shared memory.
   double clock_offset() const { return static_cast<double>(offset_); }
-  /// Half the shortest round trip of a flag between rank 0 and this rank at the start, in ticks; bounds the offset's
-  /// error.
+  /// Returns half the shortest round trip of a flag between rank 0 and this rank at the start, in ticks, which bounds
+  /// the offset's error.
   double flag_ticks() const { return flag_ticks_; }
 
  private:

@@ -13,7 +13,7 @@
 namespace nearfield::probe {
 namespace {
 
-// Lines from a FIFO, read without spinning and without MPI.
+// Reads lines from a FIFO without spinning and without MPI.
 class Commands {
  public:
   explicit Commands(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -23,7 +23,7 @@ class Commands {
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;
 
-  // "end" when nobody is left to write.
+  // Returns "end" if no writer is left.
   std::string next() {
     std::size_t end;
     while ((end = pending_.find('\n')) == std::string::npos) {

@@ -8,7 +8,7 @@
 
 namespace nearfield {
 
-/// What both backends measure unless they are asked for other operations.
+/// The operations that both backends measure by default.
 inline constexpr const char* collective_operations[] = {"bcast", "allreduce", "allgather", "alltoall"};
 
 /// Returns the sizes of collectives: whole numbers of 8 bytes, which Allreduce adds up.

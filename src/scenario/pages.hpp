@@ -1,4 +1,4 @@
-// S1, section on page faults (S1.3, S1.4): what memory costs when it is first touched and when it is read again. Every
+// S1, section on page faults (S1.3, S1.4): the cost of memory when it is first touched and when it is read again. Every
 // repetition has fresh memory, and each rank touches and reads its own part.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a scenario is, whoever measures it: its name, its parameters and its metrics. A scenario that both backends have
+// Defines a scenario for both backends: its name, its parameters and its metrics. A scenario that both backends have
 // is declared once, in a header of its own beside this one, and implemented by the files of the same name in
 // probe/scenarios/ (by MPI, on this machine) and sim/scenarios/ (on a simulated machine). A scenario that only one
 // backend has is declared in the file that implements it.
@@ -21,14 +21,14 @@ using Parameters = std::vector<std::pair<std::string, Value>>;
 std::int64_t number(const Parameters& parameters, const std::string& name);
 std::string word(const Parameters& parameters, const std::string& name);
 
-/// Which ranks take part.
+/// The ranks that take part.
 enum class Ranks {
   pair,                ///< two, at a distance
   all,                 ///< one on every core
   pair_and_background  ///< two that are measured, while the others keep the machine busy
 };
 
-/// Whose values become the record.
+/// The ranks whose values become the record.
 enum class Combine {
   sides,   ///< the sender's (rank 0) and the receiver's (rank 1), as two records
   root,    ///< rank 0's

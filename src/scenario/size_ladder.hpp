@@ -1,4 +1,4 @@
-// Which message sizes a tier takes, measured or simulated.
+// Chooses the message sizes of a tier, measured or simulated.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct SizeChoice {
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();  // the tier takes no larger ones
 };
 
-/// Sizes from `smallest` to `largest` bytes, ascending: the user's own if given; otherwise powers of two (quick:
-/// coarser below 1 KiB and above a quarter of the last-level cache; full: also 1.5 x each), and `largest`.
+/// Returns sizes from `smallest` to `largest` bytes, ascending: the user's own if given; otherwise powers of two
+/// (quick: coarser below 1 KiB and above a quarter of the last-level cache; full: also 1.5 x each), and `largest`.
 std::vector<std::int64_t> size_ladder(const SizeChoice& choice, std::int64_t smallest, std::int64_t largest);
 
-/// The same with points on both sides of every protocol switch, to the byte and a quarter away. A switch is the
-/// largest size before it.
+/// Returns these sizes with points on both sides of every protocol switch, to the byte and a quarter away. A switch
+/// is given as the largest size before it.
 std::vector<std::int64_t> dense_size_ladder(const SizeChoice& choice, const std::vector<std::int64_t>& switches,
                                             std::int64_t smallest, std::int64_t largest);
 

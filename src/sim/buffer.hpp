@@ -1,5 +1,5 @@
-// What a message is taken from or put into: bytes in a node's memory, in one piece or in equal blocks at a stride (what
-// MPI_Type_vector describes). Contents are not kept.
+// A buffer of messages: bytes in a node's memory, in one piece or in equal blocks at a stride, as MPI_Type_vector
+// describes them. Contents are not kept.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Buffer {
       : address(begin), block_bytes(bytes_of_block), count(blocks), stride_bytes(stride) {}
 
   std::uint64_t bytes() const { return block_bytes * count; }
-  // From the first byte to behind the last.
+  // Returns the bytes from the first one to behind the last.
   std::uint64_t extent_bytes() const { return bytes() == 0 ? 0 : (count - 1) * stride_bytes + block_bytes; }
   bool contiguous() const { return count <= 1 || stride_bytes == block_bytes; }
 };

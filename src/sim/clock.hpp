@@ -38,7 +38,7 @@ class Clock {
   const Times* begin() const { return at_.data(); }
   const Times* end() const { return at_.data() + variants_; }
 
-  // What the order of events goes by.
+  // Returns the time that decides the order of events.
   Ps first() const { return at_[0][0]; }
 
   Clock& operator+=(const Clock& other) {

@@ -54,25 +54,25 @@ struct Outcome {
   std::uint64_t bytes = 0;     // on the network
 };
 
-// Every rank that is not done waits for another one. What it says has a line per rank.
+// Every rank that is not done waits for another one. The message has a line per rank.
 struct Deadlock : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 class Cluster {
  public:
-  // std::invalid_argument, naming the key and the nearest valid choice, for what cannot be.
+  // Throws std::invalid_argument that names the key and the nearest valid choice.
   Cluster(const Machine& machine, const ClusterOptions& options);
   ~Cluster();
 
-  // Runs the program on all ranks until all are done. Caches and clocks stay as they are for the next run; marks and
+  // Runs the program on all ranks until they are done. Caches and clocks stay as they are for the next run; marks and
   // counts are of this one. After an exception (the program's, or Deadlock) the cluster runs nothing any more.
   Outcome run(const Program& program);
-  // The same with a program per rank; as many as there are ranks.
+  // Runs one program per rank, as many as there are ranks.
   Outcome run(const std::vector<Program>& programs);
 
   int ranks() const;
-  // For tests.
+  // This is for tests.
   Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }
 
  private:

@@ -17,8 +17,8 @@
 
 namespace nearfield::sim {
 
-// What an algorithm may do. Addresses are of the rank's own memory. Between two ranks, messages arrive in the order in
-// which they were sent; a buffer must not be used before its request has been waited for.
+// The operations that an algorithm may use. Addresses are of the rank's own memory. Between two ranks, messages arrive
+// in the order in which they were sent; a buffer must not be used before its request has been waited for.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -30,7 +30,7 @@ class Communicator {
   virtual Task<> copy(Address to, Address from, std::uint64_t bytes) = 0;
   // into[i] = into[i] op from[i]
   virtual Task<> combine(Address into, Address from, std::uint64_t bytes) = 0;
-  // A temporary buffer, as malloc() and free().
+  // Gives and takes back a temporary buffer, as malloc() and free() do.
   virtual Address take(std::uint64_t bytes) = 0;
   virtual void give(Address buffer, std::uint64_t bytes) = 0;
 
@@ -39,7 +39,7 @@ class Communicator {
   Task<> sendrecv(int to, Buffer from_here, int from, Buffer to_here);
 };
 
-// What a rank calls an operation with. `bytes` are what CollectiveSpec::bytes_are says.
+// The arguments of a rank's call. CollectiveSpec::bytes_are says what `bytes` are.
 struct Call {
   Address in = 0;   // what the rank gives
   Address out = 0;  // what it gets
@@ -56,16 +56,16 @@ struct CollectiveSpec {
   const char* summary;
   const char* bytes_are;
   bool has_root;
-  // Of the buffers of one rank.
+  // The sizes of one rank's buffers.
   CallSizes (*sizes)(int rank, int ranks, const Call& call);
   Task<> (*run)(Communicator& all, Call call);
 };
 
-// Those that applications and tests name.
+// The collectives that applications and tests name.
 extern const CollectiveSpec allreduce_collective, alltoall_collective, bcast_collective;
 
 const std::vector<const CollectiveSpec*>& all_collectives();
-// std::invalid_argument naming the nearest one.
+// Returns the collective of that name. Throws std::invalid_argument that names the nearest one.
 const CollectiveSpec& find_collective(const std::string& name);
 
 }  // namespace nearfield::sim

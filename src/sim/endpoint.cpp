@@ -7,8 +7,8 @@ namespace nearfield::sim {
 namespace {
 
 constexpr std::uint64_t lines_per_queue = 32;  // between two ranks of a node
-// How far a rank works before others get their turn. Memory serves in the order in which it is asked, so of ranks that
-// share one none may be more than a line or two ahead.
+// The bytes that a rank works on before others get their turn. Memory serves in the order in which it is asked, so of
+// ranks that share one none may be more than a line or two ahead.
 constexpr std::uint64_t slice_alone = 4096, slice_shared = 128;
 
 std::uint64_t line_bytes(const Machine& machine) {

@@ -35,7 +35,7 @@ class Endpoint {
   Clock now() const { return node_.now(core_); }
   Ps first() const { return node_.first(core_); }
   void advance(Ps duration) { node_.advance(core_, duration); }
-  // To be awaited: goes on when the engine has got to this rank's clock.
+  // Returns an awaitable that goes on when the engine has got to this rank's clock.
   Engine::Until settle() { return world_.engine.until(first()); }
 
   // ---- for programs (rank.hpp). Sends, receives and computing are done at once if nobody else has anything to do
@@ -49,9 +49,9 @@ class Endpoint {
   void hurry();
   Task<> wait(Request request);
   Task<> line_up();
-  // After how much work others get their turn.
+  // Returns the bytes of work after which others get their turn.
   std::uint64_t slice_bytes() const { return slice_bytes_; }
-  // Work on `bytes` in such slices; `slice(offset, bytes)` does it.
+  // Works on `bytes` in such slices; `slice(offset, bytes)` does each.
   template <class Slice>
   Task<> in_slices(std::uint64_t bytes, Slice slice) {
     if (!calls_.empty()) co_await catch_up();
@@ -64,15 +64,15 @@ class Endpoint {
   // ---- for protocols, on this rank's core
   Task<> copy(const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
               std::uint64_t bytes);
-  // The same at once, in send().
+  // Copies at once, in send().
   void copy_now(const Buffer& to, const Buffer& from, std::uint64_t bytes) { node_.copy(core_, to, 0, from, 0, bytes); }
-  // Data of a message in one piece: where it is, or a copy if it is in blocks; give_packed() when the NIC has read it.
+  // Returns where a message's data is in one piece: itself, or a copy of its blocks that give_packed() frees.
   Address packed(Message& message);
   void give_packed(Message& message);
-  // Where data of a receive arrives in one piece, and how it gets into the blocks of its buffer.
+  // Returns where data of a receive arrives in one piece; unpack() then copies it into the blocks of its buffer.
   Address landing(Operation& receive, std::uint64_t bytes);
   Task<> unpack(Operation& receive, std::uint64_t bytes);
-  // The operation is over. The rank's program goes on when it waits for it.
+  // Ends the operation, so that the rank's program goes on if it waits for it.
   void complete(Operation*& operation);
   // The operation is over, and this side needs the message no more.
   void finish(Message& message, Operation*& operation) {
@@ -88,14 +88,14 @@ class Endpoint {
   // one of the queue between the two.
   void tell(Endpoint& other, Item* item, Address line = 0);
   Item* make_item(Message& message, Step step);
-  // The rank finds it when it polls, from Item::visible on.
+  // Delivers an item, which the rank finds when it polls, from Item::visible on.
   void deliver(Item* item);
   void push(Item* item);
-  // The receive that a new message is for, or nullptr: then it is kept until there is one.
+  // Returns the receive that a new message is for, or nullptr; then the message is kept until there is one.
   Operation* match(Message& message);
 
   // ---- for who runs it
-  // What the rank waits for; empty if it waits for nothing.
+  // Returns what the rank waits for; empty if it waits for nothing.
   std::string waits_for() const;
 
  private:
@@ -119,7 +119,7 @@ class Endpoint {
     void await_resume() const {}
   };
 
-  // What the program has called and has not been done yet.
+  // A call of the program that is not done yet.
   struct Call {
     Operation* operation = nullptr;  // or, without one:
     Ps duration = 0;

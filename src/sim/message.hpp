@@ -1,4 +1,4 @@
-// What the simulated MPI keeps of messages: operations that programs wait for, messages under way, and the items that a
+// The simulated MPI's records of messages: operations that programs wait for, messages under way, and the items that a
 // rank's library finds when it polls.
 #pragma once
 

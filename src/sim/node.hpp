@@ -1,6 +1,6 @@
-// One simulated node: its memory once per variant (each has its own contents of caches and its own clocks), and who has
-// which addresses. What a core does is done to every variant in turn. Without memory effects there are clocks only:
-// loads, stores and DMA then take no time, so that what is left is the network's and the library's.
+// One simulated node: its memory once per variant (each has its own contents of caches and its own clocks), and the
+// allocation of addresses. What a core does is done to every variant in turn. Without memory effects there are clocks
+// only: loads, stores and DMA then take no time, so that what is left is the network's and the library's.
 #pragma once
 
 #include <memory>
@@ -37,8 +37,8 @@ class Node {
   Memory& memory(int variant) { return *memories_[static_cast<std::size_t>(variant)]; }
   const Memory& memory(int variant) const { return *memories_[static_cast<std::size_t>(variant)]; }
 
-  // Whole pages, never given before, of the memory nearest to the core, where its allocations and those of its
-  // neighbours follow each other in the order of the calls.
+  // Returns new whole pages of the memory nearest to the core, where its allocations and those of its neighbours follow
+  // each other in the order of the calls.
   Address allocate(int core, std::uint64_t bytes);
   std::uint64_t page_bytes() const { return page_bytes_; }
 
@@ -53,16 +53,16 @@ class Node {
   void access(int core, Access kind, Address address, unsigned bytes);
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
   void sweep(int core, std::span<const Sweep> sweeps);
-  // Every byte of a range, in words of 8 bytes and a rest.
+  // Accesses every byte of a range, in words of 8 bytes and a rest.
   void touch(int core, Access kind, Address address, std::uint64_t bytes);
   void copy(int core, Address to, Address from, std::uint64_t bytes);
-  // `bytes` from `from_offset` on in the data of one buffer to `to_offset` on in that of another one, block by block.
+  // Copies `bytes` of one buffer's data from `from_offset` on to `to_offset` on in another one's, block by block.
   void copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
             std::uint64_t bytes);
-  // The same part of one buffer's data, by accesses of one kind.
+  // Accesses a part of one buffer's data by accesses of one kind.
   void touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes);
 
-  // ---- what a device does to one variant, from `start`; when it is done
+  // ---- what a device does to one variant, from `start`; they return when it is done
   Times dma_write(int variant, Address address, std::uint64_t bytes, const Placement& placement, const Times& start);
   Times dma_read(int variant, Address address, std::uint64_t bytes, const Times& start);
 
@@ -70,13 +70,13 @@ class Node {
   void forget_everything();
   Counts counts(int variant) const { return has_memory() ? memory(variant).counts() : Counts{}; }
   void reset_counts();
-  // From now on counts of variant 0 are told apart by who acts.
+  // Counts variant 0 apart for each core from now on.
   void tell_cores_apart() { cores_apart_ = true; }
-  // Since the last reset. A device's doing is nobody's own.
+  // Returns a core's counts since the last reset, without those that devices cause.
   Seen seen_by(int core);
 
  private:
-  // Before anything that `core` does (nobody: a device): what was counted since the last change is the other one's.
+  // Is called before any action of `core` (nobody: a device): counts since the last change are of the other one.
   void acting(int core) {
     if (cores_apart_ && core != acting_) [[unlikely]]
       change_who_acts(core);

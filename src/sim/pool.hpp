@@ -10,7 +10,7 @@ namespace nearfield::sim {
 template <class T>
 class Pool {
  public:
-  // As it was left; the caller sets what it needs.
+  // Returns an object as it was left; the caller sets what it needs.
   T* take() {
     if (free_.empty()) return &all_.emplace_back();
     T* const object = free_.back();
@@ -38,7 +38,7 @@ class List {
     head_ = object->next;
     return object;
   }
-  // The first one that is wanted, taken out; nullptr if there is none.
+  // Takes out and returns the first one that is wanted; nullptr if there is none.
   template <class Wanted>
   T* take(Wanted&& wanted) {
     T* before = nullptr;

@@ -53,7 +53,7 @@ Task<> Rank::copy(Address to, Address from, std::uint64_t bytes) {
   return endpoint_.copy(Buffer(to, bytes), 0, Buffer(from, bytes), 0, bytes);
 }
 
-// As a loop over elements does it: both operands are loaded, then the result is stored, some lines at a time.
+// Works as a loop over elements: both operands are loaded, then the result is stored, some lines at a time.
 Task<> Rank::combine(Address into, Address from, std::uint64_t bytes) {
   Endpoint& me = endpoint_;
   return me.in_slices(bytes, [&me, into, from](std::uint64_t offset, std::uint64_t part) {

@@ -1,4 +1,4 @@
-// What a program of a rank may do: messages in the sense of MPI, memory work on its own core, and marks for measuring.
+// The operations of a rank's program: messages as in MPI, memory work on its own core, and marks for measuring.
 // A program is a coroutine that is run once for all variants and memory speeds, so nothing it does may depend on now().
 //
 //   Task<> program(Rank& rank) {
@@ -33,14 +33,14 @@ struct Request {
   std::uint64_t serial = 0;
 };
 
-// Between start() and stop(). Counts are those of the rank's node, per variant, if the run was told to count marks.
+// The time between start() and stop(). Counts are those of the rank's node, per variant, if the run counts marks.
 struct Mark {
   Clock start, stop;
   std::vector<Counts> before, after;
   Seen seen;  // by the rank's core, if the run was told to count sides
 };
 
-// How the lines of a buffer lie in the caches of the rank's core.
+// The state of a buffer's lines in the caches of the rank's core.
 enum class BufferState { invalid, exclusive, modified };
 
 class Rank {
@@ -53,7 +53,8 @@ class Rank {
   int size() const;
   int node() const;
 
-  // Begins at a page; no two allocations of a node overlap. Never freed: it costs nothing that is not touched.
+  // Returns memory that begins at a page; no two allocations of a node overlap. It is never freed, and free of cost
+  // until it is touched.
   Address allocate(std::uint64_t bytes);
 
   // ---- messages. Between two ranks, those of one tag arrive in the order in which they were sent. A receive may be
@@ -70,20 +71,20 @@ class Rank {
   Task<> copy(Address to, Address from, std::uint64_t bytes);
   // into[i] = into[i] op from[i]
   Task<> combine(Address into, Address from, std::uint64_t bytes);
-  // Any accesses, `count` of `bytes` each, `stride_bytes` apart.
+  // Does `count` accesses of `bytes` each, `stride_bytes` apart.
   Task<> sweep(Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
-  // One after the other; they must stay until it is over.
+  // Does sweeps one after the other; they must live until it is over.
   Task<> sweep(std::span<const Sweep> sweeps);
   void compute(Ps duration);
 
   // ---- for scenarios
   // Brings the lines of a buffer into a state; takes the time that loads and stores take, so do it outside marks.
   Task<> prepare(Buffer buffer, BufferState state);
-  // Takes all lines of the node out of all caches; no time.
+  // Takes all lines of the node out of all caches, in no time.
   void forget_everything();
   // Tells the NIC that payload for this range belongs into a cache level (policy tph), counted from 0.
   void steer(Address address, std::uint64_t bytes, int level);
-  // All ranks go on at the same time, that of the last one. Sends nothing.
+  // Lets all ranks go on at the same time, that of the last one, without messages.
   Task<> line_up();
   Clock now() const;
   void start();

@@ -1,4 +1,4 @@
-// What comes of simulating a case: numbers that do not depend on how fast memory is, one for every policy, and times,
+// The results of simulating a case: numbers that do not depend on the speed of memory, one for every policy, and times,
 // one for every policy and every speed of memory.
 #pragma once
 

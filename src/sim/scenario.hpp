@@ -1,5 +1,5 @@
-// How a scenario is simulated: the one that src/scenario/ declares, as a program over Cluster and Rank. One file in
-// scenarios/ exports one ScenarioSpec; the build finds the files. Every case runs on a machine of its own that nobody
+// Simulates a scenario, which src/scenario/ declares, as a program over Cluster and Rank. Each file in scenarios/
+// exports one ScenarioSpec; the build finds the files. Every case runs on a machine of its own that nobody
 // has used before, so that cases may run in any order and at the same time, and each gives the same numbers every time.
 #pragma once
 
@@ -17,14 +17,14 @@
 
 namespace nearfield::sim {
 
-// Where the two ranks of a pair run. Between nodes: on core 0 of node 0 and of node `peer`; else on cores of one node.
+// The place of a pair of ranks: between nodes core 0 of node 0 and of node `peer`, otherwise cores of one node.
 struct Place {
   bool between_nodes = false;
   int own = 0;  // core of the sender, inside a node
   int peer = 1;
 };
 
-// What a case is simulated with, besides its parameters.
+// The settings of a simulation besides the case's parameters.
 struct Axes {
   std::vector<std::string> policies;       // of the NICs, as many as ScenarioSpec::policies; none: the machine's own
   std::vector<double> memory_slowdown{1};  // from 1 to `speeds` of them
@@ -45,7 +45,7 @@ struct Job {
   ClusterOptions options() const;
 };
 
-// Which cases are wanted.
+// The choice of cases.
 struct Choice {
   SizeChoice sizes;
   std::vector<int> nodes;  // of scenarios that have the parameter; none: those usual for each
@@ -53,7 +53,7 @@ struct Choice {
 
 struct ScenarioSpec {
   const ScenarioInfo& info;
-  // Why this machine cannot do it at the place; empty if it can.
+  // Returns why this machine cannot do it at the place; empty if it can.
   std::string (*unable)(const Machine& machine, const Place& place);
   std::vector<Parameters> (*cases)(const Machine& machine, const Place& place, const Choice& choice);
   std::vector<Result> (*run)(const Job& job);
@@ -64,9 +64,9 @@ struct ScenarioSpec {
   std::vector<MetricInfo> more_metrics = {};  // that only the simulator knows
 };
 
-// Every scenario, in the order of their files (generated from them).
+// Returns every scenario, in the order of their files (generated from them).
 const std::vector<const ScenarioSpec*>& all_scenarios();
-// Throws std::invalid_argument that names the nearest one.
+// Returns the scenario of that name. Throws std::invalid_argument that names the nearest one.
 const ScenarioSpec& find_scenario(const std::string& name);
 
 // Returns the size of the machine's last cache.

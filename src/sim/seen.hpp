@@ -1,7 +1,7 @@
-// What one core of a node sees of its memory, in the few numbers that hardware counters have, too. Counted by who acts:
+// The memory accesses of one core of a node, in the few numbers that hardware counters have, too. Counts are by actor:
 // misses are those of the core's own loads and stores; snoops and invalidations are what others, cores and devices,
-// caused while it ran. Told apart only if asked for (Node::tell_cores_apart), as it costs time whenever another core
-// goes on.
+// caused while it ran. Cores are only counted apart on request (Node::tell_cores_apart), since it costs time whenever
+// another core goes on.
 #pragma once
 
 #include <array>

@@ -32,9 +32,9 @@ struct Shipment {
 class Shipping {
  public:
   explicit Shipping(World& world) : world_(world) {}
-  // Goes out at the sender's clock.
+  // Sends the shipment at the sender's clock.
   void send(const Shipment& shipment);
-  // A message that was kept at the receiver's NIC may be written now.
+  // Lets the receiver's NIC write a message that it kept.
   void release(Shipment& kept, Address target, const Clock& start);
 
  private:

@@ -1,5 +1,5 @@
-// What is measured on a simulated cluster: a program of every rank, set up once and then run again and again, all ranks
-// beginning each time together. Caches stay between runs as they are. Collectives (collectives/measure.hpp) and
+// A workload to measure on a simulated cluster: a program of every rank, set up once and then run again and again, all
+// ranks beginning each time together. Caches stay between runs as they are. Collectives (collectives/measure.hpp) and
 // applications (app/) are workloads.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace nearfield::sim {
 class Workload {
  public:
   virtual ~Workload() = default;
-  // Called once for every rank, not measured: what the program allocates and writes before.
+  // Is called once for every rank and not measured: allocates and writes the program's data.
   virtual Task<> set_up(Rank& rank) = 0;
   virtual Task<> run(Rank& rank) = 0;
 };

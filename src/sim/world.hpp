@@ -1,4 +1,4 @@
-// What all ranks of a run share: the engine, the network, the protocols, and the pools of what is under way.
+// The parts that all ranks of a run share: the engine, the network, the protocols, and the pools of current objects.
 // cluster.hpp builds it.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace nearfield::sim {
 
-// Who waits for all ranks to come to the same point.
+// The ranks that wait for all others to come to the same point.
 struct LineUp {
   std::vector<std::pair<Endpoint*, std::coroutine_handle<>>> waiting;
   Clock latest;
@@ -42,7 +42,7 @@ struct World {
     const bool small = bytes <= (within_node ? machine.messaging.node_eager_bytes : machine.messaging.eager_bytes);
     return within_node ? (small ? *node_small : *node_large) : (small ? *network_small : *network_large);
   }
-  // One side needs the message no more.
+  // Drops the message on one side; the second drop frees it.
   void drop(Message& message) {
     if (--message.holders == 0) messages.give(&message);
   }

@@ -33,20 +33,20 @@ class DistanceTable {
   // Throws Error when a PU is not in the topology or both are the same.
   Distance between(int pu_a, int pu_b) const;
 
-  // The classes that at least one pair has, nearest first.
+  // Returns the classes that at least one pair has, nearest first.
   std::vector<Distance> existing() const;
 
-  // Pairs (a, b) with a < b, ascending. One PU stands for its core, the one with the lowest number, so that SMT does
-  // not multiply pairs; same-core alone lists all pairs of PUs within each core.
+  // Returns pairs (a, b) with a < b, ascending. One PU stands for its core, the one with the lowest number, so that SMT
+  // does not multiply pairs; same-core alone lists all pairs of PUs within each core.
   std::vector<Pair> pairs(Distance distance) const;
 
-  // The first of pairs(d) for every existing d. Thus all classes that PU 0's core takes part in have the same
+  // Returns the first of pairs(d) for every existing d. Thus all classes that PU 0's core takes part in have the same
   // sender, and an SMT sibling appears in same-core alone.
   std::map<Distance, Pair> representatives() const;
 
  private:
   static constexpr int no_domain = -1;
-  // For same_core ... same_package: which object of that class covers a PU.
+  // The objects that cover a PU, one for each class from same_core to same_package.
   using Domains = std::array<int, 5>;
 
   void assign(Distance level, const std::vector<PuSet>& objects);

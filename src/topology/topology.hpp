@@ -1,4 +1,4 @@
-// What hwloc says about one node, as plain data: the PUs (hardware threads) this process may use, and the cores,
+// One node as hwloc describes it, as plain data: the PUs (hardware threads) this process may use, and the cores,
 // caches, NUMA nodes and packages that cover them. Leaves out I/O devices, distances that firmware claims (SLIT),
 // and every PU that is offline or that the cgroup or the affinity mask forbids: nothing here names such a PU.
 //
@@ -54,13 +54,13 @@ struct Topology {
   Node tree;
 };
 
-// The machine this process runs on, cut down to the PUs it may use.
+// Returns the machine that this process runs on, restricted to the PUs that it may use.
 Topology load_live();
 
-// A file that `lstopo file.xml` wrote (hwloc 1 or 2).
+// Returns the machine of a file that `lstopo file.xml` wrote (hwloc 1 or 2).
 Topology load_xml(const std::string& path);
 
-// hwloc's one-line description, e.g. "package:2 l3:2 core:4 pu:2".
+// Returns the machine of hwloc's one-line description, e.g. "package:2 l3:2 core:4 pu:2".
 Topology load_synthetic(const std::string& description);
 
 }  // namespace nearfield::topology

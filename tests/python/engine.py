@@ -12,7 +12,7 @@ CORES = sorted(os.sched_getaffinity(0))
 
 
 def write_plan(folder: Path, scenarios: list[str], ranks: int, **keys: Any) -> Path:
-    """A small plan; keyword arguments replace or add lines."""
+    """Writes a small plan; keyword arguments replace or add lines."""
     lines = {
         "output": folder / "out.jsonl",
         "tier": "quick",

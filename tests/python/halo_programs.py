@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def built(inst: Installation, name: str, folder: Path, *flags: str) -> Path:
-    """The executable of `name`.cpp, linked to the library of that MPI; made at the first call."""
+    """Returns the executable of `name`.cpp, linked to the library of that MPI; builds it at the first call."""
     program = folder / inst.name / name
     if program.exists():
         return program
@@ -21,7 +21,7 @@ def built(inst: Installation, name: str, folder: Path, *flags: str) -> Path:
 
 
 def compiled(inst: Installation, source: Path, program: Path, *flags: str) -> Path:
-    """The executable of a source, linked to the library of that MPI."""
+    """Builds and returns the executable of a source, linked to the library of that MPI."""
     library = mpi.program(inst, mpi.HALO)
     command = [str(inst.compiler), "-std=c++20", "-O1", "-Wall", *flags, "-Wno-missing-field-initializers"]
     command += [f"-I{ROOT / 'include'}", str(source), "-o", str(program)]

@@ -25,7 +25,7 @@ def environment(reports: Path | None = None, **settings: object) -> dict[str, st
 
 @dataclass(frozen=True)
 class Report:
-    """What one process wrote at its end."""
+    """The report that one process wrote at its end."""
 
     values: dict[str, str]
 
@@ -52,7 +52,7 @@ def report_in(file: Path) -> Report:
 
 
 def reports(folder: Path) -> list[Report]:
-    """Of all processes that have ended by themselves."""
+    """Returns the reports of all processes that have ended by themselves."""
     return [report_in(file) for file in sorted(folder.glob("*.heap"))]
 
 
@@ -78,7 +78,7 @@ class Peer:
         return address
 
     def filled(self, size: int, seed: int, alignment: int = 0) -> int:
-        """A block that holds what SEED says."""
+        """Returns a block that is filled by SEED."""
         address = self.take(size, alignment)
         assert self.ask("fill", address, size, seed) == "done"
         return address
@@ -87,7 +87,7 @@ class Peer:
         assert self.ask("exec") == "begun"
 
     def fork(self) -> Peer:
-        """The child that this process makes of itself."""
+        """Forks the process and returns the child."""
         number = len(list(self._folder.glob("fifo*")))
         names = [self._folder / f"fifo{number}in", self._folder / f"fifo{number}out"]
         for name in names:
@@ -97,7 +97,7 @@ class Peer:
         return Peer(pid, *ends, self._folder)
 
     def files(self) -> list[str]:
-        """What its descriptors are."""
+        """Returns the files of its descriptors."""
         folder = Path(f"/proc/{self.pid}/fd")
         return [str(link.readlink()) for link in folder.iterdir()]
 
@@ -163,7 +163,7 @@ class Peers:
 
 @contextmanager
 def peers(program: Path, folder: Path) -> Iterator[Peers]:
-    """Whatever happens, all of them have ended afterwards."""
+    """Yields peers, and ends all of them afterwards, whatever happens."""
     started = Peers(program, folder)
     try:
         yield started

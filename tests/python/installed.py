@@ -33,7 +33,7 @@ class Installed:
         return self.folder / "examples" / name
 
     def run(self, program: Path, *arguments: str, ranks: int, good: bool = True) -> str:
-        """What it prints; fails the test if its exit code is not as expected."""
+        """Returns what it prints; fails the test if its exit code is not as expected."""
         argv = [str(program), *arguments]
         done = mpi.run(self.inst, argv, ranks, oversubscribe=ranks > CORES, timeout_s=60, cwd=self.folder)
         assert not done.timed_out, f"{argv} hangs on {ranks} ranks: {done.stderr}"
@@ -88,7 +88,7 @@ def ninja() -> list[str]:
 
 
 def _of_this_environment(name: str) -> str:
-    """Else of PATH."""
+    """Returns the program of this environment, else that of PATH."""
     found = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert found
     return found

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import tomlkit
 
+from nearfield.base.toml import read_toml
 from nearfield.errors import ProfileError
 from nearfield.machine import load_machine, machine_files
-from nearfield.profile.toml import read_toml
 
 FILES = machine_files()
 PROFILE = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"

@@ -72,7 +72,7 @@ class MadeUpArena(Arena):
         self.flags: Iterator[float] = repeat(50.0)  # between the cores, before and after each visit
 
     def flag_ns(self) -> float:
-        """The first of what would have been a pair's."""
+        """Returns the first flag of the next pair."""
         return [next(self.flags) for _ in range(4)][0]
 
     def _contestant(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
@@ -80,14 +80,14 @@ class MadeUpArena(Arena):
 
 
 def _value(knob: Knob, text: str) -> Value:
-    """What an MPI makes of the variable."""
+    """Returns the value that an MPI reads from the variable."""
     if knob.values:
         return next(name for name, told in knob.values.items() if told == text)
     return text if knob.type == "sizes" else int(text)
 
 
 class MadeUpJob:
-    """What the arena and `pairs` use of a Contestant."""
+    """The part of a Contestant that the arena and `pairs` use."""
 
     def __init__(self, arena: MadeUpArena, sizes: Sequence[int], environment: Mapping[str, str]) -> None:
         self.arena = arena
@@ -120,7 +120,7 @@ class MadeUpJob:
 
 
 class Turns(Deadline):
-    """Over when it has been asked so often; no clock."""
+    """A deadline without a clock: it is over when it has been asked so often."""
 
     def __init__(self, count: float) -> None:
         super().__init__(math.inf)

@@ -31,7 +31,7 @@ def write_project(folder: Path, source: str) -> Path:
 
 
 def project_of(name: str, folder: Path) -> Path:
-    """The project of a program of tests/programs, with its header if it has one, in a folder of its own."""
+    """Returns the project of a program of tests/programs, with its header if it has one, in a folder of its own."""
     project = write_project(folder / name, (PROGRAMS / name).read_text())
     for header in PROGRAMS.glob(f"{Path(name).stem}.hpp"):
         shutil.copy(header, project / "src")
@@ -39,7 +39,7 @@ def project_of(name: str, folder: Path) -> Path:
 
 
 def built(inst: Installation, name: str, folder: Path) -> Path:
-    """A program of tests/programs, built for one MPI into a cache below `folder`, unless it is there."""
+    """Returns a program of tests/programs, built for one MPI into a cache below `folder` unless it is there."""
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv("NEARFIELD_CACHE", str(folder / "cache"))
         return mpi.program(inst, TARGET, source=project_of(name, folder))

@@ -17,7 +17,7 @@ def slowest_ns(request: PlanRequest, plan: Plan) -> float:
 
 
 def exchange_ns(request: PlanRequest, plan: Plan, rank: Direction) -> float:
-    """Of the rank at these coordinates: the sum over the messages it waits for."""
+    """Returns the exchange time of the rank at these coordinates: the sum over the messages that it waits for."""
     box = [_cells(request.extents[d], plan.dims[d], rank[d]) for d in range(3)]
     total = 0.0
     for direction, addresses in halo_addresses(request, box).items():
@@ -34,7 +34,7 @@ def exchange_ns(request: PlanRequest, plan: Plan, rank: Direction) -> float:
 
 
 def halo_addresses(request: PlanRequest, box: list[int]) -> dict[Direction, list[int]]:
-    """Direction -> addresses (in elements) of the halo's cells there, in an array with its halo around it."""
+    """Returns direction -> addresses (in elements) of the halo's cells there, in an array with its halo around it."""
     array = [box[d] + sum(request.halo[d]) for d in range(3)]
     found: dict[Direction, list[int]] = {}
     for cell in product(*(range(n) for n in array)):

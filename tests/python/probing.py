@@ -26,12 +26,12 @@ class Ended:
 
     @property
     def words(self) -> str:
-        """What was said on standard error, without line breaks and colours."""
+        """Returns the standard error without line breaks and colours."""
         return " ".join(self.err.split())
 
 
 def probe(*arguments: object, timeout_s: float = 120) -> Ended:
-    """`nearfield probe` with these arguments, to its end."""
+    """Runs `nearfield probe` with these arguments to its end."""
     done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=timeout_s)
     assert "Traceback" not in done.stderr, done.stderr
     return Ended(done.returncode, done.stdout, done.stderr)
@@ -39,7 +39,7 @@ def probe(*arguments: object, timeout_s: float = 120) -> Ended:
 
 @contextmanager
 def on_cpus(cpus: list[int]) -> Iterator[None]:
-    """What is started meanwhile may use only these, as under taskset."""
+    """Lets programs that start meanwhile use only these, as under taskset."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
@@ -56,7 +56,7 @@ class Process:
 
 
 def living() -> Iterator[Process]:
-    """All processes but zombies."""
+    """Returns all processes but zombies."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
@@ -79,7 +79,7 @@ class Running:
             time.sleep(0.05)
 
     def until_written(self, text: str) -> None:
-        """Until the engine has written this."""
+        """Waits until the engine has written this."""
 
         def is_written() -> bool:
             assert self.process.poll() is None, self.process.communicate()
@@ -104,7 +104,7 @@ class Running:
 
 @contextmanager
 def probing(out: Path, *arguments: object) -> Iterator[Running]:
-    """A probe that is killed at the end if it still goes on."""
+    """Yields a probe, which is killed at the end if it still goes on."""
     scratch = Path(tempfile.mkdtemp(dir="/tmp", prefix="probe-"))  # short: there will be sockets in it
     process = subprocess.Popen(
         [*COMMAND, "--out", str(out), *map(str, arguments)],

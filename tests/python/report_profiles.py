@@ -19,7 +19,7 @@ TOPOLOGY = "package:1 l3:1(size=8388608) l2:2(size=1048576) core:1 pu:1"
 
 
 def row(scenario: str, metric: str, value: float | None, unit: str = "ns", **more: Any) -> Row:
-    """One stable live record; `more` are its place, parameters, and whatever else differs."""
+    """Returns one stable live record; `more` are its place, parameters, and other differences."""
     interval = {} if value is None else {"low": value * 0.99, "high": value * 1.01}
     base = {"n": 100, "stable": value is not None, "source": "live"}
     return {"scenario": scenario, "metric": metric, "unit": unit, "value": value, **interval, **base, **more}
@@ -49,7 +49,7 @@ def profile(rows: list[Row], switches: list[Switch] | None = None, **run: Any) -
 
 
 def stock_is_best(rule: RuleTable, **more: Any) -> RuleTable:
-    """The same rule, had its parameters not been faster."""
+    """Returns the rule as if its parameters had not been faster."""
     nothing = {"parameters": {}, "reason": "all lose", "gain": None, "range": [], "point": []}
     return rule.model_copy(update={**nothing, **more})
 

@@ -26,7 +26,7 @@ def test_an_answer_is_kept(file: Path) -> None:
 
 @pytest.mark.parametrize("change", ["content", "time", "absence", "another"])
 def test_a_changed_file_makes_it_void(file: Path, change: str) -> None:
-    """Whether it is written, touched, removed or replaced?"""
+    """Is an answer void whether its file was written, touched, removed or replaced?"""
     answers.remember("kind", "question", "answer", [file])
     if change == "content":
         file.write_text("22")
@@ -65,7 +65,7 @@ def test_the_oldest_answers_go(file: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_no_home_is_an_error_that_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a user whom the system does not know, without HOME?"""
+    """Does a user without HOME, whom the system does not know, read what to set?"""
     for name in ("NEARFIELD_CACHE", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)

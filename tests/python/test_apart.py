@@ -18,7 +18,7 @@ INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """What a flag takes now; nothing: it must not be measured."""
+    """Yields where to set the time of a flag; without one, it must not be measured."""
     taken: dict[str, float] = {}
     monkeypatch.setattr(apart._native, "flag_ns", lambda a, b: taken["ns"])
     return taken

@@ -11,7 +11,7 @@ from nearfield.measure.live.describe import COUNTERS
 from nearfield.measure.live.launch import Job
 from nearfield.measure.live.layout import Group, Place
 from nearfield.measure.live.lines import LaunchLine, SamplesLine, damaged_line, read_lines
-from nearfield.measure.tiers import TIERS
+from nearfield.measure.request import TIERS
 from nearfield.profile import records
 
 KIND_OF = {"pingpong": "pair", "floor": "pair", "pages": "all"}
@@ -84,7 +84,7 @@ def test_launches_are_pooled(tmp_path: Path) -> None:
 
 
 def test_a_time_shorter_than_the_clocks_step_is_not_negative(tmp_path: Path) -> None:
-    """Samples that the clock cannot tell from 0: do they make records that a profile takes?"""
+    """Do samples that the clock cannot tell from 0 make records that a profile takes?"""
     found = collect([write(tmp_path, [HEADER, samples([0.0, 0.0, 10.0], side="sender"), end()])], tmp_path, KIND_OF)
     assert only(rows_of(found), "send")["low"] == 0
 
@@ -144,7 +144,7 @@ def test_interrupted_attempt_counts_until_another_is_whole(tmp_path: Path) -> No
 
 
 def test_killed_attempt_counts_until_another_is_whole(tmp_path: Path) -> None:
-    """The same for an attempt that was killed while it reported: half of its cases, and no end."""
+    """Does an attempt count, too, that was killed while it reported half of its cases, and no end?"""
     killed = [HEADER, samples([999.0] * 8)]
     job = write(tmp_path, killed)
     assert only(rows_of(collect([job], tmp_path, KIND_OF)), "send")["value"] == 999.0

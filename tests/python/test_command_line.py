@@ -128,7 +128,7 @@ def test_a_terminal_without_unicode_shows_what_it_can(words: str) -> None:
 
 @pytest.mark.parametrize(("blocks", "told"), [(4, "File too large"), (0, "No usable temporary directory")])
 def test_an_exhausted_system_is_told_in_a_line(blocks: int, told: str, tmp_path: Path) -> None:
-    """A full disk where temporary files are is no traceback?"""
+    """Is a full disk of temporary files told in a line, without a traceback?"""
     profile = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
     limited = f"ulimit -f {blocks}; exec {sys.executable} -m nearfield report {profile} -o {tmp_path}/r.html"
     done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True)

@@ -18,7 +18,7 @@ TEXT = text_of(default())
 
 
 def test_what_is_read_is_what_was_written() -> None:
-    """To the last digit, curves and the absent ones too, and where they are from?"""
+    """Are all costs read to the last digit, with curves, absent ones, and their origin?"""
     known = measured(load(QUIET))
     known.costs.network.banked = {64: 0.1, 4096: 1 / 3}
     known.costs.same_node.load_factor, known.costs.same_node.load_from_bytes = 1.7, 1 << 20
@@ -63,13 +63,13 @@ def test_a_wrong_line_is_named(old: str, new: str, said: str) -> None:
 
 @pytest.mark.parametrize("kept", [0, 1, 100, 400, TEXT.index("origin") - 1, TEXT.index("origin") + 3])
 def test_a_file_that_was_cut_short_is_refused(kept: int) -> None:
-    """Wherever its end is?"""
+    """Is a file refused that was cut short, wherever its end is?"""
     with pytest.raises(UsageError):
         written(TEXT[:kept], "costs")
 
 
 def test_remarks_and_order_do_not_matter() -> None:
-    """Lines of a person's, empty ones, and any order: the same costs?"""
+    """Are the costs the same with a person's lines, empty lines, and any order?"""
     mixed = "# mine\n\n" + "\n".join(reversed(TEXT.splitlines())) + "\r\n"
     assert text_of(written(mixed, "costs")) == TEXT
 

@@ -24,7 +24,7 @@ def sure(value: float) -> Gain:
 
 
 def at(never_below: float = 0.97, **values: float) -> list[Case]:
-    """The cases that break the promise, of these patterns at one size, beside a size that does not."""
+    """Returns the cases that break the promise, of these patterns at one size, beside a size that does not."""
     gains = {(pattern, 4096): sure(value) for pattern, value in values.items()}
     return broken(gains | {("stream", 8): sure(1.0)}, never_below)
 

@@ -40,7 +40,7 @@ def time_of(listed: list[Plan], *dims: int) -> float:
 
 
 def best(listed: list[Plan], dimensions: int) -> float:
-    """Of the splits that cut so many dimensions."""
+    """Returns the best of the splits that cut so many dimensions."""
     return min(p.time_ns for p in listed if sum(n > 1 for n in p.dims) == dimensions)
 
 
@@ -55,8 +55,8 @@ def test_x_beats_z(machine: str, mode: str, ranks: int) -> None:
 
 
 def test_z_starts_five_times_as_long_when_buffered() -> None:
-    """The one time of communication in section 5: "the time spent in the initiation of message sending is 5 times
-    larger in the Z-partitioning"."""
+    """Does the one time of communication in section 5 hold: "the time spent in the initiation of message sending is 5
+    times larger in the Z-partitioning"."""
     listed = all_splits("t3e-900", "buffered")
     assert time_of(listed, 1, 1, RANKS) / time_of(listed, RANKS, 1, 1) == pytest.approx(5, rel=0.05)
 
@@ -73,8 +73,8 @@ def test_the_best_split_is_two_dimensional(machine: str, mode: str) -> None:
 
 @pytest.mark.parametrize("factor", [5, 8, 16])
 def test_the_weakest_number_does_not_decide(factor: float) -> None:
-    """The Origin's contiguous bandwidth is inferred (machines/origin-2000.toml): from 5 to 16 times that of strides,
-    what a line of 16 doubles allows, does the winner stay the same?"""
+    """The Origin's contiguous bandwidth is inferred (machines/origin-2000.toml). Is the winner the same for all ratios
+    to that of strides that a line of 16 doubles allows, 5 to 16?"""
     machine = load_machine("origin-2000")
     costs = costs_on(machine)
     link = costs.network

@@ -24,7 +24,6 @@ from nearfield.profile.compare import (
     agree,
     agreement,
     compare,
-    geometric_mean,
     is_near,
     largest,
     lone_axes,
@@ -91,7 +90,7 @@ def test_a_recorded_ratio() -> None:
 
 
 def test_the_interval_holds_as_often_as_it_says() -> None:
-    """Drawing both sides with a known true ratio and 95 % intervals: does the ratio's interval contain it in
+    """If both sides are drawn with a known true ratio and 95 % intervals, does the ratio's interval contain it in
     95 %?"""
     rng, inside, trials = random.Random(7), 0, 4000
     for _ in range(trials):
@@ -277,12 +276,6 @@ def test_largest_changes_come_first() -> None:
     assert [c.key["size_bytes"] for c in largest(changes_of(a, b).changes)] == [32, 16, 8]
 
 
-def test_geometric_mean() -> None:
-    """Do x2 and x0.5 cancel, and is there no mean of nothing?"""
-    assert geometric_mean([2, 0.5]) == pytest.approx(1)
-    assert geometric_mean([]) is None
-
-
 # ---- the command
 
 
@@ -359,8 +352,8 @@ def test_the_threshold_is_the_users() -> None:
 
 
 def test_slower_is_an_exit_code_on_demand(tmp_path: Path) -> None:
-    """For CI: 1 where a scenario is slower by more than the share over all its stable times, named on standard error;
-    else 0, and 0 whatever the numbers where nobody asked."""
+    """Is the exit code 1, for CI, if a scenario is slower by more than the share over all its stable times, with its
+    name on standard error; and 0 otherwise, or if nobody asked?"""
     slower = tmp_path / "slower"
     rows = QUIET.records.with_columns(
         pl.when(pl.col("scenario") == "floor").then(pl.col(name) * 1.2).otherwise(pl.col(name)).alias(name)

@@ -119,7 +119,7 @@ def test_what_hangs_or_dies_is_unfit(installation: Installation, monkeypatch: py
 
 @pytest.mark.families
 def test_a_launcher_that_starts_too_late_is_ended(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A launch that takes longer than anybody waits: does the end not wait for it, and does it leave nothing behind?"""
+    """Does the end not wait for a launch that starts too late, and does that launch leave nothing behind?"""
     run, late = mpi.run, threading.Event()
 
     def later(*arguments: Any, **more: Any) -> mpi.Finished:
@@ -139,7 +139,7 @@ def test_a_launcher_that_starts_too_late_is_ended(installation: Installation, mo
 
 
 def test_messages_are_counted_as_the_engine_sends_them() -> None:
-    """One ping-pong is two messages; windows hold 256 KiB, one message at least and 32 at most; a collective is one."""
+    """Are messages counted as sent: 2 a ping-pong, 1 a collective, and 1 to 32 of 256 KiB together in a window?"""
     assert [messages((p, 8)) for p in MESSAGES] == [64, 32, 32, 64]
     assert [messages((p, 64 << 10)) for p in MESSAGES] == [8, 4, 4, 8]
     assert [messages((p, 16 << 20)) for p in MESSAGES] == [2, 1, 1, 2]

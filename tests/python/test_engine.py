@@ -242,8 +242,8 @@ def _is_rank(process: Path, plan: Path) -> bool:
 @needs_two_cores
 @pytest.mark.parametrize("limit", [0.001, 1.0])
 def test_time_limit_is_kept(installations: list[Installation], tmp_path: Path, limit: float) -> None:
-    """Of cases that would never be precise enough: does measuring end in time, is each either measured or missing with
-    that reason, and is the scenario not whole if one is missing?"""
+    """If cases never become precise enough, does measuring end in time, is each either measured or missing with that
+    reason, and is the scenario not whole if one is missing?"""
     plan = write_plan(tmp_path, ["floor", "pollution"], 2, min_samples=10_000_000, time_limit_s=limit)
     plan.write_text(plan.read_text().replace(" 0.2", " 600"))
     finished, lines = run_plan(installations[0], plan, 2)

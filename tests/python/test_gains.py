@@ -96,7 +96,7 @@ def test_a_drift_is_not_one_place(drift: int) -> None:
      (110.0, 145.0, False), (0.0, 0.0, True), (0.0, 50.0, False)],
 )  # fmt: skip
 def test_flags_of_one_place_are_alike(near: float, far: float, expected: bool) -> None:
-    """Also beside a border, where little separates them; and does it not matter which of the two comes first?"""
+    """Are near flags alike even on both sides of a border, whichever of the two comes first?"""
     assert alike(near, far) is alike(far, near) is expected
 
 
@@ -154,7 +154,7 @@ def test_ranges_cover_every_size_once() -> None:
 
 
 def test_what_gains_is_told_by_its_sizes() -> None:
-    """Of two runs of sizes that gain, is it the one that gains most in all, and only where all patterns together do?"""
+    """Is the run of sizes chosen that gains most in all, and only if all patterns together gain there?"""
     gains = {("pingpong", 1 << power): sure(1.0) for power in range(12)}
     gains |= {("pingpong", 4): sure(1.5), ("pingpong", 64): sure(1.3), ("pingpong", 128): sure(1.4)}
     found = gaining(gains, 1.05)

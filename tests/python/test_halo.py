@@ -148,7 +148,7 @@ def test_pages_across_a_border_are_touched_by_who_has_more_of_them(
 
 
 def arrays_go(inst: Installation, faults: Path, costs: Path) -> str:
-    """What two ranks say that exchange arrays by these costs."""
+    """Returns what two ranks print that exchange arrays by these costs."""
     return mpi.run(inst, [str(faults), "arrays"], 2, timeout_s=60, env={"NEARFIELD_HALO_COSTS": str(costs)}).stdout
 
 
@@ -171,7 +171,7 @@ def test_costs_decide_how_arrays_go(installation: Installation, faults: Path, tm
 
 @pytest.mark.families
 def test_costs_that_cannot_be_read_are_an_error(installation: Installation, faults: Path, tmp_path: Path) -> None:
-    """A file that is not there, an empty one, and one with a wrong line: named, with what to do, on no rank ignored?"""
+    """Are a missing file, an empty one, and one with a wrong line named with a remedy, and ignored on no rank?"""
     empty, wrong = tmp_path / "empty", tmp_path / "wrong"
     empty.write_text("")
     wrong.write_text(text_of(default()).replace("copy_ns_per_byte ", "copy_ns_per_byte x"))
@@ -192,7 +192,7 @@ def test_more_than_two_gibibytes_arrive(installation: Installation, folder: Path
 
 @pytest.mark.parametrize("protocol", ["neighborhood", "single-copy"])
 def test_more_than_two_gibibytes_arrive_by(installations: list[Installation], folder: Path, protocol: str) -> None:
-    """The same, by the other protocols."""
+    """Do they also arrive by the other protocols?"""
     large_row(installations[0], folder, protocol)
 
 
@@ -226,14 +226,14 @@ def test_a_dead_neighbour_is_an_error(installation: Installation, faults: Path) 
 @pytest.mark.parametrize("protocol", ["in-place", "persistent"])
 @pytest.mark.families
 def test_too_much_memory_is_an_error(installation: Installation, faults: Path, protocol: str) -> None:
-    """A field of 8 PiB: refused with what there is, before anything is touched?"""
+    """Is a field of 8 PiB refused with the memory that there is, before anything is touched?"""
     done = mpi.run(installation, [str(faults), "huge", protocol], 2, timeout_s=60)
     assert f"code {MEMORY}: " in done.stdout and "a field needs" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.families
 def test_a_phase_out_of_order_is_an_error(installation: Installation, faults: Path) -> None:
-    """start and start again: said?"""
+    """Is a second start in a row an error that says so?"""
     done = mpi.run(installation, [str(faults), "order"], 2, timeout_s=60)
     assert f"code {ORDER}: start was called twice" in done.stdout, done.stdout + done.stderr
 

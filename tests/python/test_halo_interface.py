@@ -50,7 +50,7 @@ def test_examples_of_the_documentation_run(installations: list[Installation], tm
 
 
 def plain(text: str) -> str:
-    """Without what compilers' versions write differently."""
+    """Returns the text without parts that compilers' versions write differently."""
     return re.sub(r"[\s'`‘’]|nearfield::", "", text)
 
 

@@ -78,7 +78,7 @@ def test_prose_flows_and_nothing_that_is_typed_is_broken(
 
 
 def test_examples_start_this_nearfield(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However it was called: in examples, in prose, and in what stands beside options; names of files stay."""
+    """Do examples, prose and the help of options name it as it was called, and do names of files stay?"""
     monkeypatch.setattr(itself, "program", lambda: "venv/bin/nearfield")
     lines = told(COMMANDS["nearfield halo"], None) + told(COMMANDS["nearfield probe"], None)
     assert "    venv/bin/nearfield halo --costs nearfield-profile > costs" in lines
@@ -120,7 +120,7 @@ def parse(line: str) -> None:
 
 @pytest.mark.parametrize("line", examples())
 def test_the_command_line_understands_every_example(line: str) -> None:
-    """No option of it is unknown, none lacks its value; nothing is run."""
+    """Does it know all options of each example, with their values? Nothing is run."""
     parse(line)
 
 

@@ -66,7 +66,7 @@ def completes(out: Path) -> None:
 
 
 def hold(running: Running) -> None:
-    """Stops the ranks in whatever they do."""
+    """Stops the ranks, whatever they do."""
     running.until("ranks", lambda: len(running.ranks()) == 2)
     for pid in running.ranks():
         os.kill(pid, signal.SIGSTOP)
@@ -164,7 +164,7 @@ def test_killed_rank_is_told_and_resume_completes(tmp_path: Path) -> None:
 
 
 def left_in_shm(before: set[str]) -> list[str]:
-    """What this removes, the probe should have removed."""
+    """Removes and returns the files that the probe should have removed."""
     return remove_stale_shm(before)
 
 

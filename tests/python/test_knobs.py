@@ -145,7 +145,7 @@ def test_sizes_are_ranges_or_never(value: str | int, can_be: bool) -> None:
 
 
 def test_a_search_has_three_ways_to_stream() -> None:
-    """The default, never and always, each once; and is text what a rules file has?"""
+    """Are these the default, never and always, each once, and are they text as in a rules file?"""
     knob = Knob(name="s", summary="made up", variable="s", type="sizes", default="1-2", carrier="heap")
     assert knob.choices() == ["1-2", NEVER, ALWAYS] and knob.text("1-2+3-") == "1-2+3-"
     assert knob.model_copy(update={"default": NEVER}).choices() == [NEVER, ALWAYS]

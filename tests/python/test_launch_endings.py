@@ -16,10 +16,10 @@ HERE = socket.gethostname()
 
 
 def ending(stderr: str, folder: Path, hosts: tuple[str, str] = ("", "")) -> Ending:
-    """Of a launch whose ranks wrote nothing."""
+    """Returns the ending of a launch whose ranks wrote nothing."""
     (folder / "out.jsonl").write_text("")
     job = Job(Group(("pair",), tuple(Place(cpu, host) for cpu, host in enumerate(hosts))), 0, {"pingpong": 1.0})
-    finished = Finished(("mpirun", "-np", "2", "my engine"), 255, 0.1, False, "", stderr, ())
+    finished = Finished(("mpirun", "-np", "2", "my engine"), 255, 0.1, False, "", stderr)
     return _ending(job, folder / "out.jsonl", finished)
 
 
@@ -42,7 +42,7 @@ def test_a_host_that_cannot_be_reached_ends_the_probe(said: str, remedy: str, tm
 
 
 def test_a_launch_that_says_nothing_tells_how_it_was_started(tmp_path: Path) -> None:
-    """So that a person can see it by hand?"""
+    """Does it tell how it was started, so that a person can see the cause by hand?"""
     reason = "exit code 255: it wrote nothing, and was started as: mpirun -np 2 'my engine'"
     assert ending("", tmp_path).reason == reason
     with pytest.raises(MeasurementError) as caught:
@@ -52,7 +52,7 @@ def test_a_launch_that_says_nothing_tells_how_it_was_started(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
 def test_localhost_is_this_machine(name: str, tmp_path: Path) -> None:
-    """By the name that its ranks are checked by?"""
+    """Does localhost become the name by which its ranks are checked?"""
     file = tmp_path / "hosts"
     file.write_text(f"{name} slots=2\nother\n")
     assert [node.host for node in read_hostfile(file, (0, 1, 2))] == [HERE, "other"]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from nearfield.base.words import by_reason
 from nearfield.errors import UsageError
 from nearfield.measure.live.layout import BACKGROUND, NETWORK, Group, Node, Place, plan_groups, read_hostfile
-from nearfield.measure.reasons import by_reason
 from nearfield.topology import Topology
 
 KINDS = {"pair", "all", BACKGROUND}
@@ -233,7 +233,7 @@ def test_names_make_files() -> None:
 
 
 def test_a_reason_is_told_once() -> None:
-    """However many scenarios and distances have it, and each scenario once."""
+    """Is a reason told once however many scenarios and distances have it, with each scenario once?"""
     skipped = [
         ("load", "needs 4 cores"),
         ("load", "needs 4 cores"),

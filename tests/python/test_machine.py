@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import tomlkit
+from doc_tables import inner_table, rewrite
 from machines import FILES, PROFILE, Edit, all_of, loaded, put, refusal, values
 from tuning import nearfield
 
@@ -18,13 +19,11 @@ from nearfield._native import machine as structs
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import facts, load_machine
 from nearfield.machine.captured import captured
-from nearfield.machine.dump import as_toml
+from nearfield.machine.files import as_toml
 from nearfield.machine.native import native
-from nearfield.machine.reference import TABLES
 from nearfield.machine.schema import DescribedMachine, needed_where
 from nearfield.machine.simulated import comparisons
 from nearfield.profile import load
-from nearfield.profile.reference import inner_table, rewrite
 from nearfield.profile.schema import Calibration
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +69,7 @@ def test_what_is_chosen_says_why(name: str) -> None:
 
 
 def test_power5_is_what_the_study_simulated() -> None:
-    """S4, table 2: 32 KB 4-way; 1.875 MB 10-way at 14 cycles; 36 MB 12-way at 90; 128-byte blocks; memory at 230."""
+    """Is it S4's table 2: 32 KB 4-way; 1.875 MB 10-way, 14 cycles; 36 MB 12-way, 90; 128-byte blocks; memory 230?"""
     made = native(load_machine("power5-redstorm"))
     sets = [cache.size_bytes // (cache.ways * cache.line_bytes) for cache in made.caches]
     assert sets == [64, 3 * 512, 3 * 4096]
@@ -89,9 +88,9 @@ def test_a_machine_written_is_the_machine_read(name: str, tmp_path: Path) -> Non
 
 
 def test_the_page_says_what_the_schema_says() -> None:
-    """Is the table of docs/machine.md fresh? (python -m nearfield.machine.reference docs/machine.md)"""
+    """Is the table of docs/machine.md fresh? (python tests/python/doc_tables.py)"""
     page = (ROOT / "docs" / "machine.md").read_text()
-    assert rewrite(page, TABLES) == page
+    assert rewrite(page) == page
 
 
 # ---- mistakes
@@ -271,7 +270,7 @@ def test_a_file_of_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    """A folder, a name that cannot be one, a file that is not there: each a UsageError?"""
+    """Is each a UsageError: a folder, an impossible name, a missing file?"""
     (tmp_path / "folder.toml").mkdir()
     for name in (str(tmp_path / "folder.toml"), "a\0b.toml", "x" * 5000 + ".toml", "nowhere.toml", "", "lee3"):
         with pytest.raises(UsageError) as caught:

@@ -38,7 +38,7 @@ def test_list_show_and_diff() -> None:
 
 
 def test_check_says_right_or_what_is_wrong(tmp_path: Path) -> None:
-    """All files of nearfield; then one with a mistake: one line and exit code 4?"""
+    """Are all files of nearfield right, and does one with a mistake give one line and exit code 4?"""
     assert nearfield("machine", "check", *FILES).code == 0
     file = tmp_path / "mine.toml"
     file.write_text(FILES["leo3"].read_text().replace("ways = { value = 16", "ways = { value = 17"))
@@ -50,7 +50,7 @@ def test_check_says_right_or_what_is_wrong(tmp_path: Path) -> None:
 def test_what_is_simulated_must_be_what_is_described(
     factor: float, agrees: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within 3 %?"""
+    """Does it measure the described numbers within 3 %?"""
 
     def chase_latencies_ns(made: Any) -> list[float]:
         caches = [cache.latency_cycles / made.core.clock_ghz for cache in made.caches]
@@ -102,7 +102,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(*words: str) -> Any:
-    """In this process, as the shell would."""
+    """Runs a command in this process, as the shell would."""
     return CliRunner().invoke(cli.app, list(words), catch_exceptions=False)
 
 

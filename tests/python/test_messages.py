@@ -107,7 +107,7 @@ def test_messages_arrive_under_extreme_settings(installation: Installation, prog
 
 @pytest.mark.families
 def test_messages_of_more_ranks_arrive_under_extreme_settings(installation: Installation, program: Path) -> None:
-    """The same among four ranks, more than there are cores, for the first two settings."""
+    """Do they arrive among four ranks, more than there are cores, for the first two settings?"""
     stock = stock_digests(installation, program, 4)
     for settings in settings_of(installation)[:2]:
         assert digests(installation, program, 4, settings) == stock, settings

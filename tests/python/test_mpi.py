@@ -38,7 +38,7 @@ def trial(installation: Installation, programs: Path) -> Path:
 
 @pytest.fixture
 def cache(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of the tests' programs, for a test that leaves it whole."""
+    """Sets the cache of the tests' programs, for a test that leaves it whole."""
     monkeypatch.setenv("NEARFIELD_CACHE", str(programs / "cache"))
 
 
@@ -401,7 +401,7 @@ def is_running(pid: int) -> bool:
 
 
 def is_ours_and_unused(name: str) -> bool:
-    """Not a file of somebody else's launch that goes on beside the tests."""
+    """Returns whether it is no file of somebody else's launch beside the tests."""
     return name in mpi.remove_stale_shm(mpi.snapshot_shm() - {name})
 
 

@@ -57,7 +57,7 @@ class User:
 
 
 def after(mark: str, said: str) -> str:
-    """What is told to type behind these words."""
+    """Returns the command that is printed behind these words."""
     found = re.search(rf"{re.escape(mark)} +(.*)", said)
     assert found, said
     return found.group(1).strip()
@@ -81,12 +81,12 @@ def printed_texts(file: Path) -> list[str]:
 
 
 # What is written into files, and says what made them.
-OF_FILES = ("What nearfield tune found.", "nearfield simulate", "All pairs get the same; `nearfield run` gives")
+OF_FILES = ("What nearfield tune found.", "nearfield simulate", "All pairs get the same rule; `nearfield run` gives")
 
 
 def test_no_text_tells_to_type_nearfield_by_a_name_that_may_not_be_found() -> None:
-    """Lines to type are made by nearfield.itself; those of the engine and the libraries, which know no path, name the
-    verb in words."""
+    """Does nearfield.itself make all lines to type, and do the engine and the libraries, which know no path, name the
+    verb in words?"""
     call = re.compile(rf"(?<!-m )\bnearfield (?:{'|'.join(VERBS)})\b")
     package = Path(nearfield.__file__).parent
     found = {
@@ -100,7 +100,7 @@ def test_no_text_tells_to_type_nearfield_by_a_name_that_may_not_be_found() -> No
 
 
 def test_an_interrupted_simulation_is_completed_by_this_nearfield(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder only keeps what was typed, by whatever name."""
+    """Is it completed although the folder keeps another name by which the command was typed?"""
     monkeypatch.setattr(itself, "program", lambda: "venv/bin/nearfield")
     made = profile([], command="nearfield simulate bcast --out 'a b'", complete=False)
     assert made.completed_by == "venv/bin/nearfield simulate bcast --out 'a b'"

@@ -118,7 +118,7 @@ class Runs:
 
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """In an order that does not depend on which rank is first."""
+    """Returns the lines in an order that does not depend on which rank is first."""
     return sorted(done.stdout.splitlines())
 
 
@@ -136,7 +136,7 @@ def run(built: Path) -> Runs:
 
 
 def segments() -> set[str]:
-    """What lies in shared memory now."""
+    """Returns the files in shared memory now."""
     return {f.name for f in Path("/dev/shm").iterdir()}
 
 

@@ -65,7 +65,7 @@ def test_open_mpi_sends_to_each_peer_by_its_own_rule(
 def test_the_component_cannot_be_built(
     installations: list[Installation], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Without developer headers: one warning that says so, and one set for all pairs, that of the farthest?"""
+    """Without developer headers, is there one warning that says so, and one set for all pairs, that of the farthest?"""
     inst = of(installations, "openmpi", "4.")
     log = tmp_path / "build.log"
     log.write_text("module.h:5:10: fatal error: opal_config.h: No such file or directory\n")

@@ -50,7 +50,7 @@ def test_the_users_split_is_kept_and_compared() -> None:
 
 
 def test_where_the_costs_are_from_is_always_said() -> None:
-    """Defaults, a profile with what it lacks, messages instead of reading in place?"""
+    """Does it say defaults, a profile and what that lacks, and messages instead of reading in place?"""
     assert "nearfield's defaults" in plan("64x64", "-n", "4") and "in place inside a node: 110 ns" in plan(
         "64x64", "-n", "4"
     )
@@ -100,7 +100,7 @@ def test_errors_have_a_remedy(arguments: list[str], words: str) -> None:
 
 
 def test_what_no_file_says_is_simulated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a machine without [communication]: are costs those of simulated ping-pongs, told as such, and kept?"""
+    """Are the costs of a machine without [communication] those of simulated ping-pongs, told as such, and kept?"""
     monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path))
     simulated: list[Any] = []
 

@@ -36,7 +36,7 @@ def whole() -> list[Row]:
 
 
 def test_every_cost_is_its_record() -> None:
-    """By hand: latency of the smallest message, bytes and strides of 256 KiB, two flags and a read in place?"""
+    """By hand: are latency, bytes and strides of 256 KiB, two flags and a read in place those of the records?"""
     costs, notes = costs_of(from_rows(whole()), LINE_BYTES)
     near, far, place = costs.same_node, costs.network, costs.in_place
     assert (near.latency_ns, near.ns_per_byte) == pytest.approx((200, 0.1))
@@ -62,7 +62,7 @@ def test_what_is_unstable_or_refuted_decides_nothing() -> None:
 
 
 def test_the_farthest_node_counts() -> None:
-    """By its hops, of which ten are more than nine?"""
+    """Does it count by its hops, of which ten are more than nine?"""
     rows = whole()
     for hops in (10, 9):
         there = {"distance": f"network-{hops}", "pair": f"a:0-b{hops}:0"}

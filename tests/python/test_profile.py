@@ -11,11 +11,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from doc_tables import rewrite
 
 import nearfield
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile import ensure_writable, find_profile, from_rows, load, parameters, save, where
-from nearfield.profile.reference import rewrite
 from nearfield.profile.store import _swap_in
 
 ROOT = Path(__file__).parents[2]
@@ -70,8 +70,7 @@ def test_the_table_alone_says_its_version() -> None:
 
 
 def test_the_documentation_is_the_schema() -> None:
-    """Do the tables of docs/profile.md say what the schema says? (python -m nearfield.profile.reference
-    rewrites them)"""
+    """Do the tables of docs/profile.md say what the schema says? (python tests/python/doc_tables.py rewrites them)"""
     page = (ROOT / "docs" / "profile.md").read_text()
     assert page.count("<!-- generated:") == 3
     assert rewrite(page) == page

@@ -13,17 +13,16 @@ from typing import Any
 import polars as pl
 import pytest
 import typer
+from doc_tables import rewrite
 from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, stock_is_best, switch
 from typer.testing import CliRunner
 
 from nearfield.cli.report import command
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile import Profile, load
-from nearfield.profile.reference import rewrite
 from nearfield.profile.schema import Memory, Skipped
 from nearfield.report import comparison, topology_boxes
 from nearfield.report.core_pairs import heat_map, pairs_table
-from nearfield.report.data import TABLES
 from nearfield.report.evidence import Point
 from nearfield.report.findings import findings
 from nearfield.report.markup import embedded_json, text
@@ -100,7 +99,7 @@ def test_an_empty_profile_still_makes_a_page() -> None:
 
 
 def test_what_a_profile_says_cannot_become_markup() -> None:
-    """Names and reasons come from files that other people send."""
+    """Are names and reasons escaped, which come from files that other people send?"""
     evil = "</script><script>alert(1)</script><img src=x>"
     made = profile(
         [message(8, 500), row("future", "delay", 5.0, colour=evil)],
@@ -163,7 +162,7 @@ def test_the_floor_is_in_every_bandwidth_plot_of_messages() -> None:
 
 
 def test_a_field_of_the_halo_library_is_in_the_pages_plot() -> None:
-    """S1.4: beside private memory, for first touch, reading again and page faults?"""
+    """S1.4: is it beside private memory, for first touch, reading again and page faults?"""
     case = {"size_bytes": 1 << 20, "memory": "field"}
     metrics = (("first_touch", "ns"), ("traverse", "ns"), ("first_touch_faults", "count"))
     chart = charts_of(render(profile([row("pages", metric, 100, unit, **case) for metric, unit in metrics])))["pages"]
@@ -283,7 +282,7 @@ def test_a_scenario_of_the_future_gets_a_plot() -> None:
 
 
 def test_every_scenario_has_a_plot_of_its_own() -> None:
-    """A scenario that the engine describes and that was measured is drawn, by its own module or the generic one."""
+    """Is every measured scenario that the engine describes drawn, by its own module or the generic one?"""
     for section in sections(QUIET):
         assert section.charts or section.remarks, section.scenario
         assert section.scenario in SCENARIOS
@@ -360,7 +359,7 @@ def test_findings_are_data_too() -> None:
     assert first["level"] == "warning" and first["numbers"]["unstable"] == 231 and "varied too much" in first["text"]
     assert not (DATA / "epyc-vm-busy" / "report.html").exists()
     told = (DATA.parents[1] / "docs" / "report.md").read_text()
-    assert "`finding[].level`" in told and rewrite(told, TABLES) == told
+    assert "`finding[].level`" in told and rewrite(told) == told
 
 
 def test_the_page_goes_where_it_is_told(tmp_path: Path) -> None:
@@ -385,7 +384,7 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None
 
 
 def test_of_many_pairs_one_for_each_distance_is_drawn() -> None:
-    """A page must not grow with the square of the cores; the heat map still has all pairs."""
+    """Does a page not grow with the square of the cores, and has the heat map still all pairs?"""
     made = with_pairs([("shared-l3", f"{a}-{b}") for a in range(6) for b in range(a + 1, 6)])
     charts = charts_of(render(made))
     assert charts["pingpong"]["options"]["place"] == ["shared-l3, 0-1"]
@@ -431,7 +430,7 @@ def test_marks_say_whose_they_are_where_not_all_have_them() -> None:
 
 
 def test_the_page_of_several_says_first_what_surely_differs() -> None:
-    """Not what is unstable or within the threshold. What only one has is said, and where each is from."""
+    """Does it leave out unstable and small differences, and say what only one has, and where each is from?"""
     a = [message(KIB, 500), message(2 * KIB, 600), message(4 * KIB, 700, stable=False), message(8, 100)]
     b = [message(KIB, 1000), message(2 * KIB, 610), message(4 * KIB, 7000), row("future", "delay", 5.0)]
     page = own_part(comparison.render([named_profile("old", a), named_profile("new", b, complete=False)]))
@@ -459,7 +458,7 @@ def test_what_several_profiles_say_cannot_become_markup() -> None:
 
 
 def test_the_command_writes_a_page_about_several_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Into this folder; and are options refused that are for one profile, with what to type instead?"""
+    """Does it write into this folder, and are options for one profile refused, with what to type instead?"""
     monkeypatch.chdir(tmp_path)
     folders = [DATA / "epyc-vm-quiet", DATA / "epyc-vm-busy"]
     said = run(*folders)

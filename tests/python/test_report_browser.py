@@ -14,8 +14,9 @@ import pytest
 from report_profiles import HERE, KIB, message, profile
 
 from nearfield.profile import load
-from nearfield.report import comparison, summary
-from nearfield.report.page import write
+from nearfield.report import comparison
+from nearfield.report.markup import write_page
+from nearfield.report.page import render, render_summary
 from nearfield.reproduce import page as claims_page
 from nearfield.reproduce.outcome import Reproduction
 from nearfield.tune.rules import load_rules
@@ -49,20 +50,20 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 @pytest.fixture(scope="module")
 def real_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
-    return write(load(DATA / "epyc-vm-quiet"), tmp_path_factory.mktemp("page") / "report.html", rules)
+    return write_page(tmp_path_factory.mktemp("page") / "report.html", render(load(DATA / "epyc-vm-quiet"), rules))
 
 
 @pytest.fixture(scope="module")
 def two_places_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     far = {"distance": "same-node", "pair": "0-8"}
     rows = [message(s, s * f, **p) for p, f in ((HERE, 1), (far, 2)) for s in (KIB, 2 * KIB, 4 * KIB)]
-    return write(profile(rows, complete=False), tmp_path_factory.mktemp("page") / "report.html")
+    return write_page(tmp_path_factory.mktemp("page") / "report.html", render(profile(rows, complete=False)))
 
 
 @pytest.fixture(scope="module")
 def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     profiles = [load(DATA / name) for name in ("epyc-vm-quiet", "epyc-vm-busy")]
-    return comparison.write(profiles, tmp_path_factory.mktemp("page") / "comparison.html")
+    return write_page(tmp_path_factory.mktemp("page") / "comparison.html", comparison.render(profiles))
 
 
 def show(browser: webdriver.Chrome, page: Path, width: int = 1400, scheme: str = "light") -> None:
@@ -140,7 +141,7 @@ def test_the_page_of_claims_has_the_same_themes(browser: webdriver.Chrome, tmp_p
         nearfield="0", created="2026-01-02", command="nearfield reproduce", quick=True, complete=True, seconds=1,
         papers=[],
     )  # fmt: skip
-    show(browser, claims_page.write(nothing, tmp_path / "report.html"), scheme="dark")
+    show(browser, write_page(tmp_path / "report.html", claims_page.render(nothing)), scheme="dark")
     paper = "getComputedStyle(document.body).backgroundColor"
     assert script(browser, paper) == "rgb(20, 23, 26)"
     browser.find_element("id", "theme").click()
@@ -162,7 +163,7 @@ def test_names_and_numbers_have_room_on_a_laptop(browser: webdriver.Chrome, real
 def test_the_summary_prints_on_one_sheet(browser: webdriver.Chrome, tmp_path: Path, profile_name: str) -> None:
     """With a warning, and with three long findings: is all of it on one page, with the plot?"""
     rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml") if profile_name == "epyc-vm-quiet" else None
-    show(browser, summary.write(load(DATA / profile_name), tmp_path / "summary.html", rules))
+    show(browser, write_page(tmp_path / "summary.html", render_summary(load(DATA / profile_name), rules)))
     assert complaints(browser) == []
     assert len(browser.find_elements("css selector", ".finding")) == 3
     assert len(browser.find_elements("css selector", ".plotly-place svg .points")) > 0

@@ -8,20 +8,19 @@ from pathlib import Path
 import pytest
 from tuning import nearfield
 
+from nearfield.base.toml import parse_toml
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.measure.sim import Case, Listener, pool
 from nearfield.measure.sim.cases import OPERATIONS
 from nearfield.measure.sim.store import Store
-from nearfield.profile.toml import parse_toml
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
 from nearfield.reproduce.curves import points
 from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.outcome import Judged, verdict
 from nearfield.reproduce.papers import choose, load_paper, paper_files
-from nearfield.reproduce.runs import cases_of
 from nearfield.reproduce.schema import Curve, Paper
-from nearfield.reproduce.session import KEPT, Settings, reproduce
+from nearfield.reproduce.session import KEPT, Settings, cases_of, reproduce
 from nearfield.reproduce.verdicts import Evidence, _chosen_points, judge_claim
 
 CHEAP = "S1.3"

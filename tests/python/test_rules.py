@@ -35,7 +35,7 @@ def test_rules_are_written_through_no_link(tmp_path: Path) -> None:
 
 
 def test_a_rule_without_its_gain_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Somebody may have taken it out."""
+    """Is a rule told whose gain somebody has taken out?"""
     tell(load_rules(file))
     assert "gain not known" in capsys.readouterr().out
 

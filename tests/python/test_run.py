@@ -144,7 +144,7 @@ def test_missing_commands_and_rules_are_told(rules: Path, tmp_path: Path) -> Non
 
 
 def test_compare_says_what_tuning_is_worth(rules: Path) -> None:
-    """By a number that the program prints: is the ratio right, and turned around where higher is better?"""
+    """Is the ratio of a number that the program prints right, and turned around if higher is better?"""
     text = "echo value ${OMPI_MCA_btl_sm_eager_limit:-4096}"
     metric = ["-n", "6", "--rules", rules, "--metric", r"value (\d+)"]
     slower = nearfield("compare", *metric, *sh(text))

@@ -19,7 +19,8 @@ import pytest
 from heap_peers import Peers, environment, peers, reports
 
 from nearfield import mpi
-from nearfield.doctor import check, kernel, memory
+from nearfield.base.files import chosen
+from nearfield.doctor import kernel, memory
 from nearfield.mpi import Installation
 from nearfield.tune import shared_heap
 
@@ -142,7 +143,7 @@ def test_ragged_pieces_arrive(ranks: Peers) -> None:
 @pytest.mark.parametrize("is_advised", [False, True])
 def test_advised_memory_gets_huge_pages(ranks: Peers, is_advised: bool) -> None:
     """Where huge pages are by advice only: does memory that was advised get them, and other memory none?"""
-    if check.chosen(memory.THP / "enabled") != "madvise" or memory.shared_gets_huge(kernel.MADV_COLLAPSE) != "yes":
+    if chosen(memory.THP / "enabled") != "madvise" or memory.shared_gets_huge(kernel.MADV_COLLAPSE) != "yes":
         pytest.skip("shared memory gets no huge pages by advice here")
     size = 8 * MiB
     owner, reader = ranks.start(), ranks.start()
@@ -232,7 +233,7 @@ def test_a_heap_that_a_thread_began_stays_shared(ranks: Peers) -> None:
 
 
 def test_a_heap_that_a_thread_began_is_read_right(ranks: Peers) -> None:
-    """The same, and whatever carries the messages: are they right, and is the peer looked for once, not each time?"""
+    """Are its messages right, whatever carries them, and is the peer looked for once, not each time?"""
     owner, reader = ranks.start(), ranks.start()
     owner.fork()
     address = int(owner.ask("from_thread"))
@@ -462,7 +463,7 @@ def test_a_peer_that_dies_is_gone(ranks: Peers) -> None:
 
 
 def test_killed_processes_leave_nothing(ranks: Peers) -> None:
-    """Of processes that are killed at random moments, is no file left, and no process?"""
+    """Do processes that are killed at random moments leave no file and no process?"""
     before = set(Path("/dev/shm").glob("*nearfield-heap*"))
     choice = random.Random(1)
     all_peers = [ranks.start() for _ in range(8)]

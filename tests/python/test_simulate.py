@@ -27,11 +27,10 @@ from nearfield.measure.row import Row
 from nearfield.measure.sim import Listener, pool
 from nearfield.measure.sim.axes import policy_order
 from nearfield.measure.sim.cases import collectives
-from nearfield.measure.sim.operations import Operations
+from nearfield.measure.sim.operations import Operations, savings_of
 from nearfield.measure.sim.places import topology_of
-from nearfield.measure.sim.running import rows_now
-from nearfield.measure.sim.savings import savings_of
 from nearfield.measure.sim.session import Outcome, add_to_profile
+from nearfield.measure.sim.store import rows_now
 from nearfield.measure.stop import Stop
 from nearfield.profile import from_rows, load
 from nearfield.profile.pivot import grids
@@ -40,7 +39,7 @@ SMALL = ["--nodes", "8", "--bytes", "4K,16K", "--repetitions", "2", "--jobs", "1
 
 
 def run(*arguments: str) -> str:
-    """What the command prints. NearfieldError as a user would see it."""
+    """Returns what the command prints. Raises NearfieldError as a user would see it."""
     result = CliRunner().invoke(app, ["simulate", *arguments])
     if isinstance(result.exception, NearfieldError):
         raise result.exception
@@ -281,7 +280,7 @@ def test_more_policies_and_speeds_than_one_run_carries():
 
 
 def test_options_are_read():
-    """Sizes as ranges and lists; policies whose parameters have commas; sizes of the whole buffer."""
+    """Are sizes read as ranges and lists, policies whose parameters have commas, and sizes of the whole buffer?"""
     assert parse_sizes("1K..5K,12K,64") == [64, 1024, 2048, 4096, 5120, 12288]
     assert parse_policies("ddio:ways=2,adaptive:a=1,b=2,memory") == ("ddio:ways=2", "adaptive:a=1,b=2", "memory")
     assert parse_policies("ddio,all") == ("all",)
@@ -371,7 +370,7 @@ def test_applications_gain_where_s4_says():
 
 
 def test_usual_sizes_and_repetitions():
-    """Left open, has each operation those that are usual for it?"""
+    """Does each operation have its usual sizes and repetitions by default?"""
     asked = request(names=("bcast", "amg", "fft"), sizes=(), repetitions=None)
     cases = [(case.given["operation"], case.given["size_bytes"], case.repetitions) for case in asked.cases()]
     assert cases[0] == ("bcast", 1024, 7) and cases[10] == ("bcast", 1 << 20, 7)
@@ -401,7 +400,7 @@ def test_every_collective_on_every_policy():
 
 
 def test_policies_stand_in_the_order_of_their_list() -> None:
-    """The base first, not by name, in tables of savings and in what `show` makes of the records."""
+    """Is the base first, and are others not by name, in tables of savings and in those of `show`?"""
     wanted = ["memory", "header-l2", "payload-l3", "ddio:ways=1", "ddio:ways=4", "adaptive"]
     assert sorted(set(wanted), key=policy_order) == wanted
     rows = [

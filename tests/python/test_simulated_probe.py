@@ -16,7 +16,7 @@ from tuning import NEARFIELD, nearfield
 
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
-from nearfield.machine.dump import as_toml
+from nearfield.machine.files import as_toml
 from nearfield.measure.sim.cases import Case, cases_of_tier, chosen_scenarios
 from nearfield.measure.sim.places import all_places, choose_places
 from nearfield.profile import Profile, load
@@ -97,7 +97,7 @@ def test_two_runs_are_equal_to_the_last_bit(leo3: Profile, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_probe_goes_on(leo3: Profile, tmp_path: Path, how: signal.Signals) -> None:
-    """Stopped after some cases, with all its processes, it saves these; resumed, it ends as if nothing had been."""
+    """Does it save its cases when stopped with all its processes, and end as if uninterrupted when resumed?"""
     out, kept = tmp_path / "p", tmp_path / "p.launches" / "simulated.jsonl"
     command = [*NEARFIELD, "probe", "--on", "leo3", *FEW, "-o", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
@@ -119,7 +119,7 @@ def test_an_interrupted_probe_goes_on(leo3: Profile, tmp_path: Path, how: signal
 
 
 def test_counts_obey_the_caches(leo3: Profile) -> None:
-    """A cache is asked for what the one before it missed; nothing that was there is missed less than nothing."""
+    """Do misses stay between 0 and the accesses, and are they the sum of both calls' misses?"""
     for place in ("shared-l3", "same-node", "network-1"):
         for state in ("invalid", "exclusive", "modified"):
             for side in ("sender", "receiver"):
@@ -175,8 +175,8 @@ def test_protocols_are_those_that_the_description_tells_of(tmp_path: Path) -> No
 
 
 def test_load_is_of_those_who_are_left(tmp_path: Path) -> None:
-    """Idle others cost nothing; more bytes of theirs never make a pair inside a node faster; two nodes alone have no
-    others."""
+    """Do idle ranks cost nothing, do more bytes of theirs never make a pair inside a node faster, and have two nodes
+    alone no others?"""
     options = [*QUICK, "--scenario", "load", "--sizes", "4K"]
     profile = probe(tmp_path / "p", *options, "--distance", "shared-l3")
     times = values(profile, "half_round_trip")
@@ -303,7 +303,7 @@ def test_whoever_reads_it_is_told(leo3: Profile, tmp_path: Path) -> None:
 
 
 def test_findings_give_no_advice_about_a_real_mpi(leo3: Profile) -> None:
-    """A simulated MPI has no control variables, and its machine no kernel to set anything in."""
+    """Do they advise nothing, since a simulated MPI has no control variables, and its machine no kernel?"""
     for finding in findings(leo3):
         for word in ("OMPI_", "MPIR_", "/sys/", "quiet machine", "nearfield probe"):
             assert word not in finding.text, finding.text

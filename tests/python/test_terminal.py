@@ -19,7 +19,7 @@ from nearfield.doctor import examine
 from nearfield.errors import MeasurementError
 from nearfield.machine import facts, load_machine, machine_files
 from nearfield.measure.sim.cases import applications, collectives
-from nearfield.measure.sim.savings import Savings
+from nearfield.measure.sim.operations import Savings
 from nearfield.plan import default, splits
 from nearfield.profile import load
 from nearfield.profile.compare import compare, largest
@@ -37,7 +37,7 @@ WIDTHS = (60, 80, 120, 200, None)
 
 
 def of_show() -> list[Table]:
-    """All records, every metric of each scenario."""
+    """Returns the tables of all records, every metric of each scenario."""
     profile, notes = load(DATA / "epyc-vm-quiet"), show.Footnotes()
     records = [one for _, one in profile.records.group_by("scenario", "metric", maintain_order=True)]
     return [show.header(profile), *(show.render(grid, notes)[1] for one in records for grid in grids(one))]
@@ -109,7 +109,7 @@ TABLES = (of_show, of_diff, of_machine, of_mpi, of_simulate, of_reproduce, of_ex
 
 
 def printed(table: Table, width: int | None) -> list[str]:
-    """On a terminal so wide, or in a pipe."""
+    """Returns the text printed on a terminal so wide, or in a pipe."""
     out = io.StringIO()
     terminal = {"force_terminal": True, "width": width, "color_system": None, "legacy_windows": False}
     Terminal(file=out, **(terminal if width else {})).print(table)

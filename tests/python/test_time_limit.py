@@ -19,7 +19,7 @@ def test_no_budget_is_no_limit() -> None:
 
 
 def test_launches_of_a_round_share_what_is_left() -> None:
-    """Of the first launch only the measuring counts; of later ones the start, too, which is reckoned with."""
+    """Does only the measuring of the first launch count, and of later ones also the start?"""
     limit = TimeLimit(60.0)
     assert limit.share(2) == 30
     limit.spend(Ending("complete", seconds=25.0, measuring_s=20.0))
@@ -29,7 +29,7 @@ def test_launches_of_a_round_share_what_is_left() -> None:
 
 
 def test_something_is_measured_however_short_the_time() -> None:
-    """Else --resume --budget would never come to an end. But no launch is begun for nothing."""
+    """Is something measured, or --resume --budget would never end, and is no launch begun for nothing?"""
     limit = TimeLimit(0.01)
     assert limit.share(2) == 0.005
     limit.spend(Ending("stopped", seconds=4.0, measuring_s=0.02))
@@ -50,7 +50,7 @@ def test_a_launch_that_failed_has_used_its_time(failed: Ending) -> None:
     "numbers", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGTERM], [signal.SIGQUIT]]
 )
 def test_ranks_that_do_not_react_are_ended(monkeypatch: pytest.MonkeyPatch, numbers: list[signal.Signals]) -> None:
-    """Asked once, after a while; asked twice, or by SIGQUIT, at once. Nobody waits for the launch to end by itself."""
+    """Are they ended after a while when asked once, and at once when asked twice or by SIGQUIT?"""
     monkeypatch.setattr(stop, "PATIENCE_S", 0.2 if len(numbers) == 1 else 60)
     asked: list[bool] = []
     with stop.Stop(lambda: asked.append(True) or True) as taken:

@@ -148,7 +148,7 @@ def test_blocks_are_interchangeable():
 
 
 def test_zen_by_hand():
-    """2 packages x 4 NUMA nodes x 2 L3 x 8 cores x 2 PUs, counted on paper."""
+    """Are counts as on paper for 2 packages x 4 NUMA nodes x 2 L3 x 8 cores x 2 PUs?"""
     topology = Topology.from_synthetic(ZEN)
     counts = {name: len(topology.pairs(name)) for name in topology.distances()}
     assert counts == {

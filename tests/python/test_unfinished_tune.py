@@ -109,7 +109,7 @@ def after(count: int, what: type[BaseException] = KeyboardInterrupt, of: str = "
 
 
 def resuming(said: str) -> list[str]:
-    """The words behind `tune` of the command that is told."""
+    """Returns the words behind `tune` in the printed command."""
     found = re.search(r"(?:To go on|go on with): (.*)", said)
     assert found, said
     return shlex.split(found.group(1).partition(" tune ")[2])
@@ -207,7 +207,7 @@ def test_a_distance_that_is_done_is_not_measured_again(machine: Machine) -> None
 
 
 def read(rules: str) -> Unfinished:
-    """What is kept beside these rules."""
+    """Returns the lines that are kept beside these rules."""
     with Unfinished(Path(rules)).held(resume=True) as unfinished:
         return unfinished
 
@@ -247,7 +247,7 @@ def test_what_is_damaged_is_measured_again(machine: Machine, damage: Callable[[s
     file.write_text(damage(file.read_text()))
     done = tune("--resume")
     assert done.exit_code == 0, done.output
-    assert "a line is damaged: what was measured there is measured again" in done.output
+    assert "a line is damaged; lost trials are measured again" in done.output
     every = combinations(OPENMPI)
     searched = machine.started[OPENMPI.name][: len(every) - 7 + lost]
     assert sum(settings not in every[7:] for settings in searched) == lost
@@ -335,7 +335,7 @@ def test_the_file_is_for_nobody_else(tmp_path: Path) -> None:
 
 
 def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Also one that cannot be used, and one with numbers that no measurement should have, which is left out."""
+    """Are trials read as written, unusable ones, too, and is one with impossible numbers left out?"""
     gains: dict[Case, Gain] = {("pingpong", 8): Gain(1.25, 1.2, 1.3, 6), ("stream", 1 << 20): Gain(0.9, 0.8, 1.0, 2)}
     good = [
         Trial({"eager_limit": 65536, "single_copy": "none"}, "model", gains=gains, flag_ns=51.5),
@@ -425,7 +425,7 @@ def test_the_time_is_told_before(machine: Machine) -> None:
     machine.started.clear()
     assert "2 MPIs (openmpi-5.0.11, mpich-5.0.2): about 11 min in all, of which 1 min to build" in said
     phases = "(searching 2 min 15 s, playing off 45 s, confirming 2 min)"
-    assert f"1 of 2, openmpi-5.0.11, shared-l3: about 5 min, or up to 6 min where that leaves doubts {phases}" in said
+    assert f"1 of 2, openmpi-5.0.11, shared-l3: about 5 min, or up to 6 min if doubts remain {phases}" in said
     with Unfinished(Path("nearfield-rules/mpich-5.0.2.toml")).held(resume=True) as unfinished:
         unfinished.add(TrialLine.of("shared-l3", 60.0, Trial({}, "model", "unfit")))
     said = tune("--all-mpis", "--resume").output

@@ -3,10 +3,12 @@
 import io
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from nearfield.cli import probe
 from nearfield.cli.case_bar import CaseBar
 from nearfield.cli.work_bar import Standing, WorkBar, left_text
 
@@ -38,6 +40,25 @@ def test_the_rest_takes_as_long_as_what_is_done() -> None:
         bar.done(cases[1])
         bar.done(cases[2])
         assert bar.standing().left_s == 0
+
+
+def test_a_slow_start_of_a_probe_foretells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that waits two seconds for its first 10 ms: is the time left still what was planned, and the pace counted
+    once it means something?"""
+    now = [100.0]
+    monkeypatch.setattr(probe.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(probe, "err", Console(file=io.StringIO()))
+    group = SimpleNamespace(distance="same-core", pair="0-1", places=(0, 1))
+    job = SimpleNamespace(group=group, number=0, budgets={"pingpong": 100.0})
+    with probe._Display(None) as display:
+        display.plan([job])
+        display.begin(job)
+        display.progress(job, "pingpong", 1e-4)
+        now[0] += 2.0
+        assert display._left_s() == pytest.approx(100.0, abs=0.1)
+        display.progress(job, "pingpong", 0.1)
+        now[0] += 18.0
+        assert display._left_s() == pytest.approx(180.0)
 
 
 @pytest.mark.parametrize(

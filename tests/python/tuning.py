@@ -16,7 +16,7 @@ NEARFIELD = [sys.executable, "-c", "from nearfield.cli import main; main()"]
 
 
 def nearfield(*arguments: object, timeout_s: float = 170, **more: Any) -> Ended:
-    """A verb with its arguments, to its end."""
+    """Runs a verb with its arguments to its end."""
     command = [*NEARFIELD, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL, **more)
     assert "Traceback" not in done.stderr, done.stderr
@@ -24,7 +24,7 @@ def nearfield(*arguments: object, timeout_s: float = 170, **more: Any) -> Ended:
 
 
 def rules_for(inst: Installation, transport: str, parameters: dict[str, Any], **more: Any) -> Rules:
-    """Rules of this machine with one set of parameters."""
+    """Returns rules of this machine with one set of parameters."""
     topology = Topology.live()
     rule = RuleTable(
         distance=topology.distances()[-1],

@@ -31,7 +31,7 @@ class TwoNodes:
     agent: Path
 
     def on(self, node: str, argv: list[str]) -> list[str]:
-        """The command that runs argv on a node, with the caller's environment."""
+        """Returns the command that runs argv on a node, with the caller's environment."""
         there = ["ip", "netns", "exec", self.prefix + node, "unshare", "--uts"]
         return [*there, "sh", "-c", 'hostname "$0" && exec "$@"', node, *argv]
 
@@ -51,14 +51,14 @@ class TwoNodes:
         }
 
     def bytes_sent(self, node: str) -> int:
-        """Bytes that have left a node through its cable."""
+        """Returns the bytes that have left a node through its cable."""
         file = f"/sys/class/net/{_cable(node)}/statistics/tx_bytes"
         command = ["ip", "netns", "exec", self.prefix + node, "cat", file]
         return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def why_not() -> str:
-    """Why two nodes cannot be set up here; empty if they can."""
+    """Returns why two nodes cannot be set up here; empty if they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for tool in ("ip", "unshare", "hostname"):

@@ -1,4 +1,4 @@
-"""The command line: `main` starts a verb; what goes wrong ends there."""
+"""The command line: `main` starts a verb, and every error ends there."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Errors of a system that has run out of something: disk, quota, file size, file descriptors or memory.
+# The system has run out of something: disk, quota, file size, file descriptors or memory.
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-NOWHERE = "No usable temporary directory"  # says Python's tempfile, which raises FileNotFoundError for it
+NOWHERE = "No usable temporary directory"  # words of Python's tempfile, which raises FileNotFoundError for it
 VERBS = (
     "probe",
     "show",
@@ -77,7 +77,7 @@ def _end(number: int, frame: Any) -> None:
 
 def tell(error: NearfieldError) -> None:
     """Prints an error and its remedy."""
-    from rich.console import Console  # takes a while, and most commands end well
+    from rich.console import Console  # a slow import, and most commands end well
     from rich.markup import escape
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -1,7 +1,7 @@
-"""`nearfield run` without typer, whose import takes longer than all else that it does.
+"""Starts `nearfield run` without typer, whose import takes longer than all the rest.
 
-It stands before every mpirun, so its options are read here. Whatever else is asked, help and mistakes among it, is left
-to typer (cli/run.py has the same options)."""
+It stands before every mpirun, so its options are read here. Typer handles all else, such as help and mistakes
+(cli/run.py has the same options)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _VALUES = {"--rules": "rules", "--mpi": "mpi_name"}
 
 
 def run(words: Sequence[str]) -> bool:
-    """Whether this was a `nearfield run` that could be understood here; then the command has run, unless this process
-    has become it."""
+    """Returns whether this was a `nearfield run` that could be understood here. Then its command has run, if this
+    process has not become the command."""
     options = understood(words)
     if options is None:
         return False
@@ -31,7 +31,7 @@ def run(words: Sequence[str]) -> bool:
 
 
 def understood(words: Sequence[str]) -> dict[str, Any] | None:
-    """The options of `nearfield run`, and the command; None for anything else."""
+    """Returns the options of `nearfield run` and the command; None for anything else."""
     if not words or words[0] != "run":
         return None
     options: dict[str, Any] = {"rules": None, "mpi_name": None, "verbose": False, "force": False, "explain": False}
@@ -53,10 +53,10 @@ def understood(words: Sequence[str]) -> dict[str, Any] | None:
 def start(argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool) -> None:
     """Becomes the command, with what the rules set; with `explain`, runs it, says how its messages were copied, and
     ends with its exit code."""
-    from nearfield.tune.prepared import environment_of, prepared
+    from nearfield.tune.prepared import prepared
 
     made = prepared(argv, rules, force, mpi_name)
-    environment = environment_of(made)
+    environment = {**os.environ, **made.environment}
     for note in [*made.warnings, *(made.notes if verbose else [])]:
         print(f"nearfield: {note}", file=sys.stderr)
     if verbose or explain:
@@ -70,10 +70,10 @@ def start(argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_n
 
 
 def become(argv: Sequence[str], environment: dict[str, str]) -> None:
-    """As if it had been started instead of this process."""
+    """Becomes the command, as if it had been started instead of this process."""
     import signal
 
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and what it becomes would go on to
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and the command would inherit that
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvpe(argv[0], list(argv), environment)

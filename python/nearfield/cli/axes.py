@@ -1,4 +1,4 @@
-"""Reads the options that say over what to simulate: sizes, nodes, policies, memory speeds."""
+"""Reads the options for the axes of a simulation: sizes, nodes, policies, memory speeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearfield.units import parse_bytes
 
 
 def parse_sizes(text: str) -> list[int]:
-    """'1K,12K..64K' as bytes: ranges are every doubling of their first, and their last."""
+    """Returns '1K,12K..64K' as bytes; a range has every doubling of its first size, and its last size."""
     sizes: list[int] = []
     for part in _parts(text, "--bytes"):
         first, dots, last = part.partition("..")
@@ -44,7 +44,7 @@ def parse_factors(text: str) -> list[float]:
 
 
 def parse_policies(text: str) -> tuple[str, ...]:
-    """Returns ('a', 'b:x=1,y=2') for 'a,b:x=1,y=2', and ('all',) wherever that word stands."""
+    """Returns ('a', 'b:x=1,y=2') for 'a,b:x=1,y=2', and ('all',) if that word is among them."""
     policies: list[str] = []
     for part in _parts(text, "--policy"):
         if "=" in part and ":" not in part and policies and ":" in policies[-1]:

@@ -13,8 +13,8 @@ from nearfield.units import counted
 
 
 class CaseBar(WorkBar, Listener):
-    """The rest of the work is expected to go on as fast as the cases that are done. `at_once`: how many cases are
-    simulated at a time, if that is known."""
+    """Shows the progress of cases, and expects the rest to go as fast as those that are done. `at_once` is the number
+    of cases that are simulated at a time, if it is known."""
 
     def __init__(
         self, console: Console, at_once: int | None = None, clock: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""`nearfield compare`: a program under stock and under tuned MPI, in turn."""
+"""`nearfield compare`: runs a program under stock and under tuned MPI, in turn."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ import time
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import _native, itself
 from nearfield.cli.run import CONTEXT as CONTEXT
 from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, RulesOption
 from nearfield.errors import MeasurementError, UsageError
-from nearfield.tune.prepared import environment_of, prepared
+from nearfield.terminal import err
+from nearfield.tune.prepared import prepared
 
-FEWEST = 6  # runs of each: fewer have no interval
-SAME = 0.01  # smaller differences are none
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+FEWEST = 6  # runs of each; fewer have no interval
+SAME = 0.01  # smaller differences do not count
 
 
 def command(
@@ -33,7 +31,7 @@ def command(
         str,
         typer.Option(metavar="REGEX", help="A number that the program prints, instead of wall time: the first group."),
     ] = "",
-    higher: Annotated[bool, typer.Option("--higher-is-better", help="Of the metric: a rate, not a time.")] = False,
+    higher: Annotated[bool, typer.Option("--higher-is-better", help="The metric is a rate, not a time.")] = False,
     rules: RulesOption = None,
     force: ForceOption = False,
     mpi_name: MpiOption = None,
@@ -41,8 +39,8 @@ def command(
 ) -> None:
     """Run a program with stock and with tuned MPI, in turn, and say what tuning is worth to it.
 
-    One run of each does not count. Then they alternate; each pair gives a ratio, and the verdict is the median of the
-    ratios with its 95 % interval.
+    A first run of each does not count. Then they alternate; each pair gives a ratio, and the verdict is the median of
+    the ratios with its 95 % interval.
 
     Examples:
 
@@ -56,7 +54,7 @@ def command(
         err.print(f"nearfield: {escape(warning)}")
     if not made.environment:
         raise UsageError("the rules set nothing: stock and tuned are the same", "; ".join(made.notes + made.warnings))
-    environments = {"stock": dict(os.environ), "tuned": environment_of(made)}
+    environments = {"stock": dict(os.environ), "tuned": {**os.environ, **made.environment}}
     for name, environment in environments.items():
         measured(argv, environment, pattern, name)
     values: dict[str, list[float]] = {"stock": [], "tuned": []}
@@ -76,7 +74,7 @@ def command(
 
 
 def verdict(value: float, low: float, high: float, n: int) -> str:
-    """In one line; `value`: how many times as fast as stock."""
+    """Returns the verdict in one line; `value` is how many times as fast as stock it is."""
     interval = f"{value:.3f}x of stock ({low:.3f} to {high:.3f}, n = {n})"
     if n < FEWEST:
         return f"tuned: {interval}; too few runs for a verdict"
@@ -88,7 +86,7 @@ def verdict(value: float, low: float, high: float, n: int) -> str:
 
 
 def measured(argv: list[str], environment: dict[str, str], pattern: re.Pattern[str] | None, name: str) -> float:
-    """Seconds of a run, or what it printed."""
+    """Returns the seconds of a run, or the number that it printed."""
     start = time.monotonic()
     try:
         done = subprocess.run(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 
 def _names(list_all: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Asked for only while somebody completes, since to look for MPIs takes a while."""
+    """Returns a function that lists names only while somebody completes, since looking for MPIs takes a while."""
     return lambda incomplete: [name for name in list_all() if name.startswith(incomplete)]
 
 
@@ -28,7 +28,7 @@ def _machines_and_here() -> Iterable[str]:
 
 
 def _scenarios() -> Iterable[str]:
-    """Every file of a backend's scenarios is one, unless it is a helper with a header."""
+    """Returns the scenarios: every file of a backend's scenarios is one, unless it is a helper with a header."""
     from nearfield.mpi import native_source
 
     files = (native_source() / "src").glob("*/scenarios/*.cpp")

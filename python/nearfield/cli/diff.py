@@ -1,4 +1,4 @@
-"""`nearfield diff`: two profiles side by side: what became faster, what slower, and whether they repeat."""
+"""`nearfield diff`: compares two profiles: what became faster, what slower, and whether times repeat."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def command(
 
 
 def _require_no_slower(comparison: Comparison, share: float) -> None:
-    """Exit code 1, with a line on standard error for every scenario that is slower by more than the share."""
+    """Exits with code 1 if scenarios are slower by more than the share, with a line on standard error for each."""
     means = {scenario: summary["geometric_mean"] for scenario, summary in summarise(comparison.changes).items()}
     slower = {scenario: mean for scenario, mean in means.items() if mean and mean > 1 + share}
     for scenario, mean in slower.items():
@@ -94,7 +94,7 @@ def _require_no_slower(comparison: Comparison, share: float) -> None:
 
 
 def as_dict(a: Profile, b: Profile, comparison: Comparison, threshold: float) -> dict[str, Any]:
-    """Ratios are B/A. A change without verdict has no value in A or in B, and its note says why."""
+    """Returns what --json prints, with ratios B/A. A change without verdict lacks a value, and its note says why."""
     return {
         "a": str(a.path),
         "b": str(b.path),
@@ -110,7 +110,7 @@ def as_dict(a: Profile, b: Profile, comparison: Comparison, threshold: float) ->
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity: an interval without an upper end has null there."""
+    """Returns the value with None for infinity, which JSON lacks: the upper end of an interval may be infinite."""
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     return None if isinstance(value, float) and math.isinf(value) else value
@@ -120,7 +120,7 @@ def _finite(value: Any) -> Any:
 
 
 def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) -> RenderableType:
-    """Returns what is printed about two profiles. `verbose`: every change, not only the worst."""
+    """Returns what is printed about two profiles. With `verbose` it has every control variable."""
     lone = lone_axes(a.records, b.records)
     parts: list[RenderableType] = [*_header(a, b), Text()]
     if not comparison.changes:
@@ -132,7 +132,7 @@ def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) 
 
 
 def _variables(a: Profile, b: Profile, verbose: bool) -> list[RenderableType]:
-    """Last, since two MPIs differ in dozens: how many, or all of them."""
+    """Returns the control variables that differ, or without `verbose` their number; they come last, being dozens."""
     different = variables(a, b)
     if not different:
         return []
@@ -155,7 +155,7 @@ def _header(a: Profile, b: Profile) -> list[RenderableType]:
 
 
 def _summary_table(comparison: Comparison) -> Table:
-    """Ratios B/A."""
+    """Returns the table of verdicts and ratios B/A."""
     words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
     headings = (*words, "geometric mean B/A")
     table = Table(Column("scenario", key=True), *(Column(heading, right=True) for heading in headings))
@@ -192,7 +192,7 @@ def _ratio_text(change: Change) -> str:
 
 
 def _axes(lone: list[LoneAxis], comparison: Comparison) -> list[RenderableType]:
-    """What cannot be compared, because only one of the two has it."""
+    """Returns lines on what cannot be compared because only one of the two has it."""
     if not (comparison.only_a.height or comparison.only_b.height):
         return []
     title = f"not compared: {comparison.only_a.height} records only in A, {comparison.only_b.height} only in B"

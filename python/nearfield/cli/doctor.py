@@ -1,4 +1,4 @@
-"""`nearfield doctor`: what this machine can and cannot give, and what to do about it."""
+"""`nearfield doctor`: says what this machine can and cannot give, and what to do about it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def draw(checks: list[Check]) -> Table:
 
 
 def summary(checks: list[Check]) -> str:
-    """The one line that says whether to go on."""
+    """Returns the line that says whether this machine can be measured."""
     blocking = [check.name for check in checks if check.blocks]
     if blocking:
         return f"[bold red]Nothing can be measured[/bold red] until this is put right: {', '.join(blocking)}."

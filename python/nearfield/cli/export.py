@@ -1,4 +1,4 @@
-"""`nearfield export`: rules in the form in which a site installs them for everybody."""
+"""`nearfield export`: writes rules in the form in which a site installs them for everybody."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
+from nearfield.base.files import writing
+from nearfield.base.words import suggestion
 from nearfield.cli import complete
 from nearfield.cli.run import RULES_HELP
-from nearfield.errors import ProfileError, UsageError
+from nearfield.errors import UsageError
 from nearfield.mpi.families import FAMILIES
-from nearfield.profile.words import suggestion
+from nearfield.terminal import err
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
 from nearfield.tune.knobs import knob_files
@@ -23,13 +24,9 @@ from nearfield.units import format_bytes
 
 _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items())
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
-
 
 def command(
-    family: Annotated[
-        str, typer.Option("--for", help="openmpi, mpich, intel or ucx (default: what the rules are for).")
-    ] = "",
+    family: Annotated[str, typer.Option("--for", help="openmpi, mpich, intel or ucx (default: the rules' own).")] = "",
     form: Annotated[str, typer.Option("--format", help=f"{_FORMATS}.", autocompletion=complete.formats)] = "env",
     rules: Annotated[
         Path | None, typer.Option("--rules", metavar="FILE", help=f"{RULES_HELP} of which --for chooses.")
@@ -55,12 +52,10 @@ def command(
     if out is None:
         print(text, end="")
         return
-    try:
+    with writing(out, "choose another file with --out"):
         out.write_text(text, encoding="utf-8")
         if FORMATS[form].executable:
             _make_executable(out)
-    except OSError as error:
-        raise ProfileError(f"cannot write {out}: {error.strerror}", "choose another file with --out") from error
     err.print(f"written: [bold]{escape(str(out))}[/bold]")
 
 
@@ -71,7 +66,7 @@ def _make_executable(file: Path) -> None:
 
 
 def exported(rules: Rules, family: str, form: str, path: Path) -> str:
-    """The file's text. UsageError where rules are of another family or set nothing, or the MPI has no such file."""
+    """Returns the file's text. Raises UsageError if the rules do not fit or set nothing, or the MPI has no such one."""
     theirs = rules.knobs().family
     if family and family != theirs:
         raise _not_for(family, theirs, path)
@@ -79,7 +74,7 @@ def exported(rules: Rules, family: str, form: str, path: Path) -> str:
     environment = made.environment
     if not environment:
         raise UsageError(f"there is nothing to export from {path}: {made.notes[-1]}", "leave this MPI as it is")
-    environment.pop("ASAN_OPTIONS", None)  # of use to whoever looks for mistakes in programs, who are few
+    environment.pop("ASAN_OPTIONS", None)  # useful only to the few who debug programs
     comments = [
         f"Tuned for {rules.mpi.family} {rules.mpi.version} on {rules.machine.cpu_model}",
         f"by nearfield {rules.nearfield} on {rules.host}, {rules.created}: {rules.command}",
@@ -100,7 +95,7 @@ def _not_for(family: str, theirs: str, path: Path) -> UsageError:
 
 
 def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
-    """Returns comments that tell whoever installs the file what `nearfield run` would take care of by itself."""
+    """Returns comments for the administrator on limits of the file that `nearfield run` would handle by itself."""
     cost = f"{format_bytes(rule.memory_per_rank_bytes)} per rank at {rule.at_ranks_per_node} ranks per node"
     told = [f"Shared memory: {cost}.", f"Found on cores {rule.pair}, {rule.distance}."]
     if rule.flag_ns and not rules.knobs().uses_heap(rule.parameters):
@@ -108,5 +103,5 @@ def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
             f"There a flag took {rule.flag_ns:.0f} ns; where it takes much longer or shorter, stock may be faster."
         )
     if len(rules.rule) > 1:
-        told.append("All pairs get the same; `nearfield run` gives each distance its own where the MPI can.")
+        told.append("All pairs get the same rule; `nearfield run` gives each distance its own if the MPI can.")
     return told

@@ -1,4 +1,4 @@
-"""`nearfield halo`: the halo library of each MPI, built, and what a compiler needs to use it."""
+"""`nearfield halo`: builds the halo library of each MPI, and prints what a compiler needs to use it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def command(
     everything: Annotated[bool, typer.Option("--all", help="For every MPI on this machine.")] = False,
     flags: Annotated[bool, typer.Option("--flags", help="Print compiler and linker flags and nothing else.")] = False,
     fortran_flags: Annotated[
-        bool, typer.Option("--fortran-flags", help="The same for Fortran, the module's source among them.")
+        bool, typer.Option("--fortran-flags", help="The same for Fortran, including the module's source.")
     ] = False,
     costs: Annotated[
         Path | None,
         typer.Option(
             metavar="PROFILE",
-            help="Print what messages cost by this profile, as a file for the library, and nothing else.",
+            help="Print the costs of messages in this profile, as a file for the library, and nothing else.",
             show_default=False,
         ),
     ] = None,
@@ -42,8 +42,8 @@ def command(
 ) -> None:
     """Build the halo library and say how to use it from C, C++ and Fortran.
 
-    In Python nothing has to be done: `from nearfield.halo import Grid` builds it on first use; this does so beforehand,
-    where compute nodes have no compiler. For CMake and what the library does: docs/halo.md.
+    In Python you need not do anything: `from nearfield.halo import Grid` builds it on first use. Build it beforehand if
+    compute nodes have no compiler. docs/halo.md describes the library, and how to use it with CMake.
 
         mpicxx -std=c++20 app.cpp $(nearfield halo --flags)
 
@@ -51,8 +51,8 @@ def command(
 
         mpifort $(nearfield halo --fortran-flags) app.f90
 
-    The library splits a grid, and chooses how to exchange arrays of yours, by what messages cost: stated defaults, or
-    what a profile says. Programs read it from a file, whatever their language and without Python:
+    The library splits a grid, and chooses how to exchange your arrays, by the costs of messages: stated defaults, or
+    those of a profile, which programs in any language read from a file:
 
         nearfield halo --costs nearfield-profile > costs
 
@@ -91,7 +91,7 @@ def flags_of(library: Path) -> str:
 
 
 def fortran_flags_of(library: Path) -> str:
-    """The module is compiled with the program, whose compiler it must fit; so it stands first."""
+    """Returns the options for Fortran. The module's source stands first: the program's own compiler must compile it."""
     module = mpi.native_source() / "src" / "halo" / "fortran" / "nearfield_halo.f90"
     return f"{module} -Wl,--no-as-needed {_linking(library)}"
 

@@ -43,7 +43,8 @@ def helped(app: typer.Typer) -> typer.Typer:
 
 def tell(command: Any, ctx: Any, console: Terminal) -> None:
     """Prints usage, text, arguments, options and commands."""
-    console.print(Text("Usage: ", style="bold").append(_typed(" ".join(_usage(command, ctx))), style="not bold"))
+    usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
+    console.print(Text("Usage: ", style="bold").append(_typed(usage), style="not bold"))
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         console.print()
         _tell_paragraph(_typed(paragraph), console)
@@ -55,10 +56,6 @@ def tell(command: Any, ctx: Any, console: Terminal) -> None:
     if command.epilog:
         console.print()
         console.print(_typed(command.epilog))
-
-
-def _usage(command: Any, ctx: Any) -> Iterable[str]:
-    return [ctx.command_path, *command.collect_usage_pieces(ctx)]
 
 
 def _typed(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Described machines: hardware that is not here, as `nearfield plan --on` and the simulator take it.
+"""Described machines: hardware that is not here, for `nearfield plan --on` and the simulator.
 
-A machine is one file, with a source at every number. Where nobody states a number, the file says why it was chosen and
-which claims it touches: its free parameters."""
+A machine is one file, with a source at every number. If no source states a number, it is a free parameter: the file
+says why it was chosen and which claims it touches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nearfield import itself
 from nearfield.cli import complete
 from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import DescribedMachine, Sourced, facts, load_machine, machine_files
-from nearfield.machine.dump import as_toml
+from nearfield.machine.files import as_toml
 from nearfield.machine.new import of_here, of_machine
 from nearfield.machine.quantity import is_size
 from nearfield.machine.simulated import Comparison, comparisons
@@ -92,9 +92,9 @@ def check(
 ) -> None:
     """Check machines: keys, geometry, sources; and that the simulated machine takes the time that its file says.
 
-    On the simulated machine a chain of dependent loads through each cache and through memory must take what is
-    described, and copying must carry as much to and from memory, to 3 %. Where it does not, the key is named that
-    accounts for it. All mistakes of a file are told at once, each with its key and what may stand there.
+    On the simulated machine a chain of dependent loads through each cache and through memory must take the described
+    time, and copying must reach the described rate of memory, both within 3 %. Otherwise it names the key that is the
+    cause. All mistakes of a file are reported at once, each with its key and what may stand there.
 
     Example:
 
@@ -178,13 +178,13 @@ def new(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")] = Path("machine.toml"),
     profile: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="With here: what a probe measured of this machine.", show_default=False),
+        typer.Option(metavar="FOLDER", help="With here: a profile of this machine.", show_default=False),
     ] = None,
 ) -> None:
     """Write a machine.toml to start from: a described machine with its sources, or this machine as far as it is known.
 
-    Of this machine (--from here) the topology tells cores, caches and pages. What only measuring tells is taken from a
-    profile; without one it is a comment that says so, and check lists what is missing.
+    For this machine (--from here) the topology gives cores, caches and pages. Values that must be measured come from a
+    profile; without one each is a comment that says so, and check lists what is missing.
 
       nearfield machine new --from leo3 -o mine.toml
 
@@ -280,7 +280,8 @@ def diff(
 ) -> None:
     """Compare two machines: every key that is not the same."""
     first, second = dict(facts(load_machine(a))), dict(facts(load_machine(b)))
-    changed = [key for key in dict.fromkeys([*first, *second]) if _differs(first.get(key), second.get(key))]
+    same = {key for key in first.keys() & second.keys() if first[key].plain == second[key].plain}
+    changed = [key for key in dict.fromkeys([*first, *second]) if key not in same]
     if as_json:
         values = [{side: of[key].plain if key in of else None for side, of in (("a", first), ("b", second))}
                   for key in changed]  # fmt: skip
@@ -293,7 +294,3 @@ def diff(
     for key in changed:
         table.add_row(key, *(escape(_value(key, of.get(key))) for of in (first, second)))
     Terminal().print(table)
-
-
-def _differs(a: Sourced | None, b: Sourced | None) -> bool:
-    return a is None or b is None or a.plain != b.plain

@@ -1,4 +1,4 @@
-"""`nearfield mpi`: the MPIs on this machine, and whether the engine is built for each."""
+"""`nearfield mpi`: lists the MPIs on this machine, and whether the engine is built for each."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from nearfield.terminal import Column, Table, Terminal
 
 @dataclass(frozen=True)
 class _Row:
-    """What is shown of one installation. The transport is known only once the engine is built."""
+    """A row of the table for one installation. The transport is known only once the engine is built."""
 
     inst: Installation
     default: bool
@@ -26,20 +26,11 @@ class _Row:
     reason: str  # why built or transport is not known
 
     def as_dict(self) -> dict[str, object]:
-        inst = self.inst
-        paths = {
-            "root": inst.root,
-            "launcher": inst.launcher,
-            "compiler": inst.compiler,
-            "library": inst.library,
-        }
+        known = self.inst.plain()
+        names = ("name", "family", "version", "origin", "root", "launcher", "compiler", "library")
         return {
-            "name": inst.name,
-            "family": inst.family,
-            "version": inst.version,
+            **{name: known[name] for name in names},
             "default": self.default,
-            "origin": inst.origin,
-            **{key: str(path) if path else None for key, path in paths.items()},
             "built": self.built,
             "transport": self.transport,
             "reason": self.reason or None,
@@ -72,7 +63,7 @@ def command(
     if as_json:
         shown = {
             "installations": [row.as_dict() for row in rows],
-            "unusable": [_as_dict(u) for u in unusable],
+            "unusable": [{name: str(value) for name, value in vars(one).items()} for one in unusable],
         }
         print(json.dumps(shown, indent=2))
     else:
@@ -98,15 +89,6 @@ def _row(inst: Installation, default: bool, build: bool, console: Console) -> tu
     elif built:
         carrier, reason = mpi.transport_or_reason(inst)
     return _Row(inst, default, built, carrier, reason), error
-
-
-def _as_dict(unusable: Unusable) -> dict[str, str]:
-    return {
-        "path": str(unusable.path),
-        "origin": unusable.origin,
-        "reason": unusable.reason,
-        "remedy": unusable.remedy,
-    }
 
 
 def _print(rows: list[_Row], unusable: tuple[Unusable, ...]) -> None:

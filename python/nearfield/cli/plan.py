@@ -1,9 +1,10 @@
-"""`nearfield plan`: how to split a grid over ranks and nodes."""
+"""`nearfield plan`: says how to split a grid over ranks and nodes."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from nearfield._native import Costs, Face, Link, Plan
+from nearfield._native import Costs, Face, Plan
 from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine
@@ -78,10 +79,10 @@ def command(
     """Say how to split a grid over ranks: every split with the time of its exchange, best first.
 
     A cube of boxes has the least surface, but cuts across rows, so that faces consist of single cells far apart; slabs
-    have contiguous faces, but large ones. Which is better depends on what messages, bytes and strides cost: from a
-    profile, from a described machine (its [communication], else simulated once and kept), or from defaults, and the
-    first line says which. A plan foresees exchanges, not
-    the sweep between them, and takes the messages of a rank to follow one another.
+    have contiguous faces, but large ones. Which is better depends on the costs of messages, bytes and strides. These
+    come from a profile, from a described machine (its [communication], else simulated once and kept), or from
+    defaults; the first line says which. A plan predicts exchanges but not the sweep between them, and assumes that the
+    messages of a rank follow one another.
 
     Examples:
 
@@ -108,7 +109,7 @@ def command(
 
 
 def counts(text: str, what: str, least: int = 1) -> list[int]:
-    """'8x4x1' as numbers, one to three of them. UsageError otherwise."""
+    """Returns '8x4x1' as numbers, one to three of them. Raises UsageError otherwise."""
     words = text.lower().split("x")
     if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= least for word in words)):
         raise UsageError(f"'{text}' is no {what}", "Write one to three whole numbers: 256x256x256.")
@@ -116,7 +117,7 @@ def counts(text: str, what: str, least: int = 1) -> list[int]:
 
 
 def costs_known(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> Known:
-    """From the one source that the options name; the defaults if they name none."""
+    """Returns the costs from the one source that the options name; the defaults if they name none."""
     if profile is not None and on is not None:
         raise UsageError("--profile and --on name two machines", "Give one of them.")
     if mode is not None and on is None:
@@ -128,7 +129,7 @@ def costs_known(profile: Path | None, on: str | None, mode: str | None, messages
 
 
 def costs_on(name: str, mode: str | None) -> Known:
-    """As a described machine's file says, else as simulated."""
+    """Returns the costs that a described machine's file states, else simulated ones."""
     machine = load_machine(name)
     if machine.communication or mode is not None or not machine.simulable:
         return described(machine, mode)
@@ -137,7 +138,7 @@ def costs_on(name: str, mode: str | None) -> Known:
 
 
 class Telling(Listener):
-    """Says once that it takes a while, and shows how far it is."""
+    """Tells the user once that simulating takes a while, and shows how far it is."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -193,13 +194,15 @@ def as_dict(known: Known, plans: list[Plan], dimensions: int) -> dict[str, Any]:
 def costs_dict(costs: Costs) -> dict[str, Any]:
     """Returns costs as plain data; None for what the machine does not have."""
     links = {"in_place": costs.in_place, "same_node": costs.same_node, "network": costs.network}
-    return {name: link_dict(link) if link else None for name, link in links.items()}
+    return {name: _plain(link, _LINK) if link else None for name, link in links.items()}
 
 
-def link_dict(link: Link) -> dict[str, Any]:
-    """Returns the costs of one kind of message as plain data."""
-    names = ("latency_ns", "ns_per_byte", "strided", "banked", "load_factor", "load_from_bytes")
-    return {name: getattr(link, name) for name in names}
+_LINK = ("latency_ns", "ns_per_byte", "strided", "banked", "load_factor", "load_from_bytes")
+_PARTS = ("latency_ns", "bytes_ns", "strided_ns")
+
+
+def _plain(struct: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(struct, name) for name in names}
 
 
 def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
@@ -209,9 +212,7 @@ def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
         "node_dims": plan.node_dims[-dimensions:],
         "box": plan.box[-dimensions:],
         "time_ns": plan.time_ns,
-        "latency_ns": plan.parts.latency_ns,
-        "bytes_ns": plan.parts.bytes_ns,
-        "strided_ns": plan.parts.strided_ns,
+        **_plain(plan.parts, _PARTS),
         "messages": plan.messages,
         "network_messages": plan.network_messages,
         "faces": [face_dict(face) for face in plan.faces[-dimensions:]],
@@ -220,10 +221,4 @@ def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
 
 def face_dict(face: Face) -> dict[str, int]:
     """Returns the messages of one dimension as plain data."""
-    size = face.message
-    return {
-        "messages": face.messages,
-        "bytes": size.bytes,
-        "run_bytes": size.run_bytes,
-        "stride_bytes": size.stride_bytes,
-    }
+    return {"messages": face.messages, **_plain(face.message, ("bytes", "run_bytes", "stride_bytes"))}

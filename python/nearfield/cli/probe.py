@@ -1,16 +1,13 @@
-"""`nearfield probe`: measure this machine and this MPI, or simulate one that is described."""
+"""`nearfield probe`: measures this machine and this MPI, or simulates a described machine."""
 
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself, mpi
@@ -23,12 +20,13 @@ from nearfield.measure import TIERS, Request
 from nearfield.measure.live import Listener
 from nearfield.measure.live import probe as run_probe
 from nearfield.measure.live.launch import Ending, Job, describe_scenarios
-from nearfield.measure.live.session import LAUNCH_OVERHEAD_S, Outcome
+from nearfield.measure.live.session import LAUNCH_OVERHEAD_S
 from nearfield.measure.sim.pool import cores
-from nearfield.terminal import Terminal
+from nearfield.measure.work import Outcome
+from nearfield.terminal import Terminal, err
 from nearfield.units import counted, parse_bytes
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+TELLING = 0.02  # share of the work that must be done before its pace tells when the rest will be
 
 
 def command(
@@ -38,7 +36,7 @@ def command(
     budget: Annotated[
         float | None,
         typer.Option(
-            help="not longer than this many seconds, instead of the tier's time; what is not reached is for --resume",
+            help="stop after this many seconds, instead of the tier's time; --resume measures what was not reached",
             metavar="SECONDS",
         ),
     ] = None,
@@ -58,7 +56,7 @@ def command(
     hostfile: Annotated[
         Path | None, typer.Option(help="measure across these nodes too; lines HOST [slots=N] [cpus=0,2]")
     ] = None,
-    launcher: Annotated[str | None, typer.Option(help="mpirun, mpiexec or srun (default: what fits)")] = None,
+    launcher: Annotated[str | None, typer.Option(help="mpirun, mpiexec or srun (default: the one that fits)")] = None,
     on: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +75,7 @@ def command(
     policy: Annotated[
         str,
         typer.Option(
-            help="with --on: where NICs put what arrives, e.g. memory,payload-l3, or all (default: the machine's own)"
+            help="with --on: where NICs put incoming bytes, e.g. memory,payload-l3, or all (default: the machine's own)"
         ),
     ] = "",
     memory_slowdown: Annotated[
@@ -133,7 +131,7 @@ def command(
         all_pairs=pairs == "all",
         hostfile=str(hostfile.resolve()) if hostfile else None,
         launcher=launcher,
-        command=shlex.join(["nearfield", *sys.argv[1:]]),
+        command=itself.typed(),
         on=_absolute(on),
         distances=tuple(distance or ()),
         nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (),
@@ -148,7 +146,7 @@ def command(
             out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=display
         )
     _tell_end(outcome, out, budget)
-    raise typer.Exit(128 + outcome.stopped_by if outcome.stopped_by and not outcome.complete else 0)
+    raise typer.Exit(outcome.exit_code)
 
 
 def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
@@ -167,7 +165,7 @@ def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
 
 
 def _absolute(machine: str | None) -> str | None:
-    """Files and folders as they can be found from anywhere, for --resume."""
+    """Returns the path of a file or folder as it can be found from anywhere, for --resume."""
     if machine and machine not in machine_files() and Path(machine).exists():
         return str(Path(machine).resolve())
     return machine
@@ -209,7 +207,7 @@ class _Display(Listener):
         self._limit_s = limit_s
         self._to_start, self._starting_s = 0, LAUNCH_OVERHEAD_S
         self._total_s = self._done_s = self._now_s = self._measuring_s = 0.0
-        self._first: float | None = None  # when measuring began: the limit counts from there
+        self._first: float | None = None  # when measuring began; the limit counts from then
         self._measures = time.monotonic()
 
     def __enter__(self) -> _Display:
@@ -262,7 +260,7 @@ class _Display(Listener):
         """Returns the seconds that are left. Where something else uses the cores, cases take longer than planned."""
         now, done_s = time.monotonic(), self._done_s + self._now_s
         measured_s = self._measuring_s + (now - self._measures if self._now_s else 0.0)
-        pace = max(1.0, measured_s / done_s) if done_s else 1.0
+        pace = max(1.0, measured_s / done_s) if done_s > TELLING * self._total_s else 1.0
         left_s = pace * (self._total_s - done_s) + self._to_start * self._starting_s
         if self._limit_s is None or self._first is None:
             return left_s

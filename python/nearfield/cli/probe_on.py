@@ -1,4 +1,4 @@
-"""`nearfield probe --on MACHINE`: the same scenarios on a machine that is described instead of present."""
+"""`nearfield probe --on MACHINE`: simulates the same scenarios on a described machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
@@ -20,16 +19,15 @@ from nearfield.measure.sim.describe import described
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.work import Work
 from nearfield.profile.schema import Scenario
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, err
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 # Options of `probe` about ranks, launching and time. A simulation has none of these.
 LIVE_ONLY = ("budget", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
 SIMULATED_ONLY = ("distance", "nodes", "policy", "memory_slowdown", "jobs")
 
 
 def was_simulated(out: Path) -> bool:
-    """Whether the interrupted probe at `out` is one of a described machine."""
+    """Returns whether the interrupted probe at `out` is one of a described machine."""
     with suppress(UsageError):
         return Work(out.resolve()).read_request().on is not None
     return False
@@ -51,7 +49,7 @@ def refuse_simulated_options(given: list[str]) -> None:
 
 
 def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int) -> None:
-    """Runs the simulation, says what came of it, and ends the process with the exit code."""
+    """Runs the simulation, prints its outcome, and ends the process with the exit code."""
     with CaseBar(err, jobs) as bar:
         outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, listener=bar)
     folder = escape(str(out))
@@ -59,14 +57,14 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
         err.print("stopped before anything was simulated")
     elif not outcome.complete:
         again = escape(itself.command("probe", "--resume", "-o", out))
-        err.print(f"stopped; what there is is in [bold]{folder}[/bold]. To go on: {again}")
+        err.print(f"stopped; the finished cases are in [bold]{folder}[/bold]. To go on: {again}")
     else:
         err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
-    raise typer.Exit(128 + outcome.stopped_by if outcome.stopped_by and not outcome.complete else 0)
+    raise typer.Exit(outcome.exit_code)
 
 
 def list_scenarios(as_json: bool) -> None:
-    """Prints what can be simulated."""
+    """Prints the scenarios that can be simulated."""
     found = [described(spec) for spec in scenarios().values()]
     if as_json:
         print(json.dumps([one.model_dump() for one in found], indent=2))

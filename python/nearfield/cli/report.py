@@ -1,4 +1,4 @@
-"""`nearfield report`: one HTML page about a profile or several, and the most important findings in the terminal."""
+"""`nearfield report`: writes an HTML page about one or more profiles, and prints the most important findings."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from nearfield.errors import NearfieldError, UsageError
 from nearfield.profile import Profile, find_profile, load
 from nearfield.report.data import as_data
 from nearfield.report.findings import Finding, findings
+from nearfield.report.markup import write_page
 from nearfield.terminal import Terminal
 from nearfield.tune.places import default_rules
 from nearfield.tune.rules import Rules, applied_by, load_rules, rules_of_mpi
 
-TOLD = 4  # findings in the terminal
-REPRODUCTION = "reproduction.json"  # what nearfield.reproduce writes
+TOLD = 4  # number of findings in the terminal
+REPRODUCTION = "reproduction.json"  # nearfield.reproduce writes this file
 
 
 def command(
     profiles: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="./nearfield-profile, or the only one here, if absent. Of several, the first is what the others are "
-            "compared with.",
+            help="./nearfield-profile, or the only one here, if absent. The first is compared with the others.",
             metavar="PROFILE",
             show_default=False,
         ),
@@ -39,7 +39,7 @@ def command(
             "-o",
             "--out",
             metavar="FILE",
-            help="Default: report.html in the profile's folder; of several profiles, comparison.html here.",
+            help="Default: report.html in the profile's folder; for several profiles, comparison.html here.",
         ),
     ] = None,
     rules: Annotated[
@@ -57,11 +57,11 @@ def command(
     ] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Write one self-contained HTML page about a profile: findings, rules, plots, provenance. Or about a folder of
-    `nearfield reproduce`: claims and verdicts.
+    """Write one self-contained HTML page about a profile: findings, rules, plots, provenance. For a folder of
+    `nearfield reproduce` it has the claims and verdicts.
 
-    Of several profiles, the page says first where the others surely differ from the first one. It has what was found in
-    each side by side, the curves of all in the same plots, and the provenance of all.
+    For several profiles, the page first says where the others surely differ from the first one. Then come the findings
+    of each side by side, the curves of all in the same plots, and the provenance of all.
 
     Examples:
 
@@ -86,10 +86,10 @@ def command(
     if as_json:
         print(as_data(loaded, found).model_dump_json(indent=1))
         return
-    kind = "summary" if summary else "page"  # plotly takes a while to import, and other verbs do not need it
-    write = importlib.import_module(f"nearfield.report.{kind}").write
+    page = importlib.import_module("nearfield.report.page")  # plotly takes a while to import
+    render = page.render_summary if summary else page.render
     target = _target(loaded.path, out, "summary.html" if summary else "report.html")
-    path = write(loaded, target, tuned, applied_by(used, anywhere=True) if used else "")
+    path = write_page(target, render(loaded, tuned, applied_by(used, anywhere=True) if used else ""))
     _tell(found)
     _tell_written(path, open_it)
 
@@ -107,7 +107,7 @@ def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None) -> 
 def _of_several(folders: list[Path], out: Path | None) -> Path:
     loaded = [load(folder) for folder in folders]
     comparison = importlib.import_module("nearfield.report.comparison")
-    path: Path = comparison.write(loaded, _target(Path(), out, "comparison.html"))
+    path = write_page(_target(Path(), out, "comparison.html"), comparison.render(loaded))
     for line in comparison.told(loaded):
         Terminal().print(Text(f"• {line}"))
     return path
@@ -127,12 +127,12 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(found.model_dump_json(indent=1))
     else:
-        print("report ", page.write(found, _target(folder, out, "report.html")))
+        print("report ", write_page(_target(folder, out, "report.html"), page.render(found)))
 
 
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:
-    """As given, else in the profile's folder, else where `tune` writes and `run` reads, unless that is of another MPI
-    or processor, which is said. UsageError where those that were named, or lie in that folder, are of another MPI."""
+    """Returns the given rules, else those in the profile's folder, else the default ones; the latter are left out with
+    a message if they are of another MPI or processor. Raises UsageError if the former are of another MPI."""
     beside = profile.path / "rules.toml"
     measured = profile.run.mpi
     if given or beside.exists():
@@ -163,7 +163,7 @@ def _require_fit(rules: Rules, path: Path, profile: Profile) -> None:
 
 
 def _target(folder: Path, out: Path | None, name: str) -> Path:
-    """UsageError where a folder is named, or the folder of the file does not exist."""
+    """Returns the file to write. Raises UsageError if `out` is a folder, or its folder does not exist."""
     path = folder / name if out is None else out
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder", f"Name a file: -o {path / name}.")

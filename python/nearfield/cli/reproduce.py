@@ -1,34 +1,33 @@
-"""`nearfield reproduce`: the papers' claims beside what is simulated."""
+"""`nearfield reproduce`: judges the papers' claims by simulation."""
 
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from nearfield import itself
 from nearfield.cli.case_bar import CaseBar
 from nearfield.measure.sim import pool
 from nearfield.measure.stop import Stop
-from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Reproduction
+from nearfield.report.markup import write_page
+from nearfield.reproduce.outcome import JudgedPaper, Reproduction
+from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.session import Settings
 from nearfield.reproduce.session import reproduce as run_reproduction
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.units import counted
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
-
+_MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}
 _COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "not simulated": "dim"}
 
 
 def _claim_names(incomplete: str) -> list[str]:
-    """For the shell."""
+    """Returns the names of claims for completion in the shell."""
     papers = [load_paper(name) for name in paper_files()]
     names = [*(paper.name for paper in papers), *(claim.id for paper in papers for claim in paper.claim)]
     return [name for name in names if name.startswith(incomplete)]
@@ -50,12 +49,12 @@ def command(
     """Simulate what five papers measured, on the machines that they describe, and judge each claim by the records.
 
     S0: caches and point-to-point. S1: shared memory. S2: tuning by locality. S3: strides and network load. S4: cache
-    injection. Nothing is fitted to a claim: numbers come from machines/*.toml with their sources, and what nobody
-    states is listed with the claims that it touches (--json, and the page).
+    injection. Nothing is fitted to a claim: numbers come from machines/*.toml with their sources, and numbers that no
+    source states are listed with the claims that they touch (--json, and the page).
 
-    A claim consists of statements. A number is reproduced if ours is within a quarter of the paper's; shapes are who
-    wins, what stays the same, where it bends. Verdicts: 'within' (everything holds), 'shape only' (shapes hold, a
-    number does not), 'in part', 'not', 'not simulated'.
+    A claim consists of statements. A number is reproduced if ours is within a quarter of the paper's. Shapes are which
+    curve is higher, where it stays the same, where it bends. Verdicts: 'within' (everything holds), 'shape only'
+    (shapes hold, a number does not), 'in part', 'not', 'not simulated'.
 
     The folder gets a profile for each simulated machine, which `nearfield show` and `report` read, and report.html, a
     page with all verdicts. Ctrl-C loses nothing: the same command goes on.
@@ -74,11 +73,9 @@ def command(
         return
     at_once = jobs or pool.cores()
     with Stop() as stop, CaseBar(err, at_once) as bar:
-        settings = Settings(out, quick, shlex.join(["nearfield", *sys.argv[1:]]))
+        settings = Settings(out, quick, itself.typed())
         found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar)
-    from nearfield.reproduce.page import write  # takes a while to import
-
-    page = write(found, out / "report.html")
+    page = write_page(out / "report.html", render(found))
     if as_json:
         print(found.model_dump_json(indent=1))
     else:
@@ -86,9 +83,9 @@ def command(
             _show(paper)
         _count(found)
     if not found.complete:
-        err.print("stopped: what is not complete is not judged; the same command goes on")
+        err.print("stopped: incomplete claims are not judged; the same command goes on")
         raise typer.Exit(stop.exit_code)
-    err.print(f"page: [bold]{escape(str(page))}[/bold]   profiles of what was simulated are beside it")
+    err.print(f"page: [bold]{escape(str(page))}[/bold]   the simulated profiles are beside it")
 
 
 def _show(paper: JudgedPaper) -> None:
@@ -102,22 +99,14 @@ def _show(paper: JudgedPaper) -> None:
 def _judged(paper: JudgedPaper) -> Table:
     table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in ("", "the paper", "ours")))
     for claim in paper.claims:
-        table.add_row(*_head(claim))
+        colour = _COLOURS[claim.verdict]
+        table.add_row(f"[bold]{claim.id}[/bold]", f"[{colour} bold]{claim.verdict}[/{colour} bold]", "", "")
         for statement in claim.statements:
-            table.add_row("", f"{_mark(statement)} {escape(statement.says)}", escape(statement.paper),
+            table.add_row("", f"{_MARKS[statement.holds]} {escape(statement.says)}", escape(statement.paper),
                           escape(statement.ours))  # fmt: skip
         if claim.note:
             table.add_row("", f"[dim]{escape(claim.note)}[/dim]", "", "")
     return table
-
-
-def _head(claim: JudgedClaim) -> tuple[str, str, str, str]:
-    colour = _COLOURS[claim.verdict]
-    return f"[bold]{claim.id}[/bold]", f"[{colour} bold]{claim.verdict}[/{colour} bold]", "", ""
-
-
-def _mark(statement: Judged) -> str:
-    return {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}[statement.holds]
 
 
 def _count(found: Reproduction) -> None:

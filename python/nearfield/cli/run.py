@@ -1,4 +1,4 @@
-"""`nearfield run`: an unmodified program under tuned MPI."""
+"""`nearfield run`: runs an unmodified program under tuned MPI."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ MpiOption = Annotated[
     str | None,
     typer.Option(
         "--mpi",
-        help="The MPI, where neither launcher nor program tells it (srun python ...).",
+        help="The MPI, if neither launcher nor program tells it (srun python ...).",
         autocompletion=complete.mpis,
     ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Although the rules are for another MPI or machine.")]
-CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="As without nearfield.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Use rules of another MPI or machine, too.")]
+CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command as without nearfield.")]
 
 
 def command(
     argv: CommandArgument,
     rules: RulesOption = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say what is set.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say which variables are set.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say at the end how the messages inside this node were copied, and why.")
     ] = False,
     force: ForceOption = False,
     mpi_name: MpiOption = None,
 ) -> None:
-    """Run an unmodified program with what `nearfield tune` found.
+    """Run an unmodified program under the rules that `nearfield tune` found.
 
     The command becomes this process: its output, its exit code and signals to it are its own. With --explain it is run
     as a child, to which signals are passed on, and a table on standard error says at its end how many messages each

@@ -1,8 +1,7 @@
-"""`nearfield show`: a profile as tables in the terminal, or its records as JSON or CSV."""
+"""`nearfield show`: prints a profile as tables, or its records as JSON or CSV."""
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,13 +12,14 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
+from nearfield.base.words import capital, suggestion
 from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.profile import Profile, find_profile, load, where
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.pivot import Grid, grids, headline_metric, overview
 from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
-from nearfield.profile.words import suggestion
+from nearfield.report.findings import findings as found_in
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_ns, format_value, parse_bytes
 
@@ -35,13 +35,13 @@ def command(
         str | None,
         typer.Option(help="All records of one scenario.", show_default=False, autocompletion=complete.scenarios),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="Of one metric.", show_default=False)] = None,
+    metric: Annotated[str | None, typer.Option(help="Records of one metric.", show_default=False)] = None,
     conditions: Annotated[
         list[str] | None,
         typer.Option(
             "--where",
             metavar="NAME=VALUE",
-            help="Of a parameter: size_bytes=4KiB, state=invalid,modified. Repeatable.",
+            help="Records with these values: size_bytes=4KiB, state=invalid,modified. Repeatable.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
@@ -66,8 +66,8 @@ def command(
 
 
 def select(records: pl.DataFrame, scenario: str | None, metric: str | None, conditions: list[str]) -> pl.DataFrame:
-    """The records asked for. UsageError for a name or value that no record has, with the nearest that one
-    has."""
+    """Returns the records asked for. Raises UsageError for a name or value that no record has, and names the most
+    similar one."""
     for column, value in (("scenario", scenario), ("metric", metric)):
         if value is not None:
             records = _matching(records, column, [value])
@@ -95,7 +95,7 @@ def _parse_condition(condition: str, records: pl.DataFrame) -> tuple[str, list[A
 def _matching(records: pl.DataFrame, column: str, values: list[Any]) -> pl.DataFrame:
     known = records[column].drop_nulls().unique(maintain_order=True).to_list()
     for value in values:
-        # A word that the format knows but no record here has is not an error of spelling.
+        # A word of the format that no record here has is not a spelling mistake.
         if value not in known and value not in WORDS.get(column, ()):
             raise UsageError(f"no record has {column} '{value}'", _remedy(value, known))
     return where(records, **{column: values})
@@ -105,8 +105,7 @@ def _remedy(value: Any, valid: list[Any]) -> str:
     if isinstance(value, int):
         nearest = sorted(valid, key=lambda other: abs(other - value))[:3]
         return f"The nearest are {', '.join(map(str, sorted(nearest)))}."
-    text = suggestion(str(value), [str(v) for v in valid])
-    return text[:1].upper() + text[1:]
+    return capital(suggestion(str(value), [str(v) for v in valid]))
 
 
 # ---- for scripts
@@ -126,7 +125,7 @@ def as_dict(profile: Profile, records: pl.DataFrame) -> dict[str, Any]:
 
 
 def overview_of(profile: Profile) -> RenderableType:
-    """Who and where, what was found, and a small table for each scenario."""
+    """Returns the header, the findings, and a small table for each scenario."""
     parts: list[RenderableType] = [header(profile), *findings(profile)]
     notes = Footnotes()
     declared = declared_metrics(profile.run)
@@ -140,7 +139,7 @@ def overview_of(profile: Profile) -> RenderableType:
 
 
 def tables(records: pl.DataFrame, metric: str | None) -> RenderableType:
-    """Every record, one table for each scenario and place; of the headline metric if none is named."""
+    """Returns every record, one table for each scenario and place; of the headline metric if none is named."""
     parts: list[RenderableType] = []
     notes = Footnotes()
     for _, of_scenario in records.group_by("scenario", maintain_order=True):
@@ -154,15 +153,16 @@ def tables(records: pl.DataFrame, metric: str | None) -> RenderableType:
 
 
 def header(profile: Profile) -> Table:
-    """Machine, MPI and run, in a few lines."""
+    """Returns machine, MPI and run in a few lines."""
     machine, run = profile.machine, profile.run
+    unknown = f"unknown ({run.mpi.transport_reason})" if run.mpi.transport_reason else "unknown"
     grid = Table(Column(key=True), Column(prose=True))
     grid.add_row("profile", escape(str(profile.path)))
     grid.add_row("machine", escape(f"{machine.name}: {machine.cpu_model}, {machine.cores} cores, {machine.pus} PUs"))
     grid.add_row("caches", escape(_caches(profile)))
     grid.add_row(
         "MPI",
-        escape(f"{run.mpi.name}, inside a node: {run.mpi.transport or _unknown(run.mpi.transport_reason)}"),
+        escape(f"{run.mpi.name}, inside a node: {run.mpi.transport or unknown}"),
     )
     if run.backend == "sim":
         grid.add_row("", f"[bold]simulated[/bold]: nothing was measured (simulator {escape(run.simulator or '?')})")
@@ -178,18 +178,12 @@ def header(profile: Profile) -> Table:
 
 
 def findings(profile: Profile) -> list[RenderableType]:
-    """What the report's rules find, in words; nothing where the report is not installed."""
-    try:
-        module = importlib.import_module("nearfield.report.findings")
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("nearfield.report"):
-            raise
-        return []
-    return [Text(), *(Text(f"• {finding.text}") for finding in module.findings(profile))]
+    """What the report finds, in words."""
+    return [Text(), *(Text(f"• {finding.text}") for finding in found_in(profile))]
 
 
 class Footnotes:
-    """Reasons below the tables, each once, numbered in the order in which they are met."""
+    """The reasons below the tables, each once, numbered in the order in which they are met."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -203,7 +197,7 @@ class Footnotes:
 
 
 def render(grid: Grid, notes: Footnotes) -> tuple[Text, Table]:
-    """A title and a table."""
+    """Returns a title and a table."""
     names = [grid.metric if grid.column_name is None else _label(grid.column_name, column) for column in grid.columns]
     table = Table(
         *(Column(name.removesuffix("_bytes"), key=True, right=True) for name in grid.row_names),
@@ -230,7 +224,7 @@ def _label(name: str, value: Any) -> str:
 
 
 def _cell(record: dict[str, Any] | None, notes: Footnotes) -> Text:
-    """Blank where nothing was measured, and a footnote where nothing can be."""
+    """Returns the text of a cell: blank if it was not measured, a footnote if it could not be."""
     if record is None:
         return Text()
     if record["value"] is None:
@@ -243,7 +237,7 @@ def _cell(record: dict[str, Any] | None, notes: Footnotes) -> Text:
 
 
 def _more(scenario: str, grid: Grid, records: pl.DataFrame) -> list[RenderableType]:
-    """How to see what the overview left out."""
+    """Returns the commands that show the records that the overview left out."""
     metrics = [name for name in records["metric"].unique(maintain_order=True) if name != grid.metric]
     parts = [f"{grid.left_out} more values"] if grid.left_out else []
     parts += [f"metrics {', '.join(metrics)}"] if metrics else []
@@ -274,7 +268,3 @@ def _switch_line(switch: Any) -> str:
     place = f" ({switch.distance})" if switch.distance else ""
     cause = f": {switch.name} = {switch.value}" if switch.name else ""
     return f"{switch.kind} at {format_bytes(switch.bytes)}{place}{cause}"
-
-
-def _unknown(reason: str | None) -> str:
-    return f"unknown ({reason})" if reason else "unknown"

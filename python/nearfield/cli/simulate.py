@@ -1,16 +1,14 @@
-"""`nearfield simulate`: collectives and applications on a described machine."""
+"""`nearfield simulate`: simulates collectives and applications on a described machine."""
 
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
@@ -22,20 +20,18 @@ from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import applications, collectives
-from nearfield.measure.sim.operations import Operations
-from nearfield.measure.sim.savings import Savings, savings_of
-from nearfield.measure.sim.session import Outcome, add_to_profile
+from nearfield.measure.sim.operations import Operations, Savings, savings_of
+from nearfield.measure.sim.session import add_to_profile
 from nearfield.measure.stop import Stop
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.measure.work import Outcome
+from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.units import format_bytes, format_ns
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 USUAL_NODES = 64
 
 
 def _names(incomplete: str) -> list[str]:
-    """For the shell."""
+    """Returns the names of operations for completion in the shell."""
     return [name for name in (*collectives(), *applications()) if name.startswith(incomplete)]
 
 
@@ -51,7 +47,7 @@ def command(
             autocompletion=complete.machines,
         ),
     ] = "power5-redstorm",
-    nodes: Annotated[str, typer.Option(help="on how many: 8,64 (default: 64, or all there are)")] = "",
+    nodes: Annotated[str, typer.Option(help="numbers of nodes: 8,64 (default: 64, or all there are)")] = "",
     ranks_per_node: Annotated[int, typer.Option(min=1, help="ranks on each node, one per core")] = 1,
     sizes: Annotated[
         str, typer.Option("--bytes", help="sizes: 1K,12K or 1K..4M, every power of two (collectives: 1K..1M)")
@@ -60,13 +56,13 @@ def command(
         bool, typer.Option("--whole", help="sizes of collectives are of the whole buffer; a block is its part")
     ] = False,
     policy: Annotated[
-        str, typer.Option(help="where NICs put what arrives: payload-l3,ddio:ways=4, or all; see --list")
+        str, typer.Option(help="where NICs put incoming bytes: payload-l3,ddio:ways=4, or all; see --list")
     ] = "all",
     memory_slowdown: Annotated[
         str, typer.Option(help="how many times as slow memory is as the machine describes")
     ] = "1,2.5,5,7.5",
     frequency: Annotated[
-        float | None, typer.Option(metavar="GHZ", help="of the processor; memory keeps its bytes and latency in cycles")
+        float | None, typer.Option(metavar="GHZ", help="core frequency; memory keeps its bytes and latency in cycles")
     ] = None,
     repetitions: Annotated[
         int | None,
@@ -75,7 +71,7 @@ def command(
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
     mpi: Annotated[bool, typer.Option("--mpi", help="on the ranks of `mpiexec ... -m mpi4py.futures`")] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="folder for the profile; what is there is not simulated again")
+        Path | None, typer.Option("--out", "-o", help="folder for the profile; its cases are not simulated again")
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="list collectives, applications and policies and stop")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
@@ -83,12 +79,12 @@ def command(
     """Simulate collectives and applications on a machine that is described, not present: what would another place for
     incoming bytes, or slower memory, do?
 
-    Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put what
-    arrives: `memory` is the base that others are compared with. All policies and memory speeds see the same calls. The
-    table shows how much less time each policy takes than the base, in the mean of the repetitions.
+    Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put
+    incoming bytes: `memory` is the base that others are compared with. All policies and memory speeds see the same
+    calls. The table shows how much less time each policy takes than the base, in the mean of the repetitions.
 
-    Sizes are what MPI calls take: of a bcast, a reduce and an allreduce the message, of others one rank's block. With
-    --whole they are of the whole buffer, so that a bcast and an allgather of one size move the same bytes.
+    Sizes are those that MPI calls take: the message of a bcast, a reduce and an allreduce, and one rank's block of
+    others. With --whole they are of the whole buffer: a bcast and an allgather of one size then move the same bytes.
 
     Ctrl-C keeps what is done if there is an --out folder; the same command goes on from there. That folder is a
     profile: `nearfield show`, `diff` and `report` read it.
@@ -121,8 +117,7 @@ def command(
     at_once = None if mpi else jobs or pool.cores()
     with Stop() as stop, CaseBar(err, at_once) as bar:
         runner = pool.on_cores(at_once, stop) if at_once else pool.on_mpi(stop)
-        command_line = shlex.join(["nearfield", *sys.argv[1:]])
-        outcome = add_to_profile(machine, asked.cases(), runner, bar, out, command_line)
+        outcome = add_to_profile(machine, asked.cases(), runner, bar, out, itself.typed())
     if as_json:
         print(json.dumps(as_dicts(outcome, asked), indent=1))
     else:
@@ -131,11 +126,11 @@ def command(
     raise typer.Exit(0 if outcome.complete else stop.exit_code)
 
 
-# ---- what comes out
+# ---- output
 
 
 def show(outcome: Outcome, asked: Operations) -> None:
-    """A table per collective and number of nodes."""
+    """Prints a table per collective and number of nodes."""
     found, specs = savings_of(outcome.rows), collectives() | applications()
     for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in found):
         some = [one for one in found if (one.operation, one.nodes) == (collective, nodes)]
@@ -174,7 +169,7 @@ def as_dicts(outcome: Outcome, asked: Operations) -> dict[str, Any]:
     return {
         "machine": asked.machine.name,
         "complete": outcome.complete,
-        "cases": [one.as_dict() for one in savings_of(outcome.rows)],
+        "cases": [asdict(one) for one in savings_of(outcome.rows)],
         "records": outcome.rows,
     }
 
@@ -182,7 +177,7 @@ def as_dicts(outcome: Outcome, asked: Operations) -> dict[str, Any]:
 def _tell_end(outcome: Outcome, out: Path | None) -> None:
     folder = escape(str(out))
     if not outcome.complete:
-        kept = f"what is done is in [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep it"
+        kept = f"finished cases: [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep cases"
         err.print(f"stopped: {kept}")
     elif out:
         err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('show', out))}")

@@ -1,4 +1,4 @@
-"""`nearfield topology`: cores, what they share, and which pairs represent each distance."""
+"""`nearfield topology`: shows cores, what they share, and which pairs represent each distance."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def command(
 
 
 def load(xml: Path | None, synthetic: str | None) -> Topology:
-    """The machine that the options name; this one when they name none."""
+    """Returns the machine that the options name; this one if they name none."""
     if xml is not None and synthetic is not None:
         raise UsageError(f"'{xml}' and --synthetic name two machines", "Give one of them.")
     if xml is not None:

@@ -1,30 +1,25 @@
-"""`nearfield tune`: find what makes this MPI's messages fastest on this machine."""
+"""`nearfield tune`: finds what makes this MPI's messages fastest on this machine."""
 
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself
 from nearfield.cli import complete, tune_all
 from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting
 from nearfield.errors import UsageError
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.tune import places
 from nearfield.tune.criterion import NEVER_BELOW
 from nearfield.tune.request import Request
 from nearfield.tune.rules import Rules, RuleTable, applied_by, require_writable
 from nearfield.tune.unfinished import Unfinished
 from nearfield.units import format_bytes, format_span, parse_bytes
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def command(
@@ -53,31 +48,31 @@ def command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an interrupted tune of the same --out, with the time left.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Give up the interrupted tune that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Give up an interrupted tune.")] = False,
     distance: Annotated[list[str] | None, typer.Option(help="Only this distance (repeat for more).")] = None,
     memory: Annotated[
         str, typer.Option(help="Shared memory per rank that a rule may cost.", metavar="BYTES")
     ] = "64MiB",
-    ranks_per_node: Annotated[int | None, typer.Option(help="For that cost (default: a rank per core).", min=2)] = None,
+    ranks_per_node: Annotated[int | None, typer.Option(help="For --memory (default: one per core).", min=2)] = None,
     never_below: Annotated[
-        float, typer.Option(help="How slow a size may become, of stock's speed, where others gain.", min=0.1, max=1)
+        float, typer.Option(help="The share of stock's speed that every size keeps if others gain.", min=0.1, max=1)
     ] = NEVER_BELOW,
     sizes: Annotated[str, typer.Option(help="Only these message sizes, e.g. 8,4KiB,1MiB.")] = "",
     exhaustive: Annotated[
-        bool, typer.Option("--exhaustive", help="Every combination of a grid, however long.")
+        bool, typer.Option("--exhaustive", help="Try every combination of a grid, however long it takes.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rules as JSON too.")] = False,
 ) -> None:
     """Find the protocol parameters that make this MPI's messages fastest, for every core distance of this machine.
 
     Two jobs, one with stock settings and one with the candidate, sleep on the same two cores and are measured in turn,
-    milliseconds apart. What is found is confirmed in six launches, by ping-pong at every size from 1 B to four times
+    milliseconds apart. The best is confirmed in six launches, by ping-pong at every size from 1 B to four times
     the last-level cache, and by streams, exchanges, written and read messages and collectives at every fourth size. It
     becomes a rule only if it is surely faster and no size is surely slower: below 0.97 of stock's speed in ping-pong or
     in all message patterns together, or below 0.9 in one pattern or collective alone. If the cores move meanwhile, as a
     virtual machine's do, that holds for the place where they mostly were. Keep the machine quiet.
 
-    Where it gains, messages are copied once, in user space, by the shared heap (shared_heap = on; docs/heap.md).
+    If it gains, the shared heap copies messages once, in user space (shared_heap = on; docs/heap.md).
 
     Some settings make long messages much faster and short ones a little slower. `--never-below 0.8` allows that.
 
@@ -110,7 +105,7 @@ def command(
         ranks_per_node=ranks_per_node,
         distances=tuple(distance or ()),
         sizes=tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else (),
-        command=shlex.join(["nearfield", *sys.argv[1:]]),
+        command=itself.typed(),
     )
     asked = Asked(request, _given(ctx), resume, overwrite)
     if all_mpis:

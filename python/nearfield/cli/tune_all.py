@@ -1,4 +1,4 @@
-"""`nearfield tune --all-mpis`: every MPI of this machine, one after the other, each into a rules file of its own."""
+"""`nearfield tune --all-mpis`: tunes every MPI of this machine in turn, each into a rules file of its own."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield import itself, mpi
 from nearfield.cli import tell as tell_error
 from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting
 from nearfield.errors import MeasurementError, NearfieldError, UsageError
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.tune.request import Request
 from nearfield.tune.rules import Rules, applied_by, require_writable
 from nearfield.tune.tuning import BUILD_S
@@ -22,8 +21,6 @@ from nearfield.tune.unfinished import SUFFIX, Unfinished
 from nearfield.units import format_seconds, format_span
 
 Results = dict[str, Rules | NearfieldError]  # by the name of the MPI
-
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def run(folder: Path, asked: Asked, as_json: bool) -> None:

@@ -1,30 +1,28 @@
-"""What `nearfield tune` tells while it runs: at first how long it will take, then how far it has come."""
+"""Displays the progress of `nearfield tune`: first how long it will take, then how far it has come."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield.cli.work_bar import EVERY_S, Standing, WorkBar
+from nearfield.terminal import err
 from nearfield.tune.gains import geometric_mean
 from nearfield.tune.search import Trial
 from nearfield.tune.tuning import Listener
 from nearfield.units import format_seconds
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
-
 
 class Display(Listener):
-    """Use as a context. `prefix` stands before everything that is told of one MPI among several."""
+    """The display; use it as a context. `prefix` stands before all lines of one MPI among several."""
 
     def __init__(self, every_s: float = EVERY_S) -> None:
         self.prefix = ""
         self._bar = WorkBar(err, self.standing, every_s)
         self._phase = self._best = ""
-        self._begun = self._ends = 0.0  # of this MPI, on the monotonic clock; the end is a guess
+        self._begun = self._ends = 0.0  # times of this MPI on the monotonic clock; the end is a guess
 
     def __enter__(self) -> Display:
         self._bar.start()
@@ -42,7 +40,7 @@ class Display(Listener):
         self._ends = self._begun + total
         phases = ", ".join(f"{name} {format_seconds(taken)}" for name, taken in seconds.items())
         many = f"{len(distances)} distances ({', '.join(distances)})" if len(distances) > 1 else distances[0]
-        told = f"about {format_seconds(total)}, or up to {format_seconds(latest)} where that leaves doubts"
+        told = f"about {format_seconds(total)}, or up to {format_seconds(latest)} if doubts remain"
         self.say(f"{self.prefix}{mpi_name}, {many}: {told} ({phases})")
 
     def begin(self, distance: str, phase: str, seconds: float) -> None:

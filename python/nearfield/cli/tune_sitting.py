@@ -1,10 +1,10 @@
-"""One call of `nearfield tune`, which tunes one MPI or several: what was asked for, the display, and Ctrl-C."""
+"""One call of `nearfield tune` for one MPI or several: its options, the display, and Ctrl-C."""
 
 from __future__ import annotations
 
 import signal
 from dataclasses import dataclass, replace
-from types import FrameType, TracebackType
+from types import FrameType
 
 from nearfield.cli.tune_display import Display
 from nearfield.errors import UsageError
@@ -64,8 +64,8 @@ def _told(value: object) -> str:
 
 
 class Sitting:
-    """Use as a context. The first Ctrl-C asks the tune that is running to confirm its best settings and to end. The
-    second Ctrl-C ends it at once, and so does SIGTERM, which batch systems send."""
+    """One sitting; use it as a context. The first Ctrl-C asks the tune that is running to confirm its best settings and
+    to end. The second Ctrl-C ends it at once, and so does SIGTERM, which batch systems send."""
 
     def __init__(self) -> None:
         self.display = Display()
@@ -77,9 +77,7 @@ class Sitting:
         self._old = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._old.items():
             signal.signal(number, handler)
         self.display.__exit__()

@@ -1,4 +1,4 @@
-"""The command line as typer has it: one module per verb, each exporting `command`, or `app` if it has several."""
+"""The command line in typer: one module per verb, which exports `command`, or `app` if it has several."""
 
 import ast
 import importlib
@@ -14,8 +14,8 @@ from nearfield.cli.help import Group, helped
 
 
 class Verbs(Group):
-    """Imports a verb when it is run or completed, so that none waits for what others need. In lists of verbs, each says
-    what its docstring does, read from the source."""
+    """Imports a verb when it is run or completed, so that none waits for the imports of others. Lists of verbs show
+    their docstrings, read from the source."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
@@ -28,12 +28,12 @@ class Verbs(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, found, rest = super().resolve_command(ctx, args)
-        if not found or not name:  # the shell asks how to go on after what is no verb
+        if not found or not name:  # the shell may complete after a word that is no verb
             return name, found, rest
         return name, typer.main.get_command(self._verb(name, importlib.import_module(f"nearfield.cli.{name}"))), rest
 
     def _verb(self, name: str, module: Any) -> typer.Typer:
-        """The module's `app`, if the verb has commands of its own, else one of its `command`."""
+        """Returns the module's `app` if the verb has commands of its own, else an app of its `command`."""
         if hasattr(module, "app"):
             module.app.info.name = name
             return helped(module.app)
@@ -43,7 +43,7 @@ class Verbs(Group):
 
 
 def _summary(verb: str) -> str:
-    """What its module's `command`, or the module, says of itself."""
+    """Returns the docstring of the module's `command`, or of the module."""
     source = ast.parse(Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8"))
     command = next((n for n in source.body if isinstance(n, ast.FunctionDef) and n.name == "command"), source)
     return ast.get_docstring(command) or ""
@@ -58,7 +58,7 @@ def _tell_version(asked: bool) -> None:
 def _options(
     version: bool = typer.Option(False, "--version", callback=_tell_version, is_eager=True, help="Say which this is."),
 ) -> None:
-    """What stands before a verb."""
+    """Takes the options before a verb."""
 
 
 app = typer.Typer(

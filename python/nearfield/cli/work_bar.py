@@ -1,4 +1,4 @@
-"""Tells how far long work has come and how long the rest will take: as a bar on a terminal, and as a line every few
+"""Shows how far long work has come and how long the rest will take: as a bar on a terminal, and as a line every few
 seconds in a pipe or a log."""
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ EVERY_S = 5.0  # between two lines
 
 @dataclass(frozen=True)
 class Standing:
-    """How far the work has come at one moment."""
+    """The progress of the work at one moment."""
 
     what: str  # is being done
     share: float  # of the whole work that is done, from 0 to 1
-    left_s: float | None  # until the end; None as long as nothing tells; negative if the end is overdue
+    left_s: float | None  # seconds until the end; None if not known yet; negative if the end is overdue
 
     def __str__(self) -> str:
         return f"{self.what}: {100 * self.share:.0f} % done, {left_text(self.left_s)}"

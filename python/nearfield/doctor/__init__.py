@@ -1,4 +1,4 @@
-"""What this machine can and cannot give to a measurement, tried for real, and what to do about it."""
+"""Tries what this machine can and cannot give to a measurement, and says what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nearfield.errors import NearfieldError
 
 __all__ = ["CHECKS", "Check", "examine"]
 
-# In the order in which they are shown. A check changes nothing and takes at most a second or two.
+# Checks in the order in which they are shown. A check changes nothing and takes at most a second or two.
 CHECKS: tuple[Callable[[], Check], ...] = (
     host.mpi_installations,
     host.cxx_compiler,
@@ -36,7 +36,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
 
 
 def examine(checks: tuple[Callable[[], Check], ...] = CHECKS) -> list[Check]:
-    """Runs every check; one that cannot find out says why instead of ending the examination."""
+    """Runs every check and returns the results; a check that fails says why instead of ending the examination."""
     return [_run(check) for check in checks]
 
 

@@ -1,9 +1,8 @@
-"""What a check returns, and how checks read the kernel's files."""
+"""What a check returns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 
@@ -21,17 +20,3 @@ class Check:
     means: str
     remedy: str = ""
     blocks: bool = False
-
-
-def read(path: str | Path) -> str | None:
-    """The stripped text of a small file; None when it does not exist or cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
-
-
-def chosen(path: str | Path) -> str | None:
-    """The word in brackets of a file like "always [madvise] never"."""
-    text = read(path) or ""
-    return text.partition("[")[2].partition("]")[0] or None

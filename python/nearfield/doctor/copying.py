@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nearfield.doctor.check import Check, read
+from nearfield.base.files import read
+from nearfield.doctor.check import Check
 
 SECRET = "nearfield"
 
@@ -54,13 +55,13 @@ def single_copy() -> Check:
 
 
 def sibling_refused(*, permit: bool) -> str:
-    """Why one child of ours cannot read another's memory; empty when it can."""
+    """Returns why one child of ours cannot read another's memory; empty if it can."""
     with sibling(_HOLDER, permit=permit) as (pid, address):
         return read_refused(pid, address)
 
 
 def read_refused(pid: int, address: int) -> str:
-    """Why a new child of ours cannot read SECRET there; empty when it can."""
+    """Returns why a new child of ours cannot read SECRET there; empty if it can."""
     command = [sys.executable, "-c", _READER, str(pid), str(address)]
     reader = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
     if reader.returncode != 0:
@@ -70,8 +71,7 @@ def read_refused(pid: int, address: int) -> str:
 
 @contextmanager
 def sibling(script: str, *, permit: bool) -> Iterator[tuple[int, int]]:
-    """A child of ours that prints two numbers, which are yielded, its process id first, and ends when its input is
-    closed."""
+    """Yields the two numbers that a child prints, its process id first; the child ends when its input is closed."""
     command = [sys.executable, "-c", script, "permit" if permit else "plain"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace"

@@ -6,12 +6,13 @@ import errno
 import os
 import resource
 
+from nearfield.base.files import read
 from nearfield.doctor import kernel
-from nearfield.doctor.check import Check, read
+from nearfield.doctor.check import Check
 
 HARDWARE_EVENTS = {"cycles": kernel.CYCLES, "cache-misses": kernel.CACHE_MISSES}
 
-# Why the kernel refuses, and what to do about it.
+# An error of the kernel -> the reason and the remedy.
 ASK_FOR_PMU = "In a virtual machine: ask for a virtual PMU."
 REFUSALS = {
     errno.ENOENT: ("the kernel has no driver for these counters", ASK_FOR_PMU),
@@ -47,7 +48,7 @@ def hardware_counters() -> Check:
 
 
 def _refusal(config: int) -> tuple[str, str] | None:
-    """The cause why this hardware event is not counted, and the remedy; None when it is."""
+    """Returns why this hardware event is not counted, and the remedy; None if it is counted."""
     try:
         with kernel.perf_event(kernel.HARDWARE, config) as fd:
             sum(bytearray(os.urandom(1 << 20)))  # larger than the first cache levels, so that misses happen

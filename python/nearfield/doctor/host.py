@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 from nearfield import itself, mpi
-from nearfield.doctor.check import Check, read
+from nearfield.base.files import read
+from nearfield.doctor.check import Check
 
 CLOCKS_OF_HYPERVISORS = {"kvm-clock": "KVM", "hyperv_clocksource": "Hyper-V", "xen": "Xen"}
 PROGRAM = "#include <concepts>\n#include <span>\nint main() { return int(std::span<int>{}.size()); }\n"
@@ -28,7 +29,7 @@ def virtualisation() -> Check:
 
 
 def virtual_machine() -> str:
-    """What kind of virtual machine this is; empty when it looks like none."""
+    """Returns the kind of virtual machine that this is; empty if it looks like none."""
     if " hypervisor" not in (read("/proc/cpuinfo") or "") and not Path("/sys/hypervisor/type").exists():
         return ""
     clocks = (read("/sys/devices/system/clocksource/clocksource0/available_clocksource") or "").split()
@@ -38,7 +39,7 @@ def virtual_machine() -> str:
 
 
 def container() -> str:
-    """What kind of container this is; empty when it looks like none."""
+    """Returns the kind of container that this is; empty if it looks like none."""
     marks = {"/.dockerenv": "Docker", "/run/.containerenv": "Podman", "/singularity.d": "Apptainer"}
     variables = {"KUBERNETES_SERVICE_HOST": "Kubernetes", "container": "of an unknown kind"}
     kinds = [kind for mark, kind in marks.items() if Path(mark).exists()]
@@ -75,7 +76,7 @@ def cxx_compiler() -> Check:
 
 
 def compile_refused(compiler: str) -> str:
-    """The compiler's first complaint about a C++20 program; empty when it takes it."""
+    """Returns the compiler's first error in a C++20 program; empty if it compiles."""
     if shutil.which(compiler.split()[0]) is None:
         return "not found"
     command = [*compiler.split(), "-std=c++20", "-x", "c++", "-fsyntax-only", "-"]

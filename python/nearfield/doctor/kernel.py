@@ -38,7 +38,7 @@ def _checked(result: int | None) -> int:
 
 @contextmanager
 def perf_event(kind: int, config: int) -> Iterator[int]:
-    """A counter of this thread in user mode, counting from now on; yields what `perf_count` reads."""
+    """Yields a counter of this thread in user mode, which counts from now on; `perf_count` reads it."""
     number = _PERF_EVENT_OPEN.get(platform.machine())
     if number is None:
         raise OSError(0, f"perf_event_open is not known on {platform.machine()}")
@@ -62,7 +62,7 @@ def perf_count(fd: int) -> int:
 
 @contextmanager
 def mapping(size_bytes: int, *, shared: bool) -> Iterator[int]:
-    """An untouched mapping aligned to its own size, of a memfd when shared; yields its address."""
+    """Yields the address of an untouched mapping aligned to its own size; a shared one is of a memfd."""
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     kind = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     # Twice as much without any access, so that an aligned part of it can be replaced.
@@ -86,12 +86,12 @@ def advise(address: int, size_bytes: int, advice: int) -> None:
 
 
 def touch(address: int, size_bytes: int) -> None:
-    """Writes every byte of a mapping, so that its pages are there."""
+    """Writes every byte of a mapping, so that its pages exist."""
     ctypes.memset(address, 1, size_bytes)
 
 
 def huge_bytes_mapped(address: int) -> int:
-    """How much of the mapping that starts at `address` lies in huge pages, by /proc/self/smaps."""
+    """Returns the bytes of the mapping at `address` that lie in huge pages, by /proc/self/smaps."""
     total_kib, inside = 0, False
     for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
         key, _, rest = line.partition(" ")

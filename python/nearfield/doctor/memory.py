@@ -9,8 +9,9 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
+from nearfield.base.files import chosen, read
 from nearfield.doctor import kernel
-from nearfield.doctor.check import Check, chosen, read
+from nearfield.doctor.check import Check
 
 THP = Path("/sys/kernel/mm/transparent_hugepage")
 MIB = 1 << 20
@@ -19,7 +20,7 @@ ENOUGH_LOCKED_BYTES = 64 * MIB
 
 
 def huge_page_bytes() -> int:
-    """What one huge page of the page table holds here: 2 MiB on x86."""
+    """Returns the size of a huge page here: 2 MiB on x86."""
     return int(read(THP / "hpage_pmd_size") or 2 * MIB)
 
 
@@ -28,7 +29,7 @@ def private_huge_pages() -> Check:
     name, setting = "huge pages, private", chosen(THP / "enabled") or "absent"
     size = huge_page_bytes()
     with kernel.mapping(size, shared=False) as address:
-        with suppress(OSError):  # a kernel without them refuses; what it then maps decides
+        with suppress(OSError):  # a kernel without huge pages refuses; the pages that it maps decide
             kernel.advise(address, size, kernel.MADV_HUGEPAGE)
         kernel.touch(address, size)
         got = kernel.huge_bytes_mapped(address) > 0
@@ -83,7 +84,8 @@ def hugetlb_pages() -> Check:
 def dev_shm() -> Check:
     """Is there room for the memory that ranks share?"""
     name, path = "/dev/shm", "/dev/shm"
-    mount = next((m for m in reversed(_mounts()) if m[1] == path), None)  # the last one lies on top
+    mounts = [line.split() for line in (read("/proc/self/mounts") or "").splitlines()]
+    mount = next((m for m in reversed(mounts) if m[1] == path), None)  # the last one lies on top
     if not os.access(path, os.W_OK):
         found = f"{path} is {'not writable' if Path(path).exists() else 'absent'}"
         return Check(name, "missing", found, "MPI falls back to slow paths, or does not start", "Mount a tmpfs there.")
@@ -95,10 +97,6 @@ def dev_shm() -> Check:
         return Check(name, "ok", found, "room for the memory that ranks share")
     remedy = "Remove what killed runs left there; in a container: --shm-size=1g."
     return Check(name, "limited", found, "large messages or many ranks may fail with a bus error", remedy)
-
-
-def _mounts() -> list[list[str]]:
-    return [line.split() for line in (read("/proc/self/mounts") or "").splitlines()]
 
 
 def locked_memory() -> Check:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from nearfield.base.files import read
 from nearfield.busy import BUSY_SHARE, busy_shares
-from nearfield.doctor.check import Check, read
+from nearfield.doctor.check import Check
 from nearfield.topology import Topology, ranges
 
 CPU = Path("/sys/devices/system/cpu")
@@ -43,7 +44,7 @@ def cpu_quota() -> Check:
 
 
 def _cgroup_quotas() -> list[float]:
-    """The quotas, in processors, of our cgroup and of those above it, for cgroup 2 and 1."""
+    """Returns the quotas, in processors, of our cgroup and of those above it, for cgroup 2 and 1."""
     quotas = []
     for line in (read("/proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)

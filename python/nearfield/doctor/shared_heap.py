@@ -1,4 +1,4 @@
-"""The shared heap: what this kernel gives it, tried for real."""
+"""Tries what this kernel gives to the shared heap."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 
+from nearfield.base.files import chosen, read
 from nearfield.doctor import copying, kernel, memory
-from nearfield.doctor.check import Check, chosen, read
+from nearfield.doctor.check import Check
 from nearfield.errors import NearfieldError
 
-# A rank with a heap: a file without a name, which others may fetch; and where it lies in memory.
+# A rank with a heap, a nameless file that others may fetch; it prints where the heap lies in memory.
 _HOLDER = """
 import ctypes, os, sys
 if sys.argv[1] == "permit":
@@ -19,7 +20,7 @@ print(os.getpid(), os.memfd_create("nearfield-doctor"), flush=True)
 sys.stdin.read()
 """
 
-# A rank that fetches it: prints which ways there are.
+# A rank that fetches the heap: it prints which ways there are.
 _FETCHER = """
 import ctypes, os, sys
 pid, file = map(int, sys.argv[1:])
@@ -67,7 +68,7 @@ def shared_heap() -> Check:
 
 
 def _not_here() -> str:
-    """Why the library cannot be loaded; empty if it can."""
+    """Returns why the library cannot be loaded; empty if it can."""
     try:
         from nearfield.tune.shared_heap import library
 
@@ -78,7 +79,7 @@ def _not_here() -> str:
 
 
 def _ways(*, permit: bool) -> list[str]:
-    """How one child of ours may read another's heap; none if it may not."""
+    """Returns the ways in which one child of ours may read another's heap; none if it may not."""
     with copying.sibling(_HOLDER, permit=permit) as (pid, file):
         fetcher = [sys.executable, "-c", _FETCHER, str(pid), str(file)]
         done = subprocess.run(fetcher, capture_output=True, text=True, errors="replace", timeout=30, check=False)
@@ -88,7 +89,7 @@ def _ways(*, permit: bool) -> list[str]:
 
 
 def _pages() -> tuple[str, bool]:
-    """Tells in which memory the heap can lie, and whether its pages can be huge."""
+    """Returns in which memory the heap can lie, and whether its pages can be huge."""
     collapsed, asked = (memory.shared_gets_huge(advice) for advice in (kernel.MADV_COLLAPSE, kernel.MADV_HUGEPAGE))
     setting = chosen(memory.THP / "shmem_enabled") or "absent"
     found = f"huge pages: MADV_COLLAPSE {collapsed}, on request {asked} (shmem_enabled {setting})"

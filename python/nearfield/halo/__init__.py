@@ -14,14 +14,13 @@
             grid.exchange(next)
             now, next = next, now
 
-What phases are and the rule to keep in them: include/nearfield/halo.h, docs/halo.md. The library is built for the MPI
+include/nearfield/halo.h and docs/halo.md explain phases and the rule to keep in them. The library is built for the MPI
 that mpi4py uses, once, on first use.
 """
 
-from nearfield.halo.errors import HaloError
 from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
 from nearfield.halo.grid import Grid
-from nearfield.halo.interface import protocols
+from nearfield.halo.interface import HaloError, protocols
 
 __all__ = ["Exchange", "Field", "Grid", "HaloError", "protocols"]

@@ -1,23 +1,22 @@
-"""Exchanging arrays that are not the library's."""
+"""Exchanges arrays that do not belong to the library."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import byref, c_void_p
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearfield.errors import UsageError
 from nearfield.halo.field import type_number
-from nearfield.halo.interface import ArrayDescription, check
+from nearfield.halo.interface import ArrayDescription, Closing, check
 
 if TYPE_CHECKING:
     from nearfield.halo.grid import Grid
 
 
-class Exchange:
+class Exchange(Closing):
     """Fills the ghost cells of NumPy arrays that have them: shape (count + halo) in each dimension, any strides, maybe
     components along one more axis. Call it to exchange; `start` and `finish` for work in between. The arrays are kept
     alive and must not be resized. Made by `Grid.exchange_of`. Making and closing it is collective; as a context manager
@@ -36,22 +35,13 @@ class Exchange:
         self._run = self._library.nf_exchange_run
         grid._exchanges.add(self)
 
-    def __enter__(self) -> Exchange:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()  # after an error other ranks may never come to it
-
     def close(self) -> None:
-        """Frees the exchange. Collective; between start and finish an error."""
+        """Frees the exchange. Collective. Raises HaloError between start and finish."""
         check(self._library, self._library.nf_exchange_free(byref(self.handle)))
         self.forget()
 
     def forget(self) -> None:
-        """The library has freed it: by itself or with its grid."""
+        """Releases the arrays after the library has freed the exchange, alone or with its grid."""
         self.handle.value = None
         self.arrays.clear()
 
@@ -61,13 +51,13 @@ class Exchange:
 
     def start(self) -> None:
         check(self._library, self._library.nf_exchange_start(self.handle))
-        self._grid._started = self  # whoever calls finish, its arrays are there
+        self._grid._started = self  # keeps its arrays alive until finish
 
     def finish(self) -> None:
         check(self._library, self._library.nf_exchange_finish(self.handle))
 
     def accumulate(self) -> None:
-        """The reverse: adds ghost cells to their owners' cells."""
+        """Exchanges in reverse: adds ghost cells to their owners' cells."""
         check(self._library, self._library.nf_exchange_accumulate(self.handle))
 
 

@@ -1,4 +1,4 @@
-"""A field of a grid as NumPy arrays."""
+"""Presents a field of a grid as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def type_number(dtype: np.dtype[Any]) -> int:
-    """As the library counts types; UsageError for one that it cannot hold."""
+    """Returns the library's number of the type. Raises UsageError for a type that it cannot hold."""
     if dtype.str[1:] not in TYPES or dtype.byteorder == ">":
         raise UsageError(f"fields cannot hold {dtype}", f"take one of {', '.join(np.dtype(t).name for t in TYPES)}")
     return TYPES[dtype.str[1:]]
 
 
 class Field:
-    """One value per cell, or `components` along a last axis. Made by `Grid.field`; lives as long as its grid."""
+    """One value per cell, or `components` along a last axis. `Grid.field` makes it; it lives as long as its grid."""
 
     def __init__(self, grid: Grid, dtype: Any, components: int, ghosted: bool) -> None:
         self._grid, self._library = grid, grid._library
@@ -40,7 +40,7 @@ class Field:
         self.own = self.all[tuple(slice(low, low + n) for low, n in zip(lows, counts, strict=True))]
 
     def _array(self, components: int) -> np.ndarray[Any, Any]:
-        """All of this rank's cells, ghost cells included: index 0 is the first ghost cell of each dimension."""
+        """Returns this rank's cells with ghost cells; index 0 is the first ghost cell of each dimension."""
         dimensions = len(self._grid.extents)
         strides = (c_int64 * 3)()
         self._library.nf_field_strides(self.handle, strides)
@@ -59,16 +59,16 @@ class Field:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of this rank's own cells."""
+        """Returns the shape of this rank's own cells."""
         return self.own.shape
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.own, dtype=dtype, copy=copy)
 
     def ready(self) -> None:
-        """My cells may be read: the start of a phase with this field."""
+        """Starts a phase with this field: the neighbours may read my cells."""
         self._grid.start(self)
 
     def wait(self) -> None:
-        """Until my neighbours' may."""
+        """Returns when my neighbours' cells may be read."""
         self._grid.finish()

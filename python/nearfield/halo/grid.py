@@ -6,7 +6,6 @@ import ctypes
 import os
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_void_p, sizeof
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -15,7 +14,7 @@ import numpy as np
 from nearfield.errors import UsageError
 from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
-from nearfield.halo.interface import Info, Options, check
+from nearfield.halo.interface import Closing, Info, Options, check
 from nearfield.halo.library import communicator, load
 from nearfield.sides import sides
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 Sides = Sequence[int | tuple[int, int]]
 
 
-class Grid:
+class Grid(Closing):
     """A box of cells, cut into one part per rank. Making and closing it is collective; as a context manager it closes
     itself. After that its fields' arrays must not be used."""
 
@@ -45,11 +44,11 @@ class Grid:
         costs: str | os.PathLike[str] | None = None,
         comm: MPI.Comm | None = None,
     ) -> None:
-        """`extents`: cells of the whole grid, slowest dimension first. `halo`: ghost cells, one number for all sides,
-        or per dimension a number or (low, high). `periodic` alike. `corners`: fill ghost cells beyond edges, for box
-        stencils. `dims`: ranks per dimension, 0 where they are to be chosen. `protocol`: one of `protocols()`.
-        `limit_s`: how long to wait for a neighbour that lives (0: ten minutes). `costs`: a file that `nearfield halo
-        --costs` wrote; without it that of NEARFIELD_HALO_COSTS, else defaults. `comm`: all ranks, unless given."""
+        """`extents` are the cells of the whole grid, slowest dimension first. `halo` is the number of ghost cells, one
+        for all sides or per dimension a number or (low, high); `periodic` has the same form. `corners` also fills ghost
+        cells beyond edges, for box stencils. `dims` are the ranks per dimension, 0 where the library may choose.
+        `protocol` is one of `protocols()`. `limit_s` limits the wait for a living neighbour (0: ten minutes). `costs`
+        names a file (default: NEARFIELD_HALO_COSTS, else built-in costs). `comm` defaults to all ranks."""
         comm = communicator(comm)
         self.handle = c_void_p()
         self._library = load()
@@ -84,15 +83,6 @@ class Grid:
         self._started: Exchange | None = None
         self._exchange_fields = self._library.nf_exchange_fields
 
-    def __enter__(self) -> Grid:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()  # after an error other ranks may never come to it
-
     def close(self) -> None:
         """Frees the grid, its fields and exchanges. Collective."""
         check(self._library, self._library.nf_grid_free(byref(self.handle)))
@@ -103,16 +93,16 @@ class Grid:
         self._started = None
 
     def field(self, dtype: Any = np.float64, *, components: int = 1, ghosted: bool = False) -> Field:
-        """Zeroed. `ghosted`: with ghost cells of its own even inside a node, as `accumulate` needs. Collective."""
+        """Returns a zeroed field. `ghosted` gives it ghost cells inside a node, too, for `accumulate`. Collective."""
         return Field(self, dtype, components, ghosted)
 
     def empty(self, dtype: Any = np.float64) -> np.ndarray[Any, Any]:
-        """An array of yours with room for this rank's cells and ghost cells, zeroed."""
+        """Returns a zeroed array of your own, with room for this rank's cells and ghost cells."""
         return np.zeros([low + n + high for n, (low, high) in zip(self.count, self.halo, strict=True)], dtype)
 
     def exchange(self, *fields: Field | np.ndarray[Any, Any]) -> None:
-        """A whole phase: my cells are ready, and then so are my neighbours'. For arrays, see `exchange_of`: the first
-        exchange of an array sets it up and keeps the array."""
+        """Runs a whole phase: `start`, then `finish`. The first exchange of an array sets it up as `exchange_of` does,
+        and keeps the array alive."""
         try:
             handles, count = self._lists[fields]  # type: ignore[index]
         except (KeyError, TypeError):
@@ -124,7 +114,7 @@ class Grid:
         return None
 
     def start(self, *fields: Field, width: int | Sides | None = None) -> None:
-        """My cells are ready to be read. `width`: fill only so many of the ghost cells."""
+        """Starts a phase: the neighbours may read my cells. `width` limits how many of the ghost cells are filled."""
         handles, count = self._lists.get(fields) or self._list(fields)
         if width is None:
             check(self._library, self._library.nf_start(self.handle, handles, count))
@@ -139,18 +129,18 @@ class Grid:
         check(self._library, self._library.nf_finish(self.handle))
 
     def accumulate(self, *fields: Field) -> None:
-        """The reverse exchange: adds ghost cells to their owners' cells. Ghosted fields only."""
+        """Exchanges in reverse: adds ghost cells to their owners' cells. Needs ghosted fields."""
         handles, count = self._lists.get(fields) or self._list(fields)
         check(self._library, self._library.nf_accumulate(self.handle, handles, count))
 
     def exchange_of(self, *arrays: np.ndarray[Any, Any], protocol: str = "auto") -> Exchange:
-        """An exchange of arrays of yours, by the cheapest protocol that works here; "measured": the fastest of some
-        exchanges by each, now. It can be closed, or is with its grid. Collective."""
+        """Returns an exchange of your arrays, by the cheapest protocol that works here; "measured" times a few
+        exchanges by each protocol now and takes the fastest. It is closed with its grid at the latest. Collective."""
         return Exchange(self, arrays, protocol)
 
     def plan(self) -> list[Plan]:
-        """Every split of the grid over its ranks that keeps the `dims` it was given, best first, with what an exchange
-        is predicted to cost."""
+        """Returns every split of the grid over its ranks that agrees with the given `dims`, best first, with the
+        predicted cost of an exchange."""
         from nearfield.plan import splits, written
 
         return splits(
@@ -165,7 +155,7 @@ class Grid:
         )
 
     def explain(self) -> str:
-        """What was chosen and why: costs, the split, neighbours, memory, pages."""
+        """Returns a text that explains the choices: costs, the split, neighbours, memory, pages."""
         return self._told(self._library.nf_grid_explain)
 
     def _told(self, function: Any) -> str:

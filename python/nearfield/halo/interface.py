@@ -1,15 +1,42 @@
-"""include/nearfield/halo.h for ctypes: the same structures and functions, and errors as exceptions."""
+"""Declares include/nearfield/halo.h for ctypes: its structures and functions, with errors as exceptions."""
 
 from __future__ import annotations
 
 import ctypes
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nearfield.halo.errors import HaloError
+from nearfield.errors import NearfieldError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 IN_PLACE, GHOSTED = 0, 1
 TYPES = {name: number for number, name in enumerate(("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"))}
+
+
+class HaloError(NearfieldError):
+    """`code` is that of include/nearfield/halo.h: LOST if a neighbour has died, MEMORY, ORDER, ..."""
+
+    ARGUMENT, MEMORY, LOST, LATE, UNAVAILABLE, ORDER, INTERNAL = range(1, 8)
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Closing:
+    """A context that closes itself at its end, but not after an error: other ranks may then never come to that."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+
+    def close(self) -> None:
+        raise NotImplementedError
 
 
 class Options(ctypes.Structure):
@@ -98,7 +125,7 @@ def check(library: ctypes.CDLL, code: int) -> None:
 
 
 def protocols() -> dict[str, str]:
-    """Name -> summary of every protocol. Needs mpi4py, as its MPI has to be there to load the library."""
+    """Returns name -> summary of every protocol. Needs mpi4py, whose MPI the library needs to be loaded."""
     from nearfield.halo.library import load
 
     library, found, number = load(), {}, 0

@@ -1,7 +1,7 @@
 """Finds, or builds, the halo library for the MPI that this process has loaded.
 
-One rank of each node does so, the others wait for its answer. Building needs a compiler; where compute nodes have none,
-run any program of one rank where there is one: the cache is in the home folder.
+One rank of each node does so, and the others wait for it. Building needs a compiler; if compute nodes have none, run
+any program with one rank on a node that has one, since all nodes use the cache in the home folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def communicator(comm: MPI.Comm | None) -> MPI.Comm:
-    """The one given, else all ranks. Initialises MPI if mpi4py has not."""
+    """Returns the given communicator, else that of all ranks. Initialises MPI if mpi4py has not."""
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
@@ -34,7 +34,7 @@ def communicator(comm: MPI.Comm | None) -> MPI.Comm:
 
 @lru_cache(maxsize=1)
 def load() -> ctypes.CDLL:
-    """The library for this process's MPI. Collective over all ranks at the first call."""
+    """Returns the library for this process's MPI. Collective over all ranks at the first call."""
     from mpi4py import MPI
 
     world = communicator(None)
@@ -43,7 +43,7 @@ def load() -> ctypes.CDLL:
     if node.rank == 0:
         try:
             path = _library_for(_loaded_mpi())
-        except Exception as error:  # whatever it is: the others wait for an answer
+        except Exception as error:  # any error: the other ranks wait for an answer
             cause = error
     path = node.bcast(path)
     node.Free()
@@ -59,7 +59,7 @@ def load() -> ctypes.CDLL:
 
 
 def _in_words(error: Exception) -> tuple[str, str]:
-    """Message and remedy."""
+    """Returns the message and the remedy."""
     if isinstance(error, NearfieldError):
         return error.message, error.remedy
     folder = mpi.cache_root() / "halo"
@@ -67,7 +67,7 @@ def _in_words(error: Exception) -> tuple[str, str]:
 
 
 def _loaded_mpi() -> Path:
-    """The libmpi of this process, links resolved."""
+    """Returns the path of this process's libmpi, links resolved."""
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         path = Path(line.split(maxsplit=5)[-1])
         if path.name.startswith(("libmpi.so", "libmpich.so")):
@@ -76,7 +76,7 @@ def _loaded_mpi() -> Path:
 
 
 def _library_for(libmpi: Path) -> Path:
-    """Remembers which installation that was, since asking all takes most of a second."""
+    """Returns the halo library for this libmpi. Remembers it, since asking all MPIs takes most of a second."""
     status = libmpi.stat()
     key = hashlib.sha256(f"{libmpi} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:20]
     note = mpi.cache_root() / "halo" / f"{key}-{mpi.contents(mpi.HALO)}"
@@ -97,7 +97,7 @@ def _library_for(libmpi: Path) -> Path:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """The same library; wheels hold copies of it under each of its names."""
+    """Returns whether both are the same library; wheels hold a copy under each of its names."""
     if one.samefile(other):
         return True
     alike = one.parent.samefile(other.parent) and one.name.partition(".")[0] == other.name.partition(".")[0]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from nearfield import itself
+from nearfield.base.mistakes import mistakes, told
 from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import quantity as q
 from nearfield.machine import schema as s
-from nearfield.profile.mistakes import mistakes, told
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 Fact = TypeVar("Fact", bound=q.Valued)
 UNSEEN = "no probe can see it; usual value"
-UNMEASURED = "not measured; usual value"  # a probe can
-FEWEST_STEPS = 5  # A time of fewer steps of the clock, which may be wrong by more than a fifth, does not count.
-LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., where calibration did not tell
-WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that fits the size
+UNMEASURED = "not measured; usual value"  # although a probe can
+FEWEST_STEPS = 5  # A time of fewer steps of the clock may be wrong by more than a fifth and is not used.
+LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., if calibration did not measure them
+WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that divides the size
 SHARED = ("same-core", "shared-l2", "shared-l3")  # distances below one last-level cache; others are remote
 
 
@@ -51,7 +51,8 @@ def captured(profile: Profile, what: str = "") -> s.DescribedMachine:
 
 def _machine(profile: Profile) -> s.DescribedMachine:
     machine = profile.machine
-    clock = _clock(profile)
+    source = "machine.toml: tsc_ghz; the time stamp counter's rate is near the cores'"
+    clock = _derived_or(2.5, q.Ghz, machine.clock.tsc_ghz, source)
     caches = [_cache(profile, cache, place, clock.value) for place, cache in enumerate(machine.data_caches)]
     _keep_order(caches)
     return s.DescribedMachine(
@@ -85,11 +86,9 @@ def _chosen(kind: type[Fact], value: Any, reason: str = UNSEEN) -> Fact:
     return kind(value=value, kind="chosen", reason=reason, claims=[])
 
 
-def _clock(profile: Profile) -> q.Ghz:
-    rate = profile.machine.clock.tsc_ghz
-    if rate:
-        return _derived(q.Ghz, rate, "machine.toml: tsc_ghz; the time stamp counter's rate is near the cores'")
-    return _chosen(q.Ghz, 2.5, UNMEASURED)
+def _derived_or(usual: Any, kind: type[Fact], value: Any, source: str, why: str = UNMEASURED) -> Fact:
+    """What was measured; the usual value if there is none, and why."""
+    return _derived(kind, value, source) if value else _chosen(kind, usual, why)
 
 
 def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Cache:
@@ -105,16 +104,18 @@ def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Ca
         shared_by=_derived(q.Count, max(1, cache.shared_by * machine.cores // machine.pus), f"{where}, in cores"),
         inclusion=_chosen(q.Inclusion, "neither") if place else None,
         replacement=_chosen(q.Replacement, "lru"),
-        latency_cycles=_derived(
-            q.Cycles, latency_ns * clock_ghz, "run.toml: level_latency_ns less the clock's overhead"
-        )
-        if latency_ns
-        else _chosen(q.Cycles, usual, why),
+        latency_cycles=_derived_or(
+            usual,
+            q.Cycles,
+            latency_ns and latency_ns * clock_ghz,
+            "run.toml: level_latency_ns less the clock's overhead",
+            why,
+        ),
     )
 
 
 def _level_ns(profile: Profile, place: int) -> tuple[float | None, str]:
-    """The latency of a cache; None, and why, if calibration did not tell it from a reading of the clock."""
+    """Returns the latency of a cache and ''; or None and the reason if calibration could not resolve it."""
     calibration, clock = profile.run.calibration, profile.run.clock
     if calibration is None or place >= len(calibration.level_latency_ns):
         return None, UNMEASURED
@@ -133,7 +134,7 @@ def _unresolved(profile: Profile) -> str:
 
 
 def _keep_order(caches: list[s.Cache]) -> None:
-    """No cache is faster than a nearer one, though single readings of a clock may say so."""
+    """Corrects caches that are faster than a nearer one, as single readings of a clock may make them seem."""
     for nearer, cache in zip(caches, caches[1:], strict=False):
         if cache.latency_cycles.value < nearer.latency_cycles.value:
             reason = "measured as less than a nearer cache's" if cache.latency_cycles.kind == "derived" else UNMEASURED
@@ -143,7 +144,7 @@ def _keep_order(caches: list[s.Cache]) -> None:
 
 
 def _transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Transfers | None:
-    """A flag's way is one transfer of a line."""
+    """Returns the costs of transfers between cores; the time of a flag is that of one transfer of a line."""
     last, cores = caches[-1].shared_by.value, profile.machine.cores
     usual = 2 * caches[-1].latency_cycles.value
     flags = {d: ns for d, ns in _flags(profile).items() if not d.startswith("network")}
@@ -165,16 +166,13 @@ def _memory(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Memo
     machine, calibration = profile.machine, profile.run.calibration
     least_ns = caches[-1].latency_cycles.value / clock_ghz
     latency_ns = calibration.memory_latency_ns - (profile.run.clock.overhead_ns or 0.0) if calibration else 0.0
-    rate = _memory_rate(profile)
     several = machine.memory.numa_nodes > 1 and machine.cores % machine.memory.numa_nodes == 0
     resolved = _is_resolved(profile, latency_ns)
     return s.Memory(
         latency_ns=_derived(q.Ns, latency_ns, "run.toml: memory_latency_ns less the clock's overhead")
         if latency_ns > least_ns and resolved
         else _chosen(q.Ns, max(100.0, least_ns), UNMEASURED if resolved or not calibration else _unresolved(profile)),
-        gb_per_s=_derived(q.Rate, rate, "floor: read-local, the largest size; of one core")
-        if rate
-        else _chosen(q.Rate, 20, UNMEASURED),
+        gb_per_s=_derived_or(20, q.Rate, _memory_rate(profile), "floor: read-local, the largest size; of one core"),
         shared_by=_derived(q.Count, machine.cores // machine.memory.numa_nodes, "machine.toml: cores and numa_nodes")
         if several
         else None,
@@ -183,12 +181,10 @@ def _memory(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Memo
 
 
 def _pages(profile: Profile) -> s.Pages:
-    fault_ns = _fault_ns(profile)
+    source = "pages: first_touch over first_touch_faults, private memory"
     return s.Pages(
         page_bytes=_stated(q.Size, profile.machine.pages.base_bytes, "machine.toml: base_bytes"),
-        fault_ns=_derived(q.Ns, fault_ns, "pages: first_touch over first_touch_faults, private memory")
-        if fault_ns
-        else _chosen(q.Ns, 500, UNMEASURED),
+        fault_ns=_derived_or(500, q.Ns, _fault_ns(profile), source),
     )
 
 
@@ -200,9 +196,7 @@ def _messaging(profile: Profile) -> s.Messaging:
         node=_derived(q.NodeProtocol, "single-copy" if single else "copy-in-copy-out", "run.toml: [[switch]]")
         if switches
         else _chosen(q.NodeProtocol, "copy-in-copy-out", UNMEASURED),
-        node_eager_bytes=_derived(q.Limit, eager, "run.toml: [[switch]]")
-        if eager
-        else _chosen(q.Limit, 4096, UNMEASURED),
+        node_eager_bytes=_derived_or(4096, q.Limit, eager, "run.toml: [[switch]]"),
         ring_bytes=_chosen(q.Size, 32768),
         send_ns=_chosen(q.Ns, 100),
         receive_ns=_chosen(q.Ns, 100),
@@ -217,14 +211,9 @@ def _messaging(profile: Profile) -> s.Messaging:
 def _pick(profile: Profile, **conditions: Any) -> pl.DataFrame:
     import polars as pl
 
-    from nearfield.profile.records import deciding
+    from nearfield.profile.records import deciding, picked
 
-    records = profile.records
-    if not set(conditions) <= set(records.columns):
-        return records.clear()
-    rows = deciding(records).filter(pl.col("value") > 0)
-    for name, value in conditions.items():
-        rows = rows.filter(pl.col(name) == value)
+    rows = picked(deciding(profile.records).filter(pl.col("value") > 0), **conditions)
     return rows.sort("size_bytes") if "size_bytes" in rows.columns else rows
 
 
@@ -234,7 +223,7 @@ def _flags(profile: Profile) -> dict[str, float]:
 
 
 def _memory_rate(profile: Profile) -> float | None:
-    """Of reading more than the caches hold; None if no stable record is of as much."""
+    """Returns the rate in GB/s of reading more than the caches hold; None if no stable record reads that much."""
     rows = _pick(profile, scenario="floor", metric="time", kind="read-local")
     if not rows.height or rows["size_bytes"][-1] <= (profile.machine.llc_bytes or 0):
         return None

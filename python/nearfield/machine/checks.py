@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 
 from nearfield._native import simulation
+from nearfield.base.mistakes import field_at, missing
 from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Network, Nic, needed_where
-from nearfield.profile.mistakes import field_at, missing
 
 
 def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
@@ -24,7 +24,7 @@ def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
     for check in CHECKS:
         with suppress(*ABSENT) if partial or found else nullcontext():
             for problem in check(machine):
-                found.append(problem)  # one by one, so that those before an absent attribute are kept
+                found.append(problem)  # one by one, to keep those before a missing attribute
     return found
 
 
@@ -32,7 +32,7 @@ ABSENT = (AttributeError, AssertionError, IndexError, ValueError)  # raised by a
 
 
 def _sections(machine: DescribedMachine) -> Iterator[str]:
-    """Yields the sections that are missing although others which need them are there."""
+    """Yields the sections that are missing although others need them."""
     others = ("coherence", "transfers", "pages", "prefetcher", "nic", "network", "messaging")
     given = [name for name in (*HARDWARE, *others) if getattr(machine, name, True)]
     if given:
@@ -54,7 +54,6 @@ def _caches(machine: DescribedMachine) -> Iterator[str]:
 
 
 def _geometry(key: str, cache: Cache) -> Iterator[str]:
-    """Checks the sizes of one cache."""
     size, ways, line = cache.size_bytes.value, cache.ways.value, cache.line_bytes.value
     if line & (line - 1):
         yield f"{key}.line_bytes = {line}: not a power of two; {_nearest(line, _powers_of_two(line))}"
@@ -72,7 +71,6 @@ def _geometry(key: str, cache: Cache) -> Iterator[str]:
 
 
 def _levels(machine: DescribedMachine) -> Iterator[str]:
-    """Compares each cache with the nearer ones."""
     caches = machine.cache
     if caches[0].inclusion and caches[0].inclusion.value != "neither":
         yield f"cache[0].inclusion = '{caches[0].inclusion.value}': there is no nearer cache; leave it out"
@@ -103,7 +101,6 @@ def _holds(key: str, outer: Cache, nearer: list[Cache]) -> Iterator[str]:
 
 
 def _sharing(machine: DescribedMachine) -> Iterator[str]:
-    """Of caches and memories by cores."""
     assert machine.cores and machine.memory
     cores = machine.cores.value
     shares = [(f"cache[{place}].shared_by", cache.shared_by.value) for place, cache in enumerate(machine.cache)]
@@ -194,7 +191,7 @@ def _policy(nic: Nic, caches: list[Cache]) -> Iterator[str]:
         yield f"nic.policy_ways = {nic.policy_ways.value}: no cache has more than {most}; nearest: {most}"
 
 
-SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers; none of the others
+SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers; the others take none
 
 
 def _topology(network: Network) -> Iterator[str]:
@@ -229,7 +226,7 @@ NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
         "copy-in-copy-out": ("node_eager_bytes", "ring_bytes"),
         "single-copy": ("node_eager_bytes", "system_call_ns"),
     },
-}  # protocol -> what it cannot be simulated without
+}  # protocol -> keys that simulating it requires
 
 
 def _messaging(machine: DescribedMachine) -> Iterator[str]:
@@ -256,7 +253,6 @@ def _nearest(value: int, valid: Iterable[int]) -> str:
 
 
 def _powers_of_two(value: int) -> list[int]:
-    """Below and above."""
     below = 1 << max(0, value.bit_length() - 1)
     return [below, 2 * below]
 

@@ -1,5 +1,5 @@
-"""[communication]: what messages cost on a machine, as studies of it measured them; `nearfield plan` asks for it. Rates
-are in MB/s of 10^6 bytes and strides in doubles, as such studies give them."""
+"""[communication]: the costs of messages on a machine, as studies of it measured them, for `nearfield plan`. Rates are
+in MB/s of 10^6 bytes and strides in doubles, as in such studies."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from nearfield.base.toml import Table
 from nearfield.machine.quantity import Count, Sourced, Valued
-from nearfield.profile.table import Table
 
 MbPerS = Annotated[float, Field(ge=0.01, le=1e7)]  # 10 kB/s to 10 TB/s
 
 
 class Latency(Valued):
-    """Of an empty message, in us."""
+    """The latency of an empty message, in us."""
 
     value: float = Field(ge=1e-3, le=1e6)
 
 
 class Bandwidth(Valued):
-    """In MB/s."""
+    """A bandwidth in MB/s."""
 
     value: MbPerS
 
 
 class StridedRate(Sourced):
-    """Of messages whose doubles lie so far apart; of a bank: whose stride is a multiple of it."""
+    """The rate of messages whose doubles lie this far apart; for a bank, whose stride is a multiple of this."""
 
     doubles: int = Field(ge=1, le=1 << 24, description="the stride")
     mb_per_s: MbPerS = Field(description="payload per time")
@@ -37,7 +37,7 @@ class StridedRate(Sourced):
 
 
 class Load(Sourced):
-    """How many times as long bytes take, in messages longer than this, when everybody communicates."""
+    """The factor by which bytes of messages beyond a size take longer when all ranks communicate."""
 
     factor: float = Field(ge=1, le=1e3, description="how many times as long")
     beyond_bytes: int = Field(ge=0, le=1 << 34, description="of messages longer than this")
@@ -67,7 +67,7 @@ class Mode(Table):
 
 
 class Communication(Table):
-    """What messages cost on a machine, as its sources state it."""
+    """The costs of messages on a machine, as its sources state them."""
 
     ranks_per_node: Count = Field(description="of the machine's usual jobs")
     mode: list[Mode] = Field(min_length=1, description="ways to send; the first is the default")

@@ -1,20 +1,25 @@
-"""Described machines by name: those that come with nearfield, and files of the user's."""
+"""Described machines by name: those that come with nearfield, and files of the user's; and a machine as its file."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from nearfield import itself
+from nearfield.base.toml import parse_toml
+from nearfield.base.words import sentence, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine.captured import captured
 from nearfield.machine.partial import also_wrong
+from nearfield.machine.quantity import Sourced
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import load
-from nearfield.profile.toml import parse_toml
-from nearfield.profile.words import sentence, suggestion
 
-RUN = "run.toml"  # of a profile
-DESCRIBED = "described.toml"  # of one that was simulated: the machine as it was
+RUN = "run.toml"  # every profile has this file
+DESCRIBED = "described.toml"  # a simulated profile has its machine's description in this file
 _REMEDY = (
     "Mend it: docs/machine.md lists all keys, and a file to start from is written by "
     f"{itself.command('machine', 'new', '--from', 't3e-900')}"
@@ -22,15 +27,15 @@ _REMEDY = (
 
 
 def machine_files() -> dict[str, Path]:
-    """Name -> file of the machines that come with nearfield."""
+    """Returns name -> file of the machines that come with nearfield."""
     package = Path(__file__).resolve().parents[1]
     places = [package / "machines", *(parent / "machines" for parent in package.parents[:3])]
     return next(({f.stem: f for f in sorted(p.glob("*.toml"))} for p in places if p.is_dir()), {})
 
 
 def load_machine(name: str) -> DescribedMachine:
-    """By name, by the path of a file that ends in .toml, or the folder of a profile. UsageError if there is none;
-    ProfileError that names file and key if something in it is wrong."""
+    """Returns the machine of this name, of a file that ends in .toml, or of a profile's folder. Raises UsageError if
+    there is none, and ProfileError that names file and key if something in it is wrong."""
     found = machine_text(name)
     return _of_profile(name) if found is None else parse_toml(DescribedMachine, found[1], found[0], _REMEDY, also_wrong)
 
@@ -60,3 +65,40 @@ def _of_profile(folder: str) -> DescribedMachine:
     if profile.run.backend == "sim":
         raise UsageError(f"the profile '{folder}' is simulated itself", f"Name its machine: {profile.run.simulated}.")
     return captured(profile)
+
+
+def as_toml(machine: DescribedMachine, remark: Callable[[Sourced], str] = lambda _: "") -> str:
+    """Returns the text of the file. A value for which `remark` returns words is written as a comment that ends with
+    them."""
+    import tomlkit
+
+    return tomlkit.dumps(_table(machine, tomlkit.document(), remark))
+
+
+def _table(model: BaseModel, table: Any, remark: Callable[[Sourced], str]) -> Any:
+    """Into `table`, in the order of the schema; what is absent, empty or as it is by default is left out."""
+    import tomlkit
+
+    fields = type(model).model_fields
+    for name in sorted(fields, key=lambda name: name != "value"):  # which comes first
+        info = fields[name]
+        value = getattr(model, name)
+        if value in (None, "", [], {}) and not info.is_required():
+            if name == "claims" and value == []:  # of a chosen value, and must be there
+                table[name] = []
+            continue
+        if isinstance(value, Sourced) and (told := remark(value)):
+            rounded = round(value.plain, 3) if isinstance(value.plain, float) else value.plain
+            shown = tomlkit.item(rounded).as_string()
+            table.add(tomlkit.comment(f'{name} = {{ value = {shown}, source = "" }}  # {told}'))
+        elif isinstance(value, Sourced):
+            table[name] = _table(value, tomlkit.inline_table(), remark)
+        elif isinstance(value, BaseModel):
+            table[name] = _table(value, tomlkit.table(), remark)
+        elif isinstance(value, list) and isinstance(value[0], BaseModel):
+            table[name] = tomlkit.aot()
+            for one in value:
+                table[name].append(_table(one, tomlkit.table(), remark))
+        elif value != info.default:
+            table[name] = value
+    return table

@@ -8,8 +8,8 @@ from nearfield.machine.schema import DescribedMachine
 
 
 def at_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachine:
-    """What S4 varies (table 3): memory's frequency is a fraction of the processor's, so its latency and its bytes per
-    cycle stay, as do the MPI library's cycles; NICs and network stay as they are in time."""
+    """Returns the machine at another frequency, as S4 varies it (table 3). Memory and the MPI library keep their times
+    in cycles, since memory's frequency is a fraction of the processor's; NICs and network keep their times in ns."""
     made = machine.model_copy(deep=True)
     core, memory, messaging = made.core, made.memory, made.messaging
     if core is None or memory is None:

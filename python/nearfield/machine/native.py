@@ -1,4 +1,4 @@
-"""A described machine as the simulator takes it: src/machine/machine.hpp, filled member by member."""
+"""Converts a described machine into the simulator's struct (src/machine/machine.hpp), member by member."""
 
 from __future__ import annotations
 
@@ -18,10 +18,19 @@ _WORDS = {
     "coherence": structs.Coherence,
     "read_of_modified": structs.DmaRead,
 }  # members that are enumerations
+_TABLES = {
+    "core": structs.Core,
+    "pages": structs.Pages,
+    "transfers": structs.Transfers,
+    "prefetcher": structs.Prefetcher,
+    "nic": structs.Nic,
+    "network": structs.Network,
+    "messaging": structs.Messaging,
+}  # members that are tables of the same name
 
 
 def native(machine: DescribedMachine) -> structs.Machine:
-    """UsageError if the file describes messages only."""
+    """Returns the machine as the simulator takes it. Raises UsageError if the file describes messages only."""
     if not (machine.cores and machine.core and machine.memory):
         raise UsageError(
             f"{machine.name} cannot be simulated: its file has no cores, [core], [[cache]] and [memory]",
@@ -32,27 +41,22 @@ def native(machine: DescribedMachine) -> structs.Machine:
     made.cores = machine.cores.value
     if machine.coherence:
         made.coherence = structs.Coherence[machine.coherence.value]
-    made.core = _filled(structs.Core(), machine.core)
     made.caches = [_filled(structs.Cache(), cache) for cache in machine.cache]
     made.dram = _filled(structs.Dram(), machine.memory)
-    if machine.pages:
-        made.pages = _filled(structs.Pages(), machine.pages)
-        made.pages.tlbs = [_filled(structs.Tlb(), tlb) for tlb in machine.pages.tlb]
-    for name, struct in (("transfers", structs.Transfers), ("prefetcher", structs.Prefetcher), ("nic", structs.Nic)):
+    for name, struct in _TABLES.items():
         if table := getattr(machine, name):
             setattr(made, name, _filled(struct(), table))
-    if machine.messaging:
-        made.messaging = _filled(structs.Messaging(), machine.messaging)
+    if machine.pages:
+        made.pages.tlbs = [_filled(structs.Tlb(), tlb) for tlb in machine.pages.tlb]
     if machine.network:
-        made.network = _filled(structs.Network(), machine.network, without="max_nodes")
         made.max_nodes = machine.network.max_nodes.value
     return made
 
 
-def _filled(struct: Any, table: BaseModel, without: str = "") -> Any:
+def _filled(struct: Any, table: BaseModel) -> Any:
     """What is absent stays as the struct has it."""
     for name in type(table).model_fields:
         fact = getattr(table, name)
-        if isinstance(fact, Valued) and name != without:
+        if isinstance(fact, Valued) and name != "max_nodes":  # which is the machine's, not the network's
             setattr(struct, name, _WORDS[name][fact.value] if name in _WORDS else fact.value)
     return struct

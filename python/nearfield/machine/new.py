@@ -1,5 +1,5 @@
 """Writes a machine.toml for the user to start from. It is a copy of another machine's file, or made from a profile, or
-made from what this machine's topology tells, with a comment for each value that must be measured."""
+made from this machine's topology, with a comment for each value that must be measured."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 from nearfield import itself
 from nearfield.errors import UsageError
 from nearfield.machine.captured import UNMEASURED, captured
-from nearfield.machine.dump import as_toml
-from nearfield.machine.files import load_machine, machine_text
+from nearfield.machine.files import as_toml, load_machine, machine_text
 from nearfield.machine.quantity import Sourced
 from nearfield.profile import Profile, records
 from nearfield.profile import schema as profile_schema
@@ -75,6 +74,5 @@ def _require_same(here: profile_schema.Machine, profile: Profile) -> None:
 
 
 def _unmeasured(here: profile_schema.Machine) -> Profile:
-    """Returns a profile without records."""
     run = profile_schema.Run.model_construct(clock=profile_schema.RunClock(), calibration=None, switch=[])
     return Profile(Path(), here, run, records.from_rows([]), "")

@@ -7,10 +7,10 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from nearfield.base.mistakes import Location, Mistakes, dotted, unwrapped
 from nearfield.machine.checks import problems
 from nearfield.machine.quantity import Sourced
 from nearfield.machine.schema import DescribedMachine
-from nearfield.profile.mistakes import Location, Mistakes, dotted, unwrapped
 
 
 def also_wrong(values: dict[str, Any], error: ValidationError) -> list[str]:

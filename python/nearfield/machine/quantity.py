@@ -1,4 +1,4 @@
-"""What a described machine is made of: values that say where they are from.
+"""The values of a described machine, each with its source.
 
 size_bytes = { value = 32768, source = "S4 table 2" }
 gap_ns = { value = 20, kind = "chosen", reason = "nobody states it; that of a similar NIC", claims = ["S4.7"] }
@@ -6,20 +6,21 @@ gap_ns = { value = 20, kind = "chosen", reason = "nobody states it; that of a si
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
 from nearfield._native import simulation
-from nearfield.profile.table import Table
+from nearfield.base.toml import Table
 
 Kind = Literal["stated", "derived", "read-off", "chosen"]
 Claim = Annotated[str, Field(pattern=r"^S[0-4]\.\d+$")]
 
 
 class Sourced(Table):
-    """What has a source."""
+    """A fact with a source."""
 
     kind: Kind = Field(
         default="stated",
@@ -40,7 +41,7 @@ class Sourced(Table):
     def origin_problem(self) -> str:
         """Returns what is wrong with the source of this value; empty if it is right."""
         if self.kind == "chosen" and (not self.reason or self.claims is None):
-            return "of what is chosen there must be the reason, and the claims that it touches ([] if none)"
+            return "a chosen value must have a reason, and the claims that it touches ([] if none)"
         if self.kind != "chosen" and not self.source:
             return 'there must be a source, or kind = "chosen" with a reason'
         if self.kind != "chosen" and (self.reason or self.claims is not None):
@@ -49,13 +50,13 @@ class Sourced(Table):
 
     @property
     def origin(self) -> str:
-        """The source, or the reason; for people."""
+        """Returns the source, or for a chosen value the reason, as a text for people."""
         return self.reason if self.kind == "chosen" else self.source
 
     @property
+    @abstractmethod
     def plain(self) -> Any:
-        """What is known from there, and nothing about the source."""
-        raise NotImplementedError
+        """Returns the value without its source."""
 
 
 class Valued(Sourced):
@@ -83,13 +84,13 @@ class Count(Valued):
 
 
 class Size(Valued):
-    """In bytes."""
+    """A size in bytes."""
 
     value: int = Field(ge=1, le=1 << 34)
 
 
 class Limit(Valued):
-    """In bytes; 0: nothing is as small."""
+    """A limit in bytes; 0 excludes every size."""
 
     value: int = Field(ge=0, le=1 << 34)
 
@@ -107,90 +108,90 @@ class Cycles(Valued):
 
 
 class Ns(Valued):
-    """0: takes no time."""
+    """A time in ns, which may be 0."""
 
     value: float = _number(0, 1e7)
 
 
 class Rate(Valued):
-    """Of bytes, in GB/s (10^9) or per cycle."""
+    """A rate of bytes, in GB/s (10^9) or per cycle."""
 
     value: float = _number(1e-4, 5e4)
 
 
 class Level(Valued):
-    """Of a cache, counted from 0 as in cache[0]."""
+    """The level of a cache, counted from 0 as in cache[0]."""
 
     value: int = Field(ge=0, le=15)
 
 
 class Shape(Valued):
-    """Numbers that a topology takes."""
+    """The numbers that give a topology its shape."""
 
     value: list[Annotated[int, Field(ge=1, le=1 << 20)]] = Field(min_length=1, max_length=8)
 
 
 class Inclusion(Valued):
-    """Whether a cache holds what those before it hold: all, nothing or some of it."""
+    """The lines of nearer caches that a cache also holds: all, none or some."""
 
     value: Literal["inclusive", "exclusive", "neither"]
 
 
 class Write(Valued):
-    """Whether a cache writes stores back or through."""
+    """The write policy of a cache: back or through."""
 
     value: Literal["back", "through"]
 
 
 class Replacement(Valued):
-    """Which line of a set makes room."""
+    """The policy by which a line of a set makes room."""
 
     value: Literal[tuple(simulation.words("replacement"))]  # type: ignore[valid-type]
 
 
 class Coherence(Valued):
-    """What becomes of a modified line that another core loads."""
+    """The protocol that decides what becomes of a modified line when another core loads it."""
 
     value: Literal["mesi", "moesi"]
 
 
 class DmaRead(Valued):
-    """What becomes of a modified line that a NIC reads."""
+    """The state of a modified line after a NIC has read it."""
 
     value: Literal["keep", "clean", "invalidate"]
 
 
 class Policy(Valued):
-    """Where a NIC puts incoming bytes."""
+    """The place where a NIC puts incoming bytes."""
 
     value: Literal[tuple(simulation.words("policy"))]  # type: ignore[valid-type]
 
 
 class Topology(Valued):
-    """How routers are linked."""
+    """The links between routers."""
 
     value: Literal[tuple(simulation.words("topology"))]  # type: ignore[valid-type]
 
 
 class NetworkProtocol(Valued):
-    """How messages cross between nodes."""
+    """The protocol of messages between nodes."""
 
     value: Literal[tuple(simulation.words("network"))]  # type: ignore[valid-type]
 
 
 class NodeProtocol(Valued):
-    """How messages cross within a node."""
+    """The protocol of messages within a node."""
 
     value: Literal[tuple(simulation.words("node"))]  # type: ignore[valid-type]
 
 
 def is_size(fact: Sourced) -> bool:
-    """In bytes."""
+    """Returns whether the value is in bytes."""
     return isinstance(fact, (Size, Limit))
 
 
 def facts(table: BaseModel, prefix: str = "") -> Iterator[tuple[str, Sourced]]:
-    """Key -> all that has a source, in the order of the schema; what is absent is left out."""
+    """Yields the key and the fact of everything with a source, in the order of the schema, without absent ones."""
     for name in type(table).model_fields:
         value, key = getattr(table, name), f"{prefix}{name}"
         for place, one in enumerate(value) if isinstance(value, list) else [(None, value)]:

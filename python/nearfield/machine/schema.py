@@ -1,5 +1,5 @@
-"""What machines/NAME.toml holds. A table here is a struct of src/machine/machine.hpp and a key one of its members;
-docs/machine.md's table is made from here. What is absent is as the struct has it: there is nothing of the kind."""
+"""The schema of machines/NAME.toml. A table here is a struct of src/machine/machine.hpp and a key one of its members;
+docs/machine.md's table is made from here. An absent key keeps the struct's default: the machine lacks that part."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
 
 from nearfield._native import memory
+from nearfield.base.mistakes import Mistakes
+from nearfield.base.toml import Table
 from nearfield.machine import quantity as q
 from nearfield.machine.communication import Communication
-from nearfield.profile.mistakes import Mistakes
-from nearfield.profile.table import Table
 
 
 def _key(description: str, **constraints: Any) -> Any:
@@ -32,7 +32,7 @@ def needed_where(info: FieldInfo) -> str:
 
 
 class Core(Table):
-    """What one core does."""
+    """The speed of one core."""
 
     clock_ghz: q.Ghz = _key("cycles per ns")
     cycles_per_access: q.Cycles = _key("of one load or store that hits the nearest cache, others being under way")
@@ -61,7 +61,7 @@ class Cache(Table):
 
 
 class Transfers(Table):
-    """What a core gets from another one's cache."""
+    """The costs of getting a line from another core's cache."""
 
     shared_cycles: q.Cycles | None = _optional(
         "from a cache below the same last-level cache", needed="where more cores share the last cache than a nearer one"
@@ -72,12 +72,12 @@ class Transfers(Table):
 
 
 class Memory(Table):
-    """DRAM of a node."""
+    """The DRAM of a node."""
 
     latency_ns: q.Ns = _key("of a load that no cache has, nothing else under way; load-to-use")
     gb_per_s: q.Rate = _key("of one memory, cores and NIC together")
     shared_by: q.Count | None = _optional("cores per memory; absent: all", needed="with remote_ns")
-    remote_ns: q.Ns | None = _optional("what it takes longer from cores of another memory")
+    remote_ns: q.Ns | None = _optional("extra latency from cores of another memory")
     banks: q.Count | None = _optional(
         "that can be under way at a time; absent: no conflicts", needed="with the other keys of banks"
     )
@@ -93,11 +93,11 @@ class Tlb(Table):
 
     entries: q.Count = _key("pages it knows")
     ways: q.Count = _key("associativity; entries: fully associative")
-    miss_cycles: q.Cycles = _key("what a miss here, and a hit in the next one or the walk of page tables, takes longer")
+    miss_cycles: q.Cycles = _key("extra cycles when a miss here hits the next TLB or walks the page table")
 
 
 class Pages(Table):
-    """Pages of ordinary memory."""
+    """The pages of ordinary memory."""
 
     page_bytes: q.Size = _key("of ordinary memory")
     fault_ns: q.Ns = _key("the first touch of a page")
@@ -120,7 +120,7 @@ class Nic(Table):
     post_ns: q.Ns = _key("of the core: to tell the NIC of a message")
     event_bytes: q.Size = _key("of an entry of the event queue")
     event_entries: q.Count = _key("of the event queue")
-    read_of_modified: q.DmaRead = _key("what reading a modified line leaves in the cache: keep, clean or invalidate")
+    read_of_modified: q.DmaRead = _key("what becomes of a modified line that is read: keep, clean or invalidate")
     policy: q.Policy | None = _optional(
         "where it puts incoming bytes unless a run says otherwise; absent: memory", needed="with policy_ways"
     )
@@ -128,7 +128,7 @@ class Nic(Table):
 
 
 class Network(Table):
-    """What lies between the nodes."""
+    """The network between the nodes."""
 
     topology: q.Topology = _key("full, torus, hypercube, fat-tree or dragonfly")
     shape: q.Shape | None = _optional(
@@ -145,7 +145,7 @@ class Network(Table):
 
 
 class Messaging(Table):
-    """How this machine's MPI sends, and where it changes over."""
+    """The protocols of this machine's MPI and the sizes at which it changes them."""
 
     network: q.NetworkProtocol | None = _optional("protocol between nodes", needed="with [network]")
     node: q.NodeProtocol | None = _optional("protocol inside a node", needed="with several cores")
@@ -167,11 +167,11 @@ class Messaging(Table):
     system_call_ns: q.Ns | None = _optional("of a kernel's single copy", needed="with node single-copy")
 
 
-HARDWARE = ("cores", "core", "cache", "memory")  # all of these, or none
+HARDWARE = ("cores", "core", "cache", "memory")  # a machine has all of these or none
 
 
 class DescribedMachine(Table):
-    """A machine that is described, in a file of machines/ or of the user."""
+    """A machine as a file of machines/ or of the user describes it."""
 
     schema_version: Literal[1] = _key("version of this format")
     name: str = _key("the file's name without .toml")
@@ -208,7 +208,7 @@ class DescribedMachine(Table):
 
     @model_validator(mode="after")
     def _holds_together(self) -> DescribedMachine:
-        from nearfield.machine.checks import problems  # which needs these tables
+        from nearfield.machine.checks import problems  # it needs the tables above
 
         if found := problems(self):
             raise Mistakes(found)

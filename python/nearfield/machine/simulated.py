@@ -1,5 +1,5 @@
-"""What lmbench and STREAM find on the simulated machine, beside what its file says: they must agree, or the simulator
-does not simulate that machine. `nearfield machine check` prints it."""
+"""Compares what lmbench and STREAM measure on the simulated machine with what its file says. If they disagree, the
+simulator does not simulate that machine. `nearfield machine check` prints the comparison."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ TOLERANCE = 0.03
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a file says of one number, beside what its machine measures in the simulator."""
+    """One number of a machine's file, and the same number as measured on the simulated machine."""
 
     what: str
     described: float
     simulated: float
     unit: str
-    reachable: bool = True  # False: the cores cannot have enough under way, so that it is only a bound
+    reachable: bool = True  # False: the cores' misses in flight limit it to less
     cause: str = ""  # why the two differ; empty if they agree
     remedy: str = ""
 
@@ -35,8 +35,8 @@ class Comparison:
 
 
 def comparisons(machine: DescribedMachine) -> list[Comparison]:
-    """Latency of every cache, nearest first, then of memory, and the memory's bandwidth; [] if the file does not
-    describe a whole machine."""
+    """Returns the comparisons of every cache's latency, nearest first, of memory's latency and of its bandwidth; [] if
+    the file does not describe a whole machine."""
     if not machine.simulable:
         return []
     assert machine.core and machine.memory

@@ -2,7 +2,6 @@
 (`live` by MPI on this machine, `sim` on a simulated one), and the result is records with the same columns either way.
 `nearfield probe`, `probe --on`, `simulate` and `reproduce` are requests to it."""
 
-from nearfield.measure.request import Request
-from nearfield.measure.tiers import TIERS
+from nearfield.measure.request import TIERS, Request
 
 __all__ = ["TIERS", "Request"]

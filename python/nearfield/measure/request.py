@@ -1,22 +1,46 @@
-"""What the user asked for: which scenarios, on which machine, how thoroughly."""
+"""What the user asked for: which scenarios, on which machine, how thoroughly. Times of tiers are for the whole probe on
+the default MPI, set-up of the ranks included."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from typing import Literal
 
 from pydantic import AwareDatetime
 
+from nearfield.base.words import suggestion
 from nearfield.errors import UsageError
-from nearfield.measure.tiers import TIERS, Tier
-from nearfield.profile.words import suggestion
 
 LARGEST_SIZE = (1 << 31) - 1  # MPI counts are ints
 
 
 @dataclass(frozen=True)
+class Tier:
+    """How long a probe takes, and how sure it is."""
+
+    name: Literal["quick", "default", "full"]
+    summary: str
+    budget_s: float
+    launches: int  # of each group of ranks: page placement differs from launch to launch
+    tolerance: float  # a case is done when its interval is this narrow, relative to its median
+    min_samples: int  # repetitions of a case per launch, whatever the budget
+    stable: float  # records with wider intervals are marked unstable
+
+
+TIERS: dict[str, Tier] = {
+    tier.name: tier
+    for tier in (
+        Tier("quick", "about a minute and a half", 80.0, 2, 0.02, 7, 0.05),
+        Tier("default", "about five minutes", 285.0, 3, 0.02, 15, 0.05),
+        Tier("full", "half an hour", 1800.0, 5, 0.01, 50, 0.05),
+    )
+}
+
+
+@dataclass(frozen=True)
 class Request:
-    """Kept beside an unfinished profile so that it can be resumed. UsageError if no probe could do it."""
+    """The options of a probe, stored beside an unfinished profile. Raises UsageError if no probe can obey them."""
 
     tier: str = "default"
     budget_s: float | None = None  # measuring time instead of the tier's
@@ -31,8 +55,8 @@ class Request:
     # ---- of a simulated machine
     distances: tuple[str, ...] = ()  # empty: the tier's
     nodes: tuple[int, ...] = ()  # empty: those usual for each scenario
-    policies: tuple[str, ...] = ()  # of its NICs; empty: the machine's own
-    slowdowns: tuple[float, ...] = ()  # of its memory; empty: none
+    policies: tuple[str, ...] = ()  # policies of its NICs; empty: the machine's own
+    slowdowns: tuple[float, ...] = ()  # factors for its memory; empty: none
     command: str = ""
     created: AwareDatetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
@@ -50,6 +74,6 @@ class Request:
 
     @property
     def thoroughness(self) -> Tier:
-        """The tier, with the budget asked for."""
+        """Returns the tier with the budget that was asked for."""
         tier = TIERS[self.tier]
         return tier if self.budget_s is None else replace(tier, budget_s=self.budget_s)

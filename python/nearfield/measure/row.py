@@ -1,11 +1,14 @@
-"""One record as a row. Both backends make their rows here, so that records have the same columns however they were
-measured."""
+"""One record as a row, and run.toml, which says how the records came to be. Both backends make them here, so that
+records have the same columns however they were measured."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import nearfield
+from nearfield.measure.request import Request
+from nearfield.profile import schema
 from nearfield.profile.records import CORE, VERDICT
 
 Row = dict[str, Any]
@@ -31,15 +34,40 @@ def frame(
 def value(
     number: float, low: float | None, high: float | None, n: int, *, stable: bool = True, note: str | None = None
 ) -> Row:
-    """Returns what was measured: in the record's unit, with its interval if there is one."""
+    """Returns the columns of a value in the record's unit, with its interval if there is one."""
     return {"value": number, "low": low, "high": high, "n": n, "stable": stable, "note": note}
 
 
 def missing(reason: str) -> Row:
-    """Returns that the machine cannot give the number, and why."""
+    """Returns the columns of a number that the machine cannot give, and the reason."""
     return {"value": None, "n": 0, "stable": False, "note": reason}
 
 
 def parameters_of(row: Row) -> dict[str, int | str]:
-    """Returns the parameters that the record has."""
+    """Returns the record's parameters by name."""
     return {name: one for name, one in row.items() if name not in CORE and name != VERDICT and one is not None}
+
+
+def run_of(
+    request: Request,
+    rows: Iterable[Row],
+    *,
+    complete: bool,
+    seconds: float,
+    scenarios: Iterable[schema.Scenario],
+    **circumstances: Any,
+) -> schema.Run:
+    """Returns what run.toml says of these records. `seconds`: how long measuring them took. `scenarios`: all that the
+    backend has; those with records are described. `circumstances`: the other keys, which the backend knows."""
+    present = {row["scenario"] for row in rows}
+    return schema.Run(
+        schema_version=1,
+        nearfield=nearfield.__version__,
+        created=request.created,
+        tier=request.thoroughness.name,
+        command=request.command,
+        seconds=seconds,
+        complete=complete,
+        scenario=[scenario for scenario in scenarios if scenario.name in present],
+        **circumstances,
+    )

@@ -1,7 +1,7 @@
-"""The folder beside an unfinished profile, `<out>.launches`: the request, what the engine wrote, how long it took.
+"""The folder beside an unfinished profile, `<out>.launches`: the request, the engine's output and the time it took.
 
-It is there from the first launch until the profile is complete; `--resume` goes on from it. Held by one probe at a
-time.
+It exists from the first launch until the profile is complete; `--resume` goes on from it. One probe at a time may hold
+it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,38 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
+from nearfield.base.files import writing
 from nearfield.errors import ProfileError, UsageError
 from nearfield.measure.request import Request
+from nearfield.measure.row import Row
 
 _REQUEST, _SPENT, _LOCK = "request.json", "spent.json", "lock"
 _REQUESTS = TypeAdapter(Request)
+_ELSEWHERE = "choose another folder with --out"
 _SECONDS = TypeAdapter(dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]])
+
+
+@dataclass
+class Outcome:
+    """How far a request came."""
+
+    complete: bool  # False: the user stopped it, or the time was over
+    saved: bool = False  # there is a profile
+    stopped_by: int | None = None  # the signal
+    missed: int = 0  # cases for which there was no time
+    not_begun: int = 0  # launches for which there was none
+    rows: list[Row] = field(default_factory=list)  # that were simulated for it, earlier ones included
+
+    @property
+    def exit_code(self) -> int:
+        """By which shells tell that a signal ended a command; 0 if none did."""
+        return 128 + self.stopped_by if self.stopped_by and not self.complete else 0
 
 
 class Work:
@@ -33,7 +54,7 @@ class Work:
         self._out = out
 
     def read_request(self) -> Request:
-        """What the interrupted probe was asked for."""
+        """Returns the request of the interrupted probe."""
         self._require_ours()
         try:
             return _REQUESTS.validate_json((self.folder / _REQUEST).read_bytes(), strict=True)
@@ -48,10 +69,10 @@ class Work:
             ) from error
 
     def require_free(self, *, overwrite: bool) -> None:
-        """That a new probe destroys neither an interrupted one that nobody gave up nor what is not ours."""
+        """Raises an error if a new probe would destroy an interrupted one, or a folder that is no probe's."""
         there = {entry.name for entry in self.folder.iterdir()} - {_LOCK} if self.folder.exists() else set()
         if there and _REQUEST not in there:
-            raise ProfileError(f"{self.folder} is in the way: it is not of a probe", "choose another folder with --out")
+            raise ProfileError(f"{self.folder} is in the way: it is not of a probe", _ELSEWHERE)
         if there and not overwrite:
             raise ProfileError(
                 f"there is an interrupted probe at {self._out}",
@@ -60,10 +81,10 @@ class Work:
 
     @contextmanager
     def held(self, request: Request, *, fresh: bool) -> Iterator[None]:
-        """The folder with this request in it, empty but for that if fresh, and nobody else's meanwhile."""
+        """Holds the folder, with this request in it, against other probes; if `fresh`, it first empties it."""
         from filelock import FileLock, Timeout  # takes a while, and few verbs hold a folder
 
-        with _explained(self.folder):
+        with writing(self.folder, _ELSEWHERE):
             self._make_folder()
             lock = FileLock(self.folder / _LOCK, timeout=0, mode=0o600, fallback_to_soft=False)  # follows no link
             try:
@@ -73,22 +94,22 @@ class Work:
                     f"another probe is measuring into {self._out}", "wait for it, or use another --out"
                 ) from error
         try:
-            with _explained(self.folder):
+            with writing(self.folder, _ELSEWHERE):
                 self._set_up(request, fresh)
             yield
         except FileNotFoundError as error:
             if self.folder.exists():
                 raise
             raise ProfileError(
-                f"{self.folder} was removed while the probe wrote into it, and what was measured with it",
+                f"{self.folder} was removed while the probe wrote into it, and all measurements with it",
                 "measure again, and leave that folder alone until the probe ends",
             ) from error
         finally:
             lock.release()
 
     def _require_ours(self) -> None:
-        """That nobody else may write there: their link would have us write to another file, their request start a
-        program of theirs."""
+        """Raises an error if others may write there: a link of theirs would redirect our output, and a request of
+        theirs could start their program."""
         with suppress(FileNotFoundError):
             status = self.folder.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -111,7 +132,7 @@ class Work:
         (self.folder / _REQUEST).write_bytes(_REQUESTS.dump_json(request))
 
     def read_spent(self) -> dict[str, float]:
-        """Seconds of earlier sittings: of each launch by name, and "total"."""
+        """Returns the seconds of earlier sittings, of each launch by its name and of all as "total"."""
         try:
             return _SECONDS.validate_json((self.folder / _SPENT).read_bytes(), strict=True)
         except (OSError, ValueError):
@@ -122,23 +143,14 @@ class Work:
             (self.folder / _SPENT).write_bytes(_SECONDS.dump_json(seconds))
 
     def end(self, samples: Path | None) -> None:
-        """The profile is complete: removes the folder, or makes it that of the raw samples."""
+        """Ends a complete probe: removes the folder, or moves it to `samples` to keep the raw samples."""
         if samples is None:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
-        with _explained(samples):
+        with writing(samples, _ELSEWHERE):
             for name in (_LOCK, _SPENT, _REQUEST):
                 (self.folder / name).unlink(missing_ok=True)
-            samples.mkdir()  # for those who may read the profile, unlike our folder
+            samples.mkdir()  # whoever may read the profile may read the samples
             for entry in self.folder.iterdir():
                 shutil.move(entry, samples)
             self.folder.rmdir()
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        cause = error.strerror or str(error)
-        raise ProfileError(f"cannot write {folder}: {cause}", "choose another folder with --out") from error

@@ -1,14 +1,14 @@
-"""MPIs on this machine: found, chosen, built for, launched, cleaned up after."""
+"""Finds MPIs on this machine, chooses one, builds for it, launches programs and cleans up after them."""
 
 from nearfield.answers import cache_root
 from nearfield.mpi.build import COMPONENT, HALO, SHIM, contents, is_built, native_source, program
-from nearfield.mpi.discover import LOOKED_AT, Survey, discover, survey
+from nearfield.mpi.discover import LOOKED_AT, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command
 from nearfield.mpi.process import Finished, run
 from nearfield.mpi.selection import choose
 from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
-from nearfield.mpi.transports import transport, transport_or_reason
+from nearfield.mpi.transports import transport_or_reason
 
 __all__ = [
     "COMPONENT",
@@ -17,7 +17,6 @@ __all__ = [
     "SHIM",
     "Finished",
     "Installation",
-    "Survey",
     "Unusable",
     "cache_root",
     "contents",
@@ -31,6 +30,5 @@ __all__ = [
     "run",
     "snapshot_shm",
     "survey",
-    "transport",
     "transport_or_reason",
 ]

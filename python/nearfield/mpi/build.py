@@ -35,7 +35,7 @@ _WORDS = {
     SHIM: "the MPICH shim",
     HALO: "the halo library",
 }
-_SOURCES = {  # folders that a target is made of; of others all that there is
+_SOURCES = {  # folders that a target is made of; other targets use all folders
     ENGINE: ("src/base", "src/scenario", "src/probe"),
     COMPONENT: ("src/base", "src/tune/openmpi"),
     SHIM: ("src/base", "src/tune/mpich"),
@@ -62,7 +62,7 @@ def program(
 
 
 def is_built(inst: Installation, target: str = ENGINE, source: Path | None = None) -> bool:
-    """Whether `program` would return at once."""
+    """Returns whether `program` would return at once."""
     try:
         return _is_whole(_folder(inst, target, source or native_source()), target)
     except MpiError:
@@ -70,7 +70,7 @@ def is_built(inst: Installation, target: str = ENGINE, source: Path | None = Non
 
 
 def native_source() -> Path:
-    """The CMake project: in an installed package `native/`, in a checkout the folder above `python/`."""
+    """Returns the CMake project: `native/` of an installed package, or the folder above `python/` in a checkout."""
     package = Path(__file__).resolve().parents[1]
     places = [package / "native", *package.parents[:3]]
     for place in places:
@@ -84,14 +84,14 @@ def native_source() -> Path:
 
 def fingerprint(inst: Installation, target: str, source: Path) -> str:
     """Equal if and only if the executable would be."""
-    return _digest(*_toolchain_parts(inst, source), target, contents(target, source))
+    return _digest(*_toolchain_parts(inst), target, contents(target, source))
 
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
 
-def _toolchain_parts(inst: Installation, source: Path) -> list[str]:
+def _toolchain_parts(inst: Installation) -> list[str]:
     library = ""
     if inst.library and inst.library.exists():
         stat = inst.library.stat()
@@ -111,7 +111,7 @@ def _toolchain_parts(inst: Installation, source: Path) -> list[str]:
 
 
 def contents(target: str, source: Path | None = None) -> str:
-    """Hash of every file that the build of the target may read."""
+    """Returns a hash of every file that the build of the target may read."""
     source = source or native_source()
     digest = hashlib.sha256()
     folders = [source / folder for folder in _SOURCES.get(target, ("src",))]
@@ -126,7 +126,7 @@ def _folder(inst: Installation, target: str, source: Path) -> Path:
 
 
 def _is_whole(folder: Path, target: str) -> bool:
-    """Whether the cache entry is what was put there; a truncated or edited one is built again."""
+    """Returns whether the cache entry is undamaged; a truncated or edited one is built again."""
     try:
         noted = json.loads((folder / "build.json").read_text(encoding="utf-8"))
         return os.access(folder / target, os.X_OK) and noted["sha256"] == _sha256(folder / target)
@@ -142,7 +142,7 @@ def _sha256(file: Path) -> str:
 def _locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Holds an exclusive lock that ends with the process, however it ends. Calls `waiting` every few seconds while
     another process holds it."""
-    from filelock import FileLock, Timeout  # takes a while, and most programs are built already
+    from filelock import FileLock, Timeout  # a slow import, and most programs are built already
 
     file.parent.mkdir(parents=True, exist_ok=True)
     lock, patience_s = FileLock(file, fallback_to_soft=False), 0.0
@@ -171,11 +171,11 @@ def _cache_errors() -> Iterator[None]:
 
 def _build(inst: Installation, target: str, source: Path, folder: Path, say: Progress) -> None:
     """Builds in the work tree, then puts the result into place in one rename."""
-    work = cache_root() / "work" / _digest(*_toolchain_parts(inst, source), str(source))
+    work = cache_root() / "work" / _digest(*_toolchain_parts(inst), str(source))
     with _locked(work.with_suffix(".lock"), lambda: None):
         log = _compile(inst, target, source, work, say)
         if _folder(inst, target, source) != folder:
-            return  # somebody edited the sources meanwhile; the caller starts again
+            return  # the sources changed meanwhile; the caller starts again
         built = _find_executable(work, target, log)
         fresh = folder.with_suffix(f".new-{os.getpid()}")
         shutil.rmtree(fresh, ignore_errors=True)
@@ -190,7 +190,7 @@ def _build(inst: Installation, target: str, source: Path, folder: Path, say: Pro
 
 
 def _compile(inst: Installation, target: str, source: Path, work: Path, say: Progress) -> Path:
-    """Configures and builds, from scratch if the old tree does not do. Returns the log."""
+    """Configures and builds, from scratch if the old tree is unusable. Returns the log."""
     configure = [_tool("cmake"), "-S", str(source), "-B", str(work), "-G", "Ninja"]
     configure += [f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
     configure += ["-DCMAKE_BUILD_TYPE=Release", "-DNEARFIELD_PROBE=ON"]
@@ -242,7 +242,7 @@ def _find_executable(work: Path, target: str, log: Path) -> Path:
 
 
 def _tool(name: str) -> str:
-    """CMake and Ninja of this Python environment, else of PATH."""
+    """Returns the path of CMake or Ninja in this Python environment, else on PATH."""
     scripts = os.pathsep.join(
         [str(Path(sys.executable).parent), sysconfig.get_path("scripts"), os.environ.get("PATH", "")]
     )

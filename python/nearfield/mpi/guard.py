@@ -1,5 +1,5 @@
-"""A process that outlives nearfield: if nearfield is killed during a launch, it ends the ranks and removes what they
-leave. Nothing else would: ranks know nothing of nearfield, and some launchers start them in sessions of their own.
+"""A process that outlives nearfield: if nearfield is killed during a launch, it ends the ranks and removes their files.
+Nothing else would: ranks know nothing of nearfield, and some launchers start them in sessions of their own.
 
 It is started by path, without the package, because it should cost the machine nothing while ranks measure: it waits
 for the end of its standard input, which is nearfield's own end unless nearfield has ended the guard before. Each line
@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 
@@ -42,9 +41,7 @@ class Guard:
     def __enter__(self) -> Guard:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._process.kill()
         self._process.communicate()
@@ -53,7 +50,7 @@ class Guard:
 def main() -> None:
     """Ends the ranks when the process that started them is gone."""
     facts: dict[str, Any] = {}
-    with suppress(json.JSONDecodeError):  # cut short
+    with suppress(json.JSONDecodeError):  # a line that was cut short
         for line in sys.stdin:
             facts |= json.loads(line)
     if facts:

@@ -1,7 +1,8 @@
-"""What nearfield knows about one MPI on this machine. Plain data: no processes are started here."""
+"""Plain data about one MPI on this machine; nothing here starts a process."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ Hosts = Sequence[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Installation:
-    """An MPI that can both compile and launch. `env` is what must be set to use it at all."""
+    """An MPI that can both compile and launch. `env` holds the variables without which it does not work."""
 
     name: str  # unique on this machine, e.g. "openmpi-5.0.11"
     family: FamilyName
@@ -27,7 +28,7 @@ class Installation:
     show: str = field(default="", repr=False)  # the compiler command behind the wrapper
 
     def plain(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns the attributes as values that JSON can hold."""
         values = {**vars(self), "env": dict(self.env)}
         return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
 
@@ -39,7 +40,7 @@ class Installation:
 
 @dataclass(frozen=True)
 class Unusable:
-    """Something that looks like an MPI and cannot be used, and what would make it usable."""
+    """Something that looks like an MPI but cannot be used, with the reason and a remedy."""
 
     path: Path
     origin: str
@@ -49,7 +50,7 @@ class Unusable:
 
 @dataclass(frozen=True)
 class Launch:
-    """What a family needs to know to start a program."""
+    """The facts that a family needs to start a program."""
 
     argv: Sequence[str]
     ranks: int
@@ -61,21 +62,31 @@ class Launch:
 
 @dataclass(frozen=True)
 class Family:
-    """All that differs from one MPI family to the next. One file of `families/` exports one as `SPEC`."""
+    """All differences between MPI families. Each file of `families/` exports one as `SPEC`."""
 
     name: FamilyName
     summary: str
-    library_version: Callable[[str], str | None]  # of MPI_Get_library_version's text; None: not this family
-    launcher_version: Callable[[str], str | None]  # of `mpirun --version`'s text; None: not this family
+    library_says: str  # how MPI_Get_library_version's text begins; the group is the version
+    launcher_says: str  # what is in `mpirun --version`'s text; the group is the version
     launchers: tuple[str, ...]  # names beside the wrapper, best first
     wheels: tuple[str, ...]  # Python distributions that hold it
     packages: str  # what to install when the compiler wrapper is missing
     compiler_variable: str  # environment variable that changes the compiler behind the wrapper
-    needs: Callable[[Path], dict[str, str]]  # root -> environment without which it does not work
     command: Callable[[Launch], list[str]]  # must not bind; rank order = order of hosts
-    environment: Callable[[Launch], dict[str, str]]  # defaults; the user's own values win
     pmi: tuple[str, ...]  # what `srun --mpi=` may be, best first
     verbose: Mapping[str, str]  # environment that makes it say what carries messages
     transport: Callable[[str], str | None]  # of what it then prints
     shm_names: tuple[str, ...]  # what its killed ranks may leave in /dev/shm
+    needs: Callable[[Path], dict[str, str]] = lambda root: {}  # root -> environment without which it does not work
+    environment: Callable[[Launch], dict[str, str]] = lambda launch: {}  # defaults; the user's own values win
     scratch_variables: tuple[str, ...] = ()  # say where the launcher keeps files that a killed one leaves
+
+    def library_version(self, text: str) -> str | None:
+        """None: the text is of another family."""
+        found = re.match(self.library_says, text)
+        return found[1] if found else None
+
+    def launcher_version(self, text: str) -> str | None:
+        """None: the text is of another family."""
+        found = re.search(self.launcher_says, text)
+        return found[1] if found else None

@@ -1,4 +1,4 @@
-"""The command and environment that start a program under an MPI, without binding, in the given rank order."""
+"""Makes the command and environment that start a program under an MPI, unbound, in the given rank order."""
 
 import hashlib
 import os
@@ -24,13 +24,12 @@ def launch_command(
     launcher: str | None = None,
     oversubscribe: bool = False,
 ) -> tuple[list[str], dict[str, str]]:
-    """Argument vector and whole environment of a launch.
+    """Returns the argument vector and the whole environment of a launch.
 
-    hosts: (name, ranks there), ranks are numbered in this order; None: this machine, or what the batch
-    system has allocated. launcher: one of LAUNCHERS; None: the MPI's own, which also knows how to start
-    inside a Slurm or PBS allocation. oversubscribe: more ranks than processors on purpose; they yield
-    while they wait. Values that the user has set in the environment are kept, except the few without which
-    this MPI does not work at all (`inst.env`).
+    `hosts` are pairs (name, ranks there) in the order of ranks; None means this machine, or the batch system's
+    allocation. `launcher` is one of LAUNCHERS; None means the MPI's own, which also starts inside a Slurm or PBS
+    allocation. `oversubscribe` allows more ranks than processors; they yield while they wait. Values that the user has
+    set in the environment are kept, except the few without which this MPI does not work at all (`inst.env`).
     """
     family = FAMILIES[inst.family]
     _check(ranks, hosts, oversubscribe)
@@ -44,8 +43,8 @@ def launch_command(
 
 
 def _own_library_first(inst: Installation, search_path: str) -> dict[str, str]:
-    """LD_LIBRARY_PATH goes before the path in the executable: if a loaded module has put another MPI there,
-    ours must come first, or the ranks start with the wrong libmpi."""
+    """Returns LD_LIBRARY_PATH with this MPI first if another MPI's library is on it. It takes precedence over the
+    path in the executable, so ranks would start with the wrong libmpi."""
     if not inst.library:
         return {}
     own = inst.library.parent
@@ -70,12 +69,12 @@ def _check(ranks: int, hosts: Hosts | None, oversubscribe: bool) -> None:
 
 
 def in_allocation() -> bool:
-    """Whether a batch system has decided where ranks go."""
+    """Returns whether a batch system has decided where ranks go."""
     return any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_JOBID", "PE_HOSTFILE"))
 
 
 def _launcher_path(inst: Installation, launcher: str | None) -> Path:
-    """The chosen launcher of this installation; `mpiexec` lies beside its `mpirun`, with the same suffix."""
+    """Returns the installation's chosen launcher; `mpiexec` lies beside `mpirun` and has the same suffix."""
     if launcher is None or launcher == "mpirun":
         return inst.launcher
     if launcher == "srun":
@@ -92,7 +91,7 @@ def _launcher_path(inst: Installation, launcher: str | None) -> Path:
 
 
 def _srun_command(launch: Launch, family: Family) -> list[str]:
-    """`--cpu-bind=none`: the engine binds itself."""
+    """Returns srun's command, with `--cpu-bind=none` because the engine binds itself."""
     command = [str(launch.launcher), "-n", str(launch.ranks), "--cpu-bind=none"]
     if "SLURM_MPI_TYPE" not in os.environ:
         command += [f"--mpi={kind}" for kind in family.pmi if kind in _srun_mpi_types(launch.launcher)][:1]
@@ -104,7 +103,7 @@ def _srun_command(launch: Launch, family: Family) -> list[str]:
 
 
 def _srun_environment(hosts: Hosts | None) -> dict[str, str]:
-    """The `arbitrary` distribution puts rank i on the host in line i of the file SLURM_HOSTFILE."""
+    """Returns srun's environment: the `arbitrary` distribution puts rank i on the host in line i of SLURM_HOSTFILE."""
     if not hosts:
         return {}
     lines = "".join(f"{host}\n" * count for host, count in hosts)
@@ -116,6 +115,6 @@ def _srun_environment(hosts: Hosts | None) -> dict[str, str]:
 
 @lru_cache
 def _srun_mpi_types(srun: Path) -> frozenset[str]:
-    """What this cluster's Slurm can speak to ranks; it prints the list to standard error."""
+    """Returns the values of `--mpi=` that this Slurm has; it prints them to standard error."""
     done = subprocess.run([str(srun), "--mpi=list"], capture_output=True, text=True, errors="replace", timeout=20)
     return frozenset((done.stdout + done.stderr).replace(",", " ").split())

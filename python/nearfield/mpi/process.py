@@ -1,9 +1,9 @@
-"""Runs one launch to its end, whatever end that is, and leaves nothing behind.
+"""Runs one launch, and leaves nothing behind however it ends.
 
-The launcher gets a session of its own, and a mark in the environment that every process it starts inherits:
-ranks put themselves into other process groups and outlive a killed launcher, the mark finds them all the
-same. On a time limit or an interrupt all of them get SIGTERM, and SIGKILL after a while. If this process
-itself is killed, its guard does all that.
+The launcher gets a session of its own, and a mark in its environment, which every process that it starts
+inherits. Ranks may join other process groups and outlive a killed launcher, but the mark still finds them.
+After the time limit or an interrupt all of them get SIGTERM, and later SIGKILL. If this process itself is
+killed, its guard does the same.
 """
 
 import os
@@ -46,12 +46,16 @@ class Finished:
     timed_out: bool
     stdout: str  # the last lines
     stderr: str
-    removed_shm: tuple[str, ...]  # what ranks that died had left in /dev/shm
 
     @property
     def ok(self) -> bool:
-        """Some launchers exit with 0 when they are told to end."""
+        """Returns whether the program ended well; some launchers exit with 0 even if a time limit ended them."""
         return self.exit_code == 0 and not self.timed_out
+
+    @property
+    def words(self) -> list[str]:
+        """The lines that say something, those of standard error first."""
+        return [line.strip() for line in f"{self.stderr}\n{self.stdout}".splitlines() if line.strip("-=* \t")]
 
     @property
     def silence(self) -> str:
@@ -73,9 +77,9 @@ def run(
     env: dict[str, str] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> Finished:
-    """Launches argv and waits. `on_line(stream, line)` gets every line ("stdout" or "stderr") as it comes,
-    on a thread of its own per stream; `on_start` gets the launcher's process id; `env` adds to the
-    environment and wins. A KeyboardInterrupt ends the ranks, then goes on to the caller."""
+    """Launches argv, waits, and returns how it ended. `on_line(stream, line)` gets every line of "stdout" and "stderr"
+    at once, on one thread per stream; `on_start` gets the launcher's process id; `env` overrides the environment. A
+    KeyboardInterrupt ends the ranks and is raised again."""
     command, environment = launch_command(
         inst, argv, ranks, hosts=hosts, launcher=launcher, oversubscribe=oversubscribe
     )
@@ -98,7 +102,6 @@ def _watch(
     on_line: OnLine | None,
     on_start: Callable[[int], None] | None,
 ) -> Finished:
-    """Waits for the end, or makes it."""
     start = time.monotonic()
     readers = [_Reader(process.stdout, "stdout", on_line), _Reader(process.stderr, "stderr", on_line)]
     timed_out = False
@@ -111,15 +114,15 @@ def _watch(
     finally:
         end_all(mark, process)
         stdout, stderr = (reader.finish() for reader in readers)
-        removed = remove_stale_shm(before)
+        remove_stale_shm(before)
     seconds = time.monotonic() - start
-    return Finished(argv, process.returncode, seconds, timed_out, stdout, stderr, tuple(removed))
+    return Finished(argv, process.returncode, seconds, timed_out, stdout, stderr)
 
 
 @contextmanager
 def _scratch(inst: Installation, environment: dict[str, str], hosts: Hosts | None) -> Iterator[dict[str, str]]:
-    """A folder of this launch's own for session files, so that they go even if the launcher was killed. Only
-    for launches on this machine, and not where the user has said where."""
+    """Yields variables that name a folder for this launch's session files, which is removed even if the launcher was
+    killed. Yields none with hosts, or if the user has set such a variable."""
     variables = FAMILIES[inst.family].scratch_variables
     if hosts or not variables or any(name in environment for name in variables):
         yield {}
@@ -156,7 +159,7 @@ class _Reader:
         self._thread.start()
 
     def _read(self) -> None:
-        with suppress(ValueError, OSError):  # closed under us when the launch was ended
+        with suppress(ValueError, OSError):  # another thread closed it when the launch was ended
             for line in self._stream:
                 self._tail.append(line)
                 if self._on_line:
@@ -164,13 +167,13 @@ class _Reader:
 
     def finish(self) -> str:
         self._thread.join(GRACE_S)
-        if not self._thread.is_alive():  # else a stranger holds the other end, and closing would wait for it
+        if not self._thread.is_alive():  # otherwise another process holds the pipe, and closing would wait for it
             self._stream.close()
         return "".join(self._tail)
 
 
 def end_all(mark: str, process: subprocess.Popen[str]) -> None:
-    """Ends the launcher and every process that carries the mark: politely, then not."""
+    """Ends the launcher and every process that carries the mark, by SIGTERM and later by SIGKILL."""
     if process.poll() is None:
         _signal([process.pid], signal.SIGTERM)  # the launcher first: it also ends ranks on other hosts
         with suppress(subprocess.TimeoutExpired):
@@ -180,7 +183,7 @@ def end_all(mark: str, process: subprocess.Popen[str]) -> None:
 
 
 def clean_up_after_death(mark: str, launcher: int | None, scratch: list[str], before: set[str]) -> None:
-    """What `run` would have done at its end; called by the guard when nobody else is left to do it."""
+    """Cleans up as `run` does at its end; the guard calls it if nearfield was killed."""
     deadline = time.monotonic() + GRACE_S / 2
     _signal([pid for pid in marked(mark) if pid == launcher], signal.SIGTERM)
     while any(pid == launcher for pid in marked(mark)) and time.monotonic() < deadline:
@@ -203,7 +206,7 @@ def _end_marked(mark: str) -> None:
 
 
 def marked(mark: str) -> Iterator[int]:
-    """Living processes of this user with the mark in their environment."""
+    """Yields the living processes of this user with the mark in their environment."""
     wanted = f"{MARK}={mark}".encode()
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
@@ -213,7 +216,7 @@ def marked(mark: str) -> Iterator[int]:
 
 
 def _is_dead(process: Path) -> bool:
-    """A zombie, which only its parent can remove."""
+    """Returns whether the process is a zombie, which only its parent can remove."""
     return (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] in "ZX"
 
 

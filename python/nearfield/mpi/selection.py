@@ -1,4 +1,4 @@
-"""Chooses the MPI that a person means."""
+"""Chooses an MPI by the user's words."""
 
 import difflib
 from pathlib import Path
@@ -12,8 +12,8 @@ from nearfield.mpi.toolchain import WRAPPERS
 
 
 def choose(name_or_path: str | None = None) -> Installation:
-    """The MPI a person means: a name, the beginning of one, or a path to its prefix, bin, mpirun or mpicxx.
-    None: the Open MPI wheel beside this Python if there is one, else the first found."""
+    """Returns the MPI of this name, beginning of a name, or path to a prefix, bin, mpirun or mpicxx. None chooses the
+    Open MPI wheel beside this Python if there is one, else the first found."""
     found = survey()
     if name_or_path is None:
         if not found.usable:
@@ -48,7 +48,7 @@ def _unknown(name: str, found: Survey) -> MpiError:
 
 
 def _at(path: Path, found: Survey) -> Installation:
-    """The MPI that a path leads to; found before, or looked at now."""
+    """Returns the MPI that a path leads to, found before or inspected now."""
     if not path.exists():
         raise MpiError(
             f"there is no MPI at {path}: no such file or folder", f"for those found, see {itself.command('mpi')}"

@@ -1,4 +1,4 @@
-"""Shared-memory files that killed ranks leave behind in /dev/shm."""
+"""Removes shared-memory files that killed ranks leave behind in /dev/shm."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ SHM = Path("/dev/shm")
 
 
 def snapshot_shm() -> set[str]:
-    """Names in /dev/shm now; take it before a launch."""
+    """Returns the names in /dev/shm; call it before a launch."""
     try:
         return {entry.name for entry in SHM.iterdir()}
     except OSError:
@@ -19,8 +19,8 @@ def snapshot_shm() -> set[str]:
 
 
 def remove_stale_shm(before: set[str]) -> list[str]:
-    """Removes what appeared since `before` and is ours, named as an MPI names its files, and used by no
-    living process; returns the names. Files of other launches that still go on are in use, and stay."""
+    """Removes files that appeared since `before`, belong to this user, have a name like an MPI's files and are not
+    used by a living process; returns their names. Files of launches that still run are in use and stay."""
     candidates = {name for name in snapshot_shm() - before if _is_ours(name)}
     if not candidates:
         return []
@@ -37,7 +37,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _in_use() -> set[str]:
-    """Names in /dev/shm that a process maps or holds open, as far as we may look."""
+    """Returns the names in /dev/shm that a process maps or holds open, as far as this user may see."""
     prefix = f"{SHM}/"
     return {path[len(prefix) :] for path in _paths_in_use() if path.startswith(prefix)}
 

@@ -1,4 +1,4 @@
-"""Asks a compiler wrapper and its library what they really are; folder and package names may lie."""
+"""Asks a compiler wrapper and its library what they are, since names of folders and packages may be wrong."""
 
 import os
 import re
@@ -15,6 +15,7 @@ from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Family
 
 WRAPPERS = ("mpicxx", "mpic++", "mpiCC")
+_SYSTEM_FOLDERS = [Path("/usr", lib) for lib in (f"lib/{os.uname().machine}-linux-gnu", "lib64", "lib", "local/lib")]
 _ASK_SECONDS = 20
 _ASK_LIBRARY = """
 import ctypes, sys
@@ -41,7 +42,7 @@ class Toolchain:
 
 
 def ask(command: list[str], env: Mapping[str, str] | None = None) -> str:
-    """Output (both streams) of a short command. Raises MpiError if it fails or does not answer."""
+    """Returns the output (both streams) of a short command. Raises MpiError if it fails or does not answer."""
     try:
         done = subprocess.run(
             command,
@@ -63,7 +64,7 @@ def ask(command: list[str], env: Mapping[str, str] | None = None) -> str:
 
 
 def inspect(wrapper: Path) -> Toolchain:
-    """What stands behind a C++ compiler wrapper. Raises MpiError if it is broken or of no known family."""
+    """Returns the MPI behind a C++ compiler wrapper. Raises MpiError if it is broken or of no known family."""
     root = wrapper.parent.parent
     show = ask([str(wrapper), "-show"], {"I_MPI_ROOT": str(root)}).strip()
     library = find_library(show)
@@ -77,13 +78,13 @@ def inspect(wrapper: Path) -> Toolchain:
 
 
 def find_library(show: str) -> Path:
-    """libmpi as the linker would find it from a wrapper's command, links and linker scripts followed."""
+    """Returns the libmpi that the linker finds by a wrapper's command; follows links and linker scripts."""
     words = shlex.split(show)
     folders = [Path(w[2:]) for w in words if w.startswith("-L")]
     names = [w[2:] for w in words if w in ("-lmpi", "-lmpich")]
     if not names:
         raise MpiError(f"not an MPI compiler wrapper: its command links no MPI library: {show[:200]}")
-    for folder in [*folders, *_default_folders(words[0])]:
+    for folder in [*folders, *_SYSTEM_FOLDERS]:
         for name in names:
             candidate = folder / f"lib{name}.so"
             if candidate.exists():
@@ -91,13 +92,8 @@ def find_library(show: str) -> Path:
     raise MpiError(f"lib{names[0]}.so is in none of the folders the wrapper names", "install MPI's development files")
 
 
-def _default_folders(compiler: str) -> list[Path]:
-    multiarch = f"{os.uname().machine}-linux-gnu"
-    return [Path(p) for p in (f"/usr/lib/{multiarch}", "/usr/lib64", "/usr/lib", "/usr/local/lib")]
-
-
 def _follow(library: Path) -> Path:
-    """Wheels cannot hold links, so their libmpi.so is a linker script, `INPUT(libmpi.so.40)`."""
+    """Returns the library in a linker script, `INPUT(libmpi.so.40)`, which wheels have since they cannot hold links."""
     with library.open("rb") as file:
         script = re.match(rb"\s*(?:INPUT|GROUP)\s*\(\s*([^\s)]+)", file.read(256))
     return (library.parent / script[1].decode()).resolve() if script else library.resolve()
@@ -105,6 +101,6 @@ def _follow(library: Path) -> Path:
 
 @lru_cache(maxsize=64)
 def library_text(library: Path) -> str:
-    """MPI_Get_library_version, which may be called before MPI_Init; in a process of its own, because two
-    MPIs must not meet in one."""
+    """Returns MPI_Get_library_version, which may be called before MPI_Init. It runs in a process of its own, because
+    two MPIs must not meet in one."""
     return ask([sys.executable, "-ISc", _ASK_LIBRARY, str(library)])

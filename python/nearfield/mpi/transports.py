@@ -1,16 +1,15 @@
-"""What carries messages inside a node: two ranks exchange a short and a long message under the MPI's own
-verbose output, and the engine adds what it saw itself. Nothing is concluded from configuration alone.
+"""Finds the transport inside a node: two ranks exchange a short and a long message under the MPI's own verbose
+output, and the engine reports single copies. Configuration alone is never taken as an answer.
 
 The engine's `--transport-probe` prints, on rank 0, `single_copies N LIBRARY`: how often process_vm_readv or
 process_vm_writev was called during the long exchange, and by which library ("-" if never).
 """
 
-import hashlib
-import json
 import os
 import re
 from pathlib import Path
 
+from nearfield import answers
 from nearfield.errors import NearfieldError
 from nearfield.mpi.build import program
 from nearfield.mpi.families import FAMILIES
@@ -21,40 +20,26 @@ _TIMEOUT_S = 30
 _STEERING = ("OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "I_MPI_", "UCX_", "FI_")
 
 
-def transport(inst: Installation) -> str | None:
-    """For example "ob1 / sm, single copy by CMA"; None if unknown (`transport_or_reason` says why)."""
-    return transport_or_reason(inst)[0]
-
-
 def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
-    """The transport and ""; or None and why it is not known. Builds the engine if need be. Remembered beside
-    the executable for this host and the MPI settings in the environment."""
+    """The transport, for example "ob1 / sm, single copy by CMA", and ""; or None and why it is not known. Builds the
+    engine if need be. Remembered for this host and the MPI settings in the environment."""
     try:
         engine = program(inst)
-        note = engine.parent / f"transport-{_circumstances()}.json"
-        known = _read(note)
-        if known is None:
-            known = _find_out(inst, engine)
-            if known[0]:
-                note.write_text(json.dumps(known), encoding="utf-8")
-        return known
+        question = [str(engine), *_circumstances()]
+        if known := answers.recall("transport", question):
+            return str(known), ""
+        carrier, reason = _find_out(inst, engine)
+        if carrier:
+            answers.remember("transport", question, carrier, [engine])
+        return carrier, reason
     except NearfieldError as error:
         return None, error.message
 
 
-def _read(note: Path) -> tuple[str | None, str] | None:
-    try:
-        carrier, reason = json.loads(note.read_text(encoding="utf-8"))
-        return carrier, reason
-    except (OSError, ValueError):
-        return None
-
-
-def _circumstances() -> str:
+def _circumstances() -> list[str]:
     """What may change the answer for one executable: the host, the user, and MPI settings."""
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_STEERING))
-    parts = [os.uname().nodename, os.uname().release, str(os.geteuid()), *settings]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+    return [os.uname().nodename, os.uname().release, str(os.geteuid()), *settings]
 
 
 def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
@@ -72,7 +57,7 @@ def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
     if done.timed_out:
         return None, f"2 ranks did not finish within {_TIMEOUT_S} s"
     if done.exit_code:
-        said = _first_words(done.stderr or done.stdout) or done.silence
+        said = [*done.words, done.silence][0]
         return None, f"2 ranks failed with exit code {done.exit_code}: {said}"
     text = "\n".join(lines)
     carrier = family.transport(text)
@@ -81,13 +66,8 @@ def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
     return carrier + single_copy(text), ""
 
 
-def _first_words(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip(" -=")]
-    return lines[0] if lines else ""
-
-
 def single_copy(text: str) -> str:
-    """What the engine counted; empty if it did not count."""
+    """Returns in words the single copies that the engine counted; empty if it did not count."""
     found = re.search(r"^single_copies (\d+)", text, re.MULTILINE)
     if not found:
         return ""

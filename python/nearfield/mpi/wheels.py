@@ -1,4 +1,4 @@
-"""MPIs that came as wheels into the running Python environment, and whether their files are still theirs."""
+"""Finds MPIs that are wheels in the running Python environment, and checks whether others overwrote their files."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ from pathlib import Path
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
 
-_TELLING = ("mpicxx", "mpirun", "mpiexec")  # what a person calls, and every MPI brings
+_TELLING = ("mpicxx", "mpirun", "mpiexec")  # programs that users start and every MPI has
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Wheel:
 
 
 def wheels_here() -> list[Wheel]:
-    """The MPI wheels in the running environment, in the order of the families' specs."""
+    """Returns the MPI wheels in the running environment, in the order of the families' specs."""
     known = {name: family.name for family in FAMILIES.values() for name in family.wheels}
     found = [
         _wheel(distribution, name, known[name])
@@ -52,7 +52,7 @@ def _wheel(distribution: importlib.metadata.Distribution, name: str, family: str
 
 
 def _is_as_installed(file: importlib.metadata.PackagePath) -> bool:
-    """Whether a file still has the hash that the wheel's RECORD gives; without one it counts as intact."""
+    """Returns whether a file still has the hash in the wheel's RECORD; without a hash it counts as intact."""
     path = Path(str(file.locate()))
     if file.hash is None or not path.exists():
         return path.exists()

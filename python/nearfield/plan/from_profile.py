@@ -1,7 +1,7 @@
-"""Costs from the records of a profile. Only stable records decide; what is missing is the default's, and said.
+"""Derives costs from the stable records of a profile. Missing costs are defaults, and notes say so.
 
-A message's latency is half a round trip of the smallest size, its bytes and strides are those of 256 KiB: faces are of
-that order. Inside a node the farthest distance counts, since the slowest neighbour does.
+A message's latency is half a round trip of the smallest size. The costs of its bytes and strides are those at 256 KiB,
+since faces are of that order. Inside a node the farthest distance counts, since the slowest neighbour decides.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from collections.abc import Iterable
 import polars as pl
 
 from nearfield._native import Costs, Link, default_costs
-from nearfield.profile.records import deciding
+from nearfield.profile.records import deciding, picked
 from nearfield.topology import DISTANCES
 
 FACE_BYTES = 256 << 10
-_DOUBLE_BYTES = 8
+DOUBLE_BYTES = 8
 _SMALL_BYTES = 64
 _LARGE_BYTES = 64 << 10
-# A program has written its cells just before it sends them; `reused` is next to that.
+# A program writes its cells just before it sends them; `reused` is the next best state.
 _STATES = ("modified", "reused", "exclusive", "invalid")
-_LOADED = 1.1  # a load that costs less is none
+_LOADED = 1.1  # a smaller slow-down does not count
 
 Curve = dict[int, float]
 
 
 def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
-    """Returns the costs, and sentences on what is not from these records. `line_bytes`: of the caches' lines."""
+    """Returns the costs, and sentences on those that are not from these records. `line_bytes` is the line size."""
     costs = default_costs()
     notes: list[str] = []
     stable = deciding(records)
@@ -59,14 +59,14 @@ def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) 
     if not apart:
         apart = {stride: rate - default.ns_per_byte for stride, rate in default.strided.items()}
         notes.append(f"It has no stable strides at distance {distance}: what they add is nearfield's default.")
-    link.strided = {stride: link.ns_per_byte + max(0.0, more) for stride, more in {_DOUBLE_BYTES: 0.0, **apart}.items()}
+    link.strided = {stride: link.ns_per_byte + max(0.0, more) for stride, more in {DOUBLE_BYTES: 0.0, **apart}.items()}
     return link
 
 
 def _message(stable: pl.DataFrame, distance: str) -> Curve:
-    """Size -> half a round trip, in the first state that has small and large messages; {} if none has."""
+    """Returns size -> half a round trip, in the first state that has small and large messages; {} if none has."""
     for state in _STATES:
-        rows = _pick(stable, scenario="pingpong", metric="half_round_trip", distance=distance, state=state)
+        rows = picked(stable, scenario="pingpong", metric="half_round_trip", distance=distance, state=state)
         times = _curve(rows, "size_bytes")
         if times and min(times) <= _SMALL_BYTES and max(times) >= _LARGE_BYTES:
             return times
@@ -75,21 +75,21 @@ def _message(stable: pl.DataFrame, distance: str) -> Curve:
 
 def _apart(stable: pl.DataFrame, distance: str) -> Curve:
     """Stride in bytes -> ns that a byte takes longer than in one piece, packed by MPI or by hand, as is faster."""
-    rows = _pick(stable, scenario="stride", metric="half_round_trip", distance=distance, mode="standard")
-    plain = _curve(_pick(rows, method="contiguous"), "size_bytes")
+    rows = picked(stable, scenario="stride", metric="half_round_trip", distance=distance, mode="standard")
+    plain = _curve(picked(rows, method="contiguous"), "size_bytes")
     if not plain:
         return {}
     size = _nearest(plain, FACE_BYTES)
-    packed = _pick(rows, size_bytes=size, method=["datatype", "manual-pack"])
+    packed = picked(rows, size_bytes=size, method=["datatype", "manual-pack"])
     times = _curve(packed, "stride")
-    return {s * _DOUBLE_BYTES: (time - plain[size]) / size for s, time in times.items() if s > 1}
+    return {s * DOUBLE_BYTES: (time - plain[size]) / size for s, time in times.items() if s > 1}
 
 
 def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: int, notes: list[str]) -> Link:
     """Two flags an exchange; a double that lies alone in its line costs the line, as no scenario measures."""
-    rows = _pick(stable, scenario="floor", metric="time", distance=distance)
-    flags = _curve(_pick(rows, kind="flag"), "size_bytes")
-    reads = _curve(_pick(rows, kind=["read-remote", "copy-remote"]), "size_bytes")
+    rows = picked(stable, scenario="floor", metric="time", distance=distance)
+    flags = _curve(picked(rows, kind="flag"), "size_bytes")
+    reads = _curve(picked(rows, kind=["read-remote", "copy-remote"]), "size_bytes")
     link = Link(default)
     if flags:
         link.latency_ns = 2 * min(flags.values())
@@ -97,8 +97,8 @@ def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: in
         size = _nearest(reads, FACE_BYTES)
         link.ns_per_byte = reads[size] / size
         link.strided = {
-            _DOUBLE_BYTES: link.ns_per_byte,
-            line_bytes: link.ns_per_byte * line_bytes / _DOUBLE_BYTES,
+            DOUBLE_BYTES: link.ns_per_byte,
+            line_bytes: link.ns_per_byte * line_bytes / DOUBLE_BYTES,
         }
     missing = [what for what, found in (("flag", flags), ("reading of what another core wrote", reads)) if not found]
     if missing:
@@ -107,8 +107,7 @@ def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: in
 
 
 def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[str]) -> float:
-    """What a core takes to copy a byte that the other one has written."""
-    rows = _pick(stable, scenario="floor", metric="time", distance=distance, kind="copy-remote")
+    rows = picked(stable, scenario="floor", metric="time", distance=distance, kind="copy-remote")
     copies = _curve(rows, "size_bytes")
     if not copies:
         notes.append("It has no stable copying of what another core wrote: nearfield's default.")
@@ -119,10 +118,10 @@ def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[st
 
 def _loaded(stable: pl.DataFrame, link: Link) -> Link:
     """By what the largest background all-to-all slows the largest message."""
-    rows = _pick(stable, scenario="load", metric="half_round_trip")
+    rows = picked(stable, scenario="load", metric="half_round_trip")
     if not rows.height:
         return link
-    alone = _curve(_pick(rows, load_bytes=0), "size_bytes")
+    alone = _curve(picked(rows, load_bytes=0), "size_bytes")
     busy = _curve(rows.filter(pl.col("load_bytes") == pl.col("load_bytes").max()), "size_bytes")
     slower = {size: busy[size] / alone[size] for size in sorted(alone.keys() & busy.keys())}
     slower = {size: factor for size, factor in slower.items() if factor > _LOADED}
@@ -132,17 +131,8 @@ def _loaded(stable: pl.DataFrame, link: Link) -> Link:
     return loaded
 
 
-def _pick(rows: pl.DataFrame, **wanted: object) -> pl.DataFrame:
-    """Rows with these values; none where a column does not exist."""
-    for name, value in wanted.items():
-        if name not in rows.columns:
-            return rows.clear()
-        rows = rows.filter(pl.col(name).is_in(value) if isinstance(value, list) else pl.col(name) == value)
-    return rows
-
-
 def _curve(rows: pl.DataFrame, x: str) -> Curve:
-    """x -> the least value there."""
+    """Returns x -> the least value there."""
     if x not in rows.columns:
         return {}
     pairs: Iterable[tuple[int, float]] = rows.select(x, "value").drop_nulls().iter_rows()

@@ -1,15 +1,16 @@
-"""What is known of the costs, and where it is from: nothing (the defaults), a described machine, or a profile."""
+"""Collects the known costs of messages from a described machine or a profile, or else the defaults."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from nearfield import itself
-from nearfield._native import Costs, costs_text, default_costs, parse_costs
+from nearfield._native import Costs, Link, costs_text, default_costs, parse_costs
+from nearfield.base.words import capital, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
-from nearfield.plan.from_profile import costs_of
-from nearfield.plan.machines import communication_of, costs_on, mode_of
+from nearfield.machine.communication import Communication, Mode
+from nearfield.plan.from_profile import DOUBLE_BYTES, costs_of
 from nearfield.profile import Profile
 
 TYPE_CHECKING = False
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Known:
-    """Costs, in one phrase where they are from, and sentences on what they lack."""
+    """Costs, a phrase that names their origin, and sentences on costs that are missing."""
 
     costs: Costs
     origin: str
@@ -40,7 +41,7 @@ def default() -> Known:
 
 
 def described(machine: DescribedMachine, mode: str | None = None) -> Known:
-    """Returns what a machine's [communication] says. Raises UsageError if it has none, or not that mode."""
+    """Returns the costs of a machine's [communication]. Raises UsageError if it has none, or not that mode."""
     chosen = mode_of(machine, mode)
     notes = [f"Latency counts as 0: {chosen.latency_reason}."] if chosen.latency_us is None else []
     for what, one in (("contiguous bandwidth", [chosen.contiguous_mb_per_s]), ("strides", chosen.stride + chosen.bank)):
@@ -51,8 +52,8 @@ def described(machine: DescribedMachine, mode: str | None = None) -> Known:
 
 
 def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
-    """Returns what simulated ping-pongs and strides tell about a machine whose file does not say what messages cost.
-    All ranks send messages, since no scenario simulates reading in place."""
+    """Returns costs from simulated ping-pongs and strides, for a machine whose file states no costs of messages. All
+    ranks send messages, since no scenario simulates reading in place."""
     costs, lacks = costs_of(records, machine.cache[-1].line_bytes.value)
     costs.in_place = None
     inside = any(not d.startswith("network") for d in records["distance"].drop_nulls())
@@ -64,28 +65,72 @@ def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
         f"Where one is, it is used instead, as of: {shown}"
     ]
     notes += [note for note in lacks if "in place" not in note and "flag" not in note and "copying" not in note]
-    return Known(costs, f"the described machine {machine.name}, simulated", _cores(machine), notes)
-
-
-def _cores(machine: DescribedMachine) -> int | None:
-    """A rank per core, if there are several nodes."""
-    return machine.cores.value if machine.cores and machine.network else None
+    ranks_per_node = machine.cores.value if machine.cores and machine.network else None
+    return Known(costs, f"the described machine {machine.name}, simulated", ranks_per_node, notes)
 
 
 def measured(profile: Profile) -> Known:
-    """What the profile lacks, or has only as unstable records, is taken from the defaults; the notes say what."""
+    """Returns the costs of a profile. Costs without stable records are defaults, and the notes list these."""
     costs, notes = costs_of(profile.records, profile.machine.line_bytes)
     return Known(costs, f"the profile {profile.path} ({profile.run.mpi.name} on {profile.machine.name})", notes=notes)
 
 
 def text_of(known: Known) -> str:
-    """Costs as a file that the halo library reads: NEARFIELD_HALO_COSTS names it."""
+    """Returns the text of the file from which the halo library reads costs; NEARFIELD_HALO_COSTS names that file."""
     return costs_text(known.costs, known.origin)
 
 
 def written(text: str, name: str) -> Known:
-    """What such a file holds. UsageError that names it and the line if something in it is wrong."""
+    """Returns the costs of such a file. Raises UsageError that names the file and the wrong line."""
     try:
         return Known(*parse_costs(text, name))
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+# ---- what messages cost on a described machine
+
+
+def communication_of(machine: DescribedMachine) -> Communication:
+    """UsageError if the file says nothing of it."""
+    if machine.communication is None:
+        raise UsageError(
+            f"what messages cost on {machine.name} is not described: its file has no [communication]",
+            f"Such a section shows: {itself.command('machine', 'show', 't3e-900', '--toml')}",
+        )
+    return machine.communication
+
+
+def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
+    """The first, if no name. UsageError that names the nearest mode there is."""
+    communication = communication_of(machine)
+    modes = {mode.name: mode for mode in communication.mode}
+    if name is None:
+        return communication.mode[0]
+    if name not in modes:
+        raise UsageError(f"{machine.name} has no mode '{name}'", capital(suggestion(name, modes)))
+    return modes[name]
+
+
+def costs_on(machine: DescribedMachine, mode: str | None = None) -> Costs:
+    """All ranks send messages, and inside a node they cost what they cost between nodes."""
+    costs = Costs()
+    costs.same_node = costs.network = link_of(mode_of(machine, mode))
+    return costs
+
+
+def link_of(mode: Mode) -> Link:
+    """Returns the costs of messages that are sent in this way."""
+    link = Link()
+    link.latency_ns = mode.latency_us.value * 1e3 if mode.latency_us else 0.0
+    link.ns_per_byte = _ns_per_byte(mode.contiguous_mb_per_s.value)
+    apart = {rate.doubles * DOUBLE_BYTES: _ns_per_byte(rate.mb_per_s) for rate in mode.stride}
+    link.strided = {DOUBLE_BYTES: link.ns_per_byte, **apart}
+    link.banked = {rate.doubles * DOUBLE_BYTES: _ns_per_byte(rate.mb_per_s) for rate in mode.bank}
+    if mode.load:
+        link.load_factor, link.load_from_bytes = mode.load.factor, mode.load.beyond_bytes + 1
+    return link
+
+
+def _ns_per_byte(mb_per_s: float) -> float:
+    return 1e3 / mb_per_s

@@ -27,8 +27,8 @@ def splits(
     element_bytes: int = 8,
     dims: Sequence[int] | None = None,
 ) -> list[Plan]:
-    """All splits and placements, best first. `ranks_per_node`: None puts all ranks on one node. `dims`: ranks along
-    each dimension, 0 where the planner may choose. UsageError if there is no such split."""
+    """Returns all splits and placements, best first. `ranks_per_node` None puts all ranks on one node. `dims` holds the
+    ranks along each dimension, 0 where the planner may choose. Raises UsageError if there is no such split."""
     unused = DIMENSIONS - len(extents)
     if not 0 <= unused < DIMENSIONS:
         raise UsageError(f"a grid has 1, 2 or 3 dimensions, not {len(extents)}", "Write it as 256x256x256.")

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from nearfield._native import Costs, Link, Plan
 from nearfield.units import format_bytes, format_ns, format_rate
 
-SAME = 0.01  # splits this near in time are told as equal
+SAME = 0.01  # splits whose times differ by less count as equal
 _UNEVEN = 1.005
 
 
 def split_text(counts: Sequence[int], dimensions: int) -> str:
-    """'8x4x1', without dimensions that the grid does not have."""
+    """Returns a split as '8x4x1', without dimensions that the grid does not have."""
     return "x".join(str(n) for n in list(counts)[-dimensions:])
 
 
 def faces_text(plan: Plan, dimensions: int) -> str:
-    """'2x 128 KiB, 2x 64 KiB, -': messages of each dimension, slowest first."""
+    """Returns the messages of each dimension, slowest first, as '2x 128 KiB, 2x 64 KiB, -'."""
     faces = plan.faces[-dimensions:]
     return ", ".join(f"{f.messages}x {format_bytes(f.message.bytes, digits=3)}" if f.messages else "-" for f in faces)
 
 
 def runs_text(plan: Plan) -> str:
-    """The shortest contiguous pieces that a face consists of, and how far apart; '-' if nothing is exchanged."""
+    """Returns the size and stride of the shortest contiguous pieces of a face; '-' if nothing is exchanged."""
     found = [f.message for f in plan.faces if f.messages]
     if not found:
         return "-"
@@ -38,7 +39,7 @@ def share_text(part_ns: float, plan: Plan) -> str:
 
 
 def costs_text(costs: Costs) -> str:
-    """'in place inside a node: 110 ns + 84.0 GB/s; between nodes: 1.50 us + 12.5 GB/s'."""
+    """Returns 'in place inside a node: 110 ns + 84.0 GB/s; between nodes: 1.50 us + 12.5 GB/s'."""
     near = "in place" if costs.in_place else "messages"
     inside = costs.in_place or costs.same_node
     return f"{near} inside a node: {_link_text(inside)}; between nodes: {_link_text(costs.network)}"
@@ -50,7 +51,7 @@ def _link_text(link: Link) -> str:
 
 
 def one_per_split(plans: Sequence[Plan]) -> list[Plan]:
-    """Each split with its best placement only."""
+    """Returns each split with its best placement only."""
     best: dict[tuple[int, ...], Plan] = {}
     for plan in plans:
         best.setdefault(tuple(plan.dims), plan)
@@ -58,7 +59,7 @@ def one_per_split(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def verdict(plans: Sequence[Plan], dimensions: int) -> str:
-    """One line: the best split, what its time consists of, and by how much the next kind of split is slower."""
+    """Returns a line: the best split, the largest part of its time, and how much slower other kinds of split are."""
     best = plans[0]
     name = split_text(best.dims, dimensions)
     if best.time_ns == 0:
@@ -75,7 +76,7 @@ def verdict(plans: Sequence[Plan], dimensions: int) -> str:
 
 
 def against_best(own: Plan, best: Plan, dimensions: int) -> str:
-    """What a split that the user chose costs against the best there is."""
+    """Returns a sentence that compares the split that the user chose with the best one."""
     if own.time_ns <= best.time_ns * (1 + SAME):
         return "No split is faster than the one you ask for."
     factor = own.time_ns / best.time_ns
@@ -84,12 +85,7 @@ def against_best(own: Plan, best: Plan, dimensions: int) -> str:
 
 def uneven(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
     """How many times the mean number of cells the slowest rank has; None if the boxes are (nearly) equal."""
-    cells, box = 1.0, 1.0
-    for extent in extents:
-        cells *= extent
-    for length in plan.box:
-        box *= length
-    factor = box * ranks / cells
+    factor = math.prod(plan.box) * ranks / math.prod(extents)
     return factor if factor > _UNEVEN else None
 
 
@@ -98,7 +94,7 @@ def _cuts(plan: Plan) -> int:
 
 
 def _best_of_other_kinds(plans: Sequence[Plan]) -> list[Plan]:
-    """For each other number of cut dimensions the best plan, fewest first."""
+    """Returns the best plan for each other number of cut dimensions, fewest first."""
     first: dict[int, Plan] = {}
     for plan in plans:
         first.setdefault(_cuts(plan), plan)

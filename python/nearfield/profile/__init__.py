@@ -1,21 +1,17 @@
-"""The profile: what nearfield knows of a machine and an MPI. A folder on disk, typed models and a data frame
-here."""
+"""The profile of a machine and an MPI: a folder on disk, and typed models with a data frame here."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nearfield.profile.records import check, from_rows, parameters, where
-    from nearfield.profile.schema import SCHEMA_VERSION, Machine, Run
-    from nearfield.profile.store import DEFAULT_NAME, Profile, ensure_writable, find_profile, load, save
+    from nearfield.profile.records import from_rows, parameters, where
+    from nearfield.profile.schema import Machine, Run
+    from nearfield.profile.store import Profile, ensure_writable, find_profile, load, save
 
 __all__ = [
-    "DEFAULT_NAME",
-    "SCHEMA_VERSION",
     "Machine",
     "Profile",
     "Run",
-    "check",
     "ensure_writable",
     "find_profile",
     "from_rows",
@@ -27,7 +23,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """From the module that has it, when it is asked for: rules need this package's TOML, but not its data frames."""
+    """Returns a name of a module that is only now imported: rules need this package's TOML, but not its data frames."""
     if name in __all__:
         modules = (import_module(f"nearfield.profile.{module}") for module in ("schema", "records", "store"))
         return next(getattr(module, name) for module in modules if hasattr(module, name))

@@ -1,9 +1,8 @@
-"""Two profiles side by side: ratios B/A with intervals, verdicts, agreement. Pure functions; no I/O.
+"""Compares two profiles: ratios B/A with intervals, verdicts, agreement. Pure functions; no I/O.
 
-The two were measured at different times, so this is the one comparison in nearfield that is not paired: the
-intervals know nothing of what differed between the runs as a whole (clock frequency, page placement, other
-load). That is what the threshold is for: a change below it is called the same however narrow the intervals
-are.
+The two were measured at different times, so this is the one comparison in nearfield that is not paired. Its
+intervals do not cover differences between the runs as a whole (clock frequency, page placement, other load).
+Therefore a change below the threshold counts as the same however narrow the intervals are.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import Any, Literal
 
 import polars as pl
@@ -33,11 +33,11 @@ class Estimate:
 
 
 def ratio_of(a: Estimate, b: Estimate) -> Estimate | None:
-    """B/A with its interval: on the log scale the half-widths of both are added in quadrature, each end with
-    the ends that move the ratio that way (the MOVER method of Zou and Donner, 2008, for a difference of
-    logarithms). If both intervals hold with 95 % and the two are independent, so does this one, nearly.
+    """Returns B/A with its interval. On the log scale the half-widths of both are added in quadrature, each end
+    with the ends that move the ratio that way (the MOVER method of Zou and Donner, 2008, for a difference of
+    logarithms). If both are independent 95 % intervals, this one is nearly a 95 % interval, too.
 
-    None if exactly one value is 0; two zeros are the ratio 1. Values are not negative.
+    Returns None if exactly one value is 0, and the ratio 1 for two zeros. Values must not be negative.
     """
     if a.value == b.value == 0:
         return Estimate(1.0, 1.0, 1.0)
@@ -50,14 +50,14 @@ def ratio_of(a: Estimate, b: Estimate) -> Estimate | None:
 
 
 def is_near(ratio: float, threshold: float) -> bool:
-    """True if the larger of the two values is less than `threshold` (0.05 = 5 %) above the smaller one.
-    Symmetric: a ratio and its inverse are near alike."""
+    """Returns whether the larger value is less than `threshold` (0.05 = 5 %) above the smaller one. A ratio and its
+    inverse give the same result."""
     return ratio > 0 and abs(math.log(ratio)) < math.log1p(threshold)
 
 
 def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float) -> Verdict:
-    """`stable`: both records are. Only times are faster or slower; a count that is not the same has
-    changed."""
+    """Returns the verdict on a ratio; `stable` says that both records are. Only times are faster or slower; a
+    count that is not the same has changed."""
     if not stable:
         return "unstable"
     if ratio is not None and (ratio.low <= 1 <= ratio.high or is_near(ratio.value, threshold)):
@@ -68,19 +68,13 @@ def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float
 
 
 def agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD) -> bool:
-    """True if the intervals overlap or the values are within `threshold` of each other."""
+    """Returns whether the intervals overlap or the values are within `threshold` of each other."""
     overlap = a.low <= b.high and b.low <= a.high
     return overlap or (a.value > 0 and b.value > 0 and is_near(b.value / a.value, threshold))
 
 
-def geometric_mean(ratios: Iterable[float]) -> float | None:
-    """None of nothing."""
-    logs = [math.log(ratio) for ratio in ratios]
-    return math.exp(math.fsum(logs) / len(logs)) if logs else None
-
-
 def _log_ratio(larger: float, smaller: float) -> float:
-    """log(larger / smaller) >= 0; infinity when the smaller is not positive."""
+    """Returns log(larger / smaller) >= 0; infinity if the smaller is not positive."""
     return math.log(larger / smaller) if smaller > 0 else math.inf
 
 
@@ -97,13 +91,13 @@ class Change:
     b: Estimate | None
     ratio: Estimate | None
     verdict: Verdict | None  # None: there is no value on one side; `note` says why
-    diagnostic: bool  # not a metric of the scenario itself: never in a summary or in the agreement
+    diagnostic: bool  # not declared by the scenario; left out of summary and agreement
     note: str | None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between the records of two profiles."""
+    """The differences between the records of two profiles."""
 
     changes: list[Change]
     only_a: pl.DataFrame
@@ -111,8 +105,8 @@ class Comparison:
 
 
 def compare(a: pl.DataFrame, b: pl.DataFrame, runs: tuple[Run, Run], threshold: float) -> Comparison:
-    """Joins the records of two profiles on everything that identifies them except the source, and except the
-    pair where each distance is represented by one: PU numbers mean nothing on another machine."""
+    """Joins the records of two profiles on all columns that identify them except the source. If each distance has
+    one pair, the pair is left out, too, since PU numbers mean nothing on another machine."""
     a, b = _same_columns(a, b)
     dropped = ("source", "pair") if _one_pair_each(a, b) else ("source",)
     keys = [name for name in [*identity(a), "unit"] if name not in dropped]
@@ -124,13 +118,13 @@ def compare(a: pl.DataFrame, b: pl.DataFrame, runs: tuple[Run, Run], threshold: 
 
 
 def declared_metrics(*runs: Run) -> set[tuple[str, str]]:
-    """(scenario, metric) of what the scenarios say they measure; empty if the runs do not say."""
+    """Returns the (scenario, metric) pairs that the runs declare; empty if they declare none."""
     return {(s.name, m.name) for run in runs for s in run.scenario for m in s.metrics}
 
 
 def summarise(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
-    """scenario -> how many of each verdict, how many have no value, and the geometric mean of the ratios of
-    its stable times. Without diagnostics."""
+    """Returns scenario -> the number of records by verdict and without a value, and the geometric mean of the
+    ratios of its stable times. Leaves out diagnostics."""
     groups: dict[str, list[Change]] = {}
     for change in changes:
         if not change.diagnostic:
@@ -139,8 +133,8 @@ def summarise(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
 
 
 def agreement(changes: Iterable[Change]) -> dict[str, Any]:
-    """Of the times that are stable in both, the share that agrees. Counts would only flatter it; diagnostics
-    are not promised to repeat."""
+    """Returns the share of the times stable in both that agree. Counts are left out because they always agree,
+    and diagnostics because they need not repeat."""
     times = [c for c in changes if c.unit == "ns" and not c.diagnostic and c.a and c.b]
     stable = [c for c in times if c.verdict != "unstable"]
     agreeing = sum(agree(c.a, c.b) for c in stable if c.a and c.b)
@@ -153,8 +147,8 @@ def agreement(changes: Iterable[Change]) -> dict[str, Any]:
 
 
 def largest(changes: Iterable[Change]) -> list[Change]:
-    """The changes that a verdict stands for, largest first; those without a ratio (from or to 0) before
-    all."""
+    """Returns the changes with a verdict of faster, slower or changed, largest first; those without a ratio (from
+    or to 0) come before all others."""
     decided = [c for c in changes if c.verdict in ("faster", "slower", "changed") and not c.diagnostic]
     return sorted(decided, key=lambda c: -abs(math.log(c.ratio.value)) if c.ratio else -math.inf)
 
@@ -165,12 +159,13 @@ def _summary(group: list[Change]) -> dict[str, Any]:
     }
     times = [c.ratio.value for c in group if c.ratio and c.unit == "ns" and c.verdict != "unstable"]
     missing = sum(c.verdict is None for c in group)
-    return {"records": len(group), **counts, "missing": missing, "geometric_mean": geometric_mean(times)}
+    mean = geometric_mean(times) if times else None
+    return {"records": len(group), **counts, "missing": missing, "geometric_mean": mean}
 
 
 def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Both with the columns of both. A parameter that is a number in one and a word in the other becomes a
-    word."""
+    """Returns both tables with the columns of both. A parameter that is a number in one and a word in the other
+    becomes a word."""
     types = {**b.schema, **a.schema}
     for name in set(a.columns) & set(b.columns):
         if a[name].dtype != b[name].dtype:
@@ -186,7 +181,7 @@ def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.Da
 
 
 def _one_pair_each(*tables: pl.DataFrame) -> bool:
-    """True if no profile has two pairs at one distance in one scenario."""
+    """Returns whether no profile has two pairs at one distance in one scenario."""
     per_place = (t.drop_nulls("pair").group_by("scenario", "distance").agg(pl.col("pair").n_unique()) for t in tables)
     return all((pairs["pair"] <= 1).all() for pairs in per_place)
 
@@ -233,7 +228,7 @@ class LoneAxis:
 
 
 def lone_axes(a: pl.DataFrame, b: pl.DataFrame) -> list[LoneAxis]:
-    """What one profile measured and the other did not, axis by axis. Pairs are not an axis: see `compare`."""
+    """Returns the values that only one profile has, axis by axis. Pairs are not an axis: see `compare`."""
     scenarios = list(dict.fromkeys([*a["scenario"], *b["scenario"]]))
     return [
         axis

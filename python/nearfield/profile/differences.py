@@ -63,7 +63,7 @@ def verdict_line(a: Profile, b: Profile) -> str:
 
 
 def agreement_line(agreed: dict[str, Any]) -> str:
-    """Returns what `agreement` says, in one sentence."""
+    """Returns the result of `agreement` as one sentence."""
     if agreed["share"] is None:
         return f"no time is stable in both ({agreed['unstable']} unstable)"
     return (
@@ -84,7 +84,7 @@ def _named(name: str, value: Any) -> str:
 
 
 def axis_line(axis: LoneAxis) -> str:
-    """Returns what only one of the two has measured, in one line."""
+    """Returns a line with the values that only one of the two has measured."""
     if axis.column == "scenario":
         return f"only in {axis.profile}: the scenario {axis.scenario}"
     bytes_ = axis.column.endswith("_bytes")

@@ -1,14 +1,12 @@
-"""Records of one scenario and metric, laid out as tables for a person. Pure: records in, grids of records
-out.
+"""Lays out the records of one scenario and metric as tables for a person, in pure functions.
 
-Rows are the parameters that are numbers (sizes), columns one parameter that is a word (state, method), and
-there is one grid for each distance, pair, side and source.
+Rows are the parameters that are numbers (sizes), the columns are those of one parameter that is a word (state,
+method), and there is one grid for each distance, pair, side and source.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +14,7 @@ import polars as pl
 
 from nearfield.profile.records import PLACE, parameters
 
-# Which parameter becomes the columns where several could; any other word comes after these.
+# Parameters that become the columns where several could, best first; other words come after these.
 COLUMNS_FIRST = ("state", "method", "kind", "memory", "operation")
 MOST_COLUMNS = 8
 
@@ -29,7 +27,7 @@ class Grid:
 
     scenario: str
     metric: str
-    fixed: dict[str, Any]  # place and parameters that all its records share
+    fixed: dict[str, Any]  # the place and the parameters that all its records share
     row_names: list[str]
     rows: list[tuple[Any, ...]]
     column_name: str | None
@@ -39,8 +37,7 @@ class Grid:
 
 
 def grids(records: pl.DataFrame) -> list[Grid]:
-    """One grid for each place in records that are of one scenario and one metric, in the order of the
-    records."""
+    """Returns one grid for each place, in the order of the records, which are of one scenario and one metric."""
     places = [name for name in (*PLACE, "source") if records[name].n_unique() > 1]
     if not places:
         return [_grid(records)] if records.height else []
@@ -48,8 +45,8 @@ def grids(records: pl.DataFrame) -> list[Grid]:
 
 
 def overview(records: pl.DataFrame, most_rows: int = 12) -> Grid | None:
-    """One small grid that stands for all: the first place, the longest numeric axis, every other parameter
-    that is neither that nor the columns at its most frequent value. None if there are no records."""
+    """Returns one small grid that stands for all: at the first place, with the longest numeric axis as rows, and
+    other parameters at their most frequent value. Returns None if there are no records."""
     if records.is_empty():
         return None
     total = records.height
@@ -61,24 +58,18 @@ def overview(records: pl.DataFrame, most_rows: int = 12) -> Grid | None:
     longest = max(numbers, key=lambda name: records[name].n_unique(), default=None)
     for name in rest:
         if name != longest:
-            records = _at(records, name, _most_frequent(records[name]))
+            records = _at(records, name, Counter(records[name]).most_common(1)[0][0])
     return _thinned(_grid(records), most_rows, total)
 
 
 def headline_metric(records: pl.DataFrame) -> str:
-    """The metric to show when nobody says which: the first time of the operation as a whole, else the
-    first."""
+    """Returns the metric to show by default: the first time of the operation as a whole, else the first."""
     whole = records.filter((pl.col("unit") == "ns") & pl.col("side").is_null())
     return str((whole if whole.height else records)["metric"][0])
 
 
 def _at(records: pl.DataFrame, name: str, value: Any) -> pl.DataFrame:
     return records.filter(pl.col(name).is_null() if value is None else pl.col(name) == value)
-
-
-def _most_frequent(values: Iterable[Any]) -> Any:
-    """The first of them if several are."""
-    return Counter(values).most_common(1)[0][0]
 
 
 def _grid(records: pl.DataFrame) -> Grid:
@@ -106,8 +97,8 @@ def _grid(records: pl.DataFrame) -> Grid:
 
 
 def _column_name(records: pl.DataFrame) -> str | None:
-    """The parameter that becomes the columns: a word with few values, or the last of several numbers if it
-    has few."""
+    """Returns the parameter that becomes the columns: a word with few values, or the last of several numbers with
+    few; None if there is none."""
     varying = [name for name in parameters(records) if 1 < records[name].n_unique() <= MOST_COLUMNS]
     words = [name for name in varying if records[name].dtype == pl.String]
     named = [name for name in COLUMNS_FIRST if name in words]
@@ -124,13 +115,13 @@ def _column_values(records: pl.DataFrame, column: str) -> list[Any]:
 
 
 def _row_order(row: tuple[Any, ...], words: list[dict[Any, int]]) -> tuple[Any, ...]:
-    """Numbers by size, words in the order in which the records have them, null first, column by column."""
+    """Returns a key that sorts numbers by size and words in the order of the records, null first."""
     as_numbers = (seen[value] if isinstance(value, str) else value or 0 for value, seen in zip(row, words, strict=True))
     return tuple((value is not None, number) for value, number in zip(row, as_numbers, strict=True))
 
 
 def _thinned(grid: Grid, most_rows: int, total: int) -> Grid:
-    """At most that many rows, evenly spread, the first and the last among them."""
+    """Returns the grid with at most that many rows, evenly spread, including the first and the last."""
     rows = grid.rows
     if len(rows) > most_rows:
         step = (len(rows) - 1) / (most_rows - 1)

@@ -1,5 +1,4 @@
-"""Records: one row per measured number. Which columns they have, what must hold for each row, and how to pick
-rows."""
+"""Records, one row per measured number: their columns, the rules for each row, and functions that pick rows."""
 
 from __future__ import annotations
 
@@ -10,12 +9,12 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
+from nearfield.base.words import sentence, suggestion
 from nearfield.errors import ProfileError, UsageError
-from nearfield.profile.words import sentence, suggestion
 from nearfield.units import UNITS
 
-# polars puts a handler of its own before Python's, after which Linux restarts system calls: Ctrl-C would be noticed
-# only at the end of whatever Python waits for. This lets it end waiting again, wherever polars comes from.
+# polars installs a signal handler before Python's, after which Linux restarts system calls: Python would notice Ctrl-C
+# only when its system call returns. This lets Ctrl-C interrupt system calls again, wherever polars comes from.
 signal.siginterrupt(signal.SIGINT, True)
 
 # name -> (type, what it says). Their order is the order in the file.
@@ -34,7 +33,7 @@ CORE: dict[str, tuple[type[pl.DataType], str]] = {
     "pair": (pl.String, "PU of sender and receiver, '0-1', with hosts across nodes: 'a:0-b:0'"),
     "side": (pl.String, "sender or receiver; null: the operation as a whole"),
 }
-# Found out with the record, so it does not identify one. Always the last column.
+# The verdict is a result, so it does not identify a record. It is always the last column.
 VERDICT = "verdict"
 VERDICT_SUMMARY = "did the buffers have their state: verified, refuted or unverifiable; null: no state was asked for"
 
@@ -47,9 +46,9 @@ WORDS: dict[str, tuple[str, ...]] = {
     "side": get_args(Side),
     VERDICT: get_args(Verdict),
 }
-# What values of a unit are, on machines of years to come, too; a value beyond is damage.
+# Bounds of the values of a unit, also on future machines; a value beyond them means damage.
 BOUNDS: dict[str, tuple[float, float]] = {"ns": (0, 1e12), "bytes": (0, 1e15), "count": (0, 1e15), "share": (0, 1e3)}
-MOST_BYTES = 1 << 50  # in a parameter
+MOST_BYTES = 1 << 50  # length of a parameter
 REQUIRED = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE = ("distance", "pair", "side")
 
@@ -61,19 +60,18 @@ def deciding(records: pl.DataFrame) -> pl.DataFrame:
 
 
 def parameters(records: pl.DataFrame) -> list[str]:
-    """The parameter columns that apply to at least one of these records, in the order of the columns."""
+    """Returns the parameter columns that at least one of these records has, in the order of the columns."""
     return [name for name in _parameter_columns(records) if records[name].null_count() < records.height]
 
 
 def identity(records: pl.DataFrame) -> list[str]:
-    """The columns that together name a record: no two records of a profile have the same values in all of
-    them."""
+    """Returns the columns that identify a record: no two records of a profile have the same values in all of them."""
     return ["scenario", "metric", "source", *PLACE, *_parameter_columns(records)]
 
 
 def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Checked records from dicts of column -> value; what a dict lacks is null. Parameters are int or str.
-    ProfileError as `check`."""
+    """Returns checked records from dicts of column -> value, with null for missing columns. Parameters are int or
+    str. Raises ProfileError as `check` does."""
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
     types = {name: _type_of(name, rows) for name in [*CORE, *(n for n in names if n not in CORE)]}
@@ -84,8 +82,8 @@ def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def check(records: pl.DataFrame) -> pl.DataFrame:
-    """The same records with their columns in order and the verdict column added if it lacks.
-    ProfileError that names the column, or the first record, that is wrong."""
+    """Returns the records with their columns in order, and with a verdict column. Raises ProfileError that names
+    the column, or the first record, that is wrong."""
     _check_columns(records)
     if VERDICT not in records.columns:
         records = records.with_columns(pl.lit(None, pl.String).alias(VERDICT))
@@ -99,8 +97,8 @@ def check(records: pl.DataFrame) -> pl.DataFrame:
 
 
 def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
-    """The records whose columns have these values: where(r, scenario="pingpong", state=["invalid",
-    "modified"]). A list means any of its values, None means null. UsageError for a column that does not
+    """Returns the records whose columns have these values: where(r, scenario="pingpong", state=["invalid",
+    "modified"]). A list means any of its values, None means null. Raises UsageError for a column that does not
     exist."""
     for name, value in wanted.items():
         if name not in records.columns:
@@ -116,8 +114,16 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
     return records
 
 
+def picked(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
+    """`where`, but a column that no record has means that there is nothing, unless None is wanted."""
+    missing = [name for name in wanted if name not in records.columns]
+    if any(wanted[name] is not None for name in missing):
+        return records.clear()
+    return where(records, **{name: value for name, value in wanted.items() if name not in missing})
+
+
 def describe(record: Mapping[str, Any]) -> str:
-    """'pingpong send (shared-l3, sender, size_bytes=8, state=invalid)': a record for an error message."""
+    """Returns a record as 'pingpong send (shared-l3, sender, size_bytes=8, state=invalid)' for error messages."""
     place = [str(record[name]) for name in PLACE if record.get(name) is not None]
     rest = [
         f"{name}={value}"
@@ -132,7 +138,7 @@ def _parameter_columns(records: pl.DataFrame) -> list[str]:
 
 
 def _type_of(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
-    """A core column's own type; a parameter's is that of its first value."""
+    """Returns the type of a core column, or for a parameter the type of its first value."""
     if name in CORE:
         return CORE[name][0]
     first = next((row[name] for row in rows if row.get(name) is not None), "")
@@ -140,7 +146,7 @@ def _type_of(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
 
 
 def _check_types(row: Mapping[str, Any], types: Mapping[str, type[pl.DataType]]) -> None:
-    """polars would turn 2.5 into 2 and 5 into "5"."""
+    """Raises ProfileError for a value of another type, since polars would turn 2.5 into 2 and 5 into "5"."""
     for name, value in row.items():
         expected = _PYTHON_TYPES[types[name]]
         if value is not None and (
@@ -169,7 +175,7 @@ def _check_columns(records: pl.DataFrame) -> None:
 
 
 def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
-    """What must not be, each with the expression that finds it."""
+    """Yields each mistake that a row may have, with the expression that finds such rows."""
     for name in REQUIRED:
         yield f"{name} is null", pl.col(name).is_null()
     for name, words in WORDS.items():

@@ -1,5 +1,5 @@
 """What machine.toml and run.toml hold. Each attribute is a key of the file, units in its name;
-docs/profile.md's tables are made from here (profile/reference.py). A key whose value is not known is absent,
+docs/profile.md's tables are made from here. A key whose value is not known is absent,
 and None here."""
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pydantic import (
     PositiveInt,
 )
 
-from nearfield.profile.table import SCHEMA_VERSION as SCHEMA_VERSION
-from nearfield.profile.table import Table
+from nearfield.base.toml import Table
 
 # These bounds leave room for machines of years to come. A value beyond them means that the file is damaged.
 Bytes = Annotated[int, Field(ge=0, le=1 << 60)]
@@ -27,17 +26,16 @@ Seconds = Annotated[float, Field(ge=0, le=1e9)]
 
 
 def _key(description: str, **constraints: Any) -> Any:
-    """A key that must be there."""
     return Field(description=description, **constraints)
 
 
 def _optional(description: str) -> Any:
-    """A key that is absent when its value is not known."""
+    """Returns a key that is absent when its value is not known."""
     return Field(default=None, description=description)
 
 
 def _list(description: str) -> Any:
-    """A list or table that may be empty and is then absent from the file."""
+    """Returns a list or table that may be empty and is then absent from the file."""
     return Field(default_factory=list, description=description)
 
 
@@ -80,7 +78,7 @@ class MachineClock(Table):
 
 
 class Machine(Table):
-    """The hardware: what it has, not what was measured on it."""
+    """The hardware, without measurements."""
 
     schema_version: Literal[1] = _key("version of this format")
     name: str = _key("what people call this machine; the host name if nobody said")
@@ -95,12 +93,12 @@ class Machine(Table):
 
     @property
     def data_caches(self) -> list[Cache]:
-        """Caches that data passes through, nearest first."""
+        """Returns the caches that data passes through, nearest first."""
         return sorted((c for c in self.cache if c.kind != "instruction"), key=lambda c: c.level)
 
     @property
     def llc_bytes(self) -> int | None:
-        """Capacity of one last-level cache; None if the machine has no known cache."""
+        """Returns the capacity of one last-level cache; None if no cache is known."""
         return self.data_caches[-1].size_bytes if self.data_caches else None
 
 
@@ -123,7 +121,7 @@ class Mpi(Table):
 
 
 class Host(Table):
-    """Where the run was started, and in which state that host was."""
+    """The host on which the run was started, and its state."""
 
     name: str = _key("host name")
     kernel: str = _key("operating system and its version")
@@ -142,7 +140,7 @@ class RunClock(Table):
 
 
 class Calibration(Table):
-    """What the first launch's sender measured before anything else; states of buffers are judged by it."""
+    """The latencies that the first launch's sender measured before anything else; they decide the states of buffers."""
 
     level_latency_ns: list[Ns] = _list("one load from L1, L2, ... the last level, the clock's overhead included")
     memory_latency_ns: Ns = _key("the same from memory")
@@ -221,7 +219,7 @@ class Scenario(Table):
 
 
 class Run(Table):
-    """How the records came to be."""
+    """The origin of the records."""
 
     schema_version: Literal[1] = _key("version of this format")
     nearfield: str = _key("version of nearfield that measured")

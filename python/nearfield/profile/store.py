@@ -1,8 +1,7 @@
 """A profile on disk: a folder that is either whole or not there.
 
 `save` writes a new folder beside the old one and swaps them by renaming, so that a full disk, a crash or
-Ctrl-C leaves the old profile as it was. Leaves out: two programs that save to the same place at once (the
-last one wins).
+Ctrl-C leaves the old profile as it was. If two programs save to the same place at once, the last one wins.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from typing import Any
 import polars as pl
 
 from nearfield import itself
+from nearfield.base.toml import SCHEMA_VERSION, dump_toml, parse_toml
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.records import check
-from nearfield.profile.schema import SCHEMA_VERSION, Machine, Run
-from nearfield.profile.toml import dump_toml, parse_toml
+from nearfield.profile.schema import Machine, Run
 from nearfield.units import format_bytes
 
 MACHINE, TOPOLOGY, RECORDS, RUN = "machine.toml", "topology.xml", "records.parquet", "run.toml"
@@ -37,7 +36,7 @@ _METADATA_KEY = "nearfield_schema_version"
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Profile:
-    """What is known of one machine and one MPI. `records` is described in docs/profile.md."""
+    """The knowledge of one machine and one MPI. docs/profile.md describes `records`."""
 
     path: Path
     machine: Machine
@@ -47,7 +46,7 @@ class Profile:
 
     @property
     def completed_by(self) -> str:
-        """The command that goes on where this run was interrupted."""
+        """Returns the command that resumes this interrupted run."""
         program, _, words = self.run.command.partition(" ")
         if program == "nearfield" and words.startswith("simulate"):
             return f"{itself.program()} {words}"
@@ -62,8 +61,7 @@ class Profile:
 
 
 def load(path: str | Path) -> Profile:
-    """Reads and checks a profile. ProfileError says what is wrong with which file, and what to do about
-    it."""
+    """Reads and checks a profile. Raises ProfileError that says which file is wrong, how, and what to do about it."""
     folder = Path(path)
     try:
         _require_profile(folder)
@@ -89,9 +87,9 @@ def save(
 ) -> Profile:
     """Writes a profile whole or not at all, and returns it as `load` would.
 
-    `overwrite` replaces the four files of a profile that is there; other files in its folder stay.
-    ProfileError when something else is there, a record is wrong (records.check), or the folder cannot be
-    written; the old one is then as it was.
+    `overwrite` replaces the four files of an existing profile; other files in its folder stay. Raises ProfileError
+    if something else is there, a record is wrong (records.check), or the folder cannot be written; the old one
+    is then unchanged.
     """
     folder = ensure_writable(path, overwrite=overwrite)
     records = check(records)
@@ -113,9 +111,9 @@ def save(
 
 
 def ensure_writable(path: str | Path, *, overwrite: bool = False) -> Path:
-    """The folder behind `path` (symbolic links resolved) if `save` could write there now; ProfileError
-    otherwise. For callers that measure for minutes before they save. Creates missing parent folders and
-    nothing else."""
+    """Returns the folder behind `path` (symbolic links resolved) if `save` could write there now; raises
+    ProfileError otherwise. Callers that measure for minutes use it before. It only creates missing parent
+    folders."""
     folder = Path(path).resolve()
     with _explained(folder):
         _require_free(folder, path, overwrite)
@@ -126,8 +124,8 @@ def ensure_writable(path: str | Path, *, overwrite: bool = False) -> Path:
 
 
 def find_profile(path: str | Path | None = None) -> Path:
-    """`path` if given; otherwise ./nearfield-profile, otherwise the only profile in the current folder.
-    UsageError when there is none or several."""
+    """Returns `path` if given; otherwise ./nearfield-profile, otherwise the only profile in the current folder.
+    Raises UsageError if there is none or there are several."""
     if path is not None:
         return Path(path)
     if Path(DEFAULT_NAME).is_dir():
@@ -169,7 +167,7 @@ def _read(path: Path) -> bytes:
 
 
 def _parse_records(table: bytes, path: Path, sha256: str | None) -> pl.DataFrame:
-    """Damage is looked for before the table is decoded: a flipped bit may decode to other numbers."""
+    """Returns the records. It looks for damage before it decodes: a flipped bit may decode to another number."""
     if not (table.startswith(b"PAR1") and table.endswith(b"PAR1")):
         cause = "is empty" if not table else "is cut off" if table.startswith(b"PAR1") else "is not a Parquet file"
         raise ProfileError(f"{path} {cause}", _ANEW)
@@ -216,7 +214,7 @@ def _write(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _sibling(folder: Path, role: str) -> Iterator[Path]:
-    """A new folder beside `folder`, on the same file system; removed at the end if it is still there."""
+    """Yields a new folder beside `folder`, on the same file system; removes it at the end if it still exists."""
     sibling = folder.parent / f".{folder.name}.{role}-{uuid.uuid4().hex[:8]}"
     sibling.mkdir()
     try:
@@ -226,7 +224,7 @@ def _sibling(folder: Path, role: str) -> Iterator[Path]:
 
 
 def _carry_over(old: Path, new: Path) -> None:
-    """Whatever else lies in the old folder, as hard links: no copy, and no moment at which it is nowhere."""
+    """Hard-links the other files of the old folder into the new one, so that they always exist somewhere."""
     for entry in old.iterdir():
         if entry.name in FILES:
             continue
@@ -244,7 +242,7 @@ def _link(source: str | Path, target: str | Path) -> None:
 
 
 def _swap_in(new: Path, folder: Path) -> None:
-    """Two renames; if the second fails (or Ctrl-C comes between them) the first is undone."""
+    """Swaps the folders by two renames; if the second fails (or Ctrl-C comes between) it undoes the first."""
     if not folder.exists():
         new.rename(folder)
         return
@@ -260,7 +258,7 @@ def _swap_in(new: Path, folder: Path) -> None:
 
 @contextmanager
 def _explained(folder: Path) -> Iterator[None]:
-    """An OSError of the block as a ProfileError that names the folder and what to do."""
+    """Turns an OSError of the block into a ProfileError that names the folder and the remedy."""
     try:
         yield
     except OSError as error:
@@ -276,6 +274,6 @@ def _explained(folder: Path) -> Iterator[None]:
 
 
 def _free(folder: Path) -> str:
-    """How much room the nearest existing folder's file system has."""
+    """Returns in words the free space of the nearest existing folder's file system."""
     place = next(p for p in (folder, *folder.parents) if p.is_dir())
     return f"{format_bytes(shutil.disk_usage(place).free, digits=3)} free in {place}"

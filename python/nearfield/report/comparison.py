@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from nearfield import itself
+from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.profile.compare import (
     DEFAULT_THRESHOLD,
@@ -23,21 +23,14 @@ from nearfield.profile.compare import (
 from nearfield.profile.differences import agreement_line, axis_line, set_ups, variables, verdict_line, where_words
 from nearfield.report import provenance
 from nearfield.report.findings import findings
-from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import raw, table, tag, text
+from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
 from nearfield.report.overlay import distances, overlaid
 from nearfield.report.page import banners, findings_html, label_of, place_selector, scripts_of, section_html
-from nearfield.report.words import percent, sentence
-from nearfield.report.writing import write_whole
+from nearfield.report.words import percent
 from nearfield.units import format_ratio, format_value
 
 FIRST_CHANGES, MOST_CHANGES = 12, 200
 FIRST_FINDINGS = 3
-
-
-def write(profiles: Sequence[Profile], path: Path) -> Path:
-    """Writes the page and returns its path. Raises ProfileError if it cannot be written; then nothing is left."""
-    return write_whole(path, render(profiles))
 
 
 def render(profiles: Sequence[Profile]) -> str:
@@ -52,7 +45,10 @@ def render(profiles: Sequence[Profile]) -> str:
         "differences": "".join(_differences(by_name, name) for name in list(by_name)[1:]),
         "findings": "".join(sides),
         "scenarios": "".join(map(section_html, parts)),
-        "provenance": "".join(_provenance(name, profile) for name, profile in by_name.items()),
+        "provenance": "".join(
+            tag("div", tag("h3", raw(name)) + provenance.blocks(profile), class_="provenance")
+            for name, profile in by_name.items()
+        ),
     }
     labels = "; ".join(f"{name}: {label_of(profile)}" for name, profile in by_name.items())
     links = [("differences", "Differences"), ("findings", "Findings")]
@@ -78,7 +74,7 @@ def names(profiles: Sequence[Profile]) -> list[str]:
 
 
 def told(profiles: Sequence[Profile]) -> list[str]:
-    """Returns one line for each profile but the first, which says what surely differs from the first."""
+    """Returns one line for each profile but the first, with its sure differences from the first."""
     first, *others = names(profiles)
     return [
         f"{name} against {first}: {_counted(_compared(profiles[0], b))}"
@@ -106,7 +102,7 @@ def _headline(profiles: Mapping[str, Profile]) -> str:
         f"{name}: {verdict_line(first, other)}" for name, other in zip(list(profiles)[1:], others, strict=True)
     )
     if len(others) == 1:
-        alike = sentence(verdict_line(first, others[0]))
+        alike = capital(verdict_line(first, others[0]))
     return tag("h1", title) + tag("p", text(alike), class_="facts-line")
 
 
@@ -114,7 +110,6 @@ def _headline(profiles: Mapping[str, Profile]) -> str:
 
 
 def _differences(profiles: Mapping[str, Profile], name: str) -> str:
-    """Returns the HTML that tells how the named profile differs from the first one."""
     first = next(iter(profiles))
     a, b = profiles[first], profiles[name]
     found = _compared(a, b)
@@ -125,33 +120,29 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
     lone = [tag("li", text(axis_line(axis))) for axis in lone_axes(a.records, b.records)]
     parts = [
         tag("h3", f"{raw(name)} (B) against {raw(first)} (A)"),
-        tag("p", text(sentence(_counted(found)) + ".")),
+        tag("p", text(capital(_counted(found)) + ".")),
         _summary(found),
         _changes(changes[:FIRST_CHANGES]),
-        _folded(f"{len(rest)} smaller changes", _changes(rest)),
+        folded(f"{len(rest)} smaller changes", _changes(rest)),
         all_of_them if len(changes) > MOST_CHANGES else "",
-        _folded("machine, MPI and run, where they differ", _side_by_side(set_ups(a, b))),
-        _folded("control variables of the MPI that differ", _side_by_side(variables(a, b))),
-        _folded("what only one of the two has", tag("ul", "".join(lone)) if lone else ""),
+        folded("machine, MPI and run, where they differ", _side_by_side(set_ups(a, b))),
+        folded("control variables of the MPI that differ", _side_by_side(variables(a, b))),
+        folded("what only one of the two has", tag("ul", "".join(lone)) if lone else ""),
     ]
     return tag("div", "".join(parts), class_="against")
 
 
 def _summary(found: Comparison) -> str:
     words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
-    rows = [
-        [text(scenario), *(str(summary[word] or "") for word in words), text(_mean(summary["geometric_mean"]))]
-        for scenario, summary in summarise(found.changes).items()
-    ]
+    rows = []
+    for scenario, summary in summarise(found.changes).items():
+        mean = summary["geometric_mean"]
+        counts = (str(summary[word] or "") for word in words)
+        rows.append([text(scenario), *counts, "" if mean is None else text(format_ratio(mean))])
     return table(["scenario", *words, "geometric mean B/A"], rows, class_="numbers") if rows else ""
 
 
-def _mean(ratio: float | None) -> str:
-    return "" if ratio is None else format_ratio(ratio)
-
-
 def _changes(changes: list[Change]) -> str:
-    """Returns the table of changes, in the given order."""
     rows = [
         [text(f"{change.key['scenario']} {change.key['metric']}"), text(where_words(change.key)),
          *(text(format_value(e.value, change.unit)) if e else "" for e in (change.a, change.b)), text(_ratio(change)),
@@ -168,11 +159,3 @@ def _ratio(change: Change) -> str:
 
 def _side_by_side(unequal: list[tuple[str, str, str]]) -> str:
     return table(["", "A", "B"], [[raw(cell) for cell in row] for row in unequal]) if unequal else ""
-
-
-def _folded(title: str, content: str) -> str:
-    return tag("details", tag("summary", text(title)) + content) if content else ""
-
-
-def _provenance(name: str, profile: Profile) -> str:
-    return tag("div", tag("h3", raw(name)) + provenance.blocks(profile), class_="provenance")

@@ -1,4 +1,4 @@
-"""Core to core: a heat map where many pairs were measured, a small table where each distance has one."""
+"""Shows times from core to core: a heat map if many pairs were measured, a small table if each distance has one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import polars as pl
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import MOST_DRAWN, Place, Point, pick, places, point_of
+from nearfield.report.evidence import MOST_DRAWN, Place, Point, first_of_each, pick, places, point_of
 from nearfield.report.markup import table, text
 from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import cell
@@ -17,8 +17,8 @@ TABLE_SIZES = (8, 4096, 65536, 1 << 20)
 
 
 def pairs_table(profile: Profile) -> str:
-    """HTML: flag and some message sizes; of one pair for each distance where a heat map shows the others; '' if no
-    pair was measured."""
+    """Returns an HTML table of the flag and some message sizes; beside a heat map it has one pair for each distance.
+    Returns '' if no pair was measured."""
     columns = _measured(profile)
     found = _all_places(profile)
     rows = [
@@ -27,13 +27,13 @@ def pairs_table(profile: Profile) -> str:
             text(place.pair or ""),
             *(_unbroken(points[place]) if place in points else "" for points in columns.values()),
         ]
-        for place in (_first_pairs(found) if _is_matrix(found) else found)
+        for place in (first_of_each(found) if _is_matrix(found) else found)
     ]
     return table(["distance", "PUs", *map(text, columns)], rows, class_="numbers") if rows else ""
 
 
 def heat_map(profile: Profile) -> list[Chart]:
-    """By pair of PUs, where some distance has several pairs."""
+    """Returns the heat map by pair of PUs; none unless some distance has several pairs."""
     found = _all_places(profile)
     if not _is_matrix(found):
         return []
@@ -45,7 +45,7 @@ def heat_map(profile: Profile) -> list[Chart]:
 
 
 def _measured(profile: Profile) -> dict[str, dict[Place, Point]]:
-    """Column title -> values, in one pass: there may be thousands of pairs."""
+    """Returns column title -> values, in one pass because there may be thousands of pairs."""
     flags = pick(profile.records, scenario="floor", metric="time", kind="flag")
     messages = pick(profile.records, scenario="pingpong", metric="half_round_trip", state="reused")
     columns = {"flag, one way": flags}
@@ -55,7 +55,7 @@ def _measured(profile: Profile) -> dict[str, dict[Place, Point]]:
 
 
 def _unbroken(point: Point) -> str:
-    """HTML: where the column is narrow, the line breaks before the interval and nowhere in it."""
+    """Returns the HTML of a point; in a narrow column the line breaks only before the interval."""
     value, bracket, interval = text(cell(point)).partition("[")
     return value + bracket + interval.replace(" ", "\u00a0")
 
@@ -101,7 +101,7 @@ def _figure(points: dict[Place, Point]) -> Figure:
 
 
 def _labels(pus: list[tuple[str, int]]) -> list[str]:
-    """'3', or 'host:3' where there are several hosts."""
+    """Returns '3' for PU 3, or 'host:3' if there are several hosts."""
     several = len({host for host, _ in pus}) > 1
     return [f"{host}:{pu}" if several else str(pu) for host, pu in pus]
 
@@ -110,11 +110,7 @@ def _all_places(profile: Profile) -> list[Place]:
     return list(dict.fromkeys([*places(profile.records, "pingpong"), *places(profile.records, "floor")]))
 
 
-def _first_pairs(found: list[Place]) -> list[Place]:
-    return list({place.distance: place for place in reversed(found)}.values())[::-1]
-
-
 def _pus(place: Place) -> list[tuple[str, int]]:
-    """(host, PU) of both ends, host '' inside a node; nothing if the pair is written in another way."""
+    """Returns (host, PU) of both ends, with host '' inside a node; [] if the pair is written in another way."""
     match = re.fullmatch(r"(?:(.+):)?(\d+)-(?:(.+):)?(\d+)", place.pair or "")
     return [(match[1] or "", int(match[2])), (match[3] or "", int(match[4]))] if match else []

@@ -1,20 +1,14 @@
-"""Findings for scripts: what `nearfield report --json` prints. The table of docs/report.md is made from here:
-
-python -m nearfield.report.data docs/report.md    rewrites the table between the markers of that file
-"""
+"""Findings for scripts: what `nearfield report --json` prints. The table of docs/report.md is made from here."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
+from nearfield.base.toml import Table
 from nearfield.profile import Profile
-from nearfield.profile.reference import key_table, rewrite
-from nearfield.profile.table import Table
 from nearfield.report.findings import Finding, Level
 
 
@@ -35,7 +29,7 @@ class FindingTable(Table):
 
 
 class FindingsTable(Table):
-    """All that is printed."""
+    """The whole output."""
 
     schema_version: Literal[1] = Field(description="version of this format; within one, keys may be added")
     nearfield: str = Field(description="version of nearfield that measured or simulated")
@@ -48,11 +42,8 @@ class FindingsTable(Table):
     finding: list[FindingTable] = Field(description="most important first, as on the page")
 
 
-TABLES = {"findings": lambda: key_table(FindingsTable)}
-
-
 def as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
-    """Returns the findings as what `nearfield report --json` prints."""
+    """Returns the findings in the form that `nearfield report --json` prints."""
     run = profile.run
     return FindingsTable(
         schema_version=1,
@@ -70,8 +61,3 @@ def as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
             for f in found
         ],
     )
-
-
-if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    page.write_text(rewrite(page.read_text(encoding="utf-8"), TABLES), encoding="utf-8")

@@ -1,5 +1,5 @@
-"""Picks curves out of records. What a finding or a rule may use is what `curve` gives by default: stable values of
-buffers that were not seen in another state than they should have been in. Plots ask for all of them."""
+"""Picks curves out of records. By default `curve` returns what findings and rules may use: stable values whose buffer
+state was not refuted. Plots ask for all values."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 import polars as pl
 
-from nearfield.profile import Profile, where
+from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
+from nearfield.profile.records import picked
 from nearfield.topology import DISTANCES
 
 MOST_DRAWN = 12
-AXES = ("policy", "memory_slowdown")  # of a simulated machine
+AXES = ("policy", "memory_slowdown")  # parameters of a simulated machine
 OF_CLUSTERS = ("application", "collective")  # scenarios of all ranks of a simulated cluster
 
 _BETWEEN = {
@@ -29,19 +30,19 @@ _BETWEEN = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where a pair of ranks ran; both None: all ranks took part."""
+    """The place where a pair of ranks ran; both are None if all ranks took part."""
 
     distance: str | None
     pair: str | None
 
     @property
     def label(self) -> str:
-        """'shared-l3, 0-1'."""
+        """Returns for example 'shared-l3, 0-1'."""
         return ", ".join(part for part in (self.distance, self.pair) if part) or "all ranks"
 
     @property
     def words(self) -> str:
-        """'between cores that share an L3 cache'."""
+        """Returns for example 'between cores that share an L3 cache'."""
         known = _BETWEEN.get(self.distance or "")
         return known or ("between nodes" if is_network(self.distance) else f"at distance {self.distance}")
 
@@ -65,7 +66,7 @@ class Point:
 
     @property
     def decides(self) -> bool:
-        """May a decision use it?"""
+        """Returns whether a decision may use it."""
         return self.stable and self.verdict != "refuted"
 
     def scaled(self, factor: float, unit: str) -> Point:
@@ -84,7 +85,7 @@ def is_network(distance: str | None) -> bool:
 
 
 def places(records: pl.DataFrame, scenario: str) -> list[Place]:
-    """The places of a scenario, nearest first; in the order of the records within one distance."""
+    """Returns the places of a scenario, nearest first, and within one distance in the order of the records."""
     found = records.filter(pl.col("scenario") == scenario).select("distance", "pair").unique(maintain_order=True)
     order = {name: rank for rank, name in enumerate(DISTANCES)}
     listed = [Place(*row) for row in found.iter_rows() if row[1] is not None]
@@ -93,20 +94,22 @@ def places(records: pl.DataFrame, scenario: str) -> list[Place]:
 
 def one_per_distance(records: pl.DataFrame, scenario: str) -> list[Place]:
     """The first pair of each distance."""
-    first: dict[str | None, Place] = {}
-    for place in places(records, scenario):
-        first.setdefault(place.distance, place)
-    return list(first.values())
+    return first_of_each(places(records, scenario))
+
+
+def first_of_each(found: list[Place]) -> list[Place]:
+    """The first of the places at each distance."""
+    return list({place.distance: place for place in reversed(found)}.values())[::-1]
 
 
 def drawn_places(records: pl.DataFrame, scenario: str) -> list[Place]:
-    """The places that get plots of their own: all, or one for each distance where a page would not hold all."""
+    """Returns the places that get plots of their own: all, or one for each distance if they are too many for a page."""
     found = places(records, scenario)
     return found if len(found) <= MOST_DRAWN else one_per_distance(records, scenario)
 
 
 def narrowed(profile: Profile) -> Profile:
-    """Without the records of pairs that are not drawn: there may be thousands."""
+    """Returns the profile without the records of pairs that are not drawn, of which there may be thousands."""
     scenarios = profile.records["scenario"].unique(maintain_order=True)
     drawn = {place.pair for name in scenarios for place in drawn_places(profile.records, name)}
     kept = profile.records.filter(pl.col("pair").is_null() | pl.col("pair").is_in(drawn))
@@ -114,9 +117,8 @@ def narrowed(profile: Profile) -> Profile:
 
 
 def one_machine(profile: Profile) -> Profile:
-    """Without the records of pairs by other policies of a simulated NIC, or at other memory speeds, than the first that
-    was simulated: a curve is of one machine. (Collectives and applications have plots and findings of their own for
-    these.)"""
+    """Returns the profile with records of pairs by only the first simulated NIC policy and at the first memory speed,
+    since a curve must be of one machine. Collectives and applications keep all theirs for plots and findings."""
     records = profile.records
     kept = pl.lit(value=True)
     for axis in AXES:
@@ -128,13 +130,10 @@ def one_machine(profile: Profile) -> Profile:
 
 
 def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl.DataFrame:
-    """`where`, but a column that no record has means that there is nothing, unless None is wanted."""
+    """The records of a place, or of all, with these values (`picked`)."""
     if place is not None:
         wanted = {**wanted, "distance": place.distance, "pair": place.pair}
-    missing = [name for name in wanted if name not in records.columns]
-    if any(wanted[name] is not None for name in missing):
-        return records.clear()
-    return where(records, **{name: value for name, value in wanted.items() if name not in missing})
+    return picked(records, **wanted)
 
 
 def curve(
@@ -147,7 +146,7 @@ def curve(
     deciding: bool = True,
     **fixed: Any,
 ) -> Curve:
-    """x -> point, ascending; only what a decision may use unless `deciding` is False. Nulls are left out."""
+    """Returns x -> point, ascending, without nulls; `deciding` leaves out points that no decision may use."""
     rows = pick(records, place, scenario=scenario, metric=metric, **fixed)
     if x not in rows.columns:
         return {}
@@ -164,16 +163,16 @@ def point_of(row: Mapping[str, Any]) -> Point:
 
 
 def shared(*curves: Mapping[Any, Any]) -> list[Any]:
-    """The x that all of them have, ascending."""
+    """Returns the x that all curves have, ascending."""
     return sorted(set.intersection(*(set(curve) for curve in curves)))
 
 
 def ratios(numerators: Curve, denominators: Curve) -> dict[Any, Estimate]:
-    """x -> numerator / denominator with its interval, where both have a value above 0."""
+    """Returns x -> numerator / denominator with its interval, where both are above 0, or both are 0."""
     found = {x: ratio_of(denominators[x].estimate, numerators[x].estimate) for x in shared(numerators, denominators)}
     return {x: ratio for x, ratio in found.items() if ratio is not None}
 
 
 def prefix(profile: Profile, place: Place, scenario: str = "pingpong") -> str:
-    """'between packages: ' where a sentence must say which pair it is about; '' if there is only one distance."""
+    """Returns 'between packages: ' to begin a sentence about this pair; '' if there is only one distance."""
     return f"{place.words}: " if len(one_per_distance(profile.records, scenario)) > 1 else ""

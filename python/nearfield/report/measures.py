@@ -1,5 +1,5 @@
-"""What findings, rules and plots derive from records: the floor of a message, the share of it that MPI reaches, the
-gain by buffer state, how much of a buffer is still cached after a call. Pure; records in, curves out."""
+"""Derives curves from records for findings, rules and plots, in pure functions: the floor of a message, the share of it
+that MPI reaches, the gain by buffer state, how much of a buffer is still cached after a call."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nearfield.profile.schema import Switch
 from nearfield.report.evidence import Curve, Place, Point, curve, pick, ratios, shared
 
 STATES = ("invalid", "exclusive", "modified", "reused")
-CACHED, GONE = 0.75, 0.5  # of the way from 'as from memory' (0) to 'as if preloaded' (1)
-BASE_POLICY = "memory"  # of a simulated NIC: incoming bytes go there and nowhere else
-TELLS_APART = 1.3  # cached and uncached reading must differ by this factor for the question to have an answer
+CACHED, GONE = 0.75, 0.5  # shares between 'as from memory' (0) and 'as if preloaded' (1)
+BASE_POLICY = "memory"  # the policy of a simulated NIC that puts incoming bytes only there
+TELLS_APART = 1.3  # cached and uncached reading must differ by this factor to be told apart
 
 
 def half_round_trip(records: pl.DataFrame, place: Place, state: str = "reused", deciding: bool = True) -> Curve:
@@ -28,13 +28,13 @@ def half_round_trip(records: pl.DataFrame, place: Place, state: str = "reused", 
 
 
 def flag(records: pl.DataFrame, place: Place, deciding: bool = True) -> Point | None:
-    """How long one core's store takes to be seen by the other."""
+    """Returns how long one core's store takes until the other sees it; None if it was not measured."""
     found = curve(records, "floor", "time", place=place, x="kind", kind="flag", deciding=deciding)
     return found.get("flag")
 
 
 def copies(records: pl.DataFrame, place: Place, *kinds: str, deciding: bool = True) -> Curve:
-    """The faster of these kinds of copy at each size."""
+    """Returns size -> the fastest of these kinds of copy."""
     best: Curve = {}
     for kind in kinds:
         for size, point in curve(records, "floor", "time", place=place, kind=kind, deciding=deciding).items():
@@ -44,7 +44,7 @@ def copies(records: pl.DataFrame, place: Place, *kinds: str, deciding: bool = Tr
 
 
 def message_floor(records: pl.DataFrame, place: Place, deciding: bool = True) -> Curve:
-    """size -> the least a message can take between these two cores: a flag and one copy of what the other wrote."""
+    """Returns size -> the least time of a message between these cores: a flag and one copy of what the other wrote."""
     signal = flag(records, place, deciding)
     if signal is None:
         return {}
@@ -55,12 +55,12 @@ def message_floor(records: pl.DataFrame, place: Place, deciding: bool = True) ->
 
 
 def floor_shares(records: pl.DataFrame, place: Place) -> dict[int, Estimate]:
-    """size -> floor / half round trip: 1 means that this MPI is as fast as the caches allow."""
+    """Returns size -> floor / half round trip; 1 means that this MPI is as fast as the caches allow."""
     return ratios(message_floor(records, place), half_round_trip(records, place))
 
 
 def state_gains(records: pl.DataFrame, place: Place, metric: str, side: str | None, state: str) -> dict[int, Estimate]:
-    """size -> share of the time that buffers in `state` save against buffers in memory (state invalid)."""
+    """Returns size -> the share of time that buffers in `state` save against buffers in memory (state invalid)."""
     by_state = {
         name: curve(records, "pingpong", metric, place=place, side=side, state=name) for name in ("invalid", state)
     }
@@ -69,9 +69,9 @@ def state_gains(records: pl.DataFrame, place: Place, metric: str, side: str | No
 
 
 def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, float]:
-    """size -> where reading the buffer right after the call lies between 'as from memory' (0) and 'as if it were
-    in the cache' (1), for a buffer that was not in the cache before. Sizes at which the two do not differ are left
-    out. Records of preloaded buffers that did not fit are used: they are compared with themselves."""
+    """Returns size -> how fast the buffer is read right after the call, from 0 (as from memory) to 1 (as from the
+    cache), if it was not cached before. Sizes at which the two do not differ are left out. Records of preloaded buffers
+    whose state was refuted count, too."""
     after, memory = (
         curve(records, "pollution", "traverse", place=place, side=side, state=state)
         for state in ("invalid", "base-invalid")
@@ -86,27 +86,27 @@ def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, fl
 
 
 def pushed_out(records: pl.DataFrame, place: Place, side: str) -> dict[int, Estimate]:
-    """size -> reading a buffer that was in the cache before the call, against the same without a call."""
+    """Returns size -> the time to read a buffer that was cached before the call, over the time without a call."""
     return ratios(_preloaded(records, place, side, "preloaded"), _preloaded(records, place, side, "base-preloaded"))
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Up to which size a buffer is still cached after the call, and at which one it no longer is."""
+    """The largest size of a buffer that is still cached after the call, and the smallest one that is not."""
 
     cached_to: int | None
     gone_from: int | None
 
 
 def reach(cached: dict[int, float]) -> Reach:
-    """The sizes around the first gap; values between GONE and CACHED count as neither."""
+    """Returns the sizes before and at the first that is not cached; shares between GONE and CACHED count as neither."""
     gone = next((size for size, share in cached.items() if share <= GONE), None)
     kept = [size for size, share in cached.items() if share >= CACHED and (gone is None or size < gone)]
     return Reach(kept[-1] if kept else None, gone)
 
 
 def mean_times(records: pl.DataFrame, scenario: str, x: str, **fixed: Any) -> dict[str, Curve]:
-    """policy of a simulated NIC -> x -> mean time."""
+    """Returns policy of a simulated NIC -> x -> mean time."""
     rows = pick(records, scenario=scenario, metric="mean_time", source="sim", **fixed)
     if "policy" not in rows.columns:
         return {}
@@ -115,12 +115,12 @@ def mean_times(records: pl.DataFrame, scenario: str, x: str, **fixed: Any) -> di
 
 
 def saved(times: dict[str, Curve]) -> dict[str, Curve]:
-    """From `mean_times`: policy -> x -> share of the time that it saves against the base policy."""
+    """Returns policy -> x -> the share of time that it saves against the base policy, from `mean_times`."""
     return saved_against(BASE_POLICY, times)
 
 
 def saved_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
-    """Returns for all but the first the share of the first one's time that they save, at each x that both have."""
+    """Returns name -> x -> the share of the first one's time that it saves, for all names but the first."""
     base = times.get(first, {})
     return {
         name: {x: _saved(points[x], base[x]) for x in shared(points, base)}
@@ -146,7 +146,7 @@ def savings(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[s
 
 
 def switch_bytes(switches: list[Switch], kind: str, place: Place) -> int | None:
-    """The largest message before this protocol switch between these cores; None if none was found."""
+    """Returns the largest message before this protocol switch between these cores; None if no switch was found."""
     found = [s.bytes for s in switches if s.kind == kind and s.distance == place.distance]
     own = [s.bytes for s in switches if s.kind == kind and s.pair == place.pair]
     return next(iter(own or found), None)
@@ -169,7 +169,7 @@ def _preloaded(records: pl.DataFrame, place: Place, side: str, state: str) -> Cu
 
 
 def _after(first: Point, second: Point) -> Point:
-    """One after the other: the interval of the sum is at most the sum of the intervals."""
+    """Returns the sum of two times; its interval is the sum of the intervals, which is an upper bound."""
     return replace(
         second,
         value=first.value + second.value,

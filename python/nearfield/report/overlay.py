@@ -18,7 +18,7 @@ from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
 from nearfield.report.plots.series import STYLES, Style, Trace, style
 
 LEAST_PX, LINE_PX = 400, 12  # the height of a plot without its legend, and of each name in the legend
-ROW_PX = 48  # the height of a row in a plot of answers to questions
+ROW_PX = 48  # the height of a row in a plot of questions
 Item = TypeVar("Item")
 Named = Sequence[tuple[str, Item]]  # pairs of a profile's name and something of that profile
 

@@ -1,8 +1,9 @@
-"""One profile as one HTML page that needs nothing else: no network, no files beside it."""
+"""One profile as one HTML page that needs nothing else: no network, no files beside it. For a talk, one sheet with the
+machine, its most important findings and one plot."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 from plotly.offline import get_plotlyjs
 
@@ -12,29 +13,29 @@ from nearfield.profile import Profile
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.evidence import drawn_places, narrowed, one_machine
 from nearfield.report.findings import Finding, findings
-from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import embedded_json, raw, tag, text
+from nearfield.report.markup import asset, embedded_json, fill, folded, framed, raw, tag, text
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
 from nearfield.report.tuned import tuned_html, tuned_section
-from nearfield.report.writing import write_whole
 from nearfield.tune.rules import Rules
 from nearfield.units import format_bytes
 
 FIRST = 6  # findings that are shown without asking
+MOST_IN_SUMMARY = 3  # findings
 _LEVELS = {"loss": "time lost", "good": "good as it is"}
 _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulated": "a simulated MPI"}
 
 
 def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
-    """The whole page. Pure but for reading the package's own files. `tuned`: what `tune` found for this MPI; `apply`:
-    the command that runs programs so."""
+    """Returns the whole page; reads only the package's own files. `tuned` are the rules that `tune` found for this MPI,
+    and `apply` is the command that runs programs under them."""
     parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
     found = findings(profile, tuned, apply)
     placement = [] if _has_no_messages(profile) else rules(one_machine(narrowed(profile)))
+    how = tuned_html(tuned, apply) if tuned else ""
     main = fill(
         asset("main.html"),
         {
@@ -43,7 +44,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
             "rules": _placement(placement),
             "machine": topology_boxes.draw(profile),
             "pairs": "".join(map(chart_place, heat)) + core_pairs.pairs_table(profile),
-            "scenarios": "".join(_tuned_or_measured(part, tuned, apply) for part in parts),
+            "scenarios": "".join(section_html(part, how if part.scenario == "tuned" else "") for part in parts),
             "provenance": provenance.blocks(profile),
         },
     )
@@ -59,19 +60,14 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
 
 
 def scripts_of(charts: list[Chart], label: str) -> str:
-    """Returns the scripts that draw the charts in their places. `label`: what a saved picture says about its origin."""
+    """Returns the scripts that draw the charts in their places. `label` is the origin that a saved picture shows."""
     data = embedded_json({"label": label, "charts": [chart.as_dict() for chart in charts]})
     data = f'<script type="application/json" id="charts">{data}</script>'
     return data + "".join(f"<script>\n{script}\n</script>" for script in (get_plotlyjs(), asset("report.js")))
 
 
-def write(profile: Profile, path: Path, tuned: Rules | None = None, apply: str = "") -> Path:
-    """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_whole(path, render(profile, tuned, apply))
-
-
 def label_of(profile: Profile) -> str:
-    """What a saved picture says about its origin."""
+    """Returns the origin that a saved picture shows."""
     return f"{profile.machine.cpu_model}, {profile.run.mpi.name}, {profile.run.created:%Y-%m-%d}"
 
 
@@ -100,7 +96,7 @@ def banners(profile: Profile, found: list[Finding], name: str = "") -> str:
 
 
 def _simulated(profile: Profile, before: str) -> str:
-    """So that nobody takes the page for a measurement."""
+    """Returns a banner that keeps readers from taking the page for a measurement; '' if it is one."""
     run = profile.run
     if run.backend != "sim":
         return ""
@@ -130,13 +126,12 @@ def _warnings(found: list[Finding], before: str) -> str:
 
 
 def _has_no_messages(profile: Profile) -> bool:
-    """Whether the profile only has simulated collectives or applications, which do not tell where to put
+    """Returns whether the profile only has simulated collectives or applications, which do not tell where to put
     communication."""
     return profile.run.backend == "sim" and not {"pingpong", "protocol"} & set(profile.records["scenario"])
 
 
 def _placement(found: list[Rule]) -> str:
-    """Returns the section of the placement rules; empty if there are none."""
     if not found:
         return ""
     intro = "The three placement rules of Pellegrini, Hoefler and Fahringer, with this machine's thresholds."
@@ -155,7 +150,7 @@ def _labels(profile: Profile) -> list[str]:
 
 
 def place_selector(labels: list[str]) -> str:
-    """One selector for the whole page, where several pairs were measured."""
+    """Returns one selector of pairs for the whole page; '' unless several pairs were measured."""
     if len(labels) < 2:
         return ""
     options = "".join(tag("option", text(label), value=label) for label in labels)
@@ -175,10 +170,8 @@ def findings_html(found: list[Finding], first: int = FIRST) -> str:
 
 
 def _more(title: str, found: list[Finding]) -> str:
-    if not found:
-        return ""
     inner = tag("ol", "".join(map(finding_item, found)), class_="findings")
-    return tag("details", tag("summary", f"{len(found)} {title}") + inner)
+    return folded(f"{len(found)} {title}", inner if found else "")
 
 
 def finding_item(finding: Finding) -> str:
@@ -195,10 +188,6 @@ def _rule(rule: Rule) -> str:
     return tag("li", body + tag("p", text(rule.advice)) + tag("p", text(rule.evidence), class_="quiet"))
 
 
-def _tuned_or_measured(section: Section, tuned: Rules | None, apply: str) -> str:
-    return section_html(section, tuned_html(tuned, apply) if tuned and section.scenario == "tuned" else "")
-
-
 def section_html(section: Section, how: str = "") -> str:
     """Returns the HTML of a section. `how` is HTML that stands above its charts."""
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
@@ -208,6 +197,36 @@ def section_html(section: Section, how: str = "") -> str:
 
 
 def chart_place(chart: Chart) -> str:
-    """A place for the plot; report.js makes buttons, plot and table."""
+    """Returns a place for the plot; report.js makes buttons, plot and table."""
     head = tag("figcaption", tag("h3", text(chart.title)) + tag("p", text(chart.caption)))
     return tag("figure", head + tag("div", "", class_="chart"), class_="plot", id=chart.id)
+
+
+# ---- one sheet, for a talk
+
+
+def render_summary(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
+    """The whole page, which prints on one sheet. Pure but for reading the package's own files."""
+    found = findings(profile, tuned, apply)
+    charts = _first_chart(profile, tuned)
+    return framed(
+        title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
+        verb="summary",
+        headline=headline(profile),
+        links=[],
+        main=banners(profile, found) + _most_important(found) + "".join(map(chart_place, charts)),
+        style=asset("summary.css"),
+        scripts=scripts_of(charts, label_of(profile)),
+    )
+
+
+def _most_important(found: list[Finding]) -> str:
+    told = [f for f in found if f.level not in ("warning", "note")][:MOST_IN_SUMMARY]
+    return tag("ol", "".join(map(finding_item, told)), class_="findings")
+
+
+def _first_chart(profile: Profile, tuned: Rules | None) -> list[Chart]:
+    """As it is drawn before anybody clicks; none of a profile without values."""
+    parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
+    charts = [replace(chart, variants=chart.variants[:1]) for part in parts for chart in part.charts]
+    return charts[:1]

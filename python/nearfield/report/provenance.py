@@ -1,4 +1,4 @@
-"""Where the numbers come from: everything that someone who doubts them asks for."""
+"""Shows the origin of the numbers: everything that a reader needs to check them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from nearfield.profile import Profile
 from nearfield.profile.schema import Launch, Switch
-from nearfield.report.markup import raw, table, tag, text
+from nearfield.report.markup import folded, raw, table, tag, text
 from nearfield.units import format_bytes, format_ns
 
 Row = tuple[str, str]
@@ -67,22 +67,20 @@ def _machine(profile: Profile) -> list[Row]:
         )
         for c in machine.cache
     ]
+    memory = machine.memory.total_bytes
+    total = "" if memory is None else f"{format_bytes(memory, digits=3)}, "
     huge = f"{format_bytes(pages.huge_bytes)} huge" if pages.huge_bytes else "no huge ones"
     return [
         ("processor", text(f"{machine.cpu_model}, {machine.cores} cores, {machine.pus} PUs")),
         *caches,
         (
             "memory",
-            text(f"{_memory_bytes(machine.memory.total_bytes)}NUMA nodes: {machine.memory.numa_nodes}"),
+            text(f"{total}NUMA nodes: {machine.memory.numa_nodes}"),
         ),
         ("pages", text(f"{format_bytes(pages.base_bytes)}, {huge}")),
         ("transparent huge pages", raw(f"{pages.transparent or 'unknown'}; shared memory: {pages.shmem or 'unknown'}")),
         ("huge pages set aside, free", raw("" if pages.hugetlb_free is None else pages.hugetlb_free)),
     ]
-
-
-def _memory_bytes(total: int | None) -> str:
-    return "" if total is None else f"{format_bytes(total, digits=3)}, "
 
 
 def _clock(profile: Profile) -> list[Row]:
@@ -107,7 +105,7 @@ def _switches(switches: list[Switch]) -> str:
         for s in switches
     ]  # fmt: skip
     header = ("distance", "PUs", "what changes", "last size before", "control variable", "how it was found")
-    return _details("Protocol switches", table(header, rows)) if rows else ""
+    return folded("Protocol switches", table(header, rows) if rows else "", class_="wide")
 
 
 def _launches(launches: list[Launch]) -> str:
@@ -118,14 +116,10 @@ def _launches(launches: list[Launch]) -> str:
         for launch in launches
     ]  # fmt: skip
     header = ("ranks", "bound to PU", "hosts", "scenarios", "took", "ended")
-    return _details("Starts of the engine and binding", table(header, rows)) if rows else ""
+    return folded("Starts of the engine and binding", table(header, rows) if rows else "", class_="wide")
 
 
 def _variables(profile: Profile) -> str:
     rows = [[tag("code", raw(name)), str(value)] for name, value in profile.run.mpi.variables.items()]
     title = f"Thresholds that the MPI reports ({len(rows)} control variables, MPI_T)"
-    return _details(title, table(("variable", "value"), rows)) if rows else ""
-
-
-def _details(title: str, content: str) -> str:
-    return tag("details", tag("summary", text(title)) + content, class_="wide")
+    return folded(title, table(("variable", "value"), rows) if rows else "", class_="wide")

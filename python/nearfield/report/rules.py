@@ -1,5 +1,5 @@
-"""The three placement rules of Pellegrini, Hoefler and Fahringer (On the Effects of CPU Caches on MPI Point-to-Point
-Communications, section IV), filled with this machine's thresholds, and whether what was measured here supports them."""
+"""Fills the three placement rules of Pellegrini, Hoefler and Fahringer (On the Effects of CPU Caches on MPI
+Point-to-Point Communications, section IV) with this machine's thresholds, and says whether its records support them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nearfield.base.words import sentence
 from nearfield.profile import Profile
-from nearfield.profile.words import sentence
 from nearfield.report.evidence import Place, is_network, one_per_distance
 from nearfield.report.findings.buffer_state import LEAST, best_gains
 from nearfield.report.measures import CACHED, GONE, cached_after, reach, switch_bytes
 from nearfield.report.words import percent
 from nearfield.units import format_bytes
 
-LEAST_SIZES = 3  # a rule is not judged by fewer sizes than that
+LEAST_SIZES = 3  # a rule is not judged by fewer sizes
 
 Status = Literal["supported", "not seen here", "not measured"]
 
@@ -24,7 +24,7 @@ _TOO_FEW = f"Stable times of cached and uncached buffers at fewer than {LEAST_SI
 
 @dataclass(frozen=True)
 class Rule:
-    """`number` as in the paper; `evidence` says with numbers why the status is what it is."""
+    """A rule with its `number` in the paper; `evidence` gives the numbers behind its status."""
 
     number: int
     range: str
@@ -35,7 +35,7 @@ class Rule:
 
 
 def rules(profile: Profile) -> list[Rule]:
-    """Rules 1 and 3 for the nearest pair inside a node, rule 2 for the nearest pair across nodes."""
+    """Returns rules 1 and 3 for the nearest pair inside a node, and rule 2 for the nearest pair across nodes."""
     found = one_per_distance(profile.records, "pingpong") or one_per_distance(profile.records, "protocol")
     inside = next((place for place in found if not is_network(place.distance)), None)
     across = next((place for place in found if is_network(place.distance)), None)

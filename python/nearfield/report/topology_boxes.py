@@ -1,10 +1,11 @@
-"""The machine as nested boxes: packages, caches with their sizes, cores, hardware threads. Memory is drawn as a strip
-above what it serves, if the profile knows how much there is (hwloc gives every description some); instruction caches
-are left out."""
+"""Draws the machine as nested boxes: packages, caches with their sizes, cores, hardware threads. Memory is a strip
+above what it serves if the profile knows its size (hwloc makes one up for described machines). Instruction caches are
+left out."""
 
 from __future__ import annotations
 
 import tempfile
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from nearfield.topology import Topology
 from nearfield.units import format_bytes
 
 Node = dict[str, Any]
-MOST_ALIKE = 8  # of more neighbours that look the same, some are drawn and the others counted
+MOST_ALIKE = 8  # if more neighbours look the same, only some are drawn and the others counted
 DRAWN_ALIKE = 4
 
 
 def draw(profile: Profile) -> str:
-    """HTML; a sentence instead where the topology cannot be read."""
+    """Returns the HTML, or a sentence if the topology cannot be read."""
     try:
         tree = _topology(profile.topology_xml).tree()
     except UsageError as error:
@@ -39,7 +40,7 @@ def _topology(xml: str) -> Topology:
 
 
 def _measured(profile: Profile) -> list[list[int]]:
-    """PUs of every pair on this node that was measured."""
+    """Returns the PUs of every measured pair on this node."""
     pairs = profile.records["pair"].drop_nulls().unique()
     return [[int(pu) for pu in pair.split("-")] for pair in pairs if pair.replace("-", "").isdigit()]
 
@@ -57,7 +58,7 @@ def _children(node: Node, used: set[int]) -> str:
     for hidden in (c for c in node["children"] if c["type"] in ("L1i", "L2i", "L3i")):
         others += hidden["children"]
     html = "".join(_memory(m) for m in memory)
-    inner = "".join(_run(run, used) for run in _runs(others))
+    inner = "".join(_run(list(alike), used) for _, alike in groupby(others, key=_shape))
     return html + (tag("div", inner, class_="row") if inner else "")
 
 
@@ -86,17 +87,6 @@ def _memory(node: Node) -> str:
     size = node["attrs"].get("memory_bytes")
     label = f"{tag('b', 'memory')} {text(format_bytes(size, digits=3)) if size else ''}"
     return tag("div", f"{label} NUMA node {node['os_index']}", class_="memory")
-
-
-def _runs(siblings: list[Node]) -> list[list[Node]]:
-    """Neighbours that look the same."""
-    runs: list[list[Node]] = []
-    for node in siblings:
-        if runs and _shape(runs[-1][0]) == _shape(node):
-            runs[-1].append(node)
-        else:
-            runs.append([node])
-    return runs
 
 
 def _shape(node: Node) -> tuple[Any, ...]:

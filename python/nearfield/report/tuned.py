@@ -1,21 +1,21 @@
-"""What rules say beside their plots: the one line that applies them, what they set, and the gain by range."""
+"""Shows rules beside their plots: the line that applies them, what they set, and the gain by range."""
 
 from __future__ import annotations
 
 from nearfield.report.markup import raw, table, tag, text
 from nearfield.report.plots import Section, tuned
-from nearfield.tune.rules import GainTable, Rules, RuleTable
+from nearfield.tune.rules import Rules, RuleTable
 from nearfield.units import format_bytes, format_span
 
 
 def tuned_section(rules: Rules) -> Section:
-    """Returns the section about what `nearfield tune` found."""
+    """Returns the section on the result of `nearfield tune`."""
     stock = [f"{rule.distance}: stock is best ({rule.reason})." for rule in rules.rule if not rule.parameters]
     return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), stock)
 
 
 def tuned_html(rules: Rules, apply: str) -> str:
-    """The line that applies the rules, what they set, and the gain by range."""
+    """Returns the line that applies the rules, what they set, and the gain by range."""
     settings = rules.best_for_all().parameters
     environment = rules.knobs().environment(settings)
     if not environment:
@@ -39,11 +39,8 @@ def _ranges(rule: RuleTable) -> str:
     rows = []
     for one in rule.range:
         each = [raw(rule.gain_text(pattern, one)) for pattern in patterns]
-        rows.append([text(format_span(one.from_bytes, one.to_bytes)), raw(_text(one.gain)), *each])
+        gain = f"{one.gain.value:.2f}x [{one.gain.low:.2f} to {one.gain.high:.2f}]"
+        rows.append([text(format_span(one.from_bytes, one.to_bytes)), raw(gain), *each])
     cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank at {rule.at_ranks_per_node} per node"
     name = f"{rule.distance}, PUs {rule.pair}; {cost}" if rule.memory_per_rank_bytes else rule.distance
     return tag("p", text(name), class_="quiet") + table(("message size", "gain, all patterns", *patterns), rows)
-
-
-def _text(gain: GainTable) -> str:
-    return f"{gain.value:.2f}x [{gain.low:.2f} to {gain.high:.2f}]"

@@ -1,4 +1,4 @@
-"""Numbers inside sentences, and how a control variable is set."""
+"""Formats numbers inside sentences and the setting of a control variable."""
 
 from __future__ import annotations
 
@@ -8,43 +8,33 @@ from nearfield.units import format_bytes
 
 
 def times(ratio: float) -> str:
-    """'2.1x'."""
+    """Returns for example '2.1x'."""
     return f"{ratio:.0f}x" if ratio >= 9.95 else f"{ratio:.1f}x" if ratio >= 1.095 else f"{ratio:.2f}x"
 
 
 def percent(share: float) -> str:
-    """'19 %'; one decimal below 1 %."""
+    """Returns for example '19 %', with one decimal below 1 %."""
     return f"{share * 100:.0f} %" if abs(share) >= 0.0095 or share == 0 else f"{share * 100:.1f} %"
 
 
-def listed(words: Sequence[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
 def span(sizes: Sequence[int]) -> str:
-    """'from 4 KiB to 1 MiB', or 'at 4 KiB'. Ascending sizes in bytes, at least one."""
+    """Returns 'from 4 KiB to 1 MiB' or 'at 4 KiB' for one or more ascending sizes in bytes."""
     first, last = format_bytes(sizes[0]), format_bytes(sizes[-1])
     return f"at {first}" if first == last else f"from {first} to {last}"
 
 
-def sentence(text: str) -> str:
-    """With a capital letter, unless it begins with a name that has none."""
-    return text[:1].upper() + text[1:]
-
-
 def memory_speed(slowdown: str) -> str:
-    """Of a simulated machine: 'memory as described', or 'memory 7.5x as slow'."""
+    """Returns a simulated machine's 'memory as described' or 'memory 7.5x as slow'."""
     return "memory as described" if float(slowdown) == 1 else f"memory {slowdown}x as slow"
 
 
 def setting(family: str, variable: str, value: object) -> str:
-    """The environment variable that sets a control variable: 'OMPI_MCA_btl_sm_eager_limit=65536'."""
+    """Returns the environment variable that sets a control variable: 'OMPI_MCA_btl_sm_eager_limit=65536'."""
     return f"OMPI_MCA_{variable}={value}" if family == "openmpi" else f"{variable}={value}"
 
 
 def no_single_copy(family: str, variables: dict[str, int]) -> str | None:
-    """The setting that makes an MPI copy through shared memory instead; None where it is not known to us."""
+    """Returns the setting that makes an MPI copy through shared memory instead; None if it is not known."""
     if family == "openmpi":
         new = any(name.startswith("btl_sm_") for name in variables)
         return "OMPI_MCA_smsc=^cma" if new else "OMPI_MCA_btl_vader_single_copy_mechanism=none"

@@ -1,2 +1,2 @@
-"""The papers' claims, as data in papers/, beside what nearfield simulates: what to simulate for a claim, whether the
-records say what the paper says, and a verdict that no tolerance of its own can bend."""
+"""Judges the papers' claims, data in papers/, by simulation: what to simulate for a claim, whether the records agree
+with the paper, and a verdict by one tolerance for all claims."""

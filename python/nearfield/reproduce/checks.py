@@ -1,4 +1,4 @@
-"""What the schema of claims cannot say by types: that names mean something."""
+"""Checks what the types of the claims' schema cannot: that names refer to something."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from nearfield.profile.words import suggestion
+from nearfield.base.words import suggestion
 from nearfield.reproduce.judges import JUDGES
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def problems(paper: Paper) -> Iterator[str]:
-    """What is wrong, in words for whoever wrote the file."""
+    """Yields a sentence for each mistake, for the author of the file."""
     counted = Counter(claim.id for claim in paper.claim)
     yield from (f"claim {name} is there {count} times" for name, count in counted.items() if count > 1)
     for claim in paper.claim:
@@ -25,7 +25,7 @@ def problems(paper: Paper) -> Iterator[str]:
 
 
 def profiles_of(statement: Statement) -> list[str]:
-    """Whose records judge it."""
+    """Returns the profiles whose records judge the statement."""
     if statement.rule:
         return [statement.rule.profile]
     return list(dict.fromkeys(name for curve in curves_of(statement) for name in (curve.profile, curve.base) if name))
@@ -48,14 +48,14 @@ def _of_statement(paper: Paper, statement: Statement) -> Iterator[str]:
 
 
 def curves_of(statement: Statement) -> list[Curve]:
-    """Its curve, and the one it is compared with."""
+    """Returns the statement's curve, and the curve with which it is compared."""
     if statement.curve is None:
         return []
     return [statement.curve, *([other_curve(statement)] if statement.than is not None else [])]
 
 
 def other_curve(statement: Statement) -> Curve:
-    """Its curve with what `than` changes; a column that is "" there does not matter."""
+    """Returns the statement's curve with the changes of `than`; a column that is "" there may have any value."""
     assert statement.curve is not None
     changed = dict(statement.than or {})
     where = {**statement.curve.where, **changed.pop("where", {})}

@@ -1,8 +1,9 @@
-"""Records of simulated profiles as numbers over one of their parameters. Pure; nothing here knows a claim."""
+"""Turns records of simulated profiles into numbers over one of their parameters, in pure functions without claims."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any
 
 from nearfield.reproduce.schema import Curve, Values
@@ -10,12 +11,12 @@ from nearfield.reproduce.schema import Curve, Values
 Row = Mapping[str, Any]
 Points = dict[float, float]  # parameter -> number
 Records = Mapping[str, list[Row]]  # profile -> rows
-LINE_BYTES = 64  # of a machine that none of its records tells; tables of lines per_line say what theirs are
+LINE_BYTES = 64  # for profiles that `line_bytes` lacks
 
 
 def points(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Points:
-    """What the curve says, of several alternatives the highest; empty if no record tells. Sizes that the base lacks are
-    left out."""
+    """Returns the curve's numbers, of several alternatives the highest; empty without records. Sizes that the base
+    lacks are left out."""
     found: Points = {}
     for alternative in alternatives(curve, records, line_bytes):
         for x, y in alternative.items():
@@ -24,7 +25,7 @@ def points(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Poi
 
 
 def alternatives(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> list[Points]:
-    """The curve for each combination of what `where` has in lists."""
+    """Returns the curve for each combination of the lists in `where`."""
     return [_derived(curve, one, records, line_bytes) for one in _single(curve.where)]
 
 
@@ -33,7 +34,7 @@ def _derived(curve: Curve, where: dict[str, Any], records: Records, line_bytes: 
     if curve.how is None:
         return own
     base = _plain(curve, curve.base or curve.profile, {**where, **(curve.versus or {})}, records, line_bytes)
-    if curve.by in (curve.versus or {}):  # one base for all
+    if curve.by in (curve.versus or {}):  # all points have the same base
         base = dict.fromkeys(own, next(iter(base.values()))) if base else {}
     return {x: _against(curve.how, y, base[x]) for x, y in own.items() if x in base}
 
@@ -48,7 +49,9 @@ def _against(how: str, own: float, base: float) -> float:
 def _plain(curve: Curve, profile: str, where: dict[str, Any], records: Records, lines: Mapping[str, int]) -> Points:
     found: Points = {}
     for row in records.get(profile, []):
-        if row["metric"] != curve.metric or row["value"] is None or not _is(row, where):
+        if row["metric"] != curve.metric or row["value"] is None:
+            continue
+        if any(row.get(name) != value for name, value in where.items()):
             continue
         x = row.get("whole_bytes", row.get("size_bytes")) if curve.by == "whole_bytes" else row.get(curve.by)
         if x is None:
@@ -66,14 +69,6 @@ def _in_unit(unit: str | None, row: Row, line_bytes: int) -> float:
     return value / max(1.0, size_bytes / line_bytes) if unit == "per_line" else value
 
 
-def _is(row: Row, where: Mapping[str, Any]) -> bool:
-    return all(row.get(name) == value for name, value in where.items())
-
-
 def _single(where: Mapping[str, Values]) -> Iterable[dict[str, Any]]:
-    """`where` for each combination of what is in lists."""
-    combinations: list[dict[str, Any]] = [{}]
-    for name, value in where.items():
-        values = value if isinstance(value, list) else [value]
-        combinations = [{**one, name: each} for one in combinations for each in values]
-    return combinations
+    lists = [value if isinstance(value, list) else [value] for value in where.values()]
+    return (dict(zip(where, values, strict=True)) for values in product(*lists))

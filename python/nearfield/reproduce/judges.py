@@ -1,7 +1,6 @@
-"""Judges: does a curve say what a paper says? One tolerance for all claims, and none of a claim's own: a number is
-reproduced if ours is within a quarter of it (the papers' are read off figures, rounded and 'around'); two things are
-the same within 5 %, and one is more than the other from 1 % on, which no figure shows. A judge says what it saw, in
-words."""
+"""Judges whether a curve agrees with a paper. All claims have the same tolerance: a number is reproduced if ours is
+within a quarter of it, since the papers' are rounded or read off figures; two numbers are the same within 5 %, and one
+is more than the other from 1 % on, which no figure shows. A judge also describes our numbers in words."""
 
 from __future__ import annotations
 
@@ -10,14 +9,14 @@ from dataclasses import dataclass
 
 from nearfield.reproduce.curves import Points
 
-NEAR = 0.25  # relative, of a paper's number
-SAME = 0.05  # relative; of shares and of counts per line, absolute
+NEAR = 0.25  # relative to a paper's number
+SAME = 0.05  # relative, but absolute for shares and counts per line
 MORE = 0.01
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a judge is given. `write` formats numbers of the curve, `write_x` those of its parameter."""
+    """The input of a judge. `write` formats numbers of the curve, `write_x` those of its parameter."""
 
     curve: Points
     than: Points | None
@@ -27,12 +26,12 @@ class Asked:
     is_difference: bool  # the curve's numbers are shares or differences, and 0 is the middle
     write: Callable[[float], str]
     write_x: Callable[[float], str]
-    alternatives: tuple[Points, ...] = ()  # of which the curve is the highest, where it has several
+    alternatives: tuple[Points, ...] = ()  # the curve is the highest of these
 
 
 @dataclass(frozen=True)
 class Found:
-    """A judgement, and our numbers in words."""
+    """A judgement with our numbers in words."""
 
     holds: bool
     ours: str
@@ -40,7 +39,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Judge:
-    """A way to judge, and what it takes."""
+    """A function that judges, and its inputs."""
 
     judge: Callable[[Asked], Found]
     of_number: bool = False
@@ -57,7 +56,7 @@ def near(value: float, number: tuple[float, float]) -> bool:
 
 
 def _extreme(asked: Asked, best: Callable[..., float]) -> Found:
-    """The highest or lowest number is the paper's, and it is where the paper has it."""
+    """Holds if the highest or lowest number is the paper's, and lies where the paper has it."""
     assert asked.number
     x = best(asked.curve, key=lambda at: asked.curve[at])
     there = asked.at is None or asked.at[0] <= x <= asked.at[1]
@@ -65,15 +64,16 @@ def _extreme(asked: Asked, best: Callable[..., float]) -> Found:
 
 
 def _everywhere(asked: Asked) -> Found:
-    assert asked.number
-    return Found(all(near(y, asked.number) for y in asked.curve.values()), _range(asked))
+    number = asked.number
+    assert number
+    return _all_numbers(asked, lambda y: near(y, number))
 
 
 # ---- shapes
 
 
 def _compared(asked: Asked) -> dict[float, float]:
-    """By how much the curve is more than the other one, or than nothing: relative, or of differences absolute."""
+    """Returns by how much the curve exceeds the other one (or 1), relatively; for differences (or 0) absolutely."""
     if asked.is_difference:
         than = asked.than or dict.fromkeys(asked.curve, 0.0)
         return {x: y - than[x] for x, y in asked.curve.items() if x in than}
@@ -89,59 +89,27 @@ def _all_compared(asked: Asked, holds: Callable[[float], bool]) -> Found:
     return Found(bool(found) and good == len(found), f"{text}; at {good} of {len(found)}")
 
 
-def _same(asked: Asked) -> Found:
-    return _all_compared(asked, lambda by: abs(by) <= SAME)
-
-
-def _more(asked: Asked) -> Found:
-    return _all_compared(asked, lambda by: by > MORE)
-
-
-def _less(asked: Asked) -> Found:
-    return _all_compared(asked, lambda by: by < -MORE)
-
-
-def _no_more(asked: Asked) -> Found:
-    return _all_compared(asked, lambda by: by <= MORE)
-
-
-def _none(asked: Asked) -> Found:
-    """Nothing, or less than one in a hundred."""
-    return Found(all(abs(y) <= MORE for y in asked.curve.values()), _range(asked))
-
-
-def _all(asked: Asked) -> Found:
-    """Of each line, or of each of whatever is counted; one that is in several caches counts more than once."""
-    return Found(all(y >= 1 - SAME for y in asked.curve.values()), _range(asked))
+def _all_numbers(asked: Asked, holds: Callable[[float], bool]) -> Found:
+    return Found(all(map(holds, asked.curve.values())), _range(asked))
 
 
 def _given(asked: Asked) -> Found:
-    """There are records of each alternative, at all sizes alike."""
+    """Holds if each alternative has records at the same sizes."""
     there = [set(one) == set(asked.curve) for one in asked.alternatives]
     return Found(
         bool(there) and all(there), f"{sum(there)} of {len(there)} at {len(asked.curve)} sizes, {_range(asked)}"
     )
 
 
-def _some(asked: Asked) -> Found:
-    """More than nothing somewhere."""
-    return Found(any(y > MORE for y in asked.curve.values()), _range(asked))
-
-
-def _never(asked: Asked) -> Found:
-    """Nowhere more than nothing."""
-    return Found(all(y <= MORE for y in asked.curve.values()), _range(asked))
-
-
 def _higher(asked: Asked) -> Found:
-    """The highest of one curve is more than the highest of the other, at whatever parameter."""
+    """Holds if the highest number of one curve exceeds the highest of the other, at any parameter."""
     own, other = max(asked.curve.values()), max((asked.than or {}).values(), default=float("inf"))
     more = own - other > MORE if asked.is_difference else own > other * (1 + MORE)
     return Found(more, f"{asked.write(own)} against {asked.write(other)}")
 
 
 def _monotonic(asked: Asked, sign: int) -> Found:
-    """From first to last, and on no step the other way."""
+    """Holds if the numbers grow (or fall) from first to last, and no step goes the other way."""
     ys = [sign * y for y in asked.curve.values()]
     scale = max(abs(y) for y in ys) or 1.0
     steady = all(after >= before - SAME * scale for before, after in zip(ys, ys[1:], strict=False))
@@ -155,7 +123,7 @@ def _flat(asked: Asked) -> Found:
 
 
 def _steps(asked: Asked) -> Found:
-    """At each of the sizes the curve jumps: by a quarter of itself from the size before."""
+    """Holds if the curve jumps by a quarter of itself at each of the sizes, from the size before."""
     xs = list(asked.curve)
     told, holds = [], True
     for step in asked.steps:
@@ -182,16 +150,17 @@ JUDGES = {
     "highest": Judge(lambda asked: _extreme(asked, max), of_number=True),
     "lowest": Judge(lambda asked: _extreme(asked, min), of_number=True),
     "everywhere": Judge(_everywhere, of_number=True),
-    "same": Judge(_same, of_two=True),
-    "more": Judge(_more, of_two=True),
-    "less": Judge(_less, of_two=True),
-    "no-more": Judge(_no_more, of_two=True),
+    "same": Judge(lambda asked: _all_compared(asked, lambda by: abs(by) <= SAME), of_two=True),
+    "more": Judge(lambda asked: _all_compared(asked, lambda by: by > MORE), of_two=True),
+    "less": Judge(lambda asked: _all_compared(asked, lambda by: by < -MORE), of_two=True),
+    "no-more": Judge(lambda asked: _all_compared(asked, lambda by: by <= MORE), of_two=True),
     "higher": Judge(_higher, of_two=True),
     "given": Judge(_given),
-    "all": Judge(_all),
-    "none": Judge(_none),
-    "some": Judge(_some),
-    "never": Judge(_never),
+    # Of each line, or of whatever else is counted; a line that is in several caches counts more than once.
+    "all": Judge(lambda asked: _all_numbers(asked, lambda y: y >= 1 - SAME)),
+    "none": Judge(lambda asked: _all_numbers(asked, lambda y: abs(y) <= MORE)),
+    "some": Judge(lambda asked: Found(any(y > MORE for y in asked.curve.values()), _range(asked))),
+    "never": Judge(lambda asked: _all_numbers(asked, lambda y: y <= MORE)),  # more than nothing
     "grows": Judge(lambda asked: _monotonic(asked, 1)),
     "falls": Judge(lambda asked: _monotonic(asked, -1)),
     "flat": Judge(_flat),

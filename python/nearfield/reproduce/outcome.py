@@ -1,4 +1,4 @@
-"""What came out: reproduction.json of the output folder, which the page and scripts read."""
+"""The result: reproduction.json of the output folder, which the page and scripts read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from nearfield import itself
+from nearfield.base.files import write_whole
+from nearfield.base.toml import Table
 from nearfield.errors import ProfileError
-from nearfield.profile.table import Table
 
 FILE = "reproduction.json"
 
@@ -38,7 +39,7 @@ class JudgedClaim(Table):
 
 
 class Chosen(Table):
-    """A free parameter: what nobody states."""
+    """A free parameter, which no source states."""
 
     of: str = Field(description="machine or profile")
     key: str
@@ -69,8 +70,8 @@ class Reproduction(Table):
 
 
 def verdict(statements: list[Judged]) -> Verdict:
-    """within: everything holds. shape only: all shapes hold, a number does not. in part: some holds, or what holds is
-    not all that the paper says because something was not simulated."""
+    """Returns the verdict. "within": all statements hold. "shape only": all shapes hold, but a number does not. "in
+    part": only some hold, or some were not simulated. "not": none holds. "not simulated": none was simulated."""
     known = [one for one in statements if one.holds is not None]
     if not known:
         return "not simulated"
@@ -86,9 +87,7 @@ def verdict(statements: list[Judged]) -> Verdict:
 
 def save(folder: Path, reproduction: Reproduction) -> None:
     """Writes the reproduction into its folder, whole or not at all."""
-    new = folder / f".{FILE}.new"
-    new.write_text(reproduction.model_dump_json(indent=1), encoding="utf-8")
-    new.replace(folder / FILE)
+    write_whole(folder / FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out.")
 
 
 def load(folder: Path) -> Reproduction:

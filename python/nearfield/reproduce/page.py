@@ -1,13 +1,10 @@
-"""All verdicts as one HTML page that needs nothing else."""
+"""Writes all verdicts as one HTML page that needs no other files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
-from nearfield.report.frame import asset, fill, framed
-from nearfield.report.markup import raw, table, tag, text
-from nearfield.report.writing import write_whole
+from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
 from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction
 from nearfield.units import counted
 
@@ -15,7 +12,7 @@ _MARKS = {True: "✓", False: "✗", None: "–"}
 
 
 def render(found: Reproduction) -> str:
-    """Pure but for reading the package's own files."""
+    """Returns the whole page; reads only the package's own files."""
     main = fill(
         asset("main.html", __package__),
         {"banner": _incomplete(found), "overview": _overview(found), "papers": "".join(map(_paper, found.papers))},
@@ -30,11 +27,6 @@ def render(found: Reproduction) -> str:
         version=found.nearfield,
         style=asset("style.css", __package__),
     )
-
-
-def write(found: Reproduction, path: Path) -> Path:
-    """Writes the page, whole or not at all. ProfileError if that cannot be."""
-    return write_whole(path, render(found))
 
 
 def _facts(found: Reproduction) -> str:
@@ -80,10 +72,7 @@ def _claim(claim: JudgedClaim) -> str:
 
 
 def _chosen(chosen: list[Chosen]) -> str:
-    """Returns the folded table of the parameters that nobody states."""
-    if not chosen:
-        return ""
     rows = [[raw(c.of), raw(c.key), raw(c.value), text(c.reason), text(", ".join(c.claims))] for c in chosen]
     title = f"{counted(len(chosen), 'free parameter')} behind these claims"
     inner = table(("of", "key", "value", "why this value", "claims"), rows, class_="chosen")
-    return tag("details", tag("summary", text(title)) + inner, class_="wide")
+    return folded(title, inner if chosen else "", class_="wide")

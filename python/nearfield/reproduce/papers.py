@@ -1,4 +1,4 @@
-"""The papers' claims by name: papers/NAME/claims.toml, beside the package or in it."""
+"""Finds the papers' claims by name: papers/NAME/claims.toml, beside the package or in it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from functools import cache
 from pathlib import Path
 
 from nearfield import itself
+from nearfield.base.toml import parse_toml
+from nearfield.base.words import suggestion
 from nearfield.errors import UsageError
-from nearfield.profile.toml import parse_toml
-from nearfield.profile.words import suggestion
 from nearfield.reproduce.schema import Claim, Paper
 
 _REMEDY = "Mend that line; papers/S0/claims.toml of nearfield shows what claims look like."
 
 
 def paper_files() -> dict[str, Path]:
-    """Name -> file."""
+    """Returns name -> file."""
     package = Path(__file__).resolve().parents[1]
     places = [package / "papers", *(parent / "papers" for parent in package.parents[:3])]
     return next(({f.parent.name: f for f in sorted(p.glob("*/claims.toml"))} for p in places if p.is_dir()), {})
@@ -23,13 +23,13 @@ def paper_files() -> dict[str, Path]:
 
 @cache
 def load_paper(name: str) -> Paper:
-    """ProfileError that names file and key if something in it is wrong."""
+    """Returns the paper. Raises ProfileError that names the file and the wrong key."""
     path = paper_files()[name]
     return parse_toml(Paper, path.read_bytes(), path, _REMEDY)
 
 
 def choose(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
-    """Papers (S0) and single claims (S0.4), all if there is none. UsageError for one that there is not."""
+    """Returns the named papers (S0) and single claims (S0.4), or all. Raises UsageError for unknown names."""
     papers = [load_paper(name) for name in paper_files()]
     known = [*(p.name for p in papers), *(c.id for p in papers for c in p.claim)]
     for name in names:

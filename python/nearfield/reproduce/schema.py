@@ -1,5 +1,5 @@
-"""What papers/NAME/claims.toml holds: what the paper says, written down from it and not from our numbers; what to
-simulate; and which records of that judge each statement, by which judge (judges.py)."""
+"""The schema of papers/NAME/claims.toml: the paper's statements, written down from it and not from our numbers; the
+simulations; and for each statement the records and the judge (judges.py) that decide it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from nearfield.base.toml import Table
 from nearfield.machine.quantity import Claim as ClaimId
-from nearfield.profile.table import Table
 
 Value = int | float | str
 Values = Value | list[Value]
 
 
 class Choice(Table):
-    """What neither the paper nor the machine's file says, and had to be chosen."""
+    """A value that neither the paper nor the machine's file states, so that it had to be chosen."""
 
     key: str = Field(description="what was chosen")
     value: Value = Field(description="as which")
@@ -24,7 +24,7 @@ class Choice(Table):
 
 
 class Setting(Table):
-    """One number of the machine's file, replaced for this profile: what the claim compares."""
+    """One number of the machine's file that this profile replaces, for a claim that compares values."""
 
     key: str = Field(description="as in the file: messaging.ring_bytes")
     value: Value
@@ -41,7 +41,7 @@ class ScenarioRun(Table):
 
 
 class ClusterRun(Table):
-    """What `nearfield simulate` takes: collectives or applications, all combinations."""
+    """The options of `nearfield simulate`: all combinations of collectives or applications with sizes and policies."""
 
     name: list[str]
     nodes: list[int]
@@ -55,7 +55,7 @@ class ClusterRun(Table):
 
 
 class ProfileRun(Table):
-    """One simulated profile: a machine, perhaps with some numbers replaced, and what to simulate on it."""
+    """One simulated profile: a machine, perhaps with some numbers replaced, and the scenarios to simulate on it."""
 
     on: str = Field(description="the machine")
     clock_ghz: float | None = Field(default=None, description="its processor's frequency, memory's following it")
@@ -104,8 +104,7 @@ class PlacementRule(Table):
 
 
 class Statement(Table):
-    """One thing that the paper says. `number` is the paper's, or its range; how near ours has to be is not said here:
-    judges.py has one tolerance for all."""
+    """One statement of the paper. `number` is the paper's number or range; judges.py has the tolerance, one for all."""
 
     says: str
     paper: str = Field(description="the paper's number or shape")
@@ -143,7 +142,7 @@ class Claim(Table):
 
 
 class Paper(Table):
-    """A paper: its claims, and what is simulated for them."""
+    """A paper with its claims and their simulated profiles."""
 
     schema_version: Literal[1]
     name: str = Field(pattern=r"^S\d$")
@@ -154,7 +153,7 @@ class Paper(Table):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Paper:
-        from nearfield.reproduce.checks import problems  # which needs these tables
+        from nearfield.reproduce.checks import problems  # it needs the tables above
 
         if problem := next(problems(self), None):
             raise ValueError(problem)

@@ -1,4 +1,5 @@
-"""From claims to verdicts: simulates what the folder does not hold yet, saves every profile, judges."""
+"""From claims to verdicts: which cases there are to simulate for the statements, what the folder does not hold yet, a
+profile of everything, and the judgements."""
 
 from __future__ import annotations
 
@@ -7,22 +8,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import nearfield
 from nearfield import profile
-from nearfield.errors import ProfileError
+from nearfield.base.files import writing
+from nearfield.errors import ProfileError, UsageError
+from nearfield.machine import DescribedMachine, load_machine
+from nearfield.machine.frequency import at_frequency
 from nearfield.measure.request import Request
-from nearfield.measure.sim.cases import Case
+from nearfield.measure.sim.cases import Case, cases_of_values
+from nearfield.measure.sim.operations import Operations
+from nearfield.measure.sim.places import NOWHERE, all_places
 from nearfield.measure.sim.pool import Runner
 from nearfield.measure.sim.profile import save_profile
-from nearfield.measure.sim.running import Listener, simulate
-from nearfield.measure.sim.store import Store
+from nearfield.measure.sim.store import Listener, Store, simulate
 from nearfield.reproduce import outcome
 from nearfield.reproduce.checks import profiles_of
-from nearfield.reproduce.chosen import chosen
-from nearfield.reproduce.runs import cases_of, machine_of
-from nearfield.reproduce.schema import Claim, Paper, ProfileRun
-from nearfield.reproduce.verdicts import Evidence, judge_claim
+from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, ScenarioRun
+from nearfield.reproduce.verdicts import Evidence, chosen, judge_claim
 
 KEPT = "simulated.jsonl"
 Wanted = list[tuple[Paper, list[Claim]]]
@@ -30,7 +34,7 @@ Wanted = list[tuple[Paper, list[Claim]]]
 
 @dataclass(frozen=True)
 class Settings:
-    """Where a reproduction goes, and how thorough it is."""
+    """The output folder and the thoroughness of a reproduction."""
 
     out: Path
     quick: bool = False
@@ -38,10 +42,16 @@ class Settings:
 
 
 def reproduce(wanted: Wanted, settings: Settings, runner: Runner, listener: Listener) -> outcome.Reproduction:
-    """Ctrl-C ends it with what there is: claims whose profiles are not complete are not judged. Errors as in
-    errors.py."""
+    """Simulates, judges and saves; returns the result. After Ctrl-C claims with incomplete profiles are not judged.
+    Raises the errors of errors.py."""
     started = time.monotonic()
-    needed = {name: run for paper, claims in wanted for name, run in _profiles(paper, claims)}
+    needed = {
+        name: paper.profile[name]
+        for paper, claims in wanted
+        for claim in claims
+        for statement in claim.statement
+        for name in profiles_of(statement)
+    }
     cases = {name: cases_of(run, quick=settings.quick) for name, run in needed.items()}
     store = _opened(settings.out)
     simulate([case for some in cases.values() for case in some], store, runner, listener)
@@ -60,11 +70,6 @@ def reproduce(wanted: Wanted, settings: Settings, runner: Runner, listener: List
     return found
 
 
-def _profiles(paper: Paper, claims: list[Claim]) -> Iterator[tuple[str, ProfileRun]]:
-    for name in dict.fromkeys(name for claim in claims for s in claim.statement for name in profiles_of(s)):
-        yield name, paper.profile[name]
-
-
 def _judged(wanted: Wanted, evidence: Evidence) -> list[outcome.JudgedPaper]:
     return [
         outcome.JudgedPaper(
@@ -78,17 +83,14 @@ def _judged(wanted: Wanted, evidence: Evidence) -> list[outcome.JudgedPaper]:
 
 
 def _opened(out: Path) -> Store:
-    """Returns the folder's store; makes the folder. Raises ProfileError if it cannot be written, or is something
-    else."""
+    """Makes the folder and returns its store. Raises ProfileError if it cannot be written or holds something else."""
     journal = out / KEPT
     if out.exists() and not journal.exists() and any(out.iterdir()):
         raise ProfileError(f"{out} is in the way: it is not of a reproduction", "Give another folder with --out.")
-    try:
+    with writing(out, "Give another folder with --out."):
         out.mkdir(parents=True, exist_ok=True)
         journal.touch()
         return Store(journal)
-    except OSError as error:
-        raise ProfileError(f"cannot write {out}: {error.strerror}", "Give another folder with --out.") from error
 
 
 def _save(settings: Settings, name: str, run: ProfileRun, cases: list[Case], store: Store) -> profile.Profile:
@@ -99,4 +101,46 @@ def _save(settings: Settings, name: str, run: ProfileRun, cases: list[Case], sto
         store.rows(cases),
         complete=True,
         seconds=0.0,
+    )
+
+
+def machine_of(run: ProfileRun) -> DescribedMachine:
+    """As described, with what the run sets, at its frequency."""
+    machine = load_machine(run.on).model_copy(deep=True)
+    for setting in run.set:
+        table: Any = machine
+        for name in setting.key.split("."):
+            table = getattr(table, name, None)
+        if table is None:
+            raise UsageError(f"{run.on} has no '{setting.key}' to set", "Set a key that its file has.")
+        table.value = setting.value
+    return machine if run.clock_ghz is None else at_frequency(machine, run.clock_ghz)
+
+
+def cases_of(run: ProfileRun, *, quick: bool) -> list[Case]:
+    """Returns the cases of a profile; with `quick`, fewer."""
+    machine = machine_of(run)
+    cases = [case for scenario in run.scenario for case in _scenario_cases(machine, scenario, quick)]
+    for on_cluster in run.on_cluster:
+        if not (quick and on_cluster.slow):
+            cases += _operations(machine, on_cluster, quick).cases()
+    return cases
+
+
+def _scenario_cases(machine: DescribedMachine, run: ScenarioRun, quick: bool) -> Iterator[Case]:
+    places = {place.distance: place for place in all_places(machine)}
+    here = [places[distance] for distance in run.distance] or [NOWHERE]
+    return cases_of_values(machine, run.name, here, {**run.parameters, **(run.quick if quick else {})})
+
+
+def _operations(machine: DescribedMachine, run: ClusterRun, quick: bool) -> Operations:
+    return Operations(
+        machine=machine,
+        names=tuple(run.name),
+        sizes=tuple(run.quick if quick and run.quick else run.bytes),
+        nodes=tuple(run.nodes),
+        policies=tuple(run.policy),
+        slowdowns=tuple(run.memory_slowdown),
+        repetitions=run.repetitions,
+        whole=run.whole,
     )

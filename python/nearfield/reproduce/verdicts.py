@@ -1,18 +1,21 @@
-"""Claims judged by the records of simulated profiles, and by nothing else."""
+"""Claims judged by the records of simulated profiles, and by nothing else; and the free parameters that touch them:
+what a machine's file and a paper's claims had to choose."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from nearfield._native import simulation
+from nearfield.machine import load_machine
+from nearfield.machine.quantity import facts
 from nearfield.profile import Profile
 from nearfield.report.rules import rules
 from nearfield.reproduce.checks import other_curve, profiles_of
 from nearfield.reproduce.curves import Points, Row, alternatives, points
 from nearfield.reproduce.judges import JUDGES, Asked
-from nearfield.reproduce.outcome import Judged, JudgedClaim, verdict
-from nearfield.reproduce.schema import Claim, Curve, Statement
+from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, verdict
+from nearfield.reproduce.schema import Claim, Curve, Paper, Statement
 from nearfield.units import UNITS, format_bytes
 
 _IN_BYTES = ("size_bytes", "load_bytes", "whole_bytes")
@@ -20,7 +23,7 @@ _IN_BYTES = ("size_bytes", "load_bytes", "whole_bytes")
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was simulated: complete profiles by their names."""
+    """The complete simulated profiles by name."""
 
     profiles: Mapping[str, Profile]
     rows: Mapping[str, list[Row]]
@@ -90,7 +93,7 @@ def _rule(profile: Profile, number: int) -> tuple[bool | None, str]:
 
 
 def _chosen_points(statement: Statement, curve: Points) -> Points:
-    """Within `over`; of `points` those in that order (where they are not where it steps)."""
+    """Returns the points within `over`, and of `points` only these, in that order (unless they are its steps)."""
     if statement.over:
         low, high = statement.over
         curve = {x: y for x, y in curve.items() if low <= x <= high}
@@ -119,8 +122,37 @@ def _writer(curve: Curve, evidence: Evidence) -> Callable[[float], str]:
 
 
 def _with_whole(row: Row) -> Row:
-    """The bytes of the whole buffer, of a collective."""
+    """Returns the row of a collective with the bytes of its whole buffer; other rows unchanged."""
     if row["scenario"] != "collective":
         return row
     spec = next(spec for spec in simulation.collectives() if spec.name == row["operation"])
     return {**row, "whole_bytes": spec.whole_bytes(row["size_bytes"], row["ranks"])}
+
+
+def chosen(paper: Paper, claims: Iterable[Claim]) -> list[Chosen]:
+    """The free parameters that touch one of the claims."""
+    used = {claim.id: {name for s in claim.statement for name in profiles_of(s)} for claim in claims}
+    names = list(dict.fromkeys(name for profiles in used.values() for name in profiles))
+    found = []
+    for machine in dict.fromkeys(paper.profile[name].on for name in names):
+        found += _of_machine(machine, set(used))
+    for name in names:
+        touched = [claim for claim, profiles in used.items() if name in profiles]
+        found += [
+            Chosen(of=name, key=setting.key, value=str(setting.value), reason=setting.reason, claims=touched)
+            for setting in paper.profile[name].set
+        ]
+    for choice in paper.chosen:
+        if touched := [claim for claim in choice.claims if claim in used]:
+            found.append(Chosen(of="claims", key=choice.key, value=str(choice.value), reason=choice.reason,
+                                claims=touched))  # fmt: skip
+    return found
+
+
+def _of_machine(name: str, claims: set[str]) -> list[Chosen]:
+    found = []
+    for key, fact in facts(load_machine(name)):
+        touched = [claim for claim in fact.claims or () if claim in claims]
+        if fact.kind == "chosen" and touched:
+            found.append(Chosen(of=name, key=key, value=str(fact.plain), reason=fact.reason, claims=touched))
+    return found

@@ -1,1 +1,1 @@
-"""Finding rules (knobs, model, arena, search, tuning), and applying them to unmodified programs (recognise, apply)."""
+"""Finds rules (knobs, model, arena, search, tuning), and applies them to unmodified programs (recognise, apply)."""

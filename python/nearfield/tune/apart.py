@@ -1,6 +1,6 @@
-"""Whether cores are as far apart as they were when rules were found: a virtual machine's move.
+"""Checks whether cores are as far apart as when rules were found; a virtual machine's cores move.
 
-Rules whose long messages go through the shared heap need not ask: it measures the distance while the program runs, and
+Rules whose long messages go through the shared heap need no check: it measures the distance while the program runs, and
 copies as is best there."""
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_BEYOND = 100.0  # no flag takes so many times as long as another
+_BEYOND = 100.0  # no two flags differ by this factor
 _ACCURACY = 1.001
 
 
 class Flag:
-    """The time in ns that a flag took between two cores ("0-1") when rules were found, 0 where it is not known; `least`
-    and `most` are the times between which the cores count as equally far apart (gains.alike)."""
+    """The time in ns that a flag took between two cores ("0-1") when rules were found, or 0 if it is not known. Between
+    `least` and `most` the cores count as equally far apart (gains.alike)."""
 
     def __init__(self, pair: str, then: float, least: float = 0.0, most: float = 0.0) -> None:
         self.pair, self.then, self.least, self.most = pair, then, least, most
@@ -29,8 +29,8 @@ class Flag:
 
 
 def _border(then: float, beyond: float) -> float:
-    """The last time on the way to what is beyond that counts as alike."""
-    from nearfield.tune.gains import alike  # rules are applied more often than looked at anew
+    """Returns the last time between `then` and `beyond` that is alike to `then`."""
+    from nearfield.tune.gains import alike  # a slow import; rules are often applied, but this rarely runs
 
     like = then
     while max(like, beyond) > _ACCURACY * min(like, beyond):
@@ -40,7 +40,7 @@ def _border(then: float, beyond: float) -> float:
 
 
 def elsewhere(flags: Iterable[Flag]) -> tuple[str, list[str]]:
-    """Why rules do not hold now, in words, empty if they do; and warnings where that cannot be told. Takes some
+    """Returns in words why rules do not hold now, empty if they do, and warnings where it is not known. Takes some
     milliseconds."""
     warnings = []
     for flag in flags:

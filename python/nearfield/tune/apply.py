@@ -1,4 +1,4 @@
-"""From rules to what must be in the environment of a launch."""
+"""Turns rules into the environment of a launch."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from nearfield.tune.rules import Rules, RuleTable, find_rules, load_rules, machi
 def planned(
     argv: Sequence[str], file: Path | None, force: bool, mpi_name: str | None
 ) -> tuple[Plan, list[Path] | None]:
-    """Returns what the rules set for a command, and the files that told its MPI; None for these where the same question
-    may have another answer soon. Errors if the rules are not for this command or this machine."""
+    """Returns the plan for a command, and the files that identified its MPI, or None if the plan may soon change.
+    Raises errors if the rules are not for this command or this machine."""
     path = find_rules(file)
     found: Recognised | None = None
     if path.is_dir():
@@ -41,13 +41,13 @@ def planned(
 
 
 def application(rules: Rules, found: Recognised | None = None, here: Mapping[str, str] = os.environ) -> Application:
-    """What these rules set beside an environment. Several distances: per pair where the MPI that was found can be given
-    that, else one set for all."""
+    """Returns what these rules set beside an environment. Rules of several distances are set per pair if the MPI allows
+    it, else one set serves all pairs."""
     return merged(_plan(rules, found, here)[0], here)
 
 
 def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tuple[Plan, bool]:
-    """And whether it lasts: what went wrong may be put right, and an MPI that is not here may come."""
+    """Returns the plan, and whether it lasts: a failure may be mended, and a missing MPI may be installed."""
     plan, lasts = Plan({}, host=rules.host), True
     plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "stock is best")
     plan.flags = [vars(Flag.of(rule.pair, rule.flag_ns)) for rule in rules.rule if _depends_on_distance(rules, rule)]
@@ -62,21 +62,21 @@ def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tu
             return plan, lasts
         except MpiError as error:
             why = f"{error.message}; one set for all pairs, that of {rules.best_for_all().distance}"
-            # Only where it could be otherwise is it worth a word to everybody.
+            # It is a warning only if the MPI could do better; otherwise a note suffices.
             (plan.warnings if knobs.per_pair and inst else plan.notes).append(why)
     plan.values = knobs.for_launch(settings, here)
     return plan, lasts and not plan.warnings
 
 
 def _depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
-    """Whether it holds only while the cores are where they were. The shared heap measures that itself, message by
-    message, and copies as is best."""
+    """Returns whether the rule only holds while the cores stay in their place. With the shared heap it always holds,
+    since that measures the distance itself."""
     return bool(rule.parameters) and not rules.knobs().uses_heap(rule.parameters)
 
 
 def installation_of(found: Recognised) -> Installation | None:
-    """The MPI of this machine that was recognised; as it was found the last time, since to look means to ask every MPI
-    there is."""
+    """Returns this machine's installation of the recognised MPI; None if there is none. The answer is kept, since
+    looking asks every MPI."""
     question = [found.family, found.version, *(os.environ.get(name) for name in mpi.LOOKED_AT)]
     if kept := answers.recall("mpi", question):
         return Installation.from_plain(kept)
@@ -90,7 +90,7 @@ def installation_of(found: Recognised) -> Installation | None:
 
 
 def require_fit(rules: Rules, found: Recognised, where: str) -> None:
-    """UsageError, with every reason, if the rules are for another MPI, version or machine."""
+    """Raises UsageError with every reason if the rules are for another MPI, version or machine."""
     topology = Topology.live()
     machine = machine_table(topology, topology.cache_bytes(topology.pus[0]))
     if reasons := mismatches(rules, found.family, found.version, machine):

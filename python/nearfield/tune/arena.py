@@ -1,4 +1,4 @@
-"""Stock, resident, and one setting after another against it: what a search asks for numbers."""
+"""Measures one setting after another against stock, whose job stays resident, for a search."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from nearfield import _native
 from nearfield.mpi import Installation
@@ -20,11 +19,11 @@ from nearfield.tune.knobs import KnobFile, Settings
 
 
 class ChampionUnfit(Unfit):
-    """Not the setting that was to be measured fails, but the one that it was to be measured against."""
+    """The champion has failed, not the setting that was measured against it."""
 
 
 class Arena:
-    """Two cores of one distance. Use as a context: stock is started at its begin and ended at its end."""
+    """Two cores of one distance. Use it as a context; its end also ends stock."""
 
     def __init__(
         self,
@@ -38,19 +37,17 @@ class Arena:
         self.knobs = knobs
         self._stock: Contestant | None = None
         self._launches = 0
-        self.all_pairs: list[Pair] = []  # whatever was measured
+        self.all_pairs: list[Pair] = []  # all pairs that were ever measured
 
     def __enter__(self) -> Arena:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leave_stock()
 
     @contextmanager
     def against(self, settings: Settings, cases: Sequence[Case]) -> Iterator[Comparison]:
-        """These settings, running and checked, beside stock. Unfit if they cannot be used."""
+        """Yields a comparison of these settings, running and checked, with stock. Raises Unfit if they are unusable."""
         sizes = sorted({size for _, size in cases})
         stock = self._stock_at(sizes)
         self._launches += 1
@@ -63,12 +60,12 @@ class Arena:
             except Unfit as error:
                 if error.contestant is not stock:
                     raise
-                self._leave_stock()  # so that the next is measured against one that lives
+                self._leave_stock()  # so that the next setting gets a living stock
                 raise Unfit(f"stock, beside it, {error.message}") from error
 
     @contextmanager
     def champion(self, settings: Settings, cases: Sequence[Case]) -> Iterator[Champion]:
-        """These settings, resident, for others to duel with directly. ChampionUnfit if they cannot be used."""
+        """Yields these settings, resident, for duels with others. Raises ChampionUnfit if they cannot be used."""
         with ExitStack() as stack:
             try:
                 sizes = sorted({size for _, size in cases})
@@ -78,8 +75,8 @@ class Arena:
             yield Champion(job, settings, cases)
 
     def duel(self, champion: Champion, settings: Settings, passes: int) -> float:
-        """How much better these settings are than the champion, as a score. Unfit if they cannot be used, ChampionUnfit
-        if it is the champion who fails."""
+        """Returns how much better these settings are than the champion, as a score. Raises Unfit if they cannot be
+        used, and ChampionUnfit if the champion fails."""
         cases = champion.cases
         with self._contestant(sorted({size for _, size in cases}), self._environment(settings)) as challenger:
             for case in cases:
@@ -102,7 +99,7 @@ class Arena:
         return Contestant(self._inst, self._engine, self._topology, self._pair, sizes, {**common, **environment})
 
     def _stock_at(self, sizes: Sequence[int]) -> Contestant:
-        """Stock, started anew if it measures other sizes."""
+        """Returns stock; starts it anew if it lacks some of the sizes."""
         if self._stock and {size for _, size in self._stock.cases} >= set(sizes):
             return self._stock
         self._leave_stock()
@@ -110,11 +107,11 @@ class Arena:
         return self._stock
 
     def flag_ns(self) -> float:
-        """How far apart the two cores are now."""
+        """Returns the ns of a flag between the two cores now."""
         return _native.flag_ns(*self._pair)
 
     def launch_stock_again(self) -> None:
-        """Before the next comparison."""
+        """Ends stock, which the next comparison then launches again."""
         self._leave_stock()
 
     def _leave_stock(self) -> None:
@@ -133,25 +130,25 @@ class Champion:
 
 
 class Comparison:
-    """Pairs of times of stock and one setting, case by case, as they come."""
+    """Collects pairs of times of stock and one setting, case by case."""
 
     def __init__(
         self, stock: Contestant, other: Contestant, cases: Sequence[Case], everything: list[Pair], launch: int
     ) -> None:
-        """`everything`: where all pairs are noted, too. `launch`: the number that they get."""
+        """All pairs are also added to `everything`, and get `launch` as their number."""
         self._stock, self._other, self._everything, self._launch = stock, other, everything, launch
         self.cases = cases
         self.found: dict[Case, list[Pair]] = defaultdict(list)
 
     def measure(self, count: int, cases: Iterable[Case] | None = None) -> None:
-        """So many more pairs of each case (default: all of them)."""
+        """Measures `count` more pairs of each case (default: all cases)."""
         for case in self.cases if cases is None else cases:
             taken = [p._replace(launch=self._launch) for p in pairs(self._stock, self._other, case, count)]
             self.found[case] += taken
             self._everything += taken
 
     def here(self) -> dict[Case, list[Pair]]:
-        """The pairs that count: those taken with the cores as far apart as they mostly were."""
+        """Returns the pairs that count: those taken while the cores were as far apart as mostly."""
         return usual(self.found)
 
     def gains(self) -> dict[Case, Gain]:

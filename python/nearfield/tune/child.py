@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from nearfield.errors import MpiError
 
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
-_FROM_KERNEL = 0x80  # SI_KERNEL: a terminal's, which the child has got as well
+_FROM_KERNEL = 0x80  # SI_KERNEL: it is from the terminal, and the child has got it as well
 
 
 def run_as_child(argv: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Its exit code; as a shell has it, 128 and the number, where a signal ended it. Signals to this process are passed
-    on to it, and do nothing here."""
+    """Runs the command and returns its exit code, or as a shell does 128 + the number of the signal that ended it.
+    Passes signals to this process on to the child."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
     try:

@@ -1,4 +1,4 @@
-"""Confirms what a search has found, at every size and in several launches, before it becomes a rule."""
+"""Confirms the settings that a search found, at every size and in several launches, before they become a rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nearfield.tune.arena import Arena
 from nearfield.tune.confirmed import Confirmed
 from nearfield.tune.criterion import FEW, NEVER_BELOW, NOISE, broken
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import FEWEST_LAUNCHES, Case, Pair, alike, usual
+from nearfield.tune.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair, alike, usual
 from nearfield.tune.knobs import Settings
 from nearfield.tune.repair import left_out, nearer
 from nearfield.tune.search import Deadline, Search
@@ -20,7 +20,6 @@ FINALISTS, MENDED = 6, 2  # how many; steps of mending
 PATIENCE = 0.25  # of the time: how long to wait for cores that have moved
 MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
 PAIRS = 1  # of times of a case in a launch, since launches differ more than the pairs in one
-LAUNCHES = 6  # of both jobs: the fewest whose least and greatest hold the median with 95 % certainty
 MOST_LAUNCHES = 9  # where it is in doubt whether a case is slower
 LOOKS = 3  # launches in which mending looks at the slower cases
 
@@ -37,17 +36,17 @@ class Confirming:
         deadline: Deadline,
         never_below: float = NEVER_BELOW,
     ) -> None:
-        """`limits`: sizes in bytes, ascending, between which a gain counts (`Confirmed.gains_between`)."""
+        """A gain counts between the sizes of `limits`, in bytes, ascending (`Confirmed.gains_between`)."""
         self._arena, self._search, self._cases, self._limits = arena, search, cases, limits
         self._deadline, self._never_below = deadline, never_below
 
     def run(self) -> tuple[Confirmed | None, str]:
-        """Returns the search's winner if it is slower than stock nowhere and surely faster somewhere; otherwise the
-        first finalist of which that holds; otherwise None, and why. A finalist that is slower somewhere is followed by
-        what it would be without the parameter that makes it so."""
+        """Returns the search's winner if it is slower than stock nowhere and surely faster somewhere, otherwise the
+        first such finalist, otherwise None and the reason. After a finalist that is slower somewhere it tries a mended
+        one, with the parameter that makes it slower changed or left out."""
         waiting = _finalists(self._search)
         seen, refused, looked = list(waiting), [], 0
-        while waiting and not self._ended(looked):
+        while waiting and not (looked and self._late()):  # one is enough then
             settings = waiting.pop(0)
             looked += 1
             self._await_cores()
@@ -68,13 +67,9 @@ class Confirming:
         nothing = "nothing was faster than stock" if self._search.trials else "it was ended before anything was tried"
         return None, "; ".join(refused) or nothing
 
-    def _ended(self, looked: int) -> bool:
-        """Whether so many finalists are enough: one if somebody asked to stop, or when it is late."""
-        return looked >= 1 and self._late()
-
     def _await_cores(self) -> None:
-        """Waits until the cores are in the place where most was searched, at most for a part of the time that there is:
-        what gained there is to be confirmed there."""
+        """Waits until the cores are in the place of most trials, since gains must be confirmed where they were found;
+        at most for a part of the time."""
         usual_ns = median([trial.flag_ns for trial in self._search.trials if trial.flag_ns] or [0.0])
         patience = Deadline(PATIENCE * self._deadline.seconds)
         while (
@@ -83,10 +78,9 @@ class Confirming:
             time.sleep(0.2)
 
     def _confirmed(self, settings: Settings) -> Confirmed:
-        """Measures everything in six launches, or in three at least where it is late, and what is still in doubt in up
-        to three more. What counts is what was measured while the cores were where they mostly were; of a case that was
-        never measured there, what was measured elsewhere. Raises Unfit if the time is over before that, or if a case
-        could not be measured anywhere."""
+        """Measures all cases in six launches, or at least three if it is late, and doubtful cases in up to three more.
+        Only pairs in the usual place of the cores count; for a case without such pairs, those elsewhere do. Raises
+        Unfit if the time is over before that, or if a case could not be measured anywhere."""
         found: dict[Case, list[Pair]] = defaultdict(list)
         cases: Sequence[Case] = self._cases
         for launch in range(MOST_LAUNCHES):
@@ -99,7 +93,7 @@ class Confirming:
                 if launch + 1 < FEWEST_LAUNCHES:
                     raise Unfit("was not confirmed before the time was over (a longer --budget helps)")
                 break
-            if launch + 1 >= LAUNCHES and not (cases := self._doubtful(confirmed)):
+            if launch + 1 >= SURE_LAUNCHES and not (cases := self._doubtful(confirmed)):
                 break
         if len(confirmed.gains) < len(self._cases):
             confirmed = Confirmed.of(settings, found | usual(found), self._never_below)
@@ -108,7 +102,7 @@ class Confirming:
         return confirmed
 
     def _launch(self, settings: Settings, cases: Sequence[Case], count: int) -> Iterator[tuple[Case, list[Pair]]]:
-        """So many pairs of each case, from new launches of both jobs."""
+        """Yields each case with `count` pairs from new launches of both jobs."""
         self._arena.launch_stock_again()
         with self._arena.against(settings, cases) as comparison:
             comparison.measure(count)
@@ -117,19 +111,20 @@ class Confirming:
     def _doubtful(self, confirmed: Confirmed) -> list[Case]:
         """Returns the cases that are probably slower than they may be, and those that were measured in too few launches
         while the cores were where they mostly are."""
-        few = [case for case in self._cases if _launches(confirmed.pairs.get(case, [])) < FEWEST_LAUNCHES]
+        launches = {case: {pair.launch for pair in confirmed.pairs.get(case, [])} for case in self._cases}
+        few = [case for case in self._cases if len(launches[case]) < FEWEST_LAUNCHES]
         return list(dict.fromkeys([*confirmed.doubtful, *few]))
 
     def _hopeless(self, confirmed: Confirmed) -> bool:
-        """Whether more cases are slower, and by more, than luck could make them."""
+        """Returns whether more cases are slower, and by more, than chance can explain."""
         return len(broken(confirmed.gains, self._never_below - NOISE)) > FEW
 
     def _late(self) -> bool:
         return self._deadline.stopped or self._deadline.late()
 
     def _mended(self, confirmed: Confirmed) -> Settings | None:
-        """The settings with one parameter nearer to its default, as little as makes no case slower; otherwise without
-        the parameter without which the slower cases are slower least, if that helps."""
+        """Returns the settings with one parameter as little nearer to its default as makes no case slower; otherwise
+        without the parameter whose absence helps the slower cases most; None if nothing helps."""
         knobs, cases = self._arena.knobs, confirmed.slower
         for settings in nearer(knobs, confirmed.settings, min(size for _, size in cases)):
             if self._late():
@@ -143,7 +138,7 @@ class Confirming:
         return best if worst >= helps else None
 
     def _worst(self, settings: Settings, cases: Sequence[Case]) -> float:
-        """The least gain of these cases; 0 if the settings cannot be used, or it is too late to tell."""
+        """Returns the least gain of these cases; 0 if the settings cannot be used, or it is too late to measure."""
         found: dict[Case, list[Pair]] = defaultdict(list)
         try:
             for _ in range(LOOKS):
@@ -156,13 +151,9 @@ class Confirming:
         return min(gain.value for gain in Confirmed.of(settings, usual(found), self._never_below).gains.values())
 
 
-def _launches(pairs: Sequence[Pair]) -> int:
-    return len({pair.launch for pair in pairs})
-
-
 def _finalists(search: Search) -> list[Settings]:
-    """The winner of the play-off, then what loses least anywhere, then the next best by score, which tend to fail at
-    the same sizes."""
+    """Returns the winner of the play-off, then the settings with the smallest loss anywhere, then the next best by
+    score, which tend to fail at the same sizes as the winner."""
     others = search.gaining()
     if not search.winner:
         return []

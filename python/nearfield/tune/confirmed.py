@@ -1,4 +1,4 @@
-"""What came of a setting that was measured at every size, and the tables of the rules file that are made of it."""
+"""Results of a setting that was measured at every size, and the tables of the rules file that are made of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from nearfield.tune.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, broken
+from nearfield.tune.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, broken, surely_below
 from nearfield.tune.gains import Case, Gain, Pair, Range, by_place, flag_of, gain, geometric_mean, ranges, together
 from nearfield.tune.knobs import KnobFile, Settings
 from nearfield.tune.rules import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
@@ -15,7 +15,7 @@ from nearfield.tune.search import Trial
 from nearfield.units import format_bytes
 
 MUCH_MORE, BEARABLE = 1.1, 0.75  # times as fast; of stock's speed
-SELDOM = 0.02  # of all pairs: what happens more seldom is not told
+SELDOM = 0.02  # share of all pairs; rarer groups are not reported
 
 
 @dataclass
@@ -29,56 +29,56 @@ class Confirmed:
 
     @classmethod
     def of(cls, settings: Settings, pairs: dict[Case, list[Pair]], never_below: float) -> Confirmed:
-        """What these pairs say."""
+        """Returns the settings with the gains of these pairs."""
         return cls(settings, {case: gain(found) for case, found in pairs.items()}, pairs, never_below)
 
     @property
     def messages(self) -> dict[Case, Gain]:
-        """Without collectives, which are only guarded."""
+        """Returns the gains without collectives, which need not gain but must not be slower."""
         return {case: one for case, one in self.gains.items() if case[0] not in COLLECTIVES}
 
     @property
     def slower(self) -> list[Case]:
         """The cases that surely break the promise."""
-        return broken(self.gains, self.never_below, Gain.surely_below, self._of_sizes)
+        return broken(self.gains, self.never_below, surely_below, self._of_sizes)
 
     @property
     def doubtful(self) -> list[Case]:
-        """The cases that probably break the promise, the surely slower ones among them."""
+        """Returns the cases that probably break the promise, including the surely slower ones."""
         return broken(self.gains, self.never_below, Gain.below, self._of_sizes)
 
     @property
     def _of_sizes(self) -> dict[int, Gain]:
-        """The gain of all message patterns of a size together."""
+        """Returns for each size the gain of all message patterns together."""
         sizes = {size for _, size in self.messages}
         return {size: self._together([case for case in self.messages if case[1] == size]) for size in sizes}
 
     @property
     def flag_ns(self) -> float:
-        """How far apart the cores were."""
+        """Returns the ns that a flag mostly took between the cores."""
         return flag_of(self.pairs)
 
     @property
     def mean(self) -> Gain:
-        """The gain of all sizes and message patterns together."""
+        """Returns the gain of all sizes and message patterns together."""
         return self._together(list(self.messages))
 
     def ranges(self, limits: Sequence[int]) -> list[Range]:
-        """The gains of all message patterns together between the limits (bytes, ascending)."""
+        """Returns the gains of all message patterns together between the limits (bytes, ascending)."""
         return ranges(self.messages, limits, self._together)
 
     def _together(self, cases: Sequence[Case]) -> Gain:
         return together([self.pairs[case] for case in cases])
 
     def gains_between(self, limits: Sequence[int]) -> bool:
-        """Whether the setting is surely faster, either over all sizes, or in a range of them without being slower over
+        """Returns whether the setting is surely faster over all sizes, or in a range of them without being slower over
         all sizes."""
         mean = self.mean
         return mean.faster or (mean.high > 1 and any(part.gain.faster for part in self.ranges(limits)))
 
     @property
     def loss(self) -> str:
-        """The worst, in words."""
+        """Returns the worst case in words."""
         pattern, size = min(self.slower, key=lambda case: self.gains[case].value)
         return f"{pattern} of {format_bytes(size)} at {self.gains[pattern, size].value:.2f} of stock's speed"
 
@@ -93,7 +93,7 @@ def rule_table(
     limits: Sequence[int],
     flags: Sequence[Pair] = (),
 ) -> RuleTable:
-    """`flags`: all pairs of this distance, for how far apart the cores were."""
+    """Returns the rule of a distance. `flags` are all pairs of this distance, which tell where the cores were."""
     settings = chosen.settings if chosen else {}
     table = RuleTable(
         distance=distance,
@@ -120,7 +120,7 @@ def rule_table(
 
 
 def apart_tables(pairs: Sequence[Pair]) -> list[ApartTable]:
-    """How far apart the cores were, and how often; nothing of cores that stayed where they were."""
+    """Returns how far apart the cores were, and how often; nothing if they stayed in their place."""
     groups = [group for group in by_place(pairs) if len(group) >= SELDOM * len(pairs)]
     if len(groups) < 2:
         return []
@@ -144,8 +144,8 @@ def _gain_table(gain: Gain) -> GainTable:
 
 
 def beyond(trials: Sequence[Trial], never_below: float) -> str:
-    """What gains more than anything that may be chosen, and is slower somewhere by a little more than is allowed; in
-    words, empty if there is nothing."""
+    """Returns in words the settings that gain more than any allowed ones, and are slower somewhere by a little more
+    than allowed; empty if there are none."""
     means = [(geometric_mean(trial.gains.values()).value, trial) for trial in trials if trial.state == "measured"]
     allowed = [mean for mean, trial in means if not broken(trial.gains, never_below)]
     refused = [
@@ -166,10 +166,10 @@ def beyond(trials: Sequence[Trial], never_below: float) -> str:
 
 def tried_table(trials: Sequence[Trial]) -> TriedTable:
     """Returns what the rules file says of the settings that were tried."""
-    unfit = [f"{_short(t.settings)}: {t.reason}" for t in trials if t.state == "unfit"]
+    unfit = []
+    for trial in trials:
+        if trial.state == "unfit":
+            settings = ", ".join(f"{name} = {value}" for name, value in trial.settings.items())
+            unfit.append(f"{settings or 'stock'}: {trial.reason}")
     count = {state: sum(t.state == state for t in trials) for state in ("measured", "left", "refused")}
     return TriedTable(**count, unfit=unfit)
-
-
-def _short(settings: Settings) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "stock"

@@ -1,18 +1,18 @@
-"""What `tune` calls better, and what it refuses: every threshold of its judgement, in one place.
+"""Defines what `tune` calls better, and what it refuses, with every threshold of its judgement.
 
 A setting is measured against stock in cases (a pattern and a message size):
 
-- `pingpong`: a message and its answer, which everybody measures; at every size from 1 B to four times the last-level
-  cache. It decides alone whether a size is slower.
+- `pingpong`: a message and its answer, at every size from 1 B to four times the last-level cache. A size is slower
+  if this is, whatever the other patterns gain.
 - `stream`: many messages one way; `exchange`: many both ways at once; `use`: a ping-pong with the time to write every
   message before and to read it afterwards, because a copy that leaves lines in the wrong place is paid for later.
 - `bcast`, `allreduce`, `allgather`, `alltoall` between the two ranks: what is set for messages holds for collectives,
   too, and must not slow them.
 
 The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is refused if a size is slower
-(`broken`). It becomes a rule if it surely gains (`Gain.faster`) and no size is surely slower (`Gain.surely_below`).
+(`broken`). It becomes a rule if it surely gains (`Gain.faster`) and no size is surely slower (`surely_below`).
 Both are confirmed in several launches (confirm.py), since two launches of the same settings differ by up to a tenth, by
-where their memory happens to lie. What is only probably slower is measured in more launches, and told with the rule.
+where their memory happens to lie. Cases that are only probably slower are measured in more launches and reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from nearfield.tune.gains import Case, Gain, geometric_mean
+from nearfield.tune.gains import SURE_LAUNCHES, Case, Gain, geometric_mean
 
 MAIN = "pingpong"
 MESSAGES = (MAIN, "stream", "exchange", "use")
@@ -31,17 +31,17 @@ NEVER_BELOW = 0.97  # any size: in ping-pong, and in all patterns together
 PATTERN_NEVER_BELOW = 0.9  # one pattern, at a size where the others make up for it
 
 # How measurements are read.
-NOISE = 0.07  # what a pair or two may show of a setting that loses nothing
-BORDERLINE = 0.02  # below what is allowed: a few pairs cannot tell, confirming can
+NOISE = 0.07  # a pair or two may show such a loss where there is none
+BORDERLINE = 0.02  # below the limit: a few pairs cannot decide, confirming can
 FEW = 6  # cases that look slower, of thirty to eighty, may do so by chance
 MOST_CREDIBLE = 8.0  # a job that was not running for a while looks a hundred times slower
-WORTH_TELLING = 1.05  # a gain that a range of sizes is named for
+WORTH_TELLING = 1.05  # the least gain of a range of sizes that is reported
 
 # The search. Costs of losses count in sizes: a loss weighs as if it were at three sizes, beyond noise as if at nine.
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 LOSS, SURE_LOSS = 2, 6
-REFUSAL = 1.0  # off the score of what would be refused
-WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, and of all that is gained: a parameter that gains less is not kept
+REFUSAL = 1.0  # taken off the score of settings that would be refused
+WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, and of its share: a parameter must gain more to be kept
 
 
 def searched_cases(sizes: Iterable[int]) -> list[Case]:
@@ -89,9 +89,15 @@ def broken(
     return lost
 
 
+def surely_below(gain: Gain, limit: float) -> bool:
+    """Returns whether a gain is below a limit for certain: its whole interval is, of enough launches. The interval of
+    fewer launches is too narrow, so it must end below the limit by what a few pairs may show of nothing."""
+    return gain.high < (limit if gain.n >= SURE_LAUNCHES else limit - NOISE)
+
+
 def score(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> float:
-    """What a search maximises: the mean log gain over patterns and sizes, less what it loses anywhere beyond what is
-    allowed."""
+    """Returns what a search maximises: the mean log gain over patterns and sizes, less all losses beyond the allowed
+    ones."""
     logs = [math.log(min(max(g.value, 1 / MOST_CREDIBLE), MOST_CREDIBLE)) for g in gains.values()]
     losses = LOSS * _below(logs, never_below) + SURE_LOSS * _below(logs, never_below - NOISE)
     return (math.fsum(logs) - losses) / len(logs)

@@ -1,8 +1,8 @@
-"""Jobs of one MPI under different settings, resident on the same two cores at once, measured in turn.
+"""Measures jobs of one MPI in turn, which are resident on the same two cores under different settings.
 
-What is tuned is read once, in MPI_Init, so two settings are two launches; and launches minutes apart differ more than
-settings do. Here each job sleeps (in read() of a FIFO, src/probe/turns.hpp) until its turn, and turns are milliseconds
-apart. The thread that gives turns sleeps while a job measures.
+An MPI reads its parameters once, in MPI_Init, so two settings are two launches; and launches minutes apart differ more
+than settings do. Here each job sleeps (in read() of a FIFO, src/probe/turns.hpp) until its turn, and turns are
+milliseconds apart. The thread that gives turns sleeps while a job measures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from nearfield import _native, mpi
@@ -36,20 +35,20 @@ TAKES = 3  # of a pair during which the cores moved
 
 
 class Unfit(MeasurementError):
-    """A setting that cannot be used: MPI does not start, hangs, dies or damages data. The message says which."""
+    """The setting cannot be used: MPI does not start, hangs, dies or damages data. The message says which."""
 
-    contestant: Contestant | None = None  # of several that were measured in turn, the one that failed
+    contestant: Contestant | None = None  # the one that failed of those measured in turn
 
 
 class Visit(NamedTuple):
-    """Times of repetitions, per message, and of a flag between the two cores before and after, in ns."""
+    """The times of repetitions, per message, and of a flag between the two cores before and after them, in ns."""
 
     samples: list[float]
     flags: list[float]
 
 
 class Contestant:
-    """One job; use as a context. Turns are given by one thread at a time."""
+    """One job; use it as a context. One thread at a time may give turns."""
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class Contestant:
         *,
         corrupt: bool = False,
     ) -> None:
-        """`corrupt`: damage what arrives, to test that it is noticed."""
+        """`corrupt` damages data on arrival, to test that the check notices it."""
         self._inst, self._engine, self._environment = inst, engine, dict(environment)
         self._plan: dict[str, Any] = {
             "cache_bytes": " ".join(map(str, topology.cache_bytes(pair[0]))),
@@ -84,7 +83,7 @@ class Contestant:
         fifos = [folder / f"turns.{rank}" for rank in range(len(self._pair))]
         for fifo in (*fifos, folder / "answers"):
             os.mkfifo(fifo, 0o600)
-        # Open for both: opening waits for nobody, and a job that ends is no end of file.
+        # Open for both, so that opening does not block and a job's end is no end of file.
         self._commands = [os.open(fifo, os.O_RDWR | os.O_CLOEXEC) for fifo in fifos]
         self._answers = os.open(folder / "answers", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         plan = {**self._plan, "output": folder / "answers", "turns": folder / "turns"}
@@ -100,27 +99,25 @@ class Contestant:
         self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._tell("end")
         self._thread.join(2.0)
         if self._thread.is_alive():
             self._given_up.set()
             self._kill()
-            self._thread.join(END_LIMIT_S)  # a launcher that starts later is killed then
+            self._thread.join(END_LIMIT_S)  # a launcher that starts only now is killed, too
         for descriptor in (*self._commands, self._answers):
             os.close(descriptor)
         self._folder.cleanup()
 
     def check(self, case: Case) -> None:
-        """That data arrives as it was sent. Unfit if not."""
+        """Raises Unfit unless data arrives as it was sent."""
         self._tell(f"check {self.cases[case]}")
         if problem := self._answer("checked", TURN_LIMIT_S)["problem"]:
             raise Unfit(f"damages data: {case[0]} of {case[1]} bytes: {problem}")
 
     def visit(self, case: Case, repetitions: int) -> Visit:
-        """So many repetitions. Unfit if they do not end."""
+        """Returns the times of so many repetitions. Raises Unfit if they do not end."""
         self._tell(f"visit {self.cases[case]} {repetitions}")
         answer = self._answer("visit", TURN_LIMIT_S)
         return Visit(answer["samples"], answer["flag_ns"])
@@ -135,11 +132,11 @@ class Contestant:
             self._finished = mpi.run(
                 self._inst, [str(self._engine), str(plan)], len(self._pair), env=self._environment, on_start=started
             )
-        except Exception as error:  # told to whoever waits for an answer
+        except Exception as error:  # raised where the answer is awaited
             self._failure = error
 
     def _kill(self) -> None:
-        """The launcher, if there is one; `mpi.run` then ends the ranks."""
+        """Kills the launcher, if there is one; `mpi.run` then ends the ranks."""
         if self._launcher:
             with suppress(ProcessLookupError):
                 os.kill(self._launcher, signal.SIGKILL)
@@ -149,7 +146,7 @@ class Contestant:
             os.write(descriptor, f"{command}\n".encode())
 
     def _answer(self, kind: str, limit_s: float) -> dict[str, Any]:
-        """The next line of that kind; lines of other kinds are passed over."""
+        """Returns the next line of that kind, and skips others. Raises Unfit if there is none within the limit."""
         deadline = time.monotonic() + limit_s
         while True:
             while b"\n" in self._unread:
@@ -169,19 +166,18 @@ class Contestant:
         if self._failure:
             return self._failure
         assert self._finished
-        text = self._finished.stderr + self._finished.stdout
-        words = [line.strip() for line in text.splitlines() if line.strip(" -=*\t")]
         what = "does not start" if not self.cases else "dies"
-        return Unfit(f"{what} (exit code {self._finished.exit_code}): {words[0] if words else self._finished.silence}")
+        said = [*self._finished.words, self._finished.silence][0]
+        return Unfit(f"{what} (exit code {self._finished.exit_code}): {said}")
 
 
 def pairs(stock: Contestant, other: Contestant, case: Case, count: int) -> list[Pair]:
-    """So many pairs of times, who begins alternating."""
+    """Returns so many pairs of times; stock and the other take turns to begin."""
     return [_pair(stock, other, case, other_first=number % 2 == 1) for number in range(count)]
 
 
 def _pair(stock: Contestant, other: Contestant, case: Case, *, other_first: bool) -> Pair:
-    """Taken again if the cores moved meanwhile, as far as that helps. A visit's time is its repetitions' median."""
+    """Returns the medians of both jobs' repetitions. If the cores moved meanwhile, it measures again."""
     repetitions = repetitions_of(case)
     for _ in range(TAKES):
         visits: dict[Contestant, Visit] = {}
@@ -199,15 +195,15 @@ def _pair(stock: Contestant, other: Contestant, case: Case, *, other_first: bool
 
 
 def repetitions_of(case: Case) -> int:
-    """Of a visit: some two milliseconds' worth, and three, so that an interruption is not taken for the time; of very
-    long messages one, which is longer than an interruption."""
+    """Returns the repetitions of a visit: about two milliseconds' worth, but at least three, so that the median ignores
+    an interruption; and one for very long messages, which take longer than interruptions."""
     pattern, size = case
     guess_s = messages(case) * (5e-7 + size / 5e9)
     return 1 if size > LONG else max(3, min(20, int(2e-3 / guess_s)))
 
 
 def messages(case: Case) -> int:
-    """Of a repetition, as src/probe/scenarios/traffic.cpp has it (ping-pongs: there and back; collectives: a call)."""
+    """Returns the messages of a repetition, as in src/probe/scenarios/traffic.cpp: 2 a ping-pong, 1 a collective."""
     pattern, size = case
     if pattern in COLLECTIVES:
         return 1

@@ -1,6 +1,6 @@
-"""How a program's messages were copied: what its processes reported under the shared heap, in words.
+"""Says how a program's messages were copied, from the reports of its processes under the shared heap.
 
-Every process writes its counts at its end (src/heap/start.cpp) into a folder that is named in NEARFIELD_HEAP. Processes
+Every process writes its counts at its end (src/heap/start.cpp) into a folder that NEARFIELD_HEAP names. Processes
 on other nodes, and those that were killed, report nothing here. A message is counted where it is copied, which is at
 its receiver as a rule, and only if it went from memory to memory: eager messages did not.
 """
@@ -16,12 +16,13 @@ from pathlib import Path
 from rich.markup import escape
 
 from nearfield import itself
+from nearfield.base.words import capital, listed
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.tune import shared_heap
 from nearfield.tune.child import run_as_child
-from nearfield.units import format_bytes
+from nearfield.units import counted, format_bytes
 
-# What src/heap/counts.hpp calls the ways, and what a person does.
+# The names of the ways in src/heap/counts.hpp -> the words for people.
 WAYS = {
     "user_plain": "in user space, plain",
     "user_streaming": "in user space, streaming",
@@ -29,9 +30,9 @@ WAYS = {
     "kernel_not_in_heap": "by the kernel, not in the heap",
     "kernel_not_shared": "by the kernel, not shared",
 }
-# What is set where the variable leaves it out (src/heap/settings.hpp).
+# Defaults of settings that the variable leaves out (src/heap/settings.hpp).
 DEFAULTS = {"on": "1", "from": "4096", "stream": "16777216-", "far_stream": "16384-", "help": "32768-"}
-_LONGEST_FOLDER = 200  # what the heap has room for
+_LONGEST_FOLDER = 200  # the longest path that the heap has room for
 _NO_RANK = "-"
 _EAGER = (
     "Eager messages are not counted: the MPI copies them itself. Of a message that it copies in parts, each counts."
@@ -41,12 +42,12 @@ _OFF = "The rules do not switch the shared heap on: the MPI copies all messages 
 
 @dataclass(frozen=True)
 class Report:
-    """What one process wrote at its end."""
+    """The report that one process wrote at its end."""
 
     pid: int
     rank: str
     program: str
-    reason: str  # why it had no heap; empty if it had
+    reason: str  # why it had no heap; empty if it had one
     forks: int
     regions: int  # a region that a fork made private is followed by a new one
     ways: Mapping[str, tuple[int, int]]  # messages and bytes
@@ -65,7 +66,7 @@ class Report:
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs the command to its end, then says on standard error how its messages were copied; its exit code."""
+    """Runs the command, then prints on standard error how its messages were copied. Returns its exit code."""
     if not is_on(environment):
         code = run_as_child(argv, environment)
         _print([_OFF])
@@ -80,14 +81,14 @@ def run(argv: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def is_on(environment: Mapping[str, str]) -> bool:
-    """Whether programs that are started with this environment get a shared heap."""
+    """Returns whether programs with this environment get a shared heap."""
     preloaded = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     is_loaded = any(Path(name).name == shared_heap.NAME for name in preloaded)
     return is_loaded and _settings(environment)["on"] != "0"
 
 
 def settings_sentence(environment: Mapping[str, str]) -> str:
-    """How messages will be copied by the shared heap; empty without one."""
+    """Returns a sentence on how the shared heap will copy messages; empty without a heap."""
     if not is_on(environment):
         return ""
     chosen = _settings(environment)
@@ -102,13 +103,13 @@ def settings_sentence(environment: Mapping[str, str]) -> str:
 
 
 def read_reports(folder: Path) -> list[Report]:
-    """In the order of ranks; what is damaged is left out."""
+    """Returns the reports in the order of ranks, without damaged ones."""
     found = [report for file in folder.glob("*.heap") if (report := _read(file))]
     return sorted(found, key=lambda one: (not one.is_rank, one.rank.zfill(9), one.pid))
 
 
 def with_traffic(reports: Iterable[Report]) -> list[Report]:
-    """Without shells, launchers and whoever else copied no message."""
+    """Returns the reports without those of shells, launchers and other processes that copied no message."""
     return [report for report in reports if report.messages]
 
 
@@ -134,7 +135,7 @@ def _settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _place() -> str | None:
-    """For reports: where temporary files go, unless the heap could not read or keep that name."""
+    """Returns the folder of temporary files for reports, or /tmp if the heap cannot read or store its name."""
     usual = tempfile.gettempdir()
     return usual if "," not in usual and len(os.fsencode(usual)) < _LONGEST_FOLDER else "/tmp"
 
@@ -143,7 +144,7 @@ def _place() -> str | None:
 
 
 def table(reports: Sequence[Report]) -> Table:
-    """A line for each process, and one for all. Only the ways that something went."""
+    """Returns a table with a line for each process and one for all, with only the ways that were used."""
     used = [way for way in WAYS if any(report.ways[way][0] for report in reports)]
     several_programs = len({report.program for report in reports}) > 1
     programs = [Column("program", key=True)] if several_programs else []
@@ -163,7 +164,7 @@ def _cell(messages: int, size_bytes: int) -> str:
 
 
 def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: int) -> list[str]:
-    """What the numbers mean, and why the kernel copied what it did."""
+    """Returns sentences that explain the numbers, and why the kernel copied some messages."""
     seen = with_traffic(reports)
     return [
         *(_why_kernel(seen, _settings(environment)["from"]) if seen else [_why_nothing(reports)]),
@@ -177,17 +178,19 @@ def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: i
 def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
     total = sum(report.messages for report in seen)
     apart, unshared = (sum(one.ways[way][0] for one in seen) for way in ("kernel_not_in_heap", "kernel_not_shared"))
+    messages = counted(total, "message")
     said = []
     if not apart + unshared:
-        said.append(f"{_all_of(total)} copied once, in user space.")
+        all_of_them = "The only message was" if total == 1 else f"All {total} messages were"
+        said.append(f"{all_of_them} copied once, in user space.")
     if apart:
         said.append(
-            f"{apart} of {_messages(total)} came from memory outside the heap (stack, static data, another allocator, "
-            f"blocks shorter than {_size(shortest)}): the kernel copied them, as in stock."
+            f"{apart} of {messages} came from memory outside the heap (stack, static data, another allocator, blocks "
+            f"shorter than {_size(shortest)}): the kernel copied them, as in stock."
         )
     if unshared:
         said.append(
-            f"{unshared} of {_messages(total)} came from a heap that could not be mapped (its process has forked since "
+            f"{unshared} of {messages} came from a heap that could not be mapped (its process has forked since "
             f"or ended, or the kernel forbids it: see {itself.command('doctor')}): the kernel copied them, as in stock."
         )
     return said
@@ -208,7 +211,7 @@ def _why_no_heap(reports: Sequence[Report]) -> list[str]:
         if report.reason:
             names.setdefault(report.reason, []).append(report.name)
     return [
-        f"{_capital(_list(dict.fromkeys(who)))} had no shared heap, or none from some point on: {why}."
+        f"{capital(listed(list(dict.fromkeys(who))))} had no shared heap, or none from some point on: {why}."
         for why, who in names.items()
     ]
 
@@ -216,38 +219,21 @@ def _why_no_heap(reports: Sequence[Report]) -> list[str]:
 def _forked(report: Report) -> str:
     times = "once" if report.forks == 1 else f"{report.forks} times"
     if report.regions > 1:
-        return f"{_capital(report.name)} forked {times}: blocks from before are copied by the kernel since."
-    return f"{_capital(report.name)} forked {times}: the child copied the heap meanwhile, which is shared as before."
-
-
-def _all_of(total: int) -> str:
-    return "The only message was" if total == 1 else f"All {total} messages were"
-
-
-def _messages(total: int) -> str:
-    return "1 message" if total == 1 else f"{total} messages"
-
-
-def _list(names: Iterable[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+        return f"{capital(report.name)} forked {times}: blocks from before are copied by the kernel since."
+    return f"{capital(report.name)} forked {times}: the child copied the heap meanwhile, which is shared as before."
 
 
 def _sizes(ranges: str) -> str:
-    """Of "65536-2097152+8388608-", or "never", as src/heap/settings.cpp reads it."""
+    """Returns in words the sizes of "65536-2097152+8388608-" or "never", as src/heap/settings.cpp reads them."""
     if ranges == "never":
         return "no messages"
     pairs = [pair.partition("-") for pair in ranges.split("+")]
     words = [f"{_size(low)} to {_size(high)}" if high else f"{_size(low)} and more" for low, _, high in pairs]
-    return f"messages of {_list(words)}"
+    return f"messages of {listed(words)}"
 
 
 def _size(text: str) -> str:
     return format_bytes(int(text)) if text.isdigit() else text
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _print(said: Iterable[str], reports: Sequence[Report] = ()) -> None:

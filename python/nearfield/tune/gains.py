@@ -1,4 +1,4 @@
-"""What a setting gains over stock, from times taken in turn. Pure functions."""
+"""Computes what a setting gains over stock from times taken in turn, in pure functions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from typing import NamedTuple
 
 from nearfield import _native
 
-# How far apart two cores are, by the time of a flag between them in ns: hardware threads of one core, or caches that
-# they share closely; cores of one package; cores far apart, or what a virtual machine's host makes of them.
+# Places of two cores, by the time in ns of a flag between them: hardware threads of one core, or cores that share near
+# caches; cores of one package; cores farther apart, as a virtual machine's host may place them.
 PLACES_NS = (35.0, 140.0)
 FEWEST_LAUNCHES = 3  # from so many on, launches are what varies, not the pairs within them
+SURE_LAUNCHES = 6  # the fewest whose least and greatest hold the median with 95 % certainty
 Case = tuple[str, int]  # pattern, size in bytes
 
 
 class Pair(NamedTuple):
-    """Times of stock and of the setting, milliseconds apart, and of a flag between the two cores meanwhile, in ns; and
-    which launch of the two jobs they are from."""
+    """Times in ns of stock and of the setting, milliseconds apart, and of a flag between the two cores meanwhile; and
+    the number of the launch of the two jobs."""
 
     stock: float
     other: float
@@ -40,22 +41,18 @@ class Gain:
     n: int
 
     def below(self, limit: float) -> bool:
-        """Whether it is probably below a limit: the value is, and its interval ends at most 3 % above the limit."""
+        """Returns whether it is probably below a limit: its value is, and its interval ends at most 3 % above."""
         return self.value < limit and self.high < 1.03 * limit
-
-    def surely_below(self, limit: float) -> bool:
-        """Whether its whole interval is below a limit."""
-        return self.high < limit
 
     @property
     def faster(self) -> bool:
-        """Whether it is surely above 1: by twice what the measurement may be wrong by. Once is not enough, because the
-        best of many looks better than it is: what looked slow was measured again, and what looked fast was not."""
+        """Returns whether it is surely above 1, by twice the measurement's error. Once is not enough, because the best
+        of many looks better than it is: slow-looking ones were measured again, and fast-looking ones were not."""
         return self.low**2 > self.value
 
 
 def gain(pairs: Sequence[Pair]) -> Gain:
-    """Of all pairs of a case: the median of its launches' medians, or of the pairs where launches are few."""
+    """Returns the gain of a case: the median of its launches' medians, or of all pairs if launches are few."""
     launches = [[pair for pair in pairs if pair.launch == launch] for launch in {pair.launch for pair in pairs}]
     if len(launches) >= FEWEST_LAUNCHES:
         ratios = [median(pair.stock / pair.other for pair in launch) for launch in launches]
@@ -66,17 +63,17 @@ def gain(pairs: Sequence[Pair]) -> Gain:
 
 
 def place_of(flag_ns: float) -> int:
-    """Which of the places (PLACES_NS) two cores are in, the nearest first."""
+    """Returns the number of the place (PLACES_NS) of two cores, the nearest first."""
     return sum(flag_ns >= border for border in PLACES_NS)
 
 
 def alike(one_ns: float, other_ns: float) -> bool:
-    """Whether two times of a flag are of one place, or differ so little that a border between them means nothing."""
+    """Returns whether two times of a flag are of one place, or too near for a border between them to matter."""
     return place_of(one_ns) == place_of(other_ns) or max(one_ns, other_ns) <= 1.25 * min(one_ns, other_ns)
 
 
 def by_place(pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """Groups of pairs with the cores in the same place, the nearest first; places without a pair are left out."""
+    """Returns groups of pairs with the cores in the same place, the nearest first, without empty groups."""
     groups: list[list[Pair]] = [[] for _ in range(len(PLACES_NS) + 1)]
     for pair in pairs:
         groups[place_of(pair.flag)].append(pair)
@@ -84,8 +81,8 @@ def by_place(pairs: Iterable[Pair]) -> list[list[Pair]]:
 
 
 def usual(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
-    """The pairs that were taken in the place where the cores mostly were, since a virtual machine's move; without the
-    cases that have none."""
+    """Returns the pairs from the place where the cores mostly were, since a virtual machine's cores move. Leaves out
+    cases without such pairs."""
     groups = by_place(pair for taken in pairs.values() for pair in taken)
     place = place_of(max(groups, key=len)[0].flag) if groups else 0
     there = {case: [pair for pair in taken if place_of(pair.flag) == place] for case, taken in pairs.items()}
@@ -93,13 +90,13 @@ def usual(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
 
 
 def flag_of(pairs: Mapping[Case, Sequence[Pair]]) -> float:
-    """What a flag mostly took between the cores, in ns."""
+    """Returns the ns that a flag mostly took between the cores."""
     return median(pair.flag for taken in usual(pairs).values() for pair in taken)
 
 
 def geometric_mean(gains: Iterable[Gain]) -> Gain:
-    """The mean of independent gains; its interval from the intervals, as if errors were normal on a log scale. One pair
-    has no interval: then from how the gains differ."""
+    """Returns the mean of independent gains. Its interval comes from theirs, as if errors were normal on a log scale;
+    if one is of a single pair, which has no interval, it also covers how the gains differ."""
     logs = [(math.log(g.value), (math.log(g.high) - math.log(g.low)) / 2, g.n) for g in gains]
     if not logs:
         raise ValueError("no gains")
@@ -148,7 +145,7 @@ def ranges(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Ca
 
 
 def gaining(gains: Mapping[Case, Gain], least: float) -> Range | None:
-    """Of consecutive sizes at each of which all patterns together surely gain so much, those that gain most in all."""
+    """Returns the consecutive sizes that gain most, at each of which all patterns together surely gain `least`."""
     sizes = sorted({size for _, size in gains})
     means = {size: geometric_mean(g for case, g in gains.items() if case[1] == size) for size in sizes}
     runs = [list(run) for gains_there, run in groupby(sizes, lambda size: means[size].low > least) if gains_there]

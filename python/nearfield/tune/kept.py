@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from nearfield.base.toml import Table
 from nearfield.errors import ProfileError, UsageError
-from nearfield.profile.table import Table
 from nearfield.topology import DISTANCES
 from nearfield.tune.criterion import COLLECTIVES, MESSAGES
 from nearfield.tune.gains import Case, Gain
@@ -34,8 +34,8 @@ class RequestLine(Table):
 
 
 class BeginLine(Table):
-    """Where and with what the tune began. It can only be resumed where all of this is the same, since trials from
-    different machines or MPIs cannot be compared."""
+    """The circumstances in which the tune began. It can only be resumed in the same ones, since trials from different
+    machines or MPIs cannot be compared."""
 
     type: Literal["begin"] = "begin"
     created: str
@@ -66,7 +66,7 @@ class TrialLine(Table):
 
     type: Literal["trial"] = "trial"
     distance: Distance
-    spent_s: Seconds  # by this distance up to here, in all sittings
+    spent_s: Seconds  # spent on this distance so far, in all sittings
     settings: dict[str, Value]
     origin: Origin
     state: State
@@ -112,7 +112,7 @@ _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type
 
 
 def read_line(text: bytes) -> Line | None:
-    """Returns what a line says; None if it is damaged."""
+    """Returns the line that the text holds; None if it is damaged."""
     try:
         return _LINE.validate_json(text, strict=True)
     except ValidationError:
@@ -131,12 +131,12 @@ class Kept:
 
     @property
     def begin(self) -> BeginLine | None:
-        """The line that tells where the tune began; None before it began."""
+        """Returns the line of the tune's beginning; None before it began."""
         return next((line for line in self.lines if isinstance(line, BeginLine)), None)
 
     def go_on(self, now: BeginLine) -> BeginLine:
-        """Returns where the tune began, which is `now` for a new tune. Raises UsageError if the trials of an earlier
-        sitting do not count here, and ProfileError if the line that would tell is damaged."""
+        """Returns the line of the tune's beginning, which is `now` for a new tune. Raises UsageError if the trials of
+        an earlier sitting do not count here, and ProfileError if that line is damaged."""
         if self.begin is None and self.found():
             raise ProfileError("cannot resume: the line that tells where the tune began is damaged", ANEW)
         if self.begin is None:

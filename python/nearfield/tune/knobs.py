@@ -1,7 +1,7 @@
-"""What can be set in an MPI to change how it moves messages inside a node. Data: a file per MPI in `knobs/`.
+"""Reads knobs, the parameters by which an MPI moves messages inside a node, from a file per MPI in `knobs/`.
 
-A file tells which MPI and transport it is for, each knob's environment variable, type, range and default, what must
-hold between knobs, and what a rank's shared memory then costs. A new MPI is one new file.
+A file names its MPI and transport, each knob's environment variable, type, range and default, the constraints between
+knobs, and the cost of a rank's shared memory. A new MPI is one new file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from nearfield.base.toml import read_toml
 from nearfield.errors import MpiError, UsageError
-from nearfield.profile.toml import read_toml
 from nearfield.tune import shared_heap
 
 Value = int | str
@@ -36,10 +36,10 @@ Role = Literal[
     "help",
 ]
 
-# Who obeys a knob: the MPI itself or the shared heap, which must be loaded then.
+# A knob is obeyed by the MPI itself or by the shared heap, which must then be loaded.
 Carrier = Literal["mpi", "heap"]
 
-NEVER, ALWAYS = "never", "0-"  # of sizes
+NEVER, ALWAYS = "never", "0-"  # knobs of this type hold sizes
 
 FOLDER = Path(__file__).parent / "knobs"
 _HEAP = FOLDER / "shared_heap.toml"
@@ -55,13 +55,13 @@ class Knob(BaseModel):
     variable: str
     type: Literal["bytes", "count", "choice", "sizes"]
     default: Value
-    role: Role | None = None  # what the model knows it as (model.py)
+    role: Role | None = None  # its name in the model (model.py)
     carrier: Carrier = "mpi"
     low: int = 0
     high: int = 0
-    plus: int = 0  # what a message of a power of two needs beside itself, so that it fits
-    values: dict[str, str] = Field(default_factory=dict)  # of a choice: name -> text for the variable
-    grid: tuple[Value, ...] = ()  # what an exhaustive search tries; none: the default only
+    plus: int = 0  # what a message of a power of two needs besides its size to fit
+    values: dict[str, str] = Field(default_factory=dict)  # for a choice: name -> text for the variable
+    grid: tuple[Value, ...] = ()  # values for an exhaustive search; none: the default only
 
     @model_validator(mode="after")
     def _check(self) -> Knob:
@@ -73,7 +73,7 @@ class Knob(BaseModel):
         return self
 
     def problem(self, value: Value) -> str | None:
-        """Why the knob cannot have this value; None if it can."""
+        """Returns why the knob cannot have this value; None if it can."""
         if value == self.default:
             return None
         if self.type == "choice":
@@ -91,11 +91,11 @@ class Knob(BaseModel):
         return None
 
     def text(self, value: Value) -> str:
-        """For the environment variable."""
+        """Returns the value as text for the environment variable."""
         return self.values[str(value)] if self.type == "choice" else str(value)
 
     def choices(self) -> list[Value]:
-        """The values a search tries, in order; the default among them."""
+        """Returns the values that a search tries, in order, including the default."""
         if self.type == "choice":
             return list(self.values)
         if self.type == "sizes":
@@ -105,7 +105,7 @@ class Knob(BaseModel):
         return [self.default, *self.steps()]
 
     def steps(self) -> list[int]:
-        """The range of a number in powers of two, each with what it needs beside itself."""
+        """Returns the powers of two in the range of a number and its end, each with the knob's extra added."""
         powers = [1 << power for power in range(self.high.bit_length()) if self.low <= 1 << power <= self.high]
         return [power + self.plus for power in powers + [self.high] * (self.high not in powers)]
 
@@ -118,10 +118,10 @@ class KnobFile(BaseModel):
     family: str
     since: str
     before: str | None = None
-    transport: str  # how the text of `nearfield mpi` for the transport begins; "ucx": that it has this word
-    memory_bytes: str  # of shared memory, per rank: an expression of knobs and `ranks` (per node)
+    transport: str  # the transport in `nearfield mpi` begins so; "ucx": it contains this word
+    memory_bytes: str  # shared memory per rank: an expression of knobs and `ranks` (per node)
     per_pair: Literal["component", "shim"] | None = None
-    shared_heap: bool = False  # whether the shared heap can copy for it; then it has the knobs of shared_heap.toml, too
+    shared_heap: bool = False  # whether the shared heap can copy for it; adds the knobs of shared_heap.toml
     while_tuning: dict[str, str] = Field(default_factory=dict)  # environment of stock and candidates alike
     knob: tuple[Knob, ...]
     constraints: dict[str, str] = Field(default_factory=dict)  # "a >= 2 * b" -> why
@@ -138,11 +138,11 @@ class KnobFile(BaseModel):
         return next(knob for knob in self.knob if knob.name == name)
 
     def complete(self, settings: Mapping[str, Value]) -> Settings:
-        """All knobs, defaults included."""
+        """Returns the values of all knobs, with defaults."""
         return {knob.name: settings.get(knob.name, knob.default) for knob in self.knob}
 
     def problems(self, settings: Mapping[str, Value]) -> list[str]:
-        """Why these settings cannot be: unknown knobs, values out of range, what must hold between knobs."""
+        """Returns why these settings are invalid: unknown knobs, values out of range, constraints between knobs."""
         names = {knob.name for knob in self.knob}
         found = [
             f"unknown parameter '{name}'; known: {', '.join(sorted(names))}" for name in settings if name not in names
@@ -154,11 +154,11 @@ class KnobFile(BaseModel):
         return [f"{rule} does not hold: {why}" for rule, why in self.constraints.items() if self.breaks(rule, whole)]
 
     def breaks(self, rule: str, whole: Mapping[str, Value]) -> bool:
-        """Whether these settings, defaults included, break this constraint."""
+        """Returns whether these settings, with defaults, break this constraint."""
         return not _holds(rule, whole)
 
     def environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        """What to set; knobs at their default are left alone."""
+        """Returns the variables to set; knobs at their default are left alone."""
         chosen = [(self[name], value) for name, value in settings.items()]
         changed = [(knob, knob.text(value)) for knob, value in chosen if value != knob.default]
         found = {knob.variable: text for knob, text in changed if knob.carrier != "heap"}
@@ -167,19 +167,19 @@ class KnobFile(BaseModel):
         return found
 
     def for_launch(self, settings: Mapping[str, Value], here: Mapping[str, str]) -> dict[str, str]:
-        """What to set in the environment `here`, with what loads the shared heap if the settings use it."""
+        """Returns the variables to set beside `here`, including those that load the shared heap if it is used."""
         return self.environment(settings) | (shared_heap.loading(here) if self.uses_heap(settings) else {})
 
     def uses_heap(self, settings: Mapping[str, Value]) -> bool:
         return self.shared_heap and settings.get("shared_heap") == "on"
 
     def memory(self, settings: Mapping[str, Value], ranks: int) -> int:
-        """Bytes of shared memory that a rank costs at most, with so many ranks on its node."""
+        """Returns the bytes of shared memory that a rank costs at most, with so many ranks on its node."""
         return int(_evaluate(self.memory_bytes, {**self.complete(settings), "ranks": ranks}))
 
 
 def streams(value: Value) -> bool:
-    """Whether this is a list of sizes as src/heap/settings.hpp reads it."""
+    """Returns whether this is a list of sizes as src/heap/settings.hpp reads it."""
     return value == NEVER or bool(re.fullmatch(r"([0-9]+-[0-9]+\+){0,7}[0-9]+-[0-9]*", str(value)))
 
 
@@ -197,7 +197,7 @@ def _read(path: Path) -> KnobFile:
 
 
 def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
-    """The knobs of this MPI with this transport (as `nearfield mpi` names it). MpiError if none are known."""
+    """Returns the knobs of this MPI with this transport (as `nearfield mpi` names it). Raises MpiError if unknown."""
     carried_by_ucx = bool(transport and re.search(r"\bucx\b", transport))
     for file in knob_files():
         if carried_by_ucx != (file.family == "ucx"):
@@ -219,7 +219,7 @@ def _within(version: str, since: str, before: str | None) -> bool:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """For comparison: 5.0.11 -> (5, 0, 11); what is no number ends it."""
+    """Returns (5, 0, 11) for 5.0.11, to compare versions; stops at the first part that is no number."""
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
@@ -237,7 +237,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def _evaluate(expression: str, values: Mapping[str, Value]) -> float:
-    """Arithmetic of knobs and numbers. A knob whose default the MPI does not tell ("auto") counts as 0."""
+    """Returns the value of an expression of knobs and numbers. A knob whose default is unknown ("auto") counts as 0."""
 
     def value_of(node: ast.expr) -> float:
         match node:
@@ -254,7 +254,7 @@ def _evaluate(expression: str, values: Mapping[str, Value]) -> float:
 
 
 def _holds(rule: str, values: Mapping[str, Value]) -> bool:
-    """Whether "a >= b" holds; it does where one of its knobs is left to the MPI ("auto")."""
+    """Returns whether "a >= b" holds; it does if one of its knobs is left to the MPI ("auto")."""
     left, relation, right = re.split(r"\s*(>=|<=)\s*", rule)
     if any(isinstance(values.get(name), str) for name in re.findall(r"[a-z_]+", rule)):
         return True

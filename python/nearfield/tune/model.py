@@ -1,4 +1,4 @@
-"""First candidates from the sizes of the caches and who shares them: S2, section 4 and table 1, and what holds since.
+"""Proposes first candidates by the sizes of the caches and who shares them: S2, section 4 and table 1, and later ones.
 
 S2's rule: the pieces that sender and receiver copy in turn (its "pipesize") are half of the first-level cache where
 the two cores share no second-level cache, all of it where they do, so that a piece written by one is still near when
@@ -29,8 +29,8 @@ class _Roles(NamedTuple):
 def candidates(
     knobs: KnobFile, cache_bytes: Sequence[int], distance: str, heap: Settings | None = None
 ) -> list[Settings]:
-    """Settings to try first, the most promising first. `cache_bytes`: of a core's caches, nearest first.
-    `heap`: how the shared heap is best used, for those that use it; empty: it cannot be used."""
+    """Returns settings to try, the most promising first. `cache_bytes` are the sizes of a core's caches, nearest first.
+    `heap` is the best use of the shared heap for those that use it; empty if it cannot be used."""
     found: list[Settings] = []
     has_heap = heap != {} and any(knob.role == "shared_heap" for knob in knobs.knob)
     for roles in _roles(cache_bytes, distance):
@@ -45,8 +45,8 @@ def candidates(
 
 
 def heap_alone(knobs: KnobFile, sizes: Mapping[str, str]) -> Settings:
-    """The shared heap, and nothing else; `sizes` says what it does with which messages, by the knobs' roles ("stream",
-    "far_stream", "help"). Nothing where there is no heap."""
+    """Returns settings that use only the shared heap. `sizes` maps the roles of its knobs ("stream", "far_stream",
+    "help") to the sizes of messages that they apply to. Returns {} if there is no heap."""
     roles = {knob.role: knob for knob in knobs.knob if knob.role}
     if "shared_heap" not in roles:
         return {}
@@ -71,7 +71,7 @@ def _roles(cache_bytes: Sequence[int], distance: str) -> Iterator[_Roles]:
 
 
 def _as_settings(knobs: KnobFile, roles: _Roles) -> Settings:
-    """What these roles mean for the knobs of one MPI; what it has no knob for is left out."""
+    """Returns the settings of one MPI's knobs for these roles; roles without a knob are left out."""
     settings: Settings = {}
     for knob in knobs.knob:
         match knob.role:

@@ -1,8 +1,8 @@
-"""Parameters per pair of ranks, where an MPI can be given them: what is loaded into it and told it.
+"""Sets parameters per pair of ranks in MPIs that can have them.
 
-Two ways. Open MPI 4: our component in front of its shared-memory transport (src/tune/openmpi): eager limit, fragment
-size, and who copies. MPICH from 4.3 on: our shim (src/tune/mpich): who copies. What cannot differ between pairs (cells,
-fast boxes, segments, the shared heap) is set once, as the rule has it that is best for all.
+Open MPI 4 loads our component in front of its shared-memory transport (src/tune/openmpi), for eager limit, fragment
+size, and who copies. MPICH from 4.3 on loads our shim (src/tune/mpich), for who copies. Parameters that cannot differ
+between pairs (cells, fast boxes, segments, the shared heap) are set once, by the rule that is best for all.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _LIMITS = ("eager_limit", "max_send_size")
 
 
 def differ(rules: Rules) -> bool:
-    """Whether pairs at different distances want different parameters."""
+    """Returns whether pairs at different distances want different parameters."""
     return any(rule.parameters != rules.rule[0].parameters for rule in rules.rule)
 
 
 def environment(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
-    """What makes each pair follow the rule of its distance; distances without one stay as stock has them. Builds what
-    is to be loaded, on first use. MpiError if this MPI cannot have it, with the reason."""
+    """Returns the variables that make each pair follow the rule of its distance; other distances stay as in stock.
+    Builds the library on first use. Raises MpiError with the reason if this MPI cannot load it."""
     way = {"component": _component, "shim": _shim}.get(rules.knobs().per_pair or "")
     if way is None:
         raise MpiError(f"{inst.name} takes no parameters per pair of ranks")
@@ -35,14 +35,14 @@ def environment(rules: Rules, inst: Installation, here: Mapping[str, str]) -> di
 
 
 def by_distance(rules: Rules) -> dict[str, Settings]:
-    """All knobs for every distance inside a node."""
+    """Returns the values of all knobs for every distance inside a node."""
     knobs = rules.knobs()
     given = {rule.distance: rule.parameters for rule in rules.rule}
     return {distance: knobs.complete(given.get(distance, {})) for distance in DISTANCES}
 
 
 def loading(inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
-    """What loads our component into an Open MPI 4. Builds it on first use. MpiError if that fails."""
+    """Returns the variables that load our component into an Open MPI 4. Builds it on first use; raises MpiError."""
     file = mpi.program(inst, mpi.COMPONENT)
     path = here.get("OMPI_MCA_mca_base_component_path") or "SYSTEM_DEFAULT:USER_DEFAULT"  # Open MPI's words for its own
     return {"OMPI_MCA_mca_base_component_path": f"{file.parent}:{path}"}

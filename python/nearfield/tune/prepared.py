@@ -1,4 +1,4 @@
-"""What to set for one command line: as it was found out the last time, where nothing changed since.
+"""Decides what to set for one command line, and keeps the answer until something changes.
 
 Finding out takes half a second: rules are read and checked, the launcher and the library are asked which MPI they are,
 hwloc looks at the machine. `nearfield run` stands before every mpirun, so the answer is kept (nearfield/answers.py),
@@ -11,17 +11,16 @@ import os
 from pathlib import Path
 
 from nearfield import answers
-from nearfield.tune.command_words import executables, which
 from nearfield.tune.places import default_rules, rules_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-# Variables that keep what they had: what is loaded is put beside it.
+# Variables that keep their values, to which our libraries are added.
 ADDED_TO = ("LD_PRELOAD", "ASAN_OPTIONS", "OMPI_MCA_mca_base_component_path")
-# What else the answer depends on: which MPIs there are, and how components are built for them.
+# Variables on which the answer also depends: they decide which MPIs exist and how components are built.
 _READ = (
     "PATH", "LD_LIBRARY_PATH", "MPI_HOME", "NEARFIELD_MPIS", "OPAL_PREFIX", "I_MPI_ROOT", "CXXFLAGS", "LDFLAGS",
     "OMPI_CXX", "MPICH_CXX", "I_MPI_CXX", "HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_THISSYSTEM",
@@ -30,7 +29,7 @@ _SOURCES = (Path(__file__).parent, Path(__file__).parent / "knobs", Path(__file_
 
 
 class Plan:
-    """What rules want to be set for one MPI, whatever the user has set: what is kept from run to run."""
+    """The variables that rules set for one MPI, before the user's own ones win; it is kept from run to run."""
 
     def __init__(
         self,
@@ -49,13 +48,13 @@ class Plan:
         self.host = host  # where the rules were made
 
     def files(self) -> list[str]:
-        """What it names, such as libraries to preload."""
+        """Returns the files that the plan names, such as libraries to preload."""
         words = " ".join(self.values[name] for name in ADDED_TO if name in self.values).replace(":", " ").split()
         return [word for word in words if word.startswith("/")]
 
 
 class Application:
-    """What to set for a launch, and what to tell the person who asked how; warnings even one who did not."""
+    """The variables to set for a launch, notes for a user who asks for them, and warnings for every user."""
 
     def __init__(self, notes: Iterable[str] = (), warnings: Iterable[str] = ()) -> None:
         self.environment: dict[str, str] = {}
@@ -64,8 +63,8 @@ class Application:
 
 
 def prepared(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> Application:
-    """What to set for this command. Nothing, with a warning, while the cores are not where they were when that matters;
-    errors if the rules are not for it."""
+    """Returns what to set for this command: nothing but a warning if rules depend on the cores' place and these moved.
+    Raises errors if the rules are not for it."""
     question = _question(argv, rules, force, mpi_name)
     kept = answers.recall("run", question) if question else None
     if kept:
@@ -89,8 +88,8 @@ def prepared(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str
 
 
 def _first_use(plan: Plan) -> list[str]:
-    """Returns a line about rules that were made on another host, the first time that they are used: what they set, so
-    that nobody uses another person's file unseen."""
+    """Returns a line with the values of rules from another host when they are first used, so that nobody uses another
+    person's file unseen."""
     settings = [plan.host, plan.values]
     if not plan.values or plan.host == os.uname().nodename or answers.recall("told", settings):
         return []
@@ -100,7 +99,7 @@ def _first_use(plan: Plan) -> list[str]:
 
 
 def merged(plan: Plan, here: Mapping[str, str]) -> Application:
-    """What to set beside an environment. A variable that is set there already stays: the user knows better."""
+    """Returns what to set beside an environment. A variable that is already set there stays: the user knows better."""
     made = Application(plan.notes, plan.warnings)
     for name, value in plan.values.items():
         if name in here and name not in ADDED_TO:
@@ -113,13 +112,8 @@ def merged(plan: Plan, here: Mapping[str, str]) -> Application:
     return made
 
 
-def environment_of(made: Application) -> dict[str, str]:
-    """Returns the environment of a program that runs under these settings."""
-    return {**os.environ, **made.environment}
-
-
 def _question(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
-    """All that the answer depends on; None where there can be no answer."""
+    """Returns all that the answer depends on; None if there can be no answer."""
     path = rules or default_rules()
     written = [[str(file), answers.stamp(file)] for file in rules_files(path)]
     if not any(stamp for _, stamp in written) or not which(argv[0]):
@@ -132,7 +126,7 @@ def _question(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: st
 
 
 def _machine() -> list[Any]:
-    """This machine since it was started, and the PUs that this process may use."""
+    """Returns what identifies this machine since its start, and the PUs that this process may use."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
@@ -141,7 +135,32 @@ def _machine() -> list[Any]:
 
 
 def _code() -> list[Any]:
-    """Changes with nearfield."""
     files = [entry.path for folder in _SOURCES for entry in os.scandir(folder) if entry.name.endswith((".py", ".toml"))]
     stamps = [answers.stamp(file) or [0, 0] for file in files]
     return [str(_SOURCES[0]), len(stamps), max(one[0] for one in stamps), sum(one[1] for one in stamps)]
+
+
+# ---- the words of a command line
+
+# Options of launchers whose value is a file, which may be executable and is no program all the same.
+TAKES_A_FILE = (
+    "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile", "--app", "-rankfile",
+)  # fmt: skip
+
+
+def which(word: str) -> str | None:
+    """The file that a shell would start."""
+    folders = [""] if "/" in word else os.get_exec_path()
+    for folder in folders:
+        path = os.path.join(folder, word)  # noqa: PTH118
+        if os.access(path, os.X_OK) and os.path.isfile(path):  # noqa: PTH113
+            return path
+    return None
+
+
+def executables(argv: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+    """Words that are executable files: the word, the file, and whether it may be a program: the option before it does
+    not take a file."""
+    for before, word in zip(["", *argv], argv, strict=False):
+        if path := which(word):
+            yield word, path, before not in TAKES_A_FILE

@@ -1,4 +1,4 @@
-"""Which MPI a command line will run under: by its launcher, and by the library its program is linked to."""
+"""Recognises the MPI of a command line by its launcher, and by the library that its program is linked to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from nearfield import answers, mpi
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.toolchain import ask, library_text
-from nearfield.tune.command_words import executables, which
+from nearfield.tune.prepared import executables, which
 
 _ELF = b"\x7fELF"
 _LAUNCHERS = {name for family in FAMILIES.values() for name in family.launchers}
@@ -22,16 +23,16 @@ _LINKER_CACHE = Path("/etc/ld.so.cache")
 
 @dataclass(frozen=True)
 class Recognised:
-    """The MPI of a command, and what told it."""
+    """The MPI of a command, and the files that identified it."""
 
     family: str
     version: str
     by: str
-    files: tuple[Path, ...] = ()  # that told it: while they stay as they are, so does this
+    files: tuple[Path, ...] = ()  # while these files are unchanged, so is the answer
 
 
 def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
-    """UsageError for a command that does not exist, MpiError if nothing tells the MPI, or two things tell two."""
+    """Returns the MPI. Raises UsageError for a missing command, MpiError if no file tells the MPI or two disagree."""
     if mpi_name:
         inst = mpi.choose(mpi_name)
         told = (inst.launcher, inst.compiler, inst.library)
@@ -55,7 +56,7 @@ def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
 
 
 def of_launcher(argv: Sequence[str]) -> Recognised | None:
-    """What the first launcher in the command says of itself (`env A=1 mpirun` has one, srun tells nothing)."""
+    """Returns the MPI of the first launcher in the command, as of `env A=1 mpirun`; None if it tells none, as srun."""
     for word, path, _ in executables(argv):
         name = Path(word).name
         if name in _LAUNCHERS or name.partition(".")[0] in _LAUNCHERS:
@@ -64,23 +65,21 @@ def of_launcher(argv: Sequence[str]) -> Recognised | None:
 
 
 def _ask_launcher(path: Path) -> Recognised | None:
-    if kept := answers.recall("launcher", [str(path.absolute())]):
-        name, version = kept
-        return Recognised(name, version, f"launcher {path}", (path,))
-    for family in FAMILIES.values():
-        try:
-            version = family.launcher_version(ask([str(path), "--version"], family.needs(path.parent.parent)))
-        except MpiError:
-            continue
-        if version:
-            answers.remember("launcher", [str(path.absolute())], [family.name, version], [path])
-            return Recognised(family.name, version, f"launcher {path}", (path,))
-    return None
+    def told() -> tuple[str, str] | None:
+        for family in FAMILIES.values():
+            with suppress(MpiError):
+                said = ask([str(path), "--version"], family.needs(path.parent.parent))
+                if version := family.launcher_version(said):
+                    return family.name, version
+        return None
+
+    known = answers.found_out("launcher", [str(path.absolute())], told, [path])
+    return Recognised(known[0], known[1], f"launcher {path}", (path,)) if known else None
 
 
 def of_program(argv: Sequence[str]) -> Recognised | None:
-    """The MPI that the first program after the launcher is linked to, or the command itself where nothing launches it;
-    None for scripts, interpreters and programs that bring their MPI along."""
+    """Returns the MPI that the first program after the launcher, or the command itself without a launcher, is linked
+    to; None for scripts, interpreters and programs that bring their MPI along."""
     after = next((path for _, path, may_be_a_program in executables(argv[1:]) if may_be_a_program), None)
     for path in filter(None, (after, which(argv[0]))):
         if library := linked_library(Path(path)):
@@ -89,7 +88,7 @@ def of_program(argv: Sequence[str]) -> Recognised | None:
 
 
 def linked_library(program: Path) -> Path | None:
-    """The libmpi that the loader would give to it."""
+    """Returns the libmpi that the loader would find for the program; None if it has none."""
     try:
         with program.open("rb") as file:
             if file.read(4) != _ELF:
@@ -104,14 +103,11 @@ def linked_library(program: Path) -> Path | None:
 
 
 def _ask_library(library: Path, program: str) -> Recognised | None:
-    files = (library, _LINKER_CACHE)
-    known = answers.recall("library", [str(library)])
-    if not known:
+    def told() -> tuple[str, str] | None:
         text = library_text(library)
-        told = ((family.name, family.library_version(text)) for family in FAMILIES.values())
-        known = next(([name, version] for name, version in told if version), None)
-        if not known:
-            return None
-        answers.remember("library", [str(library)], known, files)
-    name, version = known
-    return Recognised(name, version, f"{program} with {library}", files)
+        versions = ((family.name, family.library_version(text)) for family in FAMILIES.values())
+        return next(((name, version) for name, version in versions if version), None)
+
+    files = (library, _LINKER_CACHE)
+    known = answers.found_out("library", [str(library)], told, files)
+    return Recognised(known[0], known[1], f"{program} with {library}", files) if known else None

@@ -1,4 +1,4 @@
-"""Settings that can be, near those that are proposed: a search knows nothing of what must hold between knobs."""
+"""Finds valid settings near proposed ones, since a search does not know the constraints between knobs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from nearfield.tune.knobs import KnobFile, Settings
 
 
 def repaired(knobs: KnobFile, settings: Settings) -> Settings:
-    """Without defaults, and where the shared heap is off, without what it would obey. The left side of each constraint
-    is raised until it holds; where its range ends before, what is on the right is lowered. What still breaks one then,
-    `KnobFile.problems` tells."""
+    """Returns the settings without defaults, and without knobs of the shared heap if it is off. It raises the left side
+    of each constraint until it holds; if the range ends before, it lowers the right side. `KnobFile.problems` reports
+    constraints that are still broken."""
     whole = knobs.complete(settings)
-    for _ in range(1 + len(knobs.constraints)):  # one may raise what another needs
+    for _ in range(1 + len(knobs.constraints)):  # repairing one constraint may break another
         for rule in knobs.constraints:
             if knobs.breaks(rule, whole):
                 _repair(knobs, rule, whole)
@@ -33,7 +33,7 @@ def _repair(knobs: KnobFile, rule: str, whole: Settings) -> None:
 
 
 def grid(knobs: KnobFile) -> Iterator[Settings]:
-    """Every combination of the knobs' grids, repaired; each once."""
+    """Yields every combination of the knobs' grids, repaired, each once."""
     chosen = [knob for knob in knobs.knob if knob.grid]
     seen: list[Settings] = []
     for values in product(*(knob.grid for knob in chosen)):
@@ -47,15 +47,15 @@ MOST_STEPS = 8  # towards defaults
 
 
 def left_out(knobs: KnobFile, settings: Settings, name: str) -> Settings | None:
-    """Without the parameter; None if another needs it, or nothing is left."""
+    """Returns the settings without the parameter; None if another needs it, or nothing is left."""
     rest = {n: value for n, value in settings.items() if n != name}
     without = repaired(knobs, rest)
     return without if without and len(without) <= len(rest) else None
 
 
 def nearer(knobs: KnobFile, settings: Settings, slow: int) -> list[Settings]:
-    """With one number nearer to its default; only what needs no other change. First limits lowered to `slow`, the least
-    of the sizes that are slower, so that those go the default's way again; then the smallest changes."""
+    """Returns settings with one number nearer to its default that need no other change. Limits lowered to `slow`, the
+    least of the slower sizes, come first, because these sizes then go as by default; then the smallest changes."""
     found: list[tuple[int, Settings]] = []
     for name, value in settings.items():
         default = knobs[name].default

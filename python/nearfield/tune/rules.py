@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,10 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from nearfield import itself
+from nearfield.base.files import write_whole, writing
+from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.busy import BUSY_SHARE
 from nearfield.errors import NearfieldError, ProfileError, UsageError
-from nearfield.profile.table import Table
-from nearfield.profile.toml import dump_toml, parse_toml
 from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
 from nearfield.tune.gains import Gain, Range, gaining, geometric_mean
@@ -23,14 +21,14 @@ from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
 from nearfield.tune.places import default_rules, rules_files
 from nearfield.units import format_bytes
 
-# Bounds of what can be: sizes of messages, times per message, and how many times as fast one can be.
+# Bounds of possible values: sizes of messages, times per message, and ratios of speeds.
 Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
 Ns = Annotated[float, Field(gt=0, le=1e12)]
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
 class GainTable(Table):
-    """Stock's time over the tuned one, with its 95 % interval over n pairs."""
+    """A gain: stock's time over the tuned time, with its 95 % interval over n pairs."""
 
     value: Ratio
     low: Ratio
@@ -60,24 +58,24 @@ class PointTable(Table):
 
 
 class ApartTable(Table):
-    """How far apart the two cores were for a share of the pairs: a virtual machine's cores move."""
+    """The distance of the two cores during a share of the pairs: a virtual machine's cores move."""
 
     flag_ns: Ns
     share: float = Field(gt=0, le=1)
 
 
 class RuleTable(Table):
-    """What is set for pairs of one distance, and what it gains."""
+    """The parameters for pairs of one distance, and their gain."""
 
     distance: Literal[DISTANCES]  # type: ignore[valid-type]
-    pair: str = Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")  # of cores, that it was measured on
-    flag_ns: float = Field(default=0, ge=0, le=1e12)  # what a flag took between them meanwhile; 0: not known
+    pair: str = Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")  # the cores that it was measured on
+    flag_ns: float = Field(default=0, ge=0, le=1e12)  # time of a flag between them meanwhile; 0: not known
     parameters: dict[str, Value] = Field(default_factory=dict)  # none: stock is best
     reason: str = ""  # why there are none
-    beyond: str = ""  # what would gain more, if more might be lost
+    beyond: str = ""  # settings that would gain more if more loss were allowed
     memory_per_rank_bytes: int = Field(ge=0, le=1 << 50)
     at_ranks_per_node: int = Field(ge=1, le=1 << 20)
-    never_below: float = Field(default=NEVER_BELOW, gt=0, le=1)  # of stock's speed: what was promised for every size
+    never_below: float = Field(default=NEVER_BELOW, gt=0, le=1)  # of stock's speed: the promise for every size
     gain: GainTable | None = None
     apart: list[ApartTable] = Field(default_factory=list)  # none: the cores stayed where they were
     elsewhere: dict[str, Ratio] = Field(default_factory=dict)  # distance -> gain of these parameters there
@@ -85,7 +83,7 @@ class RuleTable(Table):
     point: list[PointTable] = Field(default_factory=list)
 
     def gain_at(self, distance: str) -> float | None:
-        """Of these parameters for pairs of that distance; None if nobody has measured it."""
+        """Returns the gain of these parameters for pairs of that distance; None if it was not measured."""
         if not self.parameters:
             return 1.0
         if distance == self.distance:
@@ -93,7 +91,7 @@ class RuleTable(Table):
         return self.elsewhere.get(distance)
 
     def moved(self) -> str:
-        """That the cores did not stay where they were, in words; empty if they did."""
+        """Returns in words that the cores moved; empty if they did not."""
         if not self.apart:
             return ""
         places = ", ".join(f"{one.flag_ns:.0f} ns in {one.share:.0%} of the time" for one in self.apart)
@@ -101,28 +99,28 @@ class RuleTable(Table):
         return f"{told}; the rule is for {self.flag_ns:.0f} ns" if self.flag_ns else told
 
     def gaining(self) -> Range | None:
-        """The sizes that it is for: those where all message patterns together gain."""
+        """Returns the range of sizes in which all message patterns together gain; None if there is none."""
         points = [one for one in self.point if one.pattern not in COLLECTIVES]
         return gaining({(one.pattern, one.size_bytes): one.gain.as_gain() for one in points}, WORTH_TELLING)
 
     def promise(self) -> str:
-        """Returns in words which sizes are not slower, and what is slower all the same."""
-        kept = (
-            "no size was found slower" if self.never_below >= NEVER_BELOW else f"no size below {self.never_below:.2f}"
-        )
-        slower = ", ".join(f"{p.pattern} of {format_bytes(p.size_bytes)} {p.gain.value:.2f}" for p in self.slower())
-        return f"{kept} over all patterns together, but {slower}" if slower else kept
+        """Returns in words the promise about all sizes, and the patterns that are slower all the same."""
+        least = self.never_below
+        kept = "no size was found " + ("slower" if least >= NEVER_BELOW else f"below {least:.2f} of stock's speed")
+        points = (f"{p.pattern} of {format_bytes(p.size_bytes)} ran at {p.gain.value:.2f}" for p in self.slower())
+        slower = " and ".join(points)
+        return f"{kept} over all patterns together, but {slower} of stock's speed" if slower else kept
 
     def slower(self) -> list[PointTable]:
         """Returns the points that are slower: a pattern at a size where other patterns gain, or what was allowed."""
         return [one for one in self.point if one.gain.as_gain().below(NEVER_BELOW)]
 
     def patterns(self) -> list[str]:
-        """The message patterns that were measured; collectives are only guarded."""
+        """Returns the message patterns that were measured, without collectives."""
         return list(dict.fromkeys(point.pattern for point in self.point if point.pattern not in COLLECTIVES))
 
     def gain_text(self, pattern: str, one: RangeTable) -> str:
-        """Of one pattern alone, over the sizes of a range; "-" where somebody has taken out its points."""
+        """Returns the gain of one pattern over the sizes of a range; "-" if a user has removed its points."""
         inside = [p for p in self.point if p.pattern == pattern and one.from_bytes <= p.size_bytes <= one.to_bytes]
         return f"{geometric_mean(point.gain.as_gain() for point in inside).value:.2f}x" if inside else "-"
 
@@ -143,7 +141,7 @@ class MpiTable(Table):
 
 
 class MachineTable(Table):
-    """What must be the same where the rules are applied; nodes of one kind share them."""
+    """Facts that must be the same where the rules are applied, as on nodes of one kind."""
 
     cpu_model: str
     cores: int = Field(ge=1, le=1 << 20)
@@ -152,16 +150,16 @@ class MachineTable(Table):
 
 
 class TriedTable(Table):
-    """How the search went."""
+    """The number of settings that were tried, by their outcome."""
 
     measured: int = Field(ge=0)
-    left: int = Field(ge=0)  # half-way, as worse than half of those before
-    refused: int = Field(default=0, ge=0)  # never started: beyond the memory bound, or against one another
-    unfit: list[str] = Field(default_factory=list)  # settings with which this MPI does not start, hangs or errs
+    left: int = Field(ge=0)  # left half-way, since they were worse than half of those before
+    refused: int = Field(default=0, ge=0)  # never started: beyond the memory limit, or contradictory
+    unfit: list[str] = Field(default_factory=list)  # settings with which this MPI does not start, hangs or fails
 
 
 class Rules(Table):
-    """All of `rules.toml`."""
+    """The whole `rules.toml`."""
 
     schema_version: int
     nearfield: str
@@ -169,7 +167,7 @@ class Rules(Table):
     command: str
     seconds: float = Field(ge=0, le=1e9)
     host: str
-    busy_share: float = Field(default=0, ge=0, le=1)  # of its cores' time that others took before it began
+    busy_share: float = Field(default=0, ge=0, le=1)  # the share of the cores' time that others took before it began
     mpi: MpiTable
     machine: MachineTable
     tried: TriedTable
@@ -179,15 +177,15 @@ class Rules(Table):
         return find_knobs(self.mpi.family, self.mpi.version, self.mpi.transport)
 
     def busy(self) -> str:
-        """That others kept the machine busy; empty if they did not."""
+        """Returns in words that others kept the machine busy; empty if they did not."""
         if self.busy_share <= BUSY_SHARE:
             return ""
         return f"others took {self.busy_share:.0%} of the cores' time when this began"
 
     def best_for_all(self) -> RuleTable:
-        """The one rule where all pairs must have the same: that which gains most over all distances, of those that slow
-        none of them; none if each does. Where it is not known what rules do at other distances, that of the farthest,
-        since what is slowest there costs most."""
+        """Returns the rule to use if all pairs must have the same: of those that slow no distance, the one that gains
+        most over all distances, or none if each slows one. If gains at other distances are not known, it is the rule of
+        the farthest distance, since messages cost most there."""
         distances = [rule.distance for rule in self.rule]
         known = [rule for rule in self.rule if all(rule.gain_at(d) is not None for d in distances)]
         if len(known) < len(self.rule):
@@ -200,7 +198,7 @@ class Rules(Table):
 
 
 def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
-    """Returns what the rules file says of this machine, to recognise it."""
+    """Returns the facts by which the rules file recognises this machine."""
     return MachineTable(
         cpu_model=topology.cpu_model,
         cores=len(topology.cores),
@@ -210,7 +208,7 @@ def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
 
 
 def applied_by(path: Path, anywhere: bool = False) -> str:
-    """The command that runs programs under the rules in that file or folder: in this folder, or in any."""
+    """Returns the command that runs programs under the rules in that file or folder, from this folder or from any."""
     if anywhere:
         path = path.absolute()
     found_anyway = not anywhere and path.absolute() == default_rules().absolute()
@@ -219,7 +217,7 @@ def applied_by(path: Path, anywhere: bool = False) -> str:
 
 
 def find_rules(given: Path | None) -> Path:
-    """Returns the file or folder that was given, else the default one. UsageError if there are no rules."""
+    """Returns the given file or folder, else the default one. Raises UsageError if it has no rules."""
     path = given or default_rules()
     if not any(file.is_file() for file in rules_files(path)):
         raise UsageError(f"there are no rules at {path}", f"make them with: {itself.command('tune')}")
@@ -227,8 +225,8 @@ def find_rules(given: Path | None) -> Path:
 
 
 def rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
-    """Returns the file of a folder whose rules are for this MPI, and what it says; a file that was named itself is
-    taken for whatever it is for."""
+    """Returns the file of a folder whose rules are for this MPI, and these rules. If `path` is a file, its rules are
+    returned whatever their MPI is."""
     if not path.is_dir():
         return path, load_rules(path)
     fits = lambda rules: (rules.mpi.family, numbers(rules.mpi.version)[:2]) == (family, numbers(version)[:2])  # noqa: E731
@@ -242,7 +240,7 @@ def rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
 
 
 def only_rules(path: Path, family: str = "") -> tuple[Path, Rules]:
-    """Returns the file, or the only one of a folder that is for this family, and what it says."""
+    """Returns the file, or the only one of a folder for this family, and its rules. Raises UsageError otherwise."""
     if not path.is_dir():
         return path, load_rules(path)
     found = _those(path, lambda rules: family in ("", rules.mpi.family, rules.knobs().family))
@@ -254,7 +252,7 @@ def only_rules(path: Path, family: str = "") -> tuple[Path, Rules]:
 
 
 def _those(folder: Path, wanted: Callable[[Rules], bool]) -> list[tuple[Path, Rules]]:
-    """The files that are wanted. Of those that cannot be read, the first is an error where no other is wanted."""
+    """Returns the wanted files with their rules. If there is none, raises the error of the first unreadable file."""
     found: list[tuple[Path, Rules]] = []
     bad: list[NearfieldError] = []
     for file in rules_files(folder):
@@ -274,7 +272,7 @@ def _listed(folder: Path) -> str:
 
 
 def load_rules(path: Path) -> Rules:
-    """Reads and checks; errors name the file, the key and what it must be."""
+    """Reads and checks rules. Errors name the file, the key and its valid values."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -293,35 +291,25 @@ _REMEDY = f"Mend that line if the file was edited by hand; otherwise make it ane
 
 
 def require_writable(path: Path) -> None:
-    """That `save_rules` will be able to, before minutes are spent on what it is to save."""
+    """Raises an error if `save_rules` could not write there; call it before minutes of measuring."""
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder", f"name a file: -o {path / 'rules.toml'}")
     _write(path, b"", keep=False)
 
 
 def save_rules(rules: Rules, path: Path) -> None:
-    """Whole or not at all."""
+    """Writes the rules, whole or not at all."""
     _write(path, dump_toml(rules, "What nearfield tune found.", "docs/rules.md"), keep=True)
 
 
 def _write(path: Path, text: bytes, *, keep: bool) -> None:
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with writing(path, "choose another file with --out"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.unlink(missing_ok=True)
-        with fresh.open("xb") as file:  # through no link, where others may write
-            file.write(text)
-        if keep:
-            fresh.replace(path)
-    except OSError as error:
-        raise ProfileError(f"cannot write {path}: {error.strerror}", "choose another file with --out") from error
-    finally:
-        with suppress(OSError):
-            fresh.unlink()
+    write_whole(path, text, "choose another file with --out", keep=keep)
 
 
 def mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -> list[str]:
-    """Why the rules are not for this MPI or this machine; empty if they are."""
+    """Returns the reasons why the rules are not for this MPI or this machine; empty if they are."""
     found = []
     if family != rules.mpi.family:
         found.append(f"they are for {rules.mpi.family}, the program runs under {family}")

@@ -1,8 +1,8 @@
 """Finds the settings that gain most: those of the model first, then Optuna's, each measured against stock.
 
-What does not start, hangs or damages data is noted and avoided. Half measured, a setting that is worse than half of
-those before it is left. At the end the best duel with each other, and every parameter that gains nothing is put back to
-its default, so that a rule holds only what matters.
+Settings with which the MPI does not start, hangs or damages data are noted and avoided. A half-measured setting that is
+worse than half of those before it is left. At the end the best duel with each other, and every parameter that gains
+nothing is put back to its default, so that a rule holds only what matters.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from nearfield.tune.streaming import best_sizes
 if TYPE_CHECKING:
     import optuna
 
-FIRST_LOOK = 2  # of so many sizes one is measured before a setting may be left
-AGAIN = 6  # pairs of what looks slower than it may be, since a few of many cases do by chance
-PLAY_OFF = 3  # the best by score
-PASSES = 3  # of a duel in the play-off
+FIRST_LOOK = 2  # one of so many sizes is measured before a setting may be left
+AGAIN = 6  # pairs of a case that looks too slow, since a few of many do by chance
+PLAY_OFF = 3  # how many of the best by score
+PASSES = 3  # passes of a duel in the play-off
 Origin = Literal["model", "search", "grid"]
 State = Literal["measured", "left", "unfit", "refused"]
 
 
 @dataclass
 class Trial:
-    """One setting that was tried, and what came of it."""
+    """One setting that was tried, and its outcome."""
 
     settings: Settings
     origin: Origin
     state: State = "measured"
     score: float = float("-inf")
     gains: dict[Case, Gain] = field(default_factory=dict)
-    flag_ns: float = 0.0  # how far apart the cores were
+    flag_ns: float = 0.0  # time of a flag between the cores
     reason: str = ""
 
 
@@ -61,10 +61,10 @@ OnTrial = Callable[[Trial], None]
 
 
 class Deadline:
-    """A time by which something shall end, one by which it must, and whether somebody has asked to stop."""
+    """A time by which work should end, a latest one by which it must, and whether somebody has asked to stop."""
 
     def __init__(self, seconds: float, latest: float | None = None) -> None:
-        """`latest`: on the monotonic clock; as a rule it may take no longer than it shall."""
+        """`seconds` are from now; `latest` is a time of the monotonic clock, by default the same."""
         self.start = time.monotonic()
         self.seconds = seconds
         self.latest = self.start + seconds if latest is None else latest
@@ -78,7 +78,7 @@ class Deadline:
 
 
 class Search:
-    """All trials on one arena. `run` or `run_grid` first, then `play_off`, each with a deadline of its own."""
+    """All trials on one arena. Call `run` or `run_grid`, then `play_off`, each with a deadline of its own."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Search:
         return list(self._known.values())
 
     def best_first(self) -> list[Trial]:
-        """What was measured, if possible with the cores as far apart as they are now."""
+        """Returns the measured trials, best first; if possible only those with the cores as far apart as now."""
         measured = [trial for trial in self.trials if trial.state == "measured"]
         if not measured:
             return []
@@ -115,8 +115,8 @@ class Search:
         return sorted(here or measured, key=lambda trial: trial.score, reverse=True)
 
     def gaining(self) -> list[Trial]:
-        """The trials that gained, best first: those with the cores where they are now; but the best of all is second,
-        since what gains most elsewhere may do so here, too."""
+        """Returns the trials that gained: best first those with the cores in their present place, then the others; but
+        the best of all comes second, since it may gain here, too."""
         gained = [trial for trial in self.trials if trial.settings and trial.score > 0 and trial.state == "measured"]
         anywhere = sorted(gained, key=lambda trial: trial.score, reverse=True)
         here = [trial for trial in self.best_first() if trial in gained]
@@ -124,13 +124,13 @@ class Search:
         return [trial for at, trial in enumerate(order) if trial not in order[:at]]
 
     def refuses(self, settings: Settings) -> str | None:
-        """Why these must not be tried; None if they may. What breaks a constraint, `nearfield run` would refuse."""
+        """Returns why these must not be tried, as `nearfield run` would refuse broken constraints; None if they may."""
         return next(iter(self._arena.knobs.problems(settings)), None) or self._refused(settings)
 
     def best_use_of_heap(self, deadline: Deadline) -> Settings:
-        """How the shared heap is best used where the cores are now: the sizes that it copies past the caches, and those
-        that both ends copy, each found by measuring it with none and with all. Nothing where the heap cannot be used,
-        or the time is over before that is known."""
+        """Returns the best use of the shared heap in the cores' present place: the sizes that it copies past the
+        caches, and those that both ends copy, each found by measuring it with no size and with all. Returns {} if the
+        heap cannot be used, or the time is over."""
         knobs = self._arena.knobs
         sizes = {self._streaming(): NEVER, "help": NEVER}
         plain = self._try_heap(sizes, deadline)
@@ -154,7 +154,7 @@ class Search:
         return self._try(settings, "model") if settings and not deadline.over() else None
 
     def run(self, first: Sequence[Settings], deadline: Deadline) -> None:
-        """The model's candidates, then Optuna's until the time is over."""
+        """Tries the model's candidates, then Optuna's until the time is over."""
         import optuna  # takes half a second
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -174,7 +174,7 @@ class Search:
             study.tell(asked, None if failed else trial.score, state=optuna.trial.TrialState.FAIL if failed else None)
 
     def run_grid(self, deadline: Deadline) -> bool:
-        """Every combination of the knobs' grids (OTPO's way). False if the time was over before."""
+        """Tries every combination of the knobs' grids, as OTPO does. Returns False if the time was over before."""
         for settings in grid(self._arena.knobs):
             if deadline.over():
                 return False
@@ -182,9 +182,9 @@ class Search:
         return True
 
     def play_off(self, deadline: Deadline) -> None:
-        """The best by score duel with each other directly, since the best of many scores is part luck; then the winner
-        with itself less one parameter after the other. What comes out is `winner`. If a champion fails meanwhile, it is
-        unfit, and the others begin anew."""
+        """Lets the best by score duel with each other, since the best of many scores is part luck; then the winner
+        duels with itself less one parameter after the other. Sets `winner`. A champion that fails becomes unfit, and
+        the others begin anew."""
         self.winner = None
         while finalists := self.gaining()[:PLAY_OFF]:
             try:
@@ -200,15 +200,15 @@ class Search:
         best = finalists[0]
         self.winner = best.settings
         for trial in finalists[1:]:
-            # Of settings that are as good, those with fewer parameters.
+            # Of equally good settings, those with fewer parameters win.
             least = WORTH if len(trial.settings) > len(best.settings) else -WORTH
             if not deadline.over() and self._beats(trial.settings, least):
                 best, self.winner = trial, trial.settings
         return best
 
     def _simplify(self, gained: float, deadline: Deadline) -> None:
-        """Puts back what gains nothing: to its default, or to the least that the other parameters need. Those that the
-        left side of a constraint names come last, since what needs them may be gone by then."""
+        """Puts parameters that gain nothing back to their default, or to the least that the others need. Those on the
+        left side of a constraint come last, since parameters that need them may be gone by then."""
         assert self.winner
         lost = min(WORTH, WORTH_SHARE * gained)
         needed = {rule.split()[0] for rule in self._arena.knobs.constraints}
@@ -220,7 +220,7 @@ class Search:
                 self.winner = without
 
     def _beats(self, settings: Settings, least: float) -> bool:
-        """Whether these gain more than `least` over the winner so far. ChampionUnfit if that cannot be used."""
+        """Returns whether these gain more than `least` over the winner so far. Raises ChampionUnfit if that fails."""
         assert self.winner
         if self.refuses(settings) or self._is_unfit(settings):
             return False
@@ -238,7 +238,7 @@ class Search:
         return trial is not None and trial.state == "unfit"
 
     def _note_unfit(self, settings: Settings, reason: str) -> None:
-        """Also of what was measured, and fails only now, or is part of what was."""
+        """Marks settings as unfit, even if they were measured before and only fail now, or are part of others."""
         trial = self._known.setdefault(_key(settings), Trial(settings, "search"))
         trial.state, trial.reason, trial.score = "unfit", reason, float("-inf")
         self._on_trial(trial)
@@ -250,7 +250,7 @@ class Search:
             self._on_trial(self._known[key])
         elif asked and (gains := self._known[key].gains):
             looked = {case: gain for case, gain in gains.items() if case[1] in self._first_look()}
-            asked.report(score(looked or gains, self._never_below), 0)  # what others are left by
+            asked.report(score(looked or gains, self._never_below), 0)  # the score by which others are left
         return self._known[key]
 
     def _first_look(self) -> set[int]:
@@ -289,8 +289,8 @@ class Search:
         return trial
 
     def _look_again(self, trial: Trial) -> None:
-        """At the few cases that are slower than they may be, in another launch of both: each has its luck (a tenth, at
-        some sizes), and stock's would tell against everything that is measured beside it."""
+        """Measures the few cases that are too slow in another launch of both jobs. Launches differ by chance (by a
+        tenth at some sizes), and an unusually fast stock would count against every setting beside it."""
         cases = broken(trial.gains, self._never_below)
         if not 0 < len(cases) <= FEW:
             return
@@ -302,7 +302,7 @@ class Search:
 
 
 def _tamer(one: Gain, other: Gain) -> Gain:
-    """Of two launches, the one that differs less from stock: what is slower or faster in one launch only is neither."""
+    """Returns the gain that differs less from 1: a case that is slower or faster in only one launch is neither."""
     return min(one, other, key=lambda gain: abs(math.log(gain.value)))
 
 
@@ -311,7 +311,7 @@ def _key(settings: Settings) -> tuple[tuple[str, Value], ...]:
 
 
 def _suggested(knobs: KnobFile, asked: optuna.Trial, sizes: Settings) -> Settings:
-    """`sizes`: the knobs of that type, which are not searched."""
+    """Returns the settings that Optuna suggests. `sizes` holds the knobs of that type, which are not searched."""
     settings: Settings = {}
     for knob in knobs.knob:
         choices = knob.choices()
@@ -325,7 +325,7 @@ def _suggested(knobs: KnobFile, asked: optuna.Trial, sizes: Settings) -> Setting
 
 
 def _as_parameters(knobs: KnobFile, settings: Settings) -> dict[str, Value]:
-    """As `_suggested` would have been told."""
+    """Returns the parameters of Optuna for which `_suggested` returns these settings."""
     searched = [knob for knob in knobs.knob if knob.type != "sizes"]
     values = [(knob, settings.get(knob.name, knob.default)) for knob in searched]
     return {k.name: value if k.type == "choice" else k.choices().index(value) for k, value in values}

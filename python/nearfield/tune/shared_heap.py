@@ -1,4 +1,4 @@
-"""The shared heap (src/heap): what loads it into a program of any MPI, and what it reports afterwards."""
+"""Loads the shared heap (src/heap) into programs of any MPI."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ VARIABLE = "NEARFIELD_HEAP"  # its settings, "key=value,key=value" (src/heap/set
 
 
 def library() -> Path:
-    """The library to preload. It is built with the package and linked to no MPI."""
+    """Returns the library to preload, which is built with the package and linked to no MPI."""
     return Path(_native.__file__).with_name(NAME)
 
 
 def loading(here: Mapping[str, str]) -> dict[str, str]:
-    """What loads it beside whatever an environment preloads already. AddressSanitizer's runtime refuses to start when
-    another library is loaded before it; the heap then steps aside, so that order does no harm."""
+    """Returns the variables that preload the heap before an environment's other libraries. They turn off the check of
+    that order by AddressSanitizer's runtime; the order does no harm, since the heap then steps aside."""
     preloaded = [name for name in here.get("LD_PRELOAD", "").replace(":", " ").split() if name != str(library())]
     asan = [*filter(None, [here.get("ASAN_OPTIONS")]), "verify_asan_link_order=0"]
     return {"LD_PRELOAD": " ".join([str(library()), *preloaded]), "ASAN_OPTIONS": ":".join(asan)}

@@ -1,4 +1,4 @@
-"""Finds the messages that the shared heap shall copy otherwise than plainly, by measuring with none and with all.
+"""Finds the messages that the shared heap should not copy plainly, by measuring with none and with all.
 
 Streaming stores need no line from the other core's cache, but leave none in the receiver's; help by the sender costs
 both ends a few lines of coordination. What is better depends on the size, the caches and how far apart the cores are,
@@ -19,9 +19,9 @@ WORTH = 1.03  # the other way must be so many times as fast
 
 
 def best_sizes(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) -> str:
-    """The ranges of sizes in bytes at which `always` is faster than `never`, over all message patterns, as a knob has
-    them. A size stands for all up to the next that was measured; the longest for all beyond it. Where the cores moved,
-    a case may be missing in either: it does not count."""
+    """Returns the sizes in bytes at which `always` is faster than `never` over all message patterns, as text for a
+    knob. A size stands for all up to the next measured one, and the longest for all beyond. Cases that either lacks, as
+    after the cores moved, do not count."""
     both = [case for case in never if case in always and case[0] in MESSAGES and case[1] >= SHORTEST]
     sizes = sorted({size for _, size in both})
     faster = [size for size in sizes if _mean(always, both, size) > WORTH * _mean(never, both, size)]

@@ -15,9 +15,9 @@ from statistics import mean
 
 import nearfield
 from nearfield import itself, mpi
+from nearfield.base.words import suggestion
 from nearfield.busy import BUSY_SHARE, busy_shares
 from nearfield.errors import MeasurementError, UsageError
-from nearfield.profile.words import suggestion
 from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.arena import Arena
 from nearfield.tune.confirm import Confirming
@@ -33,16 +33,16 @@ from nearfield.tune.request import Request
 from nearfield.tune.rules import MpiTable, Rules, RuleTable, machine_table
 from nearfield.tune.search import Deadline, Search, Trial
 
-SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # of the time for a distance; the rest confirms
-LATEST = 1.2  # times as long as it shall, it may take
-TRIAL_S, ELSEWHERE_S = 2.0, 3.0  # about, of a combination and of a rule elsewhere, with the Open MPI wheel
-BUILD_S = 60.0  # about, of the engine for an MPI
+SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # the share of a distance's time for the search; the rest confirms
+LATEST = 1.2  # it may take so many times as long as planned
+TRIAL_S, ELSEWHERE_S = 2.0, 3.0  # about, for a combination and for a rule elsewhere, with the Open MPI wheel
+BUILD_S = 60.0  # about, to build the engine for an MPI
 PHASES = ("searching", "playing off", "confirming")
 ELSEWHERE = "measuring the rules of other distances"
 
 
 class Listener:
-    """What happens, for a display; the default says nothing."""
+    """Is told what happens, for a display; the base class prints nothing."""
 
     def say(self, text: str) -> None: ...
     def plan(self, mpi_name: str, distances: list[str], seconds: Mapping[str, float], longer_s: float) -> None:
@@ -55,7 +55,7 @@ class Listener:
 
 @dataclass
 class Tuning:
-    """One run of tune. `stop` may be called from a signal handler: the best so far is confirmed in short, and kept."""
+    """One run of tune. A signal handler may call `stop`: then the best so far is confirmed briefly and kept."""
 
     request: Request
     listener: Listener
@@ -120,7 +120,7 @@ class Tuning:
         self.kept.leave_out_strange(knobs, searched_cases(self.request.sizes or SIZES))
         if count := self.kept.damaged:
             what = "a line is" if count == 1 else f"{count} lines are"
-            self.listener.say(f"of what was kept, {what} damaged: what was measured there is measured again")
+            self.listener.say(f"in the file of the earlier sitting {what} damaged; lost trials are measured again")
         return begin
 
     def _tell_time(self, inst: mpi.Installation, knobs: KnobFile, distances: list[str], busy: float) -> None:
@@ -150,7 +150,7 @@ class Tuning:
         return (self.kept.spent_s(distance) / done if done else TRIAL_S) * len(list(grid(knobs)))
 
     def _pairs(self, topology: Topology) -> dict[str, tuple[int, int]]:
-        """The distances to tune, nearest first, and the pair that stands for each."""
+        """Returns the distances to tune, nearest first, and the pair that represents each."""
         there = topology.representatives()
         for distance in self.request.distances:
             if distance not in there:
@@ -160,7 +160,7 @@ class Tuning:
         return {d: pair for d, pair in there.items() if d in (self.request.distances or there)}
 
     def _measure_elsewhere(self, arena: Arena, distance: str, rules: list[RuleTable]) -> None:
-        """What the rules of the other distances do at this one, for MPIs that take one set for all pairs."""
+        """Measures the other distances' rules at this one, for MPIs that take one set for all pairs."""
         others = [rule for rule in rules if rule.distance != distance and rule.parameters]
         if others and not self.stopped:
             self.listener.begin(distance, ELSEWHERE, len(others) * ELSEWHERE_S)
@@ -189,7 +189,7 @@ class Tuning:
             never_below=self.request.never_below,
             known=self.kept.trials(distance),
         )
-        # What an earlier sitting spent beyond its search is spent again.
+        # Work of an earlier sitting beyond its search is repeated.
         start, spent = time.monotonic() - min(earlier_s, SEARCHED_BY * seconds), 0.0
         if self.request.exhaustive:
             self._phase(distance, "searching", begun, self._searching_s(arena.knobs, distance, seconds))
@@ -208,7 +208,7 @@ class Tuning:
         chosen, reason = Confirming(arena, search, cases, limits, self._deadline, self.request.never_below).run()
         rule = rule_table(arena.knobs, distance, pair, ranks, chosen, reason, limits, arena.all_pairs)
         rule.beyond = beyond(search.best_first(), self.request.never_below)
-        if not self.stopped:  # else it was confirmed in short
+        if not self.stopped:  # otherwise it was confirmed only briefly
             self.kept.add(RuleLine(distance=distance, spent_s=time.monotonic() - begun, rule=rule))
         return rule, search.trials
 
@@ -235,7 +235,6 @@ class Tuning:
 
 
 def _busy_share(topology: Topology) -> float:
-    """Returns the share of the cores' time that other programs take now."""
     busy = busy_shares()
     return round(mean(busy[pu][0] for core in topology.cores for pu in core if pu in busy), 3)
 
@@ -250,6 +249,6 @@ def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
 
 
 def all_sizes(last_level_bytes: int) -> list[int]:
-    """1 B to four times the last-level cache: every power of two up to 16 MiB, then every other one."""
+    """Returns sizes from 1 B to four times the last-level cache: powers of two up to 16 MiB, then every other one."""
     sizes = [1 << power for power in range(25)]
     return sizes + [last_level_bytes, 4 * last_level_bytes] if last_level_bytes > sizes[-1] else sizes

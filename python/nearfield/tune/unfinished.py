@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
+from nearfield.base.files import writing
 from nearfield.errors import ProfileError, UsageError
 from nearfield.tune.kept import ANEW, Kept, Line, RequestLine, RuleLine, read_line
 from nearfield.tune.request import Request
@@ -39,12 +40,12 @@ class Unfinished(Kept):
         self._file = self._opened(resume)
         with self._file:
             self._lock()
-            with _explained(self.path):
+            with writing(self.path, _ANOTHER):
                 self._read()
             yield self
 
     def resumed(self) -> Request:
-        """Returns what the interrupted tune was asked for."""
+        """Returns the request of the interrupted tune."""
         first = self.lines[0] if self.lines else None
         if not isinstance(first, RequestLine):
             raise ProfileError(f"cannot resume: the first line of {self.path} is damaged", ANEW)
@@ -61,7 +62,7 @@ class Unfinished(Kept):
     def begun(self, request: Request) -> None:
         """Empties the file and writes the request as its first line."""
         assert self._file
-        with _explained(self.path):
+        with writing(self.path, _ANOTHER):
             self._file.truncate(0)
         self.lines.clear()
         self.damaged = 0
@@ -72,7 +73,7 @@ class Unfinished(Kept):
         super().add(line)
         assert self._file
         text = line.model_dump_json().encode() + b"\n"
-        with _explained(self.path):
+        with writing(self.path, _ANOTHER):
             if self._file.write(text) != len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file)
@@ -128,13 +129,4 @@ class Unfinished(Kept):
 
 
 _ELSEWHERE = "remove it, or choose another file with --out"
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ProfileError(
-            f"cannot write {path}: {error.strerror or error}", "choose another file with --out"
-        ) from error
+_ANOTHER = "choose another file with --out"

@@ -1,5 +1,5 @@
-// Each rank copies its neighbours' cells out of their arrays, which it has mapped: one copy, no system call. Also what
-// fills the ghost cells of fields that are read in place, at the periodic edge of a node.
+// Each rank copies its neighbours' cells out of their arrays, which it has mapped: one copy, no system call. It also
+// fills the ghost cells at the periodic edge of a node, for fields that are read in place.
 #include "halo/protocol.hpp"
 
 namespace nearfield::halo {

@@ -14,7 +14,7 @@ class Neighborhood final : public Protocol {
     std::set<int> known;
     for (const auto& message : move_.messages) known.insert({message.to, message.from});
     known.erase(-1);
-    // Both ways with each, if only for nothing: MPICH 4.0 loses cells where a rank only sends or only receives.
+    // Both directions with each neighbour, even empty ones: MPICH 4.0 loses cells if a rank only sends or receives.
     const std::vector<int> neighbours(known.begin(), known.end());
     std::size_t room = 0;
     for (const int neighbour : neighbours) {
@@ -42,7 +42,7 @@ class Neighborhood final : public Protocol {
   }
 
  private:
-  // What goes to, or comes from, each neighbour.
+  // The strips that go to, or come from, each neighbour.
   struct Side {
     std::vector<MPI_Datatype> types;
     std::vector<int> counts;
@@ -55,7 +55,7 @@ class Neighborhood final : public Protocol {
 
   std::byte* origin() const { return move_.fields.front().mine.first; }
 
-  // One neighbour's cells; `beside`: they arrive in room_, not in place.
+  // Describes one neighbour's cells; with `beside` they arrive in room_, not in place.
   void add(int neighbour, int Message::* who, std::vector<Strip> Message::* strips, bool beside, std::size_t& room,
            Side& side) {
     side.types.push_back(MPI_BYTE);

@@ -1,5 +1,5 @@
-// Persistent requests, all started at once: the best of plain MPI, and what carries cells to other nodes. Cells that
-// are not contiguous go packed by us or by a datatype, whichever this machine packs faster.
+// Persistent requests, all started at once: the fastest in plain MPI, which also carries cells to other nodes. Cells
+// that are not contiguous are packed by this file or by a datatype, whichever is faster on this machine.
 #include <climits>
 
 #include "halo/datatype.hpp"
@@ -8,7 +8,7 @@
 namespace nearfield::halo {
 namespace {
 
-// The least of some tries.
+// Returns the least time of some tries.
 template <class Work>
 double time_of(Work&& work) {
   double least = 1e9;

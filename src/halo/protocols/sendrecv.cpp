@@ -1,5 +1,4 @@
-// MPI_Sendrecv with each neighbour in turn, packed where cells are not contiguous: how most codes do it, and S1's
-// MPI-1.
+// MPI_Sendrecv with each neighbour in turn, packed if cells are not contiguous, as in most codes and in S1's MPI-1.
 #include "halo/datatype.hpp"
 #include "halo/protocol.hpp"
 

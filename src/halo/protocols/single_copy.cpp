@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t most_pieces = 1024;    // of one call (IOV_MAX)
 constexpr std::size_t most_bytes = 1 << 30;  // the kernel ends a call short of 2 GiB
 
-// What one call reads: pieces here, pieces there, of the same lengths.
+// The pieces that one call reads: those here and those there have the same lengths.
 struct Batch {
   std::vector<iovec> here, there;
   std::size_t bytes = 0;

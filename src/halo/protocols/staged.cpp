@@ -1,5 +1,5 @@
-// Each rank copies what neighbours want into memory that they have mapped, they copy it out: two copies and one
-// crossing. Two buffers take turns, so nobody waits for anybody to have taken the last but one.
+// Each rank copies cells for its neighbours into memory that they have mapped, and they copy them out: two copies and
+// one crossing. Two buffers take turns, so that no rank waits until the others have read its last one.
 #include <cstdint>
 
 #include "halo/protocol.hpp"

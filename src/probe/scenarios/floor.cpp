@@ -1,4 +1,4 @@
-// What the hardware allows between these two cores, without any MPI: how long a flag takes, how fast one core
+// Measures what the hardware allows between these two cores without MPI: how long a flag takes, how fast one core
 // reads or copies what the other just wrote. No message can be faster than a flag plus one copy.
 #include <sched.h>
 

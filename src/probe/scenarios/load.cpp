@@ -1,4 +1,5 @@
-// scenario/load.hpp by MPI: the ranks that make the load have a communicator of their own. Needs cores for at least two pairs; the pair is ranks 0 and 1, the load is made by ranks 2 and up.
+// scenario/load.hpp by MPI: ranks 0 and 1 are the pair, and ranks from 2 on make the load in their own communicator. It
+// needs cores for at least two pairs.
 #include "scenario/load.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// scenario/pages.hpp by MPI, for private memory and for an MPI shared window. Huge pages under a window, without root: an aligned second mapping of the window,
-// one touch in each huge page by its owner, then MADV_COLLAPSE, ranks in turns (two at once get EAGAIN). And memory as
-// the halo library makes fields of it: a memfd, aligned, reserved and collapsed by its owner. Here each rank has one of
-// its own, so it is left out that neighbours map it too: they touch nothing of it first.
+// scenario/pages.hpp by MPI, for private memory and for an MPI shared window. Huge pages under a window, without root,
+// take an aligned second mapping of the window, one touch in each huge page by its owner, then MADV_COLLAPSE, ranks in
+// turns (two at once get EAGAIN). It also takes memory as the halo library does for fields: a memfd, aligned, reserved
+// and collapsed by its owner. Left out: that neighbours map a field, too, since they touch nothing of it first.
 #include "scenario/pages.hpp"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ std::byte* align_up(std::byte* address, std::size_t alignment) {
                                       alignment);
 }
 
-// The line of /proc/self/maps that covers `address`.
+// A line of /proc/self/maps: the mapping that covers an address.
 struct Mapping {
   std::byte *begin = nullptr, *end = nullptr;
   std::size_t file_offset = 0;
@@ -57,7 +57,7 @@ Mapping mapping_of(const std::byte* address) {
   return {};
 }
 
-// Bytes of [begin, end) that huge pages map, from /proc/self/smaps.
+// Returns the bytes of [begin, end) that huge pages map, from /proc/self/smaps.
 std::int64_t huge_mapped(const std::byte* begin) {
   std::ifstream smaps("/proc/self/smaps");
   std::int64_t kib = 0;
@@ -248,7 +248,7 @@ class Pages final : public Scenario {
     return error;
   }
 
-  // Why huge pages cannot be had under a window here; the same answer on all ranks.
+  // Returns why huge pages cannot be had under a window here; the same answer on all ranks.
   std::string try_window_huge() {
     if (!ctx_.start_line->shared_memory()) return "the ranks are on different nodes";
     memory_ = Memory::window_huge;
@@ -266,7 +266,7 @@ class Pages final : public Scenario {
     return huge_enough ? "" : "the kernel did not map the window with huge pages";
   }
 
-  // Why a field's memory cannot be had on huge pages here; the same answer on all ranks.
+  // Returns why a field's memory cannot be on huge pages here; the same answer on all ranks.
   std::string try_field() {
     memory_ = Memory::field;
     bytes_ = 4 * huge;

@@ -1,7 +1,7 @@
 // Messages as an application sends them: every send buffer has just been written by its rank, every receive buffer is
 // as the last message left it. A request and its answer, many messages one way, many both ways at once, and a request
-// and its answer with the time to write and to read them: what `tune` makes faster. Collectives between the two ranks:
-// what it must not make slower. Leaves out: what the sender pays apart (pingpong has it), and more than two ranks.
+// and its answer with the time to write and to read them: `tune` makes these faster. Collectives between the two ranks,
+// which it must not make slower. Left out: the sender's time apart (pingpong has it), and more than two ranks.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -79,7 +79,7 @@ class Solve {
     co_await relax(here);
   }
 
-  // A symmetric Gauss-Seidel sweep over the rank's own rows, with what others had before.
+  // Does a symmetric Gauss-Seidel sweep over the rank's own rows, with the former values of other ranks.
   Task<> relax(const Grid& grid) {
     co_await exchange(rank_, grid.matrix, grid.u);
     Walk walk(rank_);

@@ -42,7 +42,7 @@ struct Cell {
   int part, x, y, z;
 };
 
-// Ranks of a part, in three directions, the first one most.
+// Returns the ranks of a part in three directions, the most in the first.
 std::array<int, 3> grid_of(int ranks) {
   std::array<int, 3> best{ranks, 1, 1};
   for (int z = 1; z * z * z <= ranks; ++z)
@@ -61,7 +61,7 @@ class Domain {
     return 0 <= c.x && c.x < its.wide * scale(0) && 0 <= c.y && c.y < its.deep * scale(1) && 0 <= c.z &&
            c.z < height * scale(2);
   }
-  // The cell of another part that lies where this one would, which is in none; part -1 if there is none either.
+  // Returns the cell of another part at this place, which lies outside its own part; part -1 if there is none.
   Cell beyond(const Cell& c) const {
     for (const Joint& joint : joints) {
       const int x = joint.x * scale(0), y = joint.y * scale(1);
@@ -78,7 +78,7 @@ class Domain {
     const int inside = (c.z % (height * refinement_) * deep + c.y % deep) * wide + c.x % wide;
     return rank * cells_of_rank() + inside;
   }
-  // In the order of their numbers.
+  // Returns the cells in the order of their numbers.
   std::vector<Cell> cells() const {
     std::vector<Cell> all(static_cast<std::size_t>(8 * grid_[0] * grid_[1] * grid_[2] * cells_of_rank()));
     for (int part = 0; part < 8; ++part)

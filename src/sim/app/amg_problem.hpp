@@ -10,7 +10,7 @@ struct Problem {
   std::vector<int> first;  // row of each rank, and behind the last one's
 };
 
-// 48 * refinement^3 unknowns of each rank. std::invalid_argument unless ranks are a multiple of 8.
+// Each rank has 48 * refinement^3 unknowns. Throws std::invalid_argument unless ranks are a multiple of 8.
 Problem amg_problem(int ranks, int refinement);
 
 }  // namespace nearfield::sim::multigrid

@@ -35,7 +35,7 @@ void append(std::vector<Package>& packages, int rank, std::uint64_t offset) {
   ++packages.back().count;
 }
 
-// Who sends what to this rank: every entry once, in the order of their numbers.
+// Finds which ranks send which entries to this one: every entry once, in the order of their numbers.
 void connect(std::vector<RankMatrix>& ranks, int me, const std::vector<int>& first) {
   RankMatrix& mine = ranks[me];
   std::map<int, int> place;
@@ -78,7 +78,7 @@ Task<> transposed_product(Rank& rank, const LocalMatrix& a, Address x, Address y
   co_await walk.go();
 }
 
-// Between the rank's unknowns and the buffer of what goes out, or came back to be added.
+// Copies between the rank's unknowns and the buffer of entries that go out, or that came back to be added.
 Task<> gather(Rank& rank, const RankMatrix& a, Address x, bool back) {
   Walk walk(rank);
   for (std::size_t i = 0; i < a.gathered.size(); ++i) {

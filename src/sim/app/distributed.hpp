@@ -1,6 +1,6 @@
-// A matrix cut by rows over ranks, as hypre's ParCSR is: each rank's rows in two parts, with columns whose unknowns it
-// has itself and with others', which it gets from their ranks before. And the products with it, as accesses and
-// messages of one rank.
+// A matrix cut by rows over ranks, as hypre's ParCSR is: each rank's rows have two parts, with the columns of its own
+// unknowns and with those of others, which it receives before. Products with the matrix are the accesses and messages
+// of one rank.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace nearfield::sim {
 
-// What goes to or comes from one other rank: entries from `offset` on of a buffer.
+// The entries that go to or come from one other rank: those from `offset` on of a buffer.
 struct Package {
   int rank = 0;
   std::uint64_t offset = 0, count = 0;
 };
 
-// Where the entries lie; columns are counted from the rank's first, or are places in the buffer of what was received.
+// The places of the entries; columns count from the rank's first, or are places in the buffer of received entries.
 struct LocalMatrix {
   std::vector<int> begin, column;
   Address begin_at = 0, column_at = 0, value_at = 0;
@@ -32,20 +32,20 @@ struct RankMatrix {
   Address gathered_at = 0, out = 0, in = 0;
 };
 
-// Of every rank, without addresses. `row_first` and `column_first`: multigrid::Level::first.
+// Returns the matrix of every rank, without addresses. `row_first` and `column_first`: multigrid::Level::first.
 std::vector<RankMatrix> cut(const multigrid::Matrix& matrix, const std::vector<int>& row_first,
                             const std::vector<int>& column_first);
 
-// The arrays, written by the rank.
+// Allocates the arrays, which the rank writes.
 Task<> place(Heap& heap, RankMatrix& matrix);
 
-// The accesses to one row's entries, and to x where their columns are.
+// Accesses one row's entries, and x at their columns.
 void read_row(Walk& walk, const LocalMatrix& a, std::uint64_t row, Address x);
-// One rank's part of y = A x (or y += A x): others' entries of x are on their way while own columns are done.
+// Does one rank's part of y = A x (or y += A x): others' entries of x are on their way while own columns are done.
 Task<> multiply(Rank& rank, const RankMatrix& a, Address x, Address y, bool adds);
-// y = A^T x: what belongs to others is worked out first and is on its way while own columns are done.
+// Does y = A^T x: entries of others are worked out first and are on their way while own columns are done.
 Task<> multiply_transposed(Rank& rank, const RankMatrix& a, Address x, Address y, std::uint64_t y_count);
-// What others have of x, into `in`.
+// Receives others' entries of x into `in`.
 Task<> exchange(Rank& rank, const RankMatrix& a, Address x);
 
 }  // namespace nearfield::sim

@@ -50,7 +50,7 @@ std::vector<std::uint64_t> radices(std::uint64_t length) {
   return list;
 }
 
-// Where the numbers of a loop nest of two lie.
+// The places of the numbers of a loop nest of two.
 struct View {
   Address begin;
   std::uint64_t inner, outer;  // strides, in numbers

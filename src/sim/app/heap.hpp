@@ -1,5 +1,5 @@
-// What a program's small arrays come from: one behind the other, as malloc() puts them. Rank::allocate() alone would
-// begin each at a page, and all would meet in the same sets of the caches.
+// A heap for a program's small arrays, one behind the other as malloc() puts them. Rank::allocate() alone would begin
+// each at a page, and all would meet in the same sets of the caches.
 #pragma once
 
 #include "sim/rank.hpp"
@@ -19,7 +19,7 @@ class Heap {
     left_ -= whole;
     return std::exchange(next_, next_ + whole) + header;
   }
-  // Written, too.
+  // Also writes the array.
   Task<> take(Address& array, std::uint64_t bytes) {
     array = take(bytes);
     return rank_.write(array, bytes);

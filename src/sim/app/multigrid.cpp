@@ -22,7 +22,7 @@ void each(const Matrix& a, int row, Function&& function) {
 
 // ---- coarsening
 
-// Who depends strongly on whom: the entries that are at least a part of the largest of their row.
+// Returns which unknowns depend strongly on which: the entries that are at least a part of the largest of their row.
 Graph strong(const Matrix& a) {
   Graph graph(a.rows);
   for (int i = 0; i < a.rows; ++i) {
@@ -42,7 +42,7 @@ Graph reversed(const Graph& graph) {
   return result;
 }
 
-// A number below 1 that looks random, the same on every host.
+// Returns a number below 1 that looks random, the same on every host.
 double noise(int i) {
   auto x = static_cast<std::uint32_t>(i) * 2654435761U;
   x = (x ^ (x >> 15)) * 2246822519U;
@@ -51,8 +51,8 @@ double noise(int i) {
 
 enum State : char { undecided, coarse, fine, outside };
 
-// PMIS (De Sterck, Yang, Heys 2006): whoever more depend on than on all its neighbours becomes coarse, and who depends
-// on it fine; again, until everybody has decided. Who nobody depends on is fine; who depends on nobody either, `alone`.
+// PMIS (De Sterck, Yang, Heys 2006): an unknown on which more others depend than on any neighbour becomes coarse, and
+// its dependents fine, until all are decided. One without dependents is fine; if it depends on none, it is `alone`.
 void choose(const Graph& depends, std::vector<State>& state, State alone) {
   const Graph depended = reversed(depends);
   Vector measure(depends.size());
@@ -82,7 +82,7 @@ void choose(const Graph& depends, std::vector<State>& state, State alone) {
   }
 }
 
-// Among coarse ones: paths of up to two strong dependences.
+// Returns the paths of up to two strong dependences among coarse unknowns.
 Graph over_two(const Graph& depends, const std::vector<State>& state) {
   Graph result(depends.size());
   for (int i = 0; i < static_cast<int>(depends.size()); ++i) {
@@ -111,7 +111,7 @@ std::vector<State> coarsen(const Graph& depends, bool aggressive) {
 
 // ---- interpolation
 
-// Of one fine unknown from those strong neighbours that have theirs.
+// Interpolates one fine unknown from its strong neighbours that have an interpolation.
 void interpolate(const Matrix& a, int i, const std::vector<int>& from,
                  std::vector<std::vector<std::pair<int, double>>>& p) {
   double diagonal = 0, all = 0, used = 0;
@@ -215,7 +215,7 @@ void axpy(double factor, const Vector& x, Vector& y) {
   for (std::size_t i = 0; i < x.size(); ++i) y[i] += factor * x[i];
 }
 
-// Forward and backward inside each rank, with what others had before; what is theirs counts to the diagonal.
+// Sweeps forward and backward inside each rank with others' former values; others' entries are added to the diagonal.
 void relax(const Level& level, const Vector& f, Vector& u) {
   const Vector old = u;
   for (std::size_t r = 0; r + 1 < level.first.size(); ++r) {

@@ -1,7 +1,7 @@
 // Algebraic multigrid on the host: the operators of every level and how often the solver iterates, from a real matrix.
-// What ranks then do with them is amg.cpp's. As BoomerAMG by default in the AMG benchmark: strength 0.25, one level of
+// amg.cpp has what ranks do with them. It is as BoomerAMG in the AMG benchmark: strength 0.25, one level of
 // aggressive coarsening, V-cycles with one symmetric Gauss-Seidel sweep inside each rank down, up and on the coarsest
-// level, as preconditioner of conjugate gradients until the residual is 1e-6 of the first. Other than there: PMIS
+// level, as preconditioner of conjugate gradients until the residual is 1e-6 of the first. Differences: PMIS
 // coarsening everywhere (HMIS), multipass interpolation everywhere (extended+i below the finest level).
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace nearfield::sim::multigrid {
 
-// By rows; the order of a row's entries has no meaning.
+// A matrix by rows; the order of a row's entries has no meaning.
 struct Matrix {
   int rows = 0, columns = 0;
   std::vector<int> begin{0};  // of each row, and the end
@@ -35,7 +35,7 @@ struct Level {
 // Rows of one rank follow each other, from first[rank] on. A coarse unknown is the rank's that has the fine one.
 std::vector<Level> hierarchy(Matrix finest, std::vector<int> first);
 
-// Of conjugate gradients, for a smooth solution.
+// Returns the number of iterations of conjugate gradients for a smooth solution.
 int iterations(const std::vector<Level>& levels);
 
 }  // namespace nearfield::sim::multigrid

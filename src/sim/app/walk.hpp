@@ -25,7 +25,7 @@ class Walk {
   void store(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
     add({Access::store, bytes, address, count, stride_bytes});
   }
-  // One word.
+  // Loads or stores one word.
   void load(Address address) { load(address, 1, 0, 8); }
   void store(Address address) { store(address, 1, 0, 8); }
 

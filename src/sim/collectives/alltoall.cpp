@@ -8,7 +8,7 @@ namespace {
 
 enum class Packing { in, out };
 
-// Between the packed buffer and every run of blocks whose number has this bit; how many bytes that are.
+// Copies between the packed buffer and every run of blocks whose number has this bit. Returns the bytes copied.
 Task<> repack(Communicator& all, Blocks blocks, int bit, Address packed, Packing direction) {
   const int ranks = all.size();
   for (int run = bit; run < ranks; run += 2 * bit) {

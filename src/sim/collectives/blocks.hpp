@@ -1,5 +1,5 @@
-// What several collectives are made of: a buffer cut into blocks, one per rank; places in a binomial tree; temporary
-// memory that is given back.
+// Parts of several collectives: a buffer cut into blocks, one per rank; places in a binomial tree; temporary memory
+// that is given back.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ inline Blocks equal_blocks(Address begin, std::uint64_t block_bytes, int ranks) 
 
 inline bool power_of_two(int ranks) { return std::has_single_bit(static_cast<unsigned>(ranks)); }
 
-// A rank's place if the root were rank 0, and back.
+// Convert a rank to its place, counted from the root, and back.
 inline int relative_to(int root, int rank, int ranks) { return (rank - root + ranks) % ranks; }
 inline int absolute(int root, int relative, int ranks) { return (relative + root) % ranks; }
 
@@ -55,9 +55,9 @@ class Temporary {
 };
 
 // Every rank ends with all blocks. At first it has the one of its place, counted from `root`.
-// p - 1 steps: to the right what came from the left.
+// Takes p - 1 steps: each rank sends to the right what came from the left.
 Task<> allgather_by_ring(Communicator& all, Blocks blocks, int root);
-// log2 p steps: twice as much in each. For powers of two.
+// Takes log2 p steps with twice as much in each, for powers of two.
 Task<> allgather_by_doubling(Communicator& all, Blocks blocks, int root);
 
 }  // namespace nearfield::sim

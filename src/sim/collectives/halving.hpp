@@ -13,7 +13,7 @@ namespace nearfield::sim {
 struct Fold {
   explicit Fold(int ranks)
       : count(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))), aside(ranks - count) {}
-  // Of a rank, or -1: it stands aside.
+  // Returns the place of a rank, or -1 if it stands aside.
   int place(int rank) const {
     if (rank >= 2 * aside) return rank - aside;
     return rank % 2 == 0 ? -1 : rank / 2;
@@ -24,9 +24,9 @@ struct Fold {
   int aside;  // ranks that stand aside: 0, 2, 4, ... below 2 * aside
 };
 
-// The first step; `data` of those aside is of no use afterwards. `spare`: as long, to receive into.
+// Does the first step, after which `data` of those aside is useless. `spare` is as long, to receive into.
 Task<> fold(Communicator& all, Fold folded, Buffer data, Address spare);
-// The last one: those aside get the same part of the result from their neighbour.
+// Does the last step: those aside get the same part of the result from their neighbour.
 Task<> unfold(Communicator& all, Fold folded, Buffer data);
 
 // A part of a vector: blocks from `first` to before `end`.
@@ -34,7 +34,7 @@ struct Window {
   int first, end;
 };
 
-// Halving, seen from one place.
+// The steps of halving at one place.
 class Halving {
  public:
   // `offsets`: of every place's block in `data`, and the end of the last. `nearest_first`: partners are 1, 2, 4, ...
@@ -45,7 +45,7 @@ class Halving {
   int levels() const { return static_cast<int>(steps_.size()); }
   int partner(int level) const { return place_ ^ steps_[at(level)].bit; }
   int bit(int level) const { return steps_[at(level)].bit; }
-  // Of the vector at `begin`: what this place keeps in a step, and what its partner does.
+  // The parts of the vector at `begin` that this place and its partner keep in a step.
   Buffer kept(int level, Address begin) const { return range(steps_[at(level)].kept, begin); }
   Buffer given(int level, Address begin) const { return range(steps_[at(level)].given, begin); }
 

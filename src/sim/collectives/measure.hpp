@@ -15,7 +15,7 @@ struct CollectiveRequest {
   int repetitions = 7;  // S4, section 4.4: the average of seven runs
 };
 
-// std::invalid_argument for what cannot be.
+// Throws std::invalid_argument for an impossible request.
 std::vector<Repetition> measure_collective(Cluster& cluster, const CollectiveRequest& request);
 
 }  // namespace nearfield::sim

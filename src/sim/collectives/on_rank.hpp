@@ -1,4 +1,4 @@
-// Collectives on a simulated rank. To be kept from run to run, as the library keeps what free() gave back.
+// Collectives on a simulated rank. Keep it from run to run, as the library keeps memory that free() gave back.
 #pragma once
 
 #include "sim/collective.hpp"

@@ -4,7 +4,7 @@
 namespace nearfield::sim {
 namespace {
 
-// What the tree below a place is for, in the order of places; where a rank finds its part of it.
+// The blocks for the tree below a place, in the order of places, and where a rank finds its part of them.
 struct Carried {
   Address begin;
   int first;  // place of the first block there

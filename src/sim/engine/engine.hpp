@@ -1,5 +1,5 @@
-// Runs what is to happen in the order of time (by the first variant at the first memory speed), from one thread. What happens is either a function
-// with a pointer, or a coroutine that goes on.
+// Runs what is to happen in the order of time (by the first variant at the first memory speed), from one thread. What
+// happens is either a function with a pointer, or a coroutine that goes on.
 //
 // Whoever runs may be ahead of the engine on its own clock (a rank that computes); before it looks at what others did
 // it waits until() the engine has got there.
@@ -29,7 +29,7 @@ class Engine {
   }
   void resume_at(Ps when, std::coroutine_handle<> coroutine) { at(when, &resume, coroutine.address()); }
 
-  // Whether anything is to happen before or at `when`.
+  // Returns whether anything is to happen before or at `when`.
   bool anything_until(Ps when) const { return !queue_.empty() && queue_.top().at <= when; }
 
   struct Until {
@@ -39,13 +39,13 @@ class Engine {
     void await_suspend(std::coroutine_handle<> waiting) const { engine.resume_at(when, waiting); }
     void await_resume() const {}
   };
-  // To be awaited: goes on when everything before `when` has happened.
+  // Returns an awaitable that goes on when everything before `when` has happened.
   Until until(Ps when) { return {*this, when}; }
 
-  // Called every some thousand events; what it throws ends run().
+  // Sets a function to call every few thousand events; its exceptions end run().
   void now_and_then(std::function<void()> call) { now_and_then_ = std::move(call); }
 
-  // Until nothing is left to happen, or one has failed.
+  // Runs until no event is left, or one has failed.
   void run() {
     while (!queue_.empty() && !failure_) {
       const Event event = queue_.pop();
@@ -56,13 +56,13 @@ class Engine {
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
-  // Called by what happens: run() ends and throws it.
+  // Is called by an event that fails: run() ends and throws the failure.
   void fail(std::exception_ptr failure) {
     if (!failure_) failure_ = std::move(failure);
   }
 
  private:
-  // True if something else comes first; else time goes on to `when`.
+  // Returns true if something else comes first; otherwise sets the time to `when`.
   bool catch_up(Ps when) {
     if (when < now_) return false;
     if (anything_until(when)) return true;

@@ -1,6 +1,6 @@
-// Where coroutine frames lie: freed ones are kept and used again, so that a run in its steady state allocates nothing.
-// Aligned to 64 bytes, since frames hold Times. Frames above 4 KiB come from the heap. One list per thread: a frame
-// must be freed by the thread that made it, as everything here is used by one thread.
+// Memory of coroutine frames: freed ones are kept and used again, so that a run in its steady state allocates nothing.
+// They are aligned to 64 bytes, since frames hold Times. Frames above 4 KiB come from the heap. One list per thread: a
+// frame must be freed by the thread that made it, as everything here is used by one thread.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What is to happen, earliest first; of what is to happen at the same time, what was asked for first. A heap with four
+// Events, earliest first; events of the same time come in the order in which they were asked for. A heap with four
 // children per place: half as deep as one with two, and the children lie in one or two cache lines.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What a rank runs: a coroutine that starts when it is awaited and goes on with its caller when it is done. Exceptions
-// reach the caller. Destroying a Task destroys what it awaits, too, so a run can be left at any point.
+// The program of a rank: a coroutine that starts when it is awaited and goes on with its caller when it is done.
+// Exceptions reach the caller. Destroying a Task destroys what it awaits, too, so a run can be left at any point.
 //
 // A coroutine's parameters that are references must outlive it: await it where it is called.
 #pragma once
@@ -76,7 +76,7 @@ class [[nodiscard]] Task {
     if (handle_) handle_.destroy();
   }
 
-  // For the one who starts a Task from outside any coroutine.
+  // This is for code that starts a Task from outside any coroutine.
   std::coroutine_handle<> handle() const { return handle_; }
   bool done() const { return !handle_ || handle_.done(); }
 

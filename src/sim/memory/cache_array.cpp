@@ -79,9 +79,9 @@ CacheArray::Way CacheArray::first_room(Block* set) {
   return {set, 0};
 }
 
-CacheArray::Way CacheArray::find_in_blocks(const Place& place) const {
-  for (auto* block = place.set; block < place.set + blocks_per_set_; ++block)
-    if (const auto found = lanes_with(*block, place.tag))
+CacheArray::Way CacheArray::find_in_blocks(const SetAndTag& where) const {
+  for (auto* block = where.set; block < where.set + blocks_per_set_; ++block)
+    if (const auto found = lanes_with(*block, where.tag))
       return {block, static_cast<unsigned>(std::countr_zero(found))};
   return {};
 }

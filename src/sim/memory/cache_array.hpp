@@ -25,7 +25,7 @@ class CacheArray {
   explicit CacheArray(const Cache& spec);
 
   // The set that an address belongs to, and what its line is called there, from 1.
-  struct Place {
+  struct SetAndTag {
     Block* set;
     std::uint32_t tag;
   };
@@ -39,7 +39,7 @@ class CacheArray {
     std::uint16_t& sharers() const { return block->sharers[lane]; }
   };
 
-  NEARFIELD_INNERMOST Place place(Address address) const {
+  NEARFIELD_INNERMOST SetAndTag locate(Address address) const {
     const auto line = static_cast<std::uint32_t>(address >> line_shift_);
     if (sets_ == 1) [[unlikely]]
       return {blocks_, line + 1};
@@ -48,17 +48,17 @@ class CacheArray {
   }
 
   // The way that holds the line (with sub-blocks: that of the address), if one does.
-  NEARFIELD_INNERMOST Way find(const Place& place, Address address) const {
-    const auto way = find_tag(place);
+  NEARFIELD_INNERMOST Way find(const SetAndTag& where, Address address) const {
+    const auto way = find_tag(where);
     if (!has_sub_blocks() || !way) [[likely]]
       return way;
     return valid_parts(way) & part_of(address) ? way : Way{};
   }
-  NEARFIELD_INNERMOST Way find_tag(const Place& place) const {
+  NEARFIELD_INNERMOST Way find_tag(const SetAndTag& where) const {
     if (blocks_per_set_ > 1) [[unlikely]]
-      return find_in_blocks(place);
-    const auto found = lanes_with(*place.set, place.tag);
-    return {found ? place.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
+      return find_in_blocks(where);
+    const auto found = lanes_with(*where.set, where.tag);
+    return {found ? where.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
   }
 
   NEARFIELD_INNERMOST void touch(const Way& way) {
@@ -70,16 +70,16 @@ class CacheArray {
 
   // The way to fill next; it may hold a line, which must be taken out first. Among the first `limit` ways only, unless
   // 0.
-  NEARFIELD_INNERMOST Way room(const Place& place, int limit = 0) {
+  NEARFIELD_INNERMOST Way room(const SetAndTag& where, int limit = 0) {
     if (fast_lru_ && limit == 0) [[likely]]
-      return quick_room(place);
-    return room_by_replacement(place.set, limit);
+      return quick_room(where);
+    return room_by_replacement(where.set, limit);
   }
 
   // Puts a line (a sub-block) into a way that room() gave, or that has the line's other sub-blocks.
-  NEARFIELD_INNERMOST void fill(const Place& place, const Way& way, Address address, std::uint8_t state) {
-    if (way.block->tag[way.lane] != place.tag) {
-      way.block->tag[way.lane] = place.tag;
+  NEARFIELD_INNERMOST void fill(const SetAndTag& where, const Way& way, Address address, std::uint8_t state) {
+    if (way.block->tag[way.lane] != where.tag) {
+      way.block->tag[way.lane] = where.tag;
       way.block->sharers[way.lane] = 0;
     }
     set_state(way, address, state);
@@ -105,7 +105,7 @@ class CacheArray {
 
   // ---- the same where there are several sets, each one block in the order of its use (is_quick), and, if not said
   // otherwise, a line has no sub-blocks (is_plain)
-  NEARFIELD_INNERMOST Place quick_place(Address address) const {
+  NEARFIELD_INNERMOST SetAndTag quick_locate(Address address) const {
     const auto line = static_cast<std::uint32_t>(address >> line_shift_);
     const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
     return {blocks_ + (line - tag * sets_), tag + 1};
@@ -114,20 +114,20 @@ class CacheArray {
     const auto set = static_cast<std::uint32_t>(way.block - blocks_);
     return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
   }
-  NEARFIELD_INNERMOST static Way quick_find(const Place& place) {  // with sub-blocks: the line's way
-    const auto found = lanes_with(*place.set, place.tag);
-    return {found ? place.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
+  NEARFIELD_INNERMOST static Way quick_find(const SetAndTag& where) {  // with sub-blocks: the line's way
+    const auto found = lanes_with(*where.set, where.tag);
+    return {found ? where.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
   }
-  NEARFIELD_INNERMOST Way quick_room(const Place& place) {
-    const auto oldest = oldest_lane(*place.set, ways_);
+  NEARFIELD_INNERMOST Way quick_room(const SetAndTag& where) {
+    const auto oldest = oldest_lane(*where.set, ways_);
     if (oldest == 0) [[unlikely]]
-      return first_room(place.set);
-    return {place.set, static_cast<unsigned>(std::countr_zero(oldest))};
+      return first_room(where.set);
+    return {where.set, static_cast<unsigned>(std::countr_zero(oldest))};
   }
   NEARFIELD_INNERMOST static void quick_touch(const Way& way) { make_youngest(*way.block, way.lane); }
   // The line's sharers are left to the caller.
-  NEARFIELD_INNERMOST static void quick_fill(const Place& place, const Way& way, std::uint8_t state) {
-    way.block->tag[way.lane] = place.tag;
+  NEARFIELD_INNERMOST static void quick_fill(const SetAndTag& where, const Way& way, std::uint8_t state) {
+    way.block->tag[way.lane] = where.tag;
     if (way.flags() != state) way.block->flags[way.lane] = state;
     make_youngest(*way.block, way.lane);
   }
@@ -145,9 +145,9 @@ class CacheArray {
     make_oldest(*way.block, way.lane, ways_);
   }
   // fill() of a line that is modified or in no special state, with sub-blocks, too; one that is there stays modified.
-  NEARFIELD_INNERMOST void quick_add(const Place& place, const Way& way, Address address, bool is_modified) const {
-    const bool is_new = way.block->tag[way.lane] != place.tag;
-    way.block->tag[way.lane] = place.tag;
+  NEARFIELD_INNERMOST void quick_add(const SetAndTag& where, const Way& way, Address address, bool is_modified) const {
+    const bool is_new = way.block->tag[way.lane] != where.tag;
+    way.block->tag[way.lane] = where.tag;
     if (!has_sub_blocks()) {
       const unsigned before = is_new ? 0U : way.block->flags[way.lane] & sim::modified;
       way.block->flags[way.lane] = static_cast<std::uint8_t>(before | is_modified);
@@ -220,13 +220,13 @@ class CacheArray {
   std::size_t host_bytes() const { return sizeof(Block) * sets_ * blocks_per_set_; }
   // Of a cache of the plain kind: what will make room for that line, if the set is full.
   Address oldest_line(Address address) const {
-    const auto place = quick_place(address);
-    const auto oldest = oldest_lane(*place.set, ways_) | 1U << (lanes_per_block - 1);
-    return quick_address({place.set, static_cast<unsigned>(std::countr_zero(oldest))});
+    const auto where = quick_locate(address);
+    const auto oldest = oldest_lane(*where.set, ways_) | 1U << (lanes_per_block - 1);
+    return quick_address({where.set, static_cast<unsigned>(std::countr_zero(oldest))});
   }
   // Tells the host that this set will be needed.
   void fetch_early(Address address) const {
-    const auto* set = is_quick() ? quick_place(address).set : place(address).set;
+    const auto* set = is_quick() ? quick_locate(address).set : locate(address).set;
     __builtin_prefetch(set, 1);
     __builtin_prefetch(&set->age, 1);
   }
@@ -264,7 +264,7 @@ class CacheArray {
   static Way nth(Block* set, int number) {
     return {set + number / lanes_per_block, static_cast<unsigned>(number % lanes_per_block)};
   }
-  Way find_in_blocks(const Place& place) const;
+  Way find_in_blocks(const SetAndTag& where) const;
   Way room_by_replacement(Block* set, int limit);
 
   Way first_room(Block* set);

@@ -1,36 +1,33 @@
-// What the caches of other cores do when one loads or stores a line, and those before an inclusive one when that
-// evicts: memory.hpp, points 2 and 3.
-#include "sim/memory/evictions.hpp"
+#include "sim/memory/coherence.hpp"
 
 namespace nearfield::sim {
 
-Hierarchy::Others Hierarchy::ask_others_below(Node& node, const Node& own, Address address, Ask ask) {
+Snooping::Others Snooping::ask(CacheNode& node, const CacheNode& own, Address address, Ask ask) {
   Others found;
   std::uint16_t* sharers = nullptr;
   if (node.knows_sharers) {
-    const auto place = node.array.place(address);
-    if (const auto way = node.array.find_tag(place)) sharers = &way.sharers();
+    const auto where = node.array.locate(address);
+    if (const auto way = node.array.find_tag(where)) sharers = &way.sharers();
   }
   for (auto* child : node.children) {
-    const auto bit = static_cast<std::uint16_t>(1U << (child->number & 15));
-    if (child == &own || (sharers && !(*sharers & bit))) continue;
+    if (child == &own || (sharers && !(*sharers & child->bit()))) continue;
     ask_in(*child, &node, address, ask, found);
-    if (sharers && ask == Ask::give_up) *sharers &= static_cast<std::uint16_t>(~bit);
+    if (sharers && ask == Ask::give_up) *sharers &= static_cast<std::uint16_t>(~child->bit());
   }
   return found;
 }
 
-Hierarchy::Others Hierarchy::ask_others_at_memory(const Node& own, Address address, Ask ask) {
+Snooping::Others Snooping::ask_all_but(const CacheNode& own, Address address, Ask ask) {
   Others found;
-  for (auto* node : last_)
+  for (auto* node : contents_.last())
     if (node != &own) ask_in(*node, nullptr, address, ask, found);
   return found;
 }
 
-// A whole unit, which may be several lines of a nearer cache. `met`: where the asking core's way meets that of these.
-// A machine has many caches that a run never uses. A search of such a cache is counted, but its lines are not looked
-// at.
-void Hierarchy::ask_in(Node& node, Node* met, Address address, Ask ask, Others& found) {
+// Asks for a whole unit, which may be several lines of a nearer cache. `met` is where the asking core's path meets that
+// of these caches. A machine has many caches that a run never uses: a search of such a cache is counted, but its lines
+// are not looked at.
+void Snooping::ask_in(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found) {
   if (!node.used && node.level == 0) return;
   ++node.counts.snoops;
   const bool here = node.used && answer(node, met, address, ask, found);
@@ -38,13 +35,13 @@ void Hierarchy::ask_in(Node& node, Node* met, Address address, Ask ask, Others& 
   for (auto* child : node.children) ask_in(*child, met, address, ask, found);
 }
 
-// Does so in one cache, and returns whether it held a part of the unit.
-bool Hierarchy::answer(Node& node, Node* met, Address address, Ask ask, Others& found) {
-  const auto unit = address & ~(unit_ - 1);
+// Asks one cache, and returns whether it held a part of the unit.
+bool Snooping::answer(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found) {
+  const auto unit = contents_.unit_of(address);
   bool here = false;
-  for (auto at = unit; at < unit + unit_; at += node.array.unit_bytes()) {
-    const auto place = node.array.place(at);
-    const auto way = node.array.find(place, at);
+  for (auto at = unit; at < unit + contents_.unit_bytes(); at += node.array.unit_bytes()) {
+    const auto where = node.array.locate(at);
+    const auto way = node.array.find(where, at);
     if (!way) continue;
     here = found.part = true;
     const bool is_it = address - at < node.array.unit_bytes();
@@ -62,7 +59,7 @@ bool Hierarchy::answer(Node& node, Node* met, Address address, Ask ask, Others& 
     node.array.add_state(way, at, shared);
     if (!(state & modified) || coherence_ == Coherence::moesi) continue;
     node.array.drop_state(way, at, modified);
-    const auto there = met ? met->array.find(met->array.place(at), at) : CacheArray::Way{};
+    const auto there = met ? met->array.find(met->array.locate(at), at) : CacheArray::Way{};
     if (there)
       met->array.add_state(there, at, modified);
     else
@@ -71,46 +68,27 @@ bool Hierarchy::answer(Node& node, Node* met, Address address, Ask ask, Others& 
   return here;
 }
 
-// After a store at `level`: out to the first cache whose copy was not shared, beyond which nobody has one.
-void Hierarchy::remove_from_others_beyond(int core, int level, Address address) {
-  for (int k = level + 1; k < levels_; ++k) {
-    auto& node = cache_at(core, k);
-    const auto place = node.array.place(address);
-    const auto way = node.array.find(place, address);
-    const auto& own = cache_at(core, k - 1);
-    if (way ? may_be_in_others(node, way, own.number) : !node.knows_absence && node.meeting)
-      ask_others_below(node, own, address, Ask::give_up);
+void Snooping::remove_beyond(int core, int level, Address address) {
+  for (int k = level + 1; k < contents_.levels(); ++k) {
+    auto& node = contents_.cache_at(core, k);
+    const auto where = node.array.locate(address);
+    const auto way = node.array.find(where, address);
+    const auto& own = contents_.cache_at(core, k - 1);
+    if (way ? may_have(node, way, own) : !node.knows_absence && node.meeting) ask(node, own, address, Ask::give_up);
     if (!way) continue;
     const auto state = node.array.state(way, address);
     if (!(state & shared)) return;
     node.array.drop_state(way, address, shared);
   }
-  if (last_.size() > 1) ask_others_at_memory(cache_at(core, levels_ - 1), address, Ask::give_up);
+  ask_at_memory(core, address, Ask::give_up);
 }
 
-// Of a line that an inclusive cache evicts; whether one before it was modified.
-bool Hierarchy::remove_before(Node& node, const CacheArray::Way& way, Address address) {
-  if (!node.knows_sharers) [[unlikely]]
-    return remove_from_all(node, address);
-  bool was_modified = false;
-  for (unsigned sharers = way.sharers(); sharers != 0; sharers &= sharers - 1) {
-    auto& child = *node.children[static_cast<std::size_t>(std::countr_zero(sharers))];
-    was_modified |= child.is_simple ? remove_line(child, address) : remove_in(child, address, node.array.line_bytes());
-  }
-  return was_modified;
-}
-
-bool Hierarchy::remove_from_all(Node& node, Address address) {
-  bool was_modified = false;
-  for (auto* child : node.children) was_modified |= remove_in(*child, address, node.array.line_bytes());
-  return was_modified;
-}
-
-bool Hierarchy::remove_in(Node& node, Address address, std::uint64_t bytes) {
-  bool was_modified = false;
-  for (auto at = address; at < address + bytes; at += node.array.unit_bytes()) was_modified |= remove_line(node, at);
-  for (auto* child : node.children) was_modified |= remove_in(*child, address, bytes);
-  return was_modified;
+std::uint8_t Snooping::state_with(const Others& others, std::uint8_t state) {
+  contents_.count_transfers(others.modified);
+  if (coherence_ == Coherence::moesi && (others.modified || !others.part_modified))
+    return static_cast<std::uint8_t>(shared | (others.modified ? 0 : state));
+  if (others.unwritten || (state & modified)) contents_.write_to_memory();
+  return shared;
 }
 
 }  // namespace nearfield::sim

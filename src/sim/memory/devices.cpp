@@ -1,144 +1,99 @@
-// What happens to lines when a device reads or writes memory, when a core passes by its caches, and when a scenario
-// empties them.
-#include <algorithm>
-#include <span>
+#include "sim/memory/devices.hpp"
 
-#include "sim/memory/evictions.hpp"
+#include <algorithm>
 
 namespace nearfield::sim {
 
-// From all caches; counted there if a counter is given. Whether a copy was modified.
-bool Hierarchy::remove_everywhere(Address unit, Count LevelCounts::* counter) {
-  bool was_modified = false;
-  for (auto& node : nodes_) {
-    if (!node->used) continue;
-    for (auto at = unit; at < unit + unit_; at += node->array.unit_bytes()) {
-      const auto place = node->array.place(at);
-      const auto way = node->array.find(place, at);
-      if (!way) continue;
-      const auto state = node->array.remove(way, at);
-      was_modified |= (state & modified) != 0;
-      if (counter == nullptr) continue;
-      node->counts.injected_unused += (state & injected) != 0;
-      node->counts.*counter += counter != &LevelCounts::write_backs || (state & modified);
-    }
-  }
-  return was_modified;
-}
-
-void Hierarchy::flush(Address address) {
-  if (remove_everywhere(address & ~(unit_ - 1), &LevelCounts::write_backs)) write_to_memory();
-}
-
-void Hierarchy::forget(Address address) { remove_everywhere(address & ~(unit_ - 1), nullptr); }
-
-void Hierarchy::forget_everything() {
-  for (auto& node : nodes_) {
-    node->array.clear();
-    node->victims.clear();
-    node->used = false;
-  }
-}
-
-void Hierarchy::miss_victim(Node& node, Address address) {
-  node.counts.victims_missed += node.victims.erase(address & ~(unit_ - 1));
-}
-
-void Hierarchy::dma_write_whole(Address unit, const Placement& placement) {
-  ++dram_.dma_writes;
+void Devices::write_whole(Address unit, const Placement& placement) {
+  ++contents_.dram_counts().dma_writes;
   if (placement.level == Placement::memory) {
-    remove_everywhere(unit, &LevelCounts::invalidations);
+    contents_.remove_everywhere(unit, &LevelCounts::invalidations);
     return;
   }
-  auto& target = cache_at(placement.core, placement.level);
+  auto& target = contents_.cache_at(placement.core, placement.level);
   // Inclusive caches further out must have it, too; outermost first.
-  std::array<Node*, most_cache_levels> places{};
-  auto first = places.end();
+  std::array<CacheNode*, most_cache_levels> nodes{};
+  auto first = nodes.end();
   *--first = &target;
   for (auto* node = target.parent; node != nullptr; node = node->parent)
     if (node->inclusion == Inclusion::inclusive) *--first = node;
-  const std::span<Node*> keep(first, places.end());
-  for (auto& node : nodes_) {
-    if (!node->used) continue;
-    const bool stays = std::find(keep.begin(), keep.end(), node.get()) != keep.end();
-    for (auto at = unit; at < unit + unit_; at += node->array.unit_bytes()) {
-      const auto place = node->array.place(at);
-      const auto way = node->array.find(place, at);
-      if (!way) continue;
-      const auto state = node->array.state(way, at);
-      if (state & injected) ++node->counts.injected_unused;
-      node->array.set_state(way, at, 0);
-      if (stays) {
-        if (node->knows_sharers) way.sharers() = 0;
-        continue;
-      }
-      node->array.remove(way, at);
-      ++node->counts.invalidations;
+  const std::span<CacheNode* const> kept(first, nodes.end());
+  remove_but(kept, unit);
+  put(kept, unit, placement);
+}
+
+// All copies go; those in the caches that are about to get the unit stay as lines in no special state.
+void Devices::remove_but(std::span<CacheNode* const> kept, Address unit) {
+  contents_.for_each_copy(unit, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
+    if (node.array.state(way, at) & injected) ++node.counts.injected_unused;
+    node.array.set_state(way, at, 0);
+    if (std::find(kept.begin(), kept.end(), &node) != kept.end()) {
+      if (node.knows_sharers) way.sharers() = 0;
+      return;
     }
-  }
-  // Line by line: an inclusive cache may hold fewer lines than the unit has.
-  for (auto at = unit; at < unit + unit_; at += target.array.unit_bytes()) {
-    for (auto* node : keep) {
-      const auto place = node->array.place(at);
-      const auto way = node->array.find(place, at);
+    node.array.remove(way, at);
+    ++node.counts.invalidations;
+  });
+}
+
+// Line by line, since an inclusive cache may hold fewer lines than the unit has.
+void Devices::put(std::span<CacheNode* const> kept, Address unit, const Placement& placement) {
+  auto& target = *kept.back();
+  for (auto at = unit; at < unit + contents_.unit_bytes(); at += target.array.unit_bytes()) {
+    for (auto* node : kept) {
+      const auto where = node->array.locate(at);
+      const auto way = node->array.find(where, at);
       if (!way) {
-        insert(*node, at, node == &target ? injected : 0, node == &target ? placement.ways : 0);
+        contents_.insert(*node, at, node == &target ? injected : 0, node == &target ? placement.ways : 0);
       } else {
         node->array.touch(way);
         node->array.set_state(way, at, node == &target ? injected : 0);
       }
       if (!node->knows_sharers || node == &target) continue;
-      node->array.find_tag(place).sharers() |=
-          static_cast<std::uint16_t>(1U << cache_at(placement.core, node->level - 1).number);
+      node->array.find_tag(where).sharers() |= contents_.cache_at(placement.core, node->level - 1).bit();
     }
     ++target.counts.injections;
   }
 }
 
-void Hierarchy::dma_write_part(Address unit) {
-  // Modified data of the part that is not written must survive.
+// Modified data of the part that is not written must survive.
+void Devices::write_part(Address unit) {
   bool was_modified = false;
-  for (auto& node : nodes_)
-    for (auto at = unit; node->used && at < unit + unit_; at += node->array.unit_bytes()) {
-      const auto place = node->array.place(at);
-      const auto way = node->array.find(place, at);
-      if (!way || !(node->array.state(way, at) & modified)) continue;
-      was_modified = true;
-      ++node->counts.write_backs;
-    }
-  if (was_modified) write_to_memory();
-  remove_everywhere(unit, &LevelCounts::invalidations);
-  ++dram_.dma_writes;
+  contents_.for_each_copy(unit, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
+    if (!(node.array.state(way, at) & modified)) return;
+    was_modified = true;
+    ++node.counts.write_backs;
+  });
+  if (was_modified) contents_.write_to_memory();
+  contents_.remove_everywhere(unit, &LevelCounts::invalidations);
+  ++contents_.dram_counts().dma_writes;
 }
 
-bool Hierarchy::dma_read(Address unit) {
+bool Devices::read(Address unit) {
   bool was_modified = false, was_whole = false;  // in one cache
-  for (auto& node : nodes_) {
-    bool whole = node->used;
-    for (auto at = unit; node->used && at < unit + unit_; at += node->array.unit_bytes()) {
-      const auto place = node->array.place(at);
-      const auto way = node->array.find(place, at);
-      whole = whole && way;
-      if (!way) continue;
-      const auto before = node->array.state(way, at);
-      auto state = static_cast<std::uint8_t>(before & ~injected);  // it is of use
-      if (before & modified) {
-        was_modified = true;
-        if (read_of_modified_ != DmaRead::keep) {
-          ++node->counts.write_backs;
-          state &= static_cast<std::uint8_t>(~modified);
-        }
+  const CacheNode* last = nullptr;
+  std::uint64_t held = 0;  // bytes of the unit in that cache
+  contents_.for_each_copy(unit, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
+    held = &node == last ? held + node.array.unit_bytes() : node.array.unit_bytes();
+    last = &node;
+    was_whole = was_whole || held == contents_.unit_bytes();
+    const auto before = node.array.state(way, at);
+    auto state = static_cast<std::uint8_t>(before & ~injected);  // it is of use
+    if (before & modified) {
+      was_modified = true;
+      if (read_of_modified_ != DmaRead::keep) {
+        ++node.counts.write_backs;
+        state &= static_cast<std::uint8_t>(~modified);
       }
-      if (state != before) node->array.set_state(way, at, state);
     }
-    was_whole = was_whole || whole;
-  }
+    if (state != before) node.array.set_state(way, at, state);
+  });
   if (was_modified && read_of_modified_ != DmaRead::keep) {
-    write_to_memory();
-    if (read_of_modified_ == DmaRead::invalidate) remove_everywhere(unit, &LevelCounts::invalidations);
+    contents_.write_to_memory();
+    if (read_of_modified_ == DmaRead::invalidate) contents_.remove_everywhere(unit, &LevelCounts::invalidations);
   }
   const bool from_dram = !was_modified && !was_whole;
-  dram_.dma_reads += from_dram;
+  contents_.dram_counts().dma_reads += from_dram;
   return from_dram;
 }
 

@@ -1,52 +1,38 @@
-// What becomes of a line that has to make room: memory.hpp, point 1. Inline, since most misses evict something.
+// How a line comes in and what becomes of the one that makes room for it: memory.hpp, point 1. Inline, since most
+// misses do both.
 #pragma once
 
-#include "sim/memory/hierarchy.hpp"
+#include "sim/memory/contents.hpp"
 
 namespace nearfield::sim {
 
-inline void Hierarchy::write_to_memory() {
-  ++dram_.writes;
-  ++writes_;
-}
-
-// Of a line (a sub-block) that an inclusive cache further out evicts; whether it was modified.
-inline bool Hierarchy::remove_line(Node& node, Address address) {
-  const auto place = node.array.place(address);
-  const auto way = node.array.find(place, address);
-  if (!way) return false;
-  const auto state = node.array.remove(way, address);
-  ++node.counts.back_invalidations;
-  if (state & injected) ++node.counts.injected_unused;
-  return (state & modified) != 0;
-}
-
-// What make_room() does with a line of a last cache that includes nothing: all its units at once.
-inline void Hierarchy::drop(Node& node, const CacheArray::Way& way) {
-  const auto held = node.array.held(way);
-  node.counts.evictions += held.units;
-  node.counts.injected_unused += held.injected;
-  node.counts.write_backs += held.modified;
-  dram_.writes += held.modified;
-  writes_ += held.modified;
-}
-
-// What insert() does for a line that the cache before an exclusive one evicted.
-inline void Hierarchy::take_victim(Node& node, Address address, std::uint8_t state) {
+inline void Contents::put(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,
+                          unsigned sharer) {
   auto& array = node.array;
   node.used = true;
-  const auto place = array.place(address);
-  auto way = array.find_tag(place);
+  auto way = array.has_sub_blocks() ? array.find_tag(where) : CacheArray::Way{};
   if (!way) {
-    way = array.room(place);
-    if (!way.empty()) node.parent == nullptr ? drop(node, way) : make_room_among_victims(node, way);
-  } else if (array.find(place, address)) {
-    state |= array.state(way, address) & modified;
+    way = array.room(where);
+    if (!way.empty()) make_room(node, way, false);
   }
-  array.fill(place, way, address, state);
+  array.fill(where, way, address, state);
+  if (sharer) way.sharers() = static_cast<std::uint16_t>(sharer);
 }
 
-inline void Hierarchy::evict(Node& node, Address address, std::uint8_t state) {
+inline void Contents::make_room(CacheNode& node, const CacheArray::Way& way, bool injecting) {
+  node.array.for_each_unit(way, [&](Address address) {
+    auto state = node.array.state(way, address);
+    if (node.inclusion == Inclusion::inclusive && remove_before(node, way, address)) state |= modified;
+    if (injecting) [[unlikely]] {
+      ++node.counts.injected_victims;
+      node.victims.insert(unit_of(address));
+      watches_victims_ = true;
+    }
+    evict(node, address, state);
+  });
+}
+
+inline void Contents::evict(CacheNode& node, Address address, std::uint8_t state) {
   auto& counts = node.counts;
   ++counts.evictions;
   counts.injected_unused += (state & injected) != 0;
@@ -59,10 +45,33 @@ inline void Hierarchy::evict(Node& node, Address address, std::uint8_t state) {
   }
   if (next->inclusion == Inclusion::exclusive) return take_victim(*next, address, state);
   if (!(state & modified)) return;
-  const auto place = next->array.place(address);
-  const auto way = next->array.find(place, address);
+  const auto where = next->array.locate(address);
+  const auto way = next->array.find(where, address);
   if (!way) return insert(*next, address, state);
   next->array.add_state(way, address, modified);
+}
+
+// What insert() does for a line that the cache before an exclusive one evicted.
+inline void Contents::take_victim(CacheNode& node, Address address, std::uint8_t state) {
+  auto& array = node.array;
+  node.used = true;
+  const auto where = array.locate(address);
+  auto way = array.find_tag(where);
+  if (!way) {
+    way = array.room(where);
+    if (!way.empty()) node.parent == nullptr ? drop(node, way) : make_room_among_victims(node, way);
+  } else if (array.find(where, address)) {
+    state |= array.state(way, address) & modified;
+  }
+  array.fill(where, way, address, state);
+}
+
+inline void Contents::drop(CacheNode& node, const CacheArray::Way& way) {
+  const auto held = node.array.held(way);
+  node.counts.evictions += held.units;
+  node.counts.injected_unused += held.injected;
+  node.counts.write_backs += held.modified;
+  write_to_memory(held.modified);
 }
 
 }  // namespace nearfield::sim

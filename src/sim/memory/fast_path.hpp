@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sim/memory/evictions.hpp"
+#include "sim/memory/hierarchy.hpp"
 
 namespace nearfield::sim {
 
@@ -15,9 +16,9 @@ NEARFIELD_INNERMOST bool Hierarchy::is_alone(const CacheArray::Way& way, const P
 NEARFIELD_INNERMOST Found Hierarchy::load(const Path& path, Address address) {
   if (!path.is_fast) [[unlikely]]
     return load_any(path.core, address);
-  const auto place = path.nearest->array.quick_place(address);
-  const auto way = CacheArray::quick_find(place);
-  if (!way) return fast_miss<Use::load>(path, address, place);
+  const auto where = path.nearest->array.quick_locate(address);
+  const auto way = CacheArray::quick_find(where);
+  if (!way) return fast_miss<Use::load>(path, address, where);
   ++path.nearest->counts.hits;
   CacheArray::quick_touch(way);
   if (way.flags() & (injected | prefetched)) [[unlikely]]
@@ -29,10 +30,10 @@ NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
   if (!path.is_fast) [[unlikely]]
     return store_any(path.core, address);
   auto& nearest = *path.nearest;
-  const auto place = nearest.array.quick_place(address);
-  const auto way = CacheArray::quick_find(place);
+  const auto where = nearest.array.quick_locate(address);
+  const auto way = CacheArray::quick_find(where);
   if (!nearest.through) {
-    if (!way) return fast_miss<Use::store>(path, address, place);
+    if (!way) return fast_miss<Use::store>(path, address, where);
     if (way.flags() & shared) return store_any(path.core, address);
   }
   if (way) {
@@ -40,9 +41,9 @@ NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
     CacheArray::quick_touch(way);
     if (const std::uint8_t state = nearest.through ? 0 : modified; way.flags() != state) way.flags() = state;
   } else {
-    miss(nearest, address);
+    contents_.miss(nearest, address);
   }
-  return nearest.through ? fast_miss<Use::store_through>(path, address, place) : Found{};
+  return nearest.through ? fast_miss<Use::store_through>(path, address, where) : Found{};
 }
 
 NEARFIELD_INNERMOST void Hierarchy::repeat(const Path& path, bool store, Address address, Count count) {
@@ -54,9 +55,9 @@ NEARFIELD_INNERMOST void Hierarchy::repeat(const Path& path, bool store, Address
 inline int Hierarchy::prefetch(int core, int level, Address address) {
   const auto& path = paths_[static_cast<std::size_t>(core)];
   if (level != 1 || !path.victims) return prefetch_any(core, level, address);
-  const auto place = path.second->array.quick_place(address);
-  if (CacheArray::quick_find(place)) return -1;
-  const int from = fetch_beyond_second<Use::prefetch>(path, address, place, place);
+  const auto where = path.second->array.quick_locate(address);
+  if (CacheArray::quick_find(where)) return -1;
+  const int from = fetch_beyond_second<Use::prefetch>(path, address, where, where);
   return from > 0 ? from : prefetch_any(core, level, address);
 }
 
@@ -68,9 +69,9 @@ NEARFIELD_INNERMOST void Hierarchy::fetch_victim_early(const Path& path, Address
 
 // Beyond the nearest cache.
 template <Hierarchy::Use use>
-inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray::Place nearest) {
-  const auto place = path.second->array.quick_place(address);
-  const auto way = CacheArray::quick_find(place);
+inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray::SetAndTag nearest) {
+  const auto where = path.second->array.quick_locate(address);
+  const auto way = CacheArray::quick_find(where);
   if (way && is_alone(way, path)) [[likely]] {
     ++path.second->counts.hits;
     CacheArray::quick_touch(way);
@@ -80,12 +81,12 @@ inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray:
     }
     if (way.flags() & ~modified) way.flags() &= modified;
     if (way.sharers() != path.own) way.sharers() = path.own;
-    miss(*path.nearest, address);
+    contents_.miss(*path.nearest, address);
     fill_nearest(path, nearest, use == Use::store ? modified : 0);
     return {1, false};
   }
   if (!way && path.victims) {
-    const int level = fetch_beyond_second<use>(path, address, nearest, place);
+    const int level = fetch_beyond_second<use>(path, address, nearest, where);
     if (level > 0) return {level, false};
   }
   if (use == Use::load) return load_missed(path.core, address, nearest);
@@ -94,11 +95,11 @@ inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray:
 
 // From the victim cache or from memory: which level that is; 0 if the access must take the slow path.
 template <Hierarchy::Use use>
-int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray::Place nearest,
-                                   CacheArray::Place place) {
+int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray::SetAndTag nearest,
+                                   CacheArray::SetAndTag where) {
   auto &second = *path.second, &third = *path.victims;
-  const auto room = second.array.quick_room(place);
-  const auto there = third.array.quick_place(address);
+  const auto room = second.array.quick_room(where);
+  const auto there = third.array.quick_locate(address);
   const auto way = CacheArray::quick_find(there);
   const bool hits = way && third.array.has_part(way, address);
   const unsigned state = hits ? third.array.state(way, address) : 0;
@@ -106,20 +107,20 @@ int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray
 
   constexpr bool counts = use != Use::prefetch;  // hits and misses
   constexpr bool fills_nearest = use == Use::load || use == Use::store;
-  if (fills_nearest) miss(*path.nearest, address);
-  if (counts) miss(second, address);
+  if (fills_nearest) contents_.miss(*path.nearest, address);
+  if (counts) contents_.miss(second, address);
   if (hits) {
     third.counts.hits += counts;
     third.array.quick_take(way, address, counts);
   } else {
-    if (counts) miss(third, address);
-    ++(counts ? dram_.reads : dram_.prefetches);
+    if (counts) contents_.miss(third, address);
+    ++(counts ? contents_.dram_counts().reads : contents_.dram_counts().prefetches);
   }
   second.used = true;
   if (!room.empty()) give_to_victims(path, second.array.quick_address(room), room);
   const bool is_modified = use == Use::store_through || (state & modified);
   const unsigned marks = is_modified * unsigned{modified} + (use == Use::prefetch) * unsigned{prefetched};
-  CacheArray::quick_fill(place, room, static_cast<std::uint8_t>(marks));
+  CacheArray::quick_fill(where, room, static_cast<std::uint8_t>(marks));
   room.sharers() = second.knows_sharers ? path.own : 0;
   second.counts.prefetches += use == Use::prefetch;
   if (fills_nearest) fill_nearest(path, nearest, use == Use::store ? modified : 0);
@@ -133,33 +134,33 @@ inline void Hierarchy::give_to_victims(const Path& path, Address address, const 
   if (second.inclusion == Inclusion::inclusive) {
     // Mostly only this core ever had it, and has it no longer.
     const bool is_own = way.sharers() == path.own;
-    if (!is_own || CacheArray::quick_find(path.nearest->array.quick_place(address)))
-      is_modified |= remove_before(second, way, address);
+    if (!is_own || CacheArray::quick_find(path.nearest->array.quick_locate(address)))
+      is_modified |= contents_.remove_before(second, way, address);
   }
   ++second.counts.evictions;
   second.counts.write_backs += is_modified;
   third.used = true;
-  const auto place = third.array.quick_place(address);
-  auto there = CacheArray::quick_find(place);
+  const auto where = third.array.quick_locate(address);
+  auto there = CacheArray::quick_find(where);
   if (!there) {
-    there = third.array.quick_room(place);
-    if (!there.empty()) drop(third, there);
+    there = third.array.quick_room(where);
+    if (!there.empty()) contents_.drop(third, there);
   }
-  third.array.quick_add(place, there, address, is_modified);
+  third.array.quick_add(where, there, address, is_modified);
 }
 
 // What makes room in the nearest cache just goes, unless it is marked.
-inline void Hierarchy::fill_nearest(const Path& path, CacheArray::Place place, std::uint8_t state) {
+inline void Hierarchy::fill_nearest(const Path& path, CacheArray::SetAndTag where, std::uint8_t state) {
   auto& nearest = *path.nearest;
   nearest.used = true;
-  const auto room = nearest.array.quick_room(place);
+  const auto room = nearest.array.quick_room(where);
   if (!room.empty()) {
     if (room.flags() & (modified | injected)) [[unlikely]]
       evict_marked(nearest, room);
     else
       ++nearest.counts.evictions;
   }
-  CacheArray::quick_fill(place, room, state);
+  CacheArray::quick_fill(where, room, state);
 }
 
 }  // namespace nearfield::sim

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "sim/memory/devices.hpp"
 #include "sim/memory/fast_path.hpp"
 #include "sim/memory/hierarchy.hpp"
 #include "sim/memory/prefetcher.hpp"
@@ -28,14 +29,21 @@ const Machine& checked(const Machine& machine) {
 
 }  // namespace
 
+struct Memory::Caches {
+  explicit Caches(const Machine& machine) : hierarchy(machine), devices(contents, machine) {}
+  Hierarchy hierarchy;
+  Contents& contents = hierarchy.contents();
+  Devices devices;
+};
+
 Memory::Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown)
-    : hierarchy_(std::make_unique<Hierarchy>(checked(machine))),
+    : caches_(std::make_unique<Caches>(checked(machine))),
       timing_(std::make_unique<Timing>(machine, memory_slowdown)),
       translation_(std::make_unique<Translation>(machine, counts_of_tlbs_.tlbs, counts_of_tlbs_.page_faults)),
       translates_(!machine.pages.tlbs.empty()) {
   if (!machine.prefetcher || machine.prefetcher->streams == 0) return;
   for (int core = 0; core < machine.cores; ++core)
-    followers_.emplace_back(*machine.prefetcher, hierarchy_->unit_bytes());
+    followers_.emplace_back(*machine.prefetcher, caches_->contents.unit_bytes());
 }
 
 Memory::~Memory() = default;
@@ -45,6 +53,7 @@ Memory::~Memory() = default;
 struct Memory::Acting {
   int core;
   Hierarchy& hierarchy;
+  Contents& contents;
   Timing& timing;
   Translation* translation;  // if it costs something
   const Hierarchy::Path& path;
@@ -54,10 +63,11 @@ struct Memory::Acting {
 
 Memory::Acting Memory::acting(int core) {
   return {core,
-          *hierarchy_,
+          caches_->hierarchy,
+          caches_->contents,
           *timing_,
           translates_ ? translation_.get() : nullptr,
-          hierarchy_->path(core),
+          caches_->hierarchy.path(core),
           timing_->of(core),
           followers_.empty() ? nullptr : &followers_[static_cast<std::size_t>(core)]};
 }
@@ -65,6 +75,7 @@ Memory::Acting Memory::acting(int core) {
 // `times` accesses to one line of the nearest cache.
 NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address address, Count times) {
   auto& hierarchy = acting.hierarchy;
+  auto& contents = acting.contents;
   auto& timing = acting.timing;
   auto& clock = acting.clock;
   if (acting.translation) {
@@ -73,13 +84,13 @@ NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address 
   }
   const auto found = is_store(kind) ? hierarchy.store(acting.path, address) : hierarchy.load(acting.path, address);
   if (found.level == 0) {
-    if (acting.follower) timing.wait_for_prefetched(clock, address & ~(hierarchy.unit_bytes() - 1));
+    if (acting.follower) timing.wait_for_prefetched(clock, contents.unit_of(address));
     if (kind == Access::chase)
       timing.chase_hit(clock);
     else
       timing.hit(clock);
   } else {
-    timing.missed(clock, kind, found, address, hierarchy.take_writes());
+    timing.missed(clock, kind, found, address, contents.take_writes());
     if (acting.follower) look_ahead(acting, address, found);
   }
   if (times == 1) return;
@@ -93,24 +104,24 @@ NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address 
 void Memory::one_apart(const Acting& acting, Access kind, Address address) { one(acting, kind, address, 1); }
 
 void Memory::look_ahead(const Acting& acting, Address address, Found found) {
-  const auto unit = hierarchy_->unit_bytes();
-  if (found.level < hierarchy_->levels()) timing_->wait_for_prefetched(acting.clock, address & ~(unit - 1));
+  if (found.level < caches_->contents.levels())
+    timing_->wait_for_prefetched(acting.clock, caches_->contents.unit_of(address));
   const auto next = acting.follower->follow(address);
   if (!next || *next >= end_of_memory) return;
-  const auto level = hierarchy_->prefetch(acting.core, acting.follower->level(), *next);
-  if (level >= 0) timing_->prefetched(acting.clock, *next, {level, false}, hierarchy_->take_writes());
+  const auto level = caches_->hierarchy.prefetch(acting.core, acting.follower->level(), *next);
+  if (level >= 0) timing_->prefetched(acting.clock, *next, {level, false}, caches_->contents.take_writes());
 }
 
 void Memory::bypass(int core, Access kind, Address address, unsigned bytes) {
-  hierarchy_->flush(address);
-  auto& dram = hierarchy_->dram_counts();
+  caches_->contents.flush(address);
+  auto& dram = caches_->contents.dram_counts();
   ++(kind == Access::load_bypass ? dram.bypass_reads : dram.bypass_writes);
   dram.bytes += bytes;
-  timing_->bypassed(core, address, bytes, hierarchy_->take_writes());
+  timing_->bypassed(core, address, bytes, caches_->contents.take_writes());
 }
 
 void Memory::access(int core, Access kind, Address address, unsigned bytes) {
-  const auto line = hierarchy_->nearest_line_bytes();
+  const auto line = caches_->contents.nearest_line_bytes();
   if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & ~(line - 1)) == 0 && address < end_of_memory)
       [[likely]]
     return one_apart(acting(core), kind, address);
@@ -120,7 +131,7 @@ void Memory::access(int core, Access kind, Address address, unsigned bytes) {
 // Perhaps in several lines.
 void Memory::some(const Acting& acting, Access kind, Address address, unsigned bytes) {
   if (address + bytes > end_of_memory || bytes == 0) throw std::out_of_range("a simulated node has 128 GiB");
-  const auto line = hierarchy_->nearest_line_bytes();
+  const auto line = caches_->contents.nearest_line_bytes();
   const Address end = address + bytes;
   for (Address next; address < end; address = next) {
     next = std::min((address & ~(line - 1)) + line, end);
@@ -134,7 +145,7 @@ void Memory::some(const Acting& acting, Access kind, Address address, unsigned b
 void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
                    unsigned bytes) {
   if (count == 0) return;
-  const auto line = hierarchy_->nearest_line_bytes();
+  const auto line = caches_->contents.nearest_line_bytes();
   const auto stride = static_cast<std::uint64_t>(stride_bytes);
   const bool together = !is_bypass(kind) && stride_bytes > 0 && stride <= line / 2 && stride % bytes == 0 &&
                         address % bytes == 0 && line % bytes == 0;
@@ -155,7 +166,7 @@ void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, 
 
 void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
   // A line at a time, as the loads of a copying loop run ahead of its stores.
-  const auto line = hierarchy_->nearest_line_bytes();
+  const auto line = caches_->contents.nearest_line_bytes();
   for (std::uint64_t done = 0; done < bytes;) {
     const auto here = std::min(line, bytes - done);
     const auto words = here / word_bytes, rest = here % word_bytes;
@@ -170,13 +181,13 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
 
 void Memory::replay(int core, std::span<const Reference> trace) {
   const auto core_acting = acting(core);
-  const auto beyond_line = ~(hierarchy_->nearest_line_bytes() - 1);
+  const auto beyond_line = ~(caches_->contents.nearest_line_bytes() - 1);
   bool looks_ahead = true;  // if some accesses of late would have gained by it
-  Count far = hierarchy_->went_far(core);
+  Count far = caches_->hierarchy.went_far(core);
   for (std::size_t i = 0; i < trace.size(); ++i) {
     if (looks_ahead && i + victim_ahead_on_host < trace.size()) {
-      hierarchy_->fetch_early(core, trace[std::min(i + ahead_on_host, trace.size() - 1)].address);
-      hierarchy_->fetch_victim_early(core_acting.path, trace[i + victim_ahead_on_host].address);
+      caches_->hierarchy.fetch_early(core, trace[std::min(i + ahead_on_host, trace.size() - 1)].address);
+      caches_->hierarchy.fetch_victim_early(core_acting.path, trace[i + victim_ahead_on_host].address);
     }
     const auto& [address, bytes, kind] = trace[i];
     if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & beyond_line) == 0 && address < end_of_memory)
@@ -185,7 +196,7 @@ void Memory::replay(int core, std::span<const Reference> trace) {
     else
       some(core_acting, kind, address, bytes);
     if (i % of_late == of_late - 1) {
-      const Count so_far = hierarchy_->went_far(core);
+      const Count so_far = caches_->hierarchy.went_far(core);
       looks_ahead = so_far - far > of_late / 8;
       far = so_far;
     }
@@ -196,7 +207,7 @@ void Memory::replay(int core, std::span<const Reference> trace) {
 
 template <class Function>
 void Memory::for_each_unit(Address address, std::uint64_t bytes, Function&& function) {
-  const auto unit = hierarchy_->unit_bytes();
+  const auto unit = caches_->contents.unit_bytes();
   const Address end = address + bytes;
   for (Address next; address < end; address = next) {
     next = std::min((address & ~(unit - 1)) + unit, end);
@@ -207,12 +218,13 @@ void Memory::for_each_unit(Address address, std::uint64_t bytes, Function&& func
 Times Memory::dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times& start) {
   Times done = start;
   for_each_unit(address, bytes, [&](Address at, std::uint64_t part) {
-    const auto unit = at & ~(hierarchy_->unit_bytes() - 1);
-    if (part == hierarchy_->unit_bytes())
-      hierarchy_->dma_write_whole(unit, placement);
+    const auto unit = caches_->contents.unit_of(at);
+    if (part == caches_->contents.unit_bytes())
+      caches_->devices.write_whole(unit, placement);
     else
-      hierarchy_->dma_write_part(unit);
-    if (const auto writes = hierarchy_->take_writes()) timing_->dram().post(at, writes * hierarchy_->unit_bytes());
+      caches_->devices.write_part(unit);
+    if (const auto writes = caches_->contents.take_writes())
+      timing_->dram().post(at, writes * caches_->contents.unit_bytes());
     done = timing_->dram().pass(at, part, done);
   });
   return done;
@@ -222,8 +234,9 @@ Times Memory::dma_read(Address address, std::uint64_t bytes, const Times& start)
   Times done = start;
   bool waits = false;
   for_each_unit(address, bytes, [&](Address at, std::uint64_t part) {
-    const bool from_dram = hierarchy_->dma_read(at & ~(hierarchy_->unit_bytes() - 1));
-    if (const auto writes = hierarchy_->take_writes()) timing_->dram().post(at, writes * hierarchy_->unit_bytes());
+    const bool from_dram = caches_->devices.read(caches_->contents.unit_of(at));
+    if (const auto writes = caches_->contents.take_writes())
+      timing_->dram().post(at, writes * caches_->contents.unit_bytes());
     if (!from_dram) return;
     waits = true;
     done = timing_->dram().pass(at, part, done);
@@ -234,11 +247,11 @@ Times Memory::dma_read(Address address, std::uint64_t bytes, const Times& start)
 // ---- scenarios
 
 void Memory::forget(Address address, std::uint64_t bytes) {
-  for_each_unit(address, bytes, [&](Address at, std::uint64_t) { hierarchy_->forget(at); });
+  for_each_unit(address, bytes, [&](Address at, std::uint64_t) { caches_->contents.forget(at); });
 }
 
 void Memory::forget_everything() {
-  hierarchy_->forget_everything();
+  caches_->contents.forget_everything();
   translation_->forget_everything();
 }
 
@@ -250,23 +263,23 @@ void Memory::wait_until(int core, const Times& instant) { timing_->wait_until(co
 void Memory::drain(int core) { timing_->drain(core); }
 
 Counts Memory::counts() const {
-  auto all = hierarchy_->counts();
+  auto all = caches_->contents.counts();
   all.tlbs = counts_of_tlbs_.tlbs;
   all.page_faults = counts_of_tlbs_.page_faults;
   const auto& dram = all.dram;
   all.dram.bytes +=
-      (dram.reads + dram.writes + dram.prefetches + dram.dma_reads + dram.dma_writes) * hierarchy_->unit_bytes();
+      (dram.reads + dram.writes + dram.prefetches + dram.dma_reads + dram.dma_writes) * caches_->contents.unit_bytes();
   return all;
 }
 
 void Memory::reset_counts() {
-  hierarchy_->reset_counts();
+  caches_->contents.reset_counts();
   for (auto& tlb : counts_of_tlbs_.tlbs) tlb = {};
   counts_of_tlbs_.page_faults = 0;
 }
 
 Memory::Copy Memory::copy_in(int core, int level, Address address) const {
-  return hierarchy_->copy_in(core, level, address);
+  return caches_->contents.copy_in(core, level, address);
 }
 
 }  // namespace nearfield::sim

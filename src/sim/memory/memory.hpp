@@ -61,7 +61,6 @@ struct Found {
   bool transferred = false;  // it came from a cache of another core
 };
 
-class Hierarchy;       // hierarchy.hpp: contents and states
 class Timing;          // timing.hpp: clocks
 class Translation;     // tlb.hpp
 class StreamFollower;  // prefetcher.hpp
@@ -115,6 +114,7 @@ class Memory {
   Copy copy_in(int core, int level, Address address) const;
 
  private:
+  struct Caches;  // hierarchy.hpp and devices.hpp
   struct Acting;  // a core, with all of it at hand
   Acting acting(int core);
   void one(const Acting& acting, Access kind, Address address, Count times);
@@ -126,7 +126,7 @@ class Memory {
   void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
 
   Counts counts_of_tlbs_;  // and page faults
-  std::unique_ptr<Hierarchy> hierarchy_;
+  std::unique_ptr<Caches> caches_;
   std::unique_ptr<Timing> timing_;
   std::unique_ptr<Translation> translation_;
   std::vector<StreamFollower> followers_;  // one per core

@@ -25,14 +25,14 @@ StreamFollower::StreamFollower(const Prefetcher& prefetcher, std::uint64_t line_
       level_(prefetcher.level) {}
 
 std::optional<Address> StreamFollower::follow(Address address) {
-  const auto here = streams_.place(address);  // one set: the tag is the line's number, from 1
+  const auto here = streams_.locate(address);  // one set: the tag is the line's number, from 1
   if (const auto stream = streams_.find_tag(here)) return go_on(here, stream);
   const auto upward = start(here, up), downward = start(here, down);
   if (is_before(downward, upward)) streams_.touch(upward);  // of two that are equally old, the first one goes first
   return std::nullopt;
 }
 
-std::optional<Address> StreamFollower::go_on(const CacheArray::Place& here, const CacheArray::Way& stream) {
+std::optional<Address> StreamFollower::go_on(const CacheArray::SetAndTag& here, const CacheArray::Way& stream) {
   const std::int64_t step = stream.flags() == up ? 1 : -1;
   streams_.fill({here.set, here.tag + static_cast<std::uint32_t>(step)}, stream, 0, stream.flags());
   const std::int64_t ahead = here.tag - 1 + step * distance_;
@@ -40,7 +40,7 @@ std::optional<Address> StreamFollower::go_on(const CacheArray::Place& here, cons
   return static_cast<Address>(ahead) << line_shift_;
 }
 
-CacheArray::Way StreamFollower::start(const CacheArray::Place& here, Direction direction) {
+CacheArray::Way StreamFollower::start(const CacheArray::SetAndTag& here, Direction direction) {
   const auto stream = streams_.room(here);
   const std::uint32_t next = direction == up ? here.tag + 1 : here.tag - 1;
   streams_.fill({here.set, next}, stream, 0, direction);

@@ -21,8 +21,8 @@ class StreamFollower {
  private:
   // A direction, as what is kept of the line that a stream expects.
   enum Direction : std::uint8_t { up = 1, down = 2 };
-  std::optional<Address> go_on(const CacheArray::Place& here, const CacheArray::Way& stream);
-  CacheArray::Way start(const CacheArray::Place& here, Direction direction);
+  std::optional<Address> go_on(const CacheArray::SetAndTag& here, const CacheArray::Way& stream);
+  CacheArray::Way start(const CacheArray::SetAndTag& here, Direction direction);
 
   CacheArray streams_;  // by the line that each expects next: a set of these, least recently used
   int line_shift_;

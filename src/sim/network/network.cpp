@@ -39,7 +39,7 @@ Network::Network(const Machine& machine, int nodes, int variants)
       receiving_(nodes, variants),
       links_(topology_->links(), variants) {}
 
-// One thing on the way: waits until it is free, then occupies it until the last byte has passed.
+// Passes one link or NIC: waits until it is free, then occupies it until the last byte has passed.
 void Network::pass(Times* free, Clock& first, Clock& last, Ps serial, Ps gap) const {
   for (int v = 0; v < variants_; ++v)
     for (int l = 0; l < speeds; ++l) {

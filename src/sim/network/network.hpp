@@ -1,10 +1,10 @@
-// How long messages take from NIC to NIC: LogGP (latency, gap between messages of a NIC, time per byte) over a
+// Computes the times of messages from NIC to NIC: LogGP (latency, gap between messages of a NIC, time per byte) over a
 // topology, with links that carry one message at a time, first come first served. Cut-through: a message occupies every
 // link of its way for as long as its bytes take there, from when its first byte gets there. Left out: packets, limits
 // of the routers' buffers (who waits, waits without blocking the links behind it), errors.
 //
-// One run carries all variants and memory speeds: who comes first is decided by the order of the calls, when by each clock.
-// Alone on its way, a message's last byte arrives at
+// One run carries all variants and memory speeds: who comes first is decided by the order of the calls, when by each
+// clock. Alone on its way, a message's last byte arrives at
 //   start + latency + (hops - 1) * hop + bytes / min(bandwidth of NIC and links),  in whole picoseconds.
 #pragma once
 
@@ -25,11 +25,11 @@ struct Passage {
 
 class Network {
  public:
-  // std::invalid_argument for a machine without network or NIC, or with too small a network.
+  // Throws std::invalid_argument for a machine without network or NIC, or with too small a network.
   Network(const Machine& machine, int nodes, int variants);
 
-  // Called in the order of `start`. `feed`: how long the NIC takes to read the message from memory, which is at the
-  // same time; no byte leaves before it has been read.
+  // Must be called in the order of `start`. `feed` is the time in which the NIC reads the message from memory
+  // meanwhile; no byte leaves before it has been read.
   Passage transfer(int from, int to, std::uint64_t bytes, const Clock& start, const Clock& feed);
   Passage transfer(int from, int to, std::uint64_t bytes, const Clock& start) {
     return transfer(from, to, bytes, start, Clock(variants_));
@@ -38,12 +38,12 @@ class Network {
   const Topology& topology() const { return *topology_; }
   std::uint64_t messages() const { return messages_; }
   std::uint64_t bytes() const { return bytes_; }
-  // What `bytes` take at a bandwidth; 0 GB/s: no limit.
+  // Returns the time of `bytes` at a bandwidth; 0 GB/s: no limit.
   static Ps serial(std::uint64_t bytes, double gb_per_s);
 
  private:
-  // When things are free, per thing and variant; most links of a large network are never used, so in blocks made at the
-  // first use.
+  // The times at which links and NICs are free, per variant. Most links of a large network are never used, so blocks of
+  // times are made at the first use.
   class Free {
    public:
     Free(int things, int variants);

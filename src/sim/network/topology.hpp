@@ -1,5 +1,5 @@
-// What joins the nodes: routers, links between them, and the way from node to node. One file per topology in
-// topologies/, each exporting one TopologySpec. Routes are minimal and always the same (no adaptive routing). The
+// The routers, the links between them, and the way from node to node. Each file in topologies/ exports one
+// TopologySpec. Routes are minimal and always the same (no adaptive routing). The
 // cables between nodes and their routers are not links here: they are the NICs' own (network.hpp).
 #pragma once
 
@@ -24,7 +24,7 @@ class Topology {
   int router_of(int node) const { return node / per_router_; }
   virtual int links() const = 0;  // numbered from 0
   virtual Link link(int number) const = 0;
-  // Links on the way; 0 between nodes of one router. The same in both directions.
+  // Returns the number of links on the way; 0 between nodes of one router. It is the same in both directions.
   virtual int hops(int from, int to) const = 0;
   // Replaces `links` by the numbers of those on the way, in order.
   virtual void route(int from, int to, std::vector<int>& links) const = 0;
@@ -37,19 +37,19 @@ struct TopologySpec {
   const char* name;
   const char* summary;
   const char* shape;  // what the numbers of Network::shape are
-  // For so many nodes, of a shape that has been checked; std::invalid_argument for what cannot be. make_topology() says
-  // what is nearest if it has too little room for them.
+  // Makes it for so many nodes, of a shape that has been checked. Throws std::invalid_argument for what cannot be;
+  // make_topology() names the nearest valid choice if they do not fit.
   std::unique_ptr<Topology> (*make)(const nearfield::Network& network, int nodes);
   std::size_t least, most;  // numbers in a shape
 };
 
 const std::vector<const TopologySpec*>& all_topologies();
-// The topology that the network names; std::invalid_argument naming the nearest one.
+// Returns the topology that the network names. Throws std::invalid_argument that names the nearest one.
 std::unique_ptr<Topology> make_topology(const nearfield::Network& network, int nodes);
 
 // ---- for the files in topologies/
 
-// std::invalid_argument unless `nodes` fit into `room`; `enough` is a shape that has room for them.
+// Throws std::invalid_argument unless `nodes` fit into `room`; `enough` is a shape that has room for them.
 void check_room(const nearfield::Network& network, int nodes, long room, const std::vector<int>& enough);
 
 }  // namespace nearfield::sim

@@ -52,7 +52,7 @@ Address Nic::post(int core) {
   const Address entry = next_entry(core);
   const auto bytes = std::min<std::uint64_t>(command_bytes, static_cast<std::uint64_t>(parameters_.event_bytes));
   node_.touch(core, Access::store, entry, bytes);
-  node_.drain(core);  // what the NIC will read must be written
+  node_.drain(core);  // the core's stores must be done before the NIC reads
   node_.advance(core, post_);
   for (auto& counts : counts_) ++counts.commands;
   return entry;

@@ -1,6 +1,6 @@
 // The NIC of a node, as its cores see it: per core a queue of events in host memory, commands written into it by the
-// core, answers and headers by the NIC; payload read and written by DMA. Where the NIC writes to, a policy decides, one
-// per variant.
+// core, answers and headers by the NIC; payload read and written by DMA. A policy, one per variant, decides where the
+// NIC writes to.
 //
 // A core polls the entry that comes next. A poll that finds an event is an access to its line: a miss if the NIC wrote
 // it to memory, a hit where it was injected. Polls before that find nothing; they are counted as going on at the pace
@@ -44,26 +44,26 @@ class Nic {
   void poll(int core, Address entry, const Clock& visible);
 
   // ---- what the NIC does. Called in the order of time
-  // Fetches a command: when it knows it.
+  // Fetches a command; returns when the NIC has it.
   Clock fetch(Address entry, const Clock& start);
-  // Reads payload, line after line without waiting for each: when it has the first bytes, and all.
+  // Reads payload, line after line without waiting for each; returns when it has the first bytes, and all.
   struct Reading {
     Clock first, last;
   };
   Reading read(Address address, std::uint64_t bytes, const Clock& start);
-  // Writes payload that arrives from `first` to `last`, after everything that arrived before: when all is there.
+  // Writes payload that arrives from `first` to `last`, after everything that came before; returns when all is written.
   Clock write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes, const Clock& first,
               const Clock& last);
   struct Event {
     Address entry = 0;
     Clock visible;
   };
-  // Writes an event for a core: a header, into the next entry.
+  // Writes an event for a core, a header, into the next entry; returns where and when.
   Event notify(int core, const Clock& start);
-  // The answer to a command, into its entry.
+  // Writes the answer to a command into its entry; returns where and when.
   Event answer(int core, Address entry, const Clock& start);
 
-  // Payload for this range belongs into this cache level, counted from 0; the last word counts.
+  // Steers payload for this range into this cache level, counted from 0; the latest call counts.
   void steer(Address address, std::uint64_t bytes, int level);
   void reset_counts() { counts_.assign(counts_.size(), {}); }
   const NicCounts& counts(int variant) const { return counts_[static_cast<std::size_t>(variant)]; }

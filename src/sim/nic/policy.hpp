@@ -1,4 +1,4 @@
-// Where a NIC puts what arrives. One file per policy in policies/, each exporting one PolicySpec. A policy is an object
+// Decides where a NIC puts incoming bytes. Each file in policies/ exports one PolicySpec. A policy is an object
 // that is handed to a NIC, one per node and variant; the NIC asks it once per event (header) and once per payload.
 // Memory does what it says for whole units (memory.hpp); parts of units, at the ends of a payload, always go to memory
 // only.
@@ -26,7 +26,7 @@ struct Incoming {
   std::optional<int> steered = {};  // the level that was asked for, for this buffer (tph)
 };
 
-// What a policy may ask about the past of its node.
+// The past of its node, which a policy may look at.
 class Evidence {
  public:
   virtual ~Evidence() = default;
@@ -57,13 +57,13 @@ struct PolicySpec {
   std::unique_ptr<Policy> (*make)(const Machine& machine, const PolicyValues& values);
 };
 
-// The papers' first, the base before all.
+// Returns all policies: the base, then the papers', then the others.
 const std::vector<const PolicySpec*>& all_policies();
 
 // A policy as the user names it: "memory", "ddio", "ddio:ways=4".
 class PolicyChoice {
  public:
-  // std::invalid_argument naming the nearest policy or parameter, or the policies that this machine has caches for.
+  // Throws std::invalid_argument that names the nearest policy or parameter, or those that this machine has caches for.
   PolicyChoice(const std::string& text, const Machine& machine);
   std::unique_ptr<Policy> make(const Machine& machine) const { return spec_->make(machine, values_); }
   const PolicySpec& spec() const { return *spec_; }
@@ -77,7 +77,7 @@ class PolicyChoice {
   PolicyValues values_;
 };
 
-// Into the cache of that level (counted from 0) nearest to whom it is for.
+// Places into the cache of that level (counted from 0) that is nearest to the receiving core.
 inline Placement into_level(int level, const Incoming& incoming, int ways = 0) { return {level, incoming.core, ways}; }
 
 }  // namespace nearfield::sim

@@ -1,4 +1,4 @@
-// What eager and buffered have in common: the sender's core copies into an internal buffer, the NIC takes it from there
+// The common part of eager and buffered: the sender's core copies into an internal buffer, the NIC takes it from there
 // and puts it into an internal buffer of the receiver, whose core copies it out when there is a receive. The send is
 // over when its NIC has been told.
 #pragma once

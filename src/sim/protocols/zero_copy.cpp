@@ -50,7 +50,7 @@ class ZeroCopy final : public Protocol {
   }
 
  private:
-  // What the NIC kept, at the time when its receive is posted.
+  // Releases what the NIC kept, at the time when its receive is posted.
   static void write_later(Endpoint& receiver, Message& message) {
     const auto act = [](void* what) {
       auto& its = *static_cast<Message*>(what);

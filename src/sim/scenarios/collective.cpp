@@ -1,6 +1,6 @@
 // scenario/collective.hpp on a simulated machine, by MPICH's algorithms: among the ranks of one node, one on each core,
-// or among nodes. What each rank gives was written once, before; caches stay between the calls. Left out: collectives
-// over a window that all of a node share, which some MPIs have inside a node.
+// or among nodes. Each rank wrote its contribution once before; caches stay as they are between the calls. Left out:
+// collectives over a window that all of a node share, which some MPIs have inside a node.
 #include "scenario/collective.hpp"
 
 #include "sim/collective.hpp"
@@ -33,7 +33,7 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice
         const auto bytes = static_cast<std::uint64_t>(size);
         const CallSizes each = find_collective(operation).sizes(0, ranks, {0, 0, bytes, 0});
         const auto moved = static_cast<std::int64_t>(std::max(each.in_bytes, each.out_bytes));
-        if (too_much(sizes, ranks, usual_calls / 3 * moved)) continue;
+        if (too_much(sizes, ranks, usual_calls / 3 * moved)) continue;  // the limit was chosen for 3 calls
         list.push_back({{"operation", operation}, {"size_bytes", size}, {"ranks", std::int64_t{ranks}}});
         if (nodes > 1 || !choice.nodes.empty()) list.back().emplace_back("nodes", std::int64_t{nodes});
       }

@@ -27,7 +27,7 @@ struct Box {
     return array + ((x * extent[1] + y) * extent[2] + z) * element;
   }
   std::uint64_t bytes() const { return extent[0] * extent[1] * extent[2] * element; }
-  // Those that are updated, from 1 on: neither ghosts nor the fixed boundary of a dimension that is not split.
+  // Returns the end of the updated cells, which begin at 1, without ghosts or the boundary of an unsplit dimension.
   std::uint64_t end(std::size_t d) const { return extent[d] - 1; }
 };
 
@@ -36,7 +36,7 @@ struct Split {
   std::uint64_t ranks() const { return parts[0] * parts[1] * parts[2]; }
 };
 
-// '8x4x1'
+// Returns for example '8x4x1'.
 Split split_named(const std::string& text) {
   Split split{};
   const char* at = text.data();
@@ -62,7 +62,7 @@ Box box_of(const Split& split, std::uint64_t cells) {
   return box;
 }
 
-// The plane at `index` of dimension `d`.
+// Returns the plane at `index` of dimension `d`.
 Buffer face(const Box& box, Address array, std::size_t d, std::uint64_t index) {
   const std::uint64_t row = box.extent[2] * element, piece = box.cells[2] * element;
   const auto [gx, gy, gz] = box.ghosts;
@@ -71,7 +71,7 @@ Buffer face(const Box& box, Address array, std::size_t d, std::uint64_t index) {
   return Buffer(box.at(array, gx, 0, index), box.cells[0] * box.extent[1], element, row);
 }
 
-// The rank of the neighbour in a direction, or -1.
+// Returns the rank of the neighbour in a direction, or -1.
 int neighbour(const Split& split, int rank, std::size_t d, int direction) {
   const std::uint64_t apart = d == 0 ? split.parts[1] * split.parts[2] : d == 1 ? split.parts[2] : 1;
   const auto place = static_cast<std::int64_t>(static_cast<std::uint64_t>(rank) / apart % split.parts[d]) + direction;
@@ -98,7 +98,7 @@ Task<> exchange(Rank& rank, const Split& split, const Box& box, Address array) {
         const int other = neighbour(split, rank.rank(), d, direction);
         if (other < 0) continue;
         const std::uint64_t inner = direction < 0 ? 1 : box.cells[d], ghost = direction < 0 ? 0 : box.cells[d] + 1;
-        // Told apart by the way that the message goes.
+        // Tags differ by the direction of the message.
         const int way = tag + static_cast<int>(2 * d) + ((direction > 0) == sends ? 1 : 0);
         requests.push_back(sends ? rank.send(other, face(box, array, d, inner), way)
                                  : rank.receive(other, face(box, array, d, ghost), way));
@@ -106,7 +106,7 @@ Task<> exchange(Rank& rank, const Split& split, const Box& box, Address array) {
   co_await rank.wait_all(requests);
 }
 
-// Two marks per iteration: the sweep and the exchange.
+// Makes two marks per iteration: the sweep and the exchange.
 Task<> program(Rank& rank, Split split, Box box) {
   Address from = rank.allocate(box.bytes()), into = rank.allocate(box.bytes());
   for (int i = 0; i < warm + counted; ++i) {
@@ -122,7 +122,7 @@ Task<> program(Rank& rank, Split split, Box box) {
   }
 }
 
-// As many ranks on each node as it has cores for, all nodes alike; 0 if there are too few nodes.
+// Returns the ranks on each node, as many as its cores can take, all nodes alike; 0 if there are too few nodes.
 int ranks_per_node(const Machine& machine, std::uint64_t ranks) {
   auto here = std::min(static_cast<std::uint64_t>(machine.cores), ranks);
   while (ranks % here != 0) --here;

@@ -1,6 +1,6 @@
 // scenario/load.hpp on a simulated machine: those on other nodes make the load for a pair between nodes, those on other
-// cores of its node for one inside. The run is left when the pair is done. Left out: more than `most_nodes` nodes unless
-// they are asked for, several ranks on nodes of the load.
+// cores of its node for one inside. The run is left when the pair is done. Left out: more than `most_nodes` nodes
+// unless they are asked for, several ranks on nodes of the load.
 #include "scenario/load.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Case {
   int sender, receiver, ranks, times;
 };
 
-// What the ranks of one run know of each other; nothing of it takes time.
+// The knowledge that the ranks of one run share, which takes no time.
 struct Shared {
   int exchanges = 0;  // that the load has finished
   Clock round_trips;  // together
@@ -30,14 +30,14 @@ struct PairIsDone {};
 
 int others(const Case& c) { return c.ranks - 2; }
 
-// The rank of number `index` among those that are not of the pair.
+// Returns the rank of number `index` among those that are not of the pair.
 int rank_of(const Case& c, int index) {
   const int low = std::min(c.sender, c.receiver), high = std::max(c.sender, c.receiver);
   if (index >= low) ++index;
   return index >= high ? index + 1 : index;
 }
 
-// All with all, in pairs, for ever.
+// Exchanges all with all, in pairs, for ever.
 Task<> make_load(Rank& rank, Case c, int index, Shared& shared) {
   if (c.load_bytes == 0) co_return;
   const int n = others(c);
@@ -80,7 +80,7 @@ Task<> pong(Rank& rank, Case c) {
   }
 }
 
-// The nodes of a pair between nodes: as many as are asked for, or as there are, and never fewer than up to its peer.
+// Returns the nodes of a pair between nodes: those asked for, or all, but never fewer than up to its peer.
 int nodes_for(const Machine& machine, const Place& place, std::int64_t asked) {
   const int most = asked > 0 ? static_cast<int>(asked) : most_nodes;
   return std::max(place.peer + 1, std::min(machine.max_nodes, most));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t huge_bytes = 2 << 20;
 
-// Two marks: writing fresh memory, reading it again.
+// Makes two marks: writing fresh memory, and reading it again.
 Task<> touch_and_read(Rank& rank, std::uint64_t bytes) {
   const Address part = rank.allocate(bytes);
   co_await rank.line_up();
@@ -26,7 +26,7 @@ Task<> touch_and_read(Rank& rank, std::uint64_t bytes) {
   rank.stop();
 }
 
-// The slowest rank's time and the largest of the counts.
+// Adds the slowest rank's time and the largest of the counts.
 void add_slowest(Results& results, const std::string& name, const Outcome& outcome, std::size_t mark) {
   Clock time = elapsed(outcome.ranks.front().marks[mark]);
   double faults = 0, misses = 0;

@@ -41,7 +41,7 @@ void add_count(Results& results, const std::string& metric, const std::string& s
   results.add_number(metric, "count", side, static_cast<double>(value));
 }
 
-// As hardware counts (LONGEST_LAT_CACHE), what the prefetcher asks the last cache for included.
+// These count as hardware does (LONGEST_LAT_CACHE), with the prefetcher's requests to the last cache.
 Count asked_last(const Machine& machine, const Seen& seen) {
   const std::size_t last = machine.caches.size() - 1;
   return seen.hits[last] + seen.misses[last] + seen.prefetches;

@@ -1,4 +1,4 @@
-// What scenarios of two ranks have in common: a cluster with the pair at its place, nodes between the two idle, and a
+// The common part of scenarios of two ranks: a cluster with the pair at its place, nodes between the two idle, and a
 // start in which all that an MPI makes once has been made.
 #pragma once
 
@@ -26,16 +26,16 @@ struct PairMarks {
 // line up, as often as the program does.
 PairMarks run_pair(const Job& job, int line_ups, const std::function<Task<>(const Side&)>& program);
 
-// How often a case is repeated until buffers of the MPI, which take turns, have all been used.
+// Returns how often a case is repeated until buffers of the MPI, which take turns, have all been used.
 int repetitions(std::int64_t size_bytes);
 
-// Empty if the machine has such a place; otherwise what it lacks.
+// Returns what the machine lacks for such a place; empty if it has one.
 std::string no_such_place(const Machine& machine, const Place& place);
 
 Clock elapsed(const Mark& mark);
 Clock elapsed(const Mark& from, const Mark& to);  // from the start of one to the end of the other
 
-// The counts under the names that a live probe has for hardware counters; `prefix` for those of one call.
+// Adds counts under the names of a live probe's hardware counters, with `prefix` for those of one call.
 void add_counters(Results& results, const Machine& machine, const std::string& side, const Seen& seen);
 void add_call_counters(Results& results, const std::string& prefix, const std::string& side, const Machine& machine,
                        const Seen& seen);

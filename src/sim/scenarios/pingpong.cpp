@@ -21,7 +21,7 @@ Buffers allocate(Rank& rank, std::uint64_t bytes) {
 Task<> send(const Side& side, Buffer buffer) { co_await side.rank.wait(side.rank.send(side.peer, buffer, tag)); }
 Task<> receive(const Side& side, Buffer buffer) { co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag)); }
 
-// Two marks per repetition: the call that comes first, and the other one.
+// Makes two marks per repetition: the call that comes first, and the other one.
 Task<> in_state(const Side& side, std::uint64_t bytes, BufferState state, int times) {
   const Buffers buffers = allocate(side.rank, bytes);
   for (int i = 0; i < times; ++i) {
@@ -39,7 +39,7 @@ Task<> in_state(const Side& side, std::uint64_t bytes, BufferState state, int ti
   }
 }
 
-// One mark, around the last `counted` round trips.
+// Makes one mark around the last `counted` round trips.
 Task<> back_to_back(const Side& side, std::uint64_t bytes, int times, int counted) {
   const Buffers buffers = allocate(side.rank, bytes);
   for (int i = 0; i < times + counted; ++i) {

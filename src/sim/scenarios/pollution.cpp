@@ -14,7 +14,7 @@ struct Case {
   int times;
 };
 
-// One mark per repetition.
+// Makes one mark per repetition.
 Task<> traverse_after(const Side& side, Case c) {
   const Buffer buffer(side.rank.allocate(c.bytes), c.bytes);
   for (int i = 0; i < c.times; ++i) {

@@ -61,7 +61,7 @@ Task<> iterate(const Side& side, Arrays arrays, Case c) {
   for (std::uint64_t i = before; i < new_rows; ++i) co_await update(side.rank, arrays, c, i);
 }
 
-// One mark around the iterations that count.
+// Makes one mark around the iterations that count.
 Task<> program(const Side& side, Case c) {
   const std::uint64_t bytes = c.rows * c.row_bytes();
   Arrays arrays{side.rank.allocate(bytes), side.rank.allocate(bytes)};

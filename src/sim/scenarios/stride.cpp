@@ -36,7 +36,7 @@ Memory allocate(Rank& rank, const Case& c) {
           c.stride == 1 ? Buffer(data, c.elements * element) : Buffer(data, c.elements, element, c.stride * element)};
 }
 
-// Between the elements and one piece, as a loop does it.
+// Copies between the elements and one piece, as a loop does.
 Task<> pack(Rank& rank, Memory memory, Case c, bool out_of_elements) {
   const auto stride_bytes = static_cast<std::int64_t>(c.stride * element);
   for (std::uint64_t i = 0; i < c.elements; i += at_a_time) {
@@ -62,7 +62,7 @@ Task<> receive(const Side& side, Memory memory, Case c) {
   if (c.pack) co_await pack(side.rank, memory, c, false);
 }
 
-// A mark per round trip; buffers are as the last one left them.
+// Makes a mark per round trip; buffers are as the last one left them.
 Task<> round_trips(const Side& side, Case c) {
   const Memory out = allocate(side.rank, c), in = allocate(side.rank, c);
   for (int i = 0; i < c.times; ++i) {

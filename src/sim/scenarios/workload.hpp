@@ -1,4 +1,4 @@
-// What scenarios of a whole cluster have in common: how many ranks run on each node, and the numbers of a workload that
+// The common part of scenarios of a whole cluster: how many ranks run on each node, and the numbers of a workload that
 // was run several times.
 #pragma once
 
@@ -18,7 +18,7 @@ std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& re
 // that they take the parameter `nodes` and several policies in one run.
 ScenarioSpec workload_scenario(ScenarioSpec spec);
 
-inline constexpr int usual_nodes = 8;  // where several are needed, and nobody says how many
+inline constexpr int usual_nodes = 8;  // if several are needed, and the user gives no number
 
 // Returns the pairs (ranks, nodes) that are wanted: one rank on each of the nodes asked for; `usual` if none are.
 struct Spread {

@@ -24,19 +24,19 @@ std::optional<Distance> distance_named(std::string_view name);
 // As large as the kernel's largest CPU set, and plain memory, so that ranks can exchange it.
 using Cpus = std::bitset<8192>;
 
-// Which CPUs share what; objects[d] are those that make a pair have the distance d. same_node needs none.
+// The CPUs that share something; objects[d] are those that make a pair have the distance d. same_node needs none.
 struct Hardware {
   std::array<std::vector<Cpus>, 5> objects;
 };
 
-// Reads <root>/devices/system/{cpu,node}. What is not there (virtual machines hide much) makes no class.
+// Reads <root>/devices/system/{cpu,node}. Missing files (virtual machines hide much) make no class.
 Hardware read_hardware(const std::filesystem::path& root);
 
-// "0-3,8" as in the kernel's *_list files; numbers beyond what Cpus holds are left out.
+// Reads "0-3,8" as in the kernel's *_list files; numbers beyond those that Cpus holds are left out.
 Cpus parse_cpu_list(std::string_view text);
 
-// The nearest class with one object that covers all CPUs of both: a rank that may move counts with everywhere it may
-// be. An empty set has no place, hence same_node.
+// Returns the nearest class with one object that covers all CPUs of both, since a rank may move to any of its CPUs. An
+// empty set is same_node.
 Distance distance_between(const Hardware& hardware, const Cpus& a, const Cpus& b);
 
 }  // namespace nearfield::tune

@@ -4,7 +4,7 @@
 //
 // Under both names, MPI_ and PMPI_: MPICH's Fortran bindings (a library of their own, libmpichfort or libmpifort) call
 // the C functions, but those of mpi_f08 call PMPI_Init, PMPI_Start and others; and a profiling tool that is linked into
-// the executable comes before us and calls PMPI_ names. Whoever passes by twice changes nothing the second time.
+// the executable comes before us and calls PMPI_ names. A call that passes twice changes nothing the second time.
 //
 // Not covered, and sent under whatever threshold the last send left: collectives, partitioned sends, one-sided
 // communication. Programs that start MPI by MPI_Session_init alone stay stock.

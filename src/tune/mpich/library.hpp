@@ -5,13 +5,13 @@
 
 namespace nearfield::tune {
 
-// Null if no loaded library has it.
+// Returns the function; null if no loaded library has it.
 void* find_mpi_function(const char* name);
 
-// The whole path of the loaded library that has this function, or "".
+// Returns the whole path of the loaded library that has this function, or "".
 const char* library_of(void* function);
 
-// The next tool's or the library's own; `pmpi_name` if no MPI_ name follows ours. Ends the process with a line if
+// Returns the next tool's or the library's own function; `pmpi_name` if no MPI_ name follows ours. Ends the process if
 // there is none: the program called a function that its MPI does not have.
 void* next_or_abort(const char* name, const char* pmpi_name);
 

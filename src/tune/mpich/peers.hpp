@@ -1,4 +1,4 @@
-// Which threshold a message to a rank of a communicator gets. World ranks on other nodes, ranks of other worlds
+// Finds the threshold of a message to a rank of a communicator. World ranks on other nodes, ranks of other worlds
 // (spawned, connected) and this rank itself keep the stock value.
 //
 // Called by one thread at a time, on every rank: open() once after MPI_Init and collectively, of() before each send,
@@ -15,8 +15,8 @@ namespace nearfield::tune {
 
 class Peers {
  public:
-  // Collective over MPI_COMM_WORLD: ranks of a node tell each other their bindings. True if a rule is for any peer.
-  // What is bound later (a program that binds itself after MPI_Init) is not seen.
+  // Lets ranks of a node tell each other their bindings; later bindings are not seen. Returns true if a rule is for any
+  // peer. Collective over MPI_COMM_WORLD.
   bool open(const Rules& rules, const std::map<std::pair<int, int>, Distance>& classes);
 
   // The first call for a communicator builds its table, which goes with the communicator.

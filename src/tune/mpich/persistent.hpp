@@ -13,13 +13,13 @@ class Persistent {
   void remember(MPI_Request request, int bytes) { bytes_[request] = bytes; }
   void forget(MPI_Request request) { bytes_.erase(request); }
 
-  // Nothing for what is no send.
+  // Returns nothing for a request that is no send.
   std::optional<int> of(MPI_Request request) const {
     const auto found = bytes_.find(request);
     return found == bytes_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // How many of the requests, from the first on, can be started under one threshold, and which; receives go with any.
+  // Returns how many of the requests, from the first on, can start under one threshold, and which; receives fit any.
   struct Run {
     int length;
     std::optional<int> bytes;

@@ -14,7 +14,7 @@ constexpr std::string_view key = "single_copy_from=";
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-// The parts between semicolons; an empty one at the end is a matter of taste.
+// Returns the parts between semicolons; an empty one at the end is allowed.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {

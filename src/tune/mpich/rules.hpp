@@ -1,4 +1,4 @@
-// What the user asks for, from two environment variables. Pure text in, values out.
+// Reads the user's rules from the texts of two environment variables.
 //   NEARFIELD_PAIR_RULES    DISTANCE:single_copy_from=BYTES;...   BYTES a number of bytes or `never`
 //   NEARFIELD_PAIR_CLASSES  A-B:DISTANCE;...                      world ranks; for tests
 #pragma once
@@ -13,13 +13,13 @@
 
 namespace nearfield::tune {
 
-// Says what is wrong, in one line without an end.
+// The message says what is wrong, in one line without a line end.
 struct Malformed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The smallest message in bytes that is copied directly from process to process. MPICH's own value where nobody has
-// said anything.
+// The smallest message in bytes that is copied directly from process to process; MPICH's own value if there is no
+// rule.
 inline constexpr int stock = -1;
 
 struct Rules {
@@ -31,7 +31,7 @@ struct Rules {
 // Throws Malformed.
 Rules parse_rules(std::string_view text);
 
-// World ranks, smaller first. Throws Malformed.
+// Returns pairs of world ranks, smaller first. Throws Malformed.
 std::map<std::pair<int, int>, Distance> parse_classes(std::string_view text);
 
 }  // namespace nearfield::tune

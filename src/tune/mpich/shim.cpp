@@ -96,7 +96,7 @@ void after_init() {
     return;
   }
   const Wishes wanted = wishes();
-  // Collective, so on every rank, whatever that one finds out for itself.
+  // This is collective, so every rank calls it, whatever it finds out for itself.
   const bool is_any = state().peers.open(wanted.rules, wanted.classes);
   const std::string reason = obstacle(wanted);
   int rank = 0;

@@ -1,4 +1,4 @@
-// What happens around the calls that are intercepted. No mpi.h here: the interception itself (intercept.cpp) must
+// Acts around the intercepted calls. No mpi.h here: the interception itself (intercept.cpp) must
 // pass the handles of any MPI on unharmed, ints or pointers, because it may be loaded into programs of any.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace nearfield::tune {
 using Handle = std::intptr_t;
 
 namespace detail {
-// From the end of MPI_Init to MPI_Finalize, if there is a rule for any peer of this rank and nothing speaks against.
+// True from the end of MPI_Init to MPI_Finalize, if a rule is for any peer of this rank and nothing speaks against it.
 extern bool active;
 
 void set_for(int destination, Handle comm);
@@ -19,19 +19,19 @@ void forget(const void* request);
 int start_run(const void* requests, int count);
 }  // namespace detail
 
-// After MPI_Init or MPI_Init_thread has succeeded; collective. Either gets ready or steps aside with one line. Once:
-// a second call does nothing.
+// Is called after MPI_Init or MPI_Init_thread has succeeded, collectively. Gets ready, or steps aside with one line. A
+// second call does nothing.
 void after_init();
 
 // Gives MPICH its own thresholds back.
 void before_finalize();
 
-// Before whatever sends one message.
+// Is called before any function that sends one message.
 inline void before_send(int destination, Handle comm) {
   if (detail::active) detail::set_for(destination, comm);
 }
 
-// After MPI_Send_init and its like.
+// Is called after MPI_Send_init and its like.
 inline void after_send_init(int destination, Handle comm, const void* request) {
   if (detail::active) detail::remember(destination, comm, request);
 }

@@ -11,15 +11,15 @@ namespace nearfield::tune {
 
 class Thresholds {
  public:
-  // After MPI_Init. False if this MPICH has none (before 4.3; built without CMA).
+  // Is called after MPI_Init. Returns false if this MPICH has none (before 4.3; built without CMA).
   bool open();
 
-  // `bytes` for all, or for `stock` what open() found. Calls MPI only when that changes something.
+  // Sets all to `bytes`, or for `stock` to the values that open() found. Calls MPI only if that changes something.
   void set(int bytes) {
     if (bytes != current_) write(bytes);
   }
 
-  // Before MPI_Finalize: as found.
+  // Is called before MPI_Finalize; restores the values that open() found.
   void close();
 
  private:

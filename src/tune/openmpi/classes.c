@@ -1,4 +1,4 @@
-// Parsing of the two strings that the user gives, and the class of a peer. Knows nothing of transports.
+// Parses the two strings that the user gives, and finds the class of a peer. It does not know transports.
 #include "classes.h"
 
 #include <ctype.h>
@@ -39,7 +39,7 @@ static bool fail_at(struct parser* p, const char* where, const char* what, struc
   return false;
 }
 
-// Up to one of the separators, or the end.
+// Returns the text up to one of the separators, or the end.
 static struct word next_word(struct parser* p, const char* separators) {
   struct word word = {p->at, strcspn(p->at, separators)};
   p->at += word.length;
@@ -50,7 +50,7 @@ static bool equals(struct word word, const char* name) {
   return strlen(name) == word.length && strncmp(word.start, name, word.length) == 0;
 }
 
-// How many letters must be put in, taken out or changed.
+// Returns how many letters must be inserted, deleted or changed.
 static size_t edits(struct word word, const char* name) {
   size_t row[64], n = strlen(name);
   for (size_t j = 0; j <= n; ++j) row[j] = j;

@@ -1,4 +1,4 @@
-// Which transport parameters a pair of processes gets: the rules of the user, and the class of each peer.
+// Decides which transport parameters a pair of processes gets: the rules of the user, and the class of each peer.
 //
 // A class is a distance that has a rule; all distances without one share the class of stock limits. Parsed once, in
 // btl_init, on every rank; read-only from then on.
@@ -36,7 +36,7 @@ struct rules {
   size_t n_pairs;
 };
 
-// Both: true, or false and one line in `error` that says what is wrong and at which character (counted from 1).
+// Both return true, or false with a line in `error` that says what is wrong and at which character (counted from 1).
 // An empty string is an empty set of rules.
 bool rules_parse(struct rules* rules, const char* text, char* error, size_t error_size);
 bool rules_parse_pairs(struct rules* rules, const char* text, char* error, size_t error_size);
@@ -45,6 +45,6 @@ void rules_free(struct rules* rules);
 bool rules_empty(const struct rules* rules);
 bool rules_have_class(const struct rules* rules, int class_index);
 
-// The class of the pair (mine, peer); `locality` is Open MPI's opal_proc_t.proc_flags of the peer. Ranks that are not
-// bound share no more than the node.
+// Returns the class of the pair (mine, peer); `locality` is Open MPI's opal_proc_t.proc_flags of the peer. Ranks that
+// are not bound share no more than the node.
 int rules_class_of(const struct rules* rules, uint32_t mine, uint32_t peer, uint16_t locality);

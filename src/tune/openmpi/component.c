@@ -9,8 +9,8 @@
 //   btl_nearfield_rules    DISTANCE:key=value,key=value;DISTANCE:...   with the keys of struct limits (classes.h)
 //   btl_nearfield_classes  RANK-RANK:DISTANCE;...                      pairs of world ranks whose distance is given
 // A class cannot have more than vader itself: whoever starts the program raises btl_vader_eager_limit and
-// btl_vader_max_send_size to the largest of the classes, and gives a rule to each distance that shall not get these; and
-// btl_vader_segment_size with them (4 MiB hold about a hundred fragments of 32 KiB).
+// btl_vader_max_send_size to the largest of the classes, and gives a rule to each distance that shall not get these;
+// and btl_vader_segment_size with them (4 MiB hold about a hundred fragments of 32 KiB).
 //
 // Life, on every rank:
 //   register  by Open MPI, also in ompi_info: the parameters.

@@ -8,12 +8,12 @@
 
 #include "peers.h"
 
-// As btl_alloc; NULL when the class has several on the way, or `size` is more than the stock transport ever sends in
-// one piece. (btl_prepare_src needs no such help: no acknowledgement comes from there.)
+// Works as btl_alloc; returns NULL when the class has several on the way, or `size` is more than the stock transport
+// ever sends in one piece. (btl_prepare_src needs no such help: no acknowledgement comes from there.)
 mca_btl_base_descriptor_t* deferred_alloc(int class_index, uint8_t order, size_t size, uint32_t flags);
 bool is_deferred(const mca_btl_base_descriptor_t* fragment);
 int deferred_send(mca_btl_base_module_t* module, struct peer* peer, mca_btl_base_descriptor_t* fragment,
                   mca_btl_base_tag_t tag);
 void deferred_free(mca_btl_base_descriptor_t* fragment);
-// Nothing is sent any more: drops what a process that ends has left.
+// Drops the fragments that a process has left at its end, when nothing is sent any more.
 void deferred_finish(void);

@@ -155,7 +155,7 @@ static int resolve(size_t n, opal_proc_t** procs) {
   return OPAL_SUCCESS == rc ? upcall_set_peers(modules) : rc;
 }
 
-// What the stock module answers from now on: those left to it; and, for one-sided communication, those of a class too.
+// The stock module's answer from now on: peers left to it; and, for one-sided communication, those of a class, too.
 static int stock_add_procs_again(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
                                  opal_bitmap_t* reachable) {
   (void)module;

@@ -31,8 +31,8 @@ struct peer* peers_find(const opal_proc_t* proc);
 void peers_remove(struct peer* peer);
 void peers_clear(void);
 
-// The class of every peer, or -1 if there are several, or some are left to the stock module.
+// Returns the class of every peer, or -1 if there are several, or some are left to the stock module.
 int peers_only_class(void);
 size_t peers_count(void);
-// Tells each peer that has a class.
+// Calls the function for each peer that has a class.
 void peers_each(void (*tell)(const struct peer* peer));

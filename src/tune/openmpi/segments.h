@@ -1,4 +1,4 @@
-// Where the memory of each peer is mapped in this process: what messages of the stock transport lie in.
+// Finds where the memory of each peer, which holds messages of the stock transport, is mapped in this process.
 #pragma once
 
 #include <stdbool.h>

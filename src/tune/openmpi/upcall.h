@@ -7,12 +7,12 @@
 
 #include <opal/mca/btl/btl.h>
 
-// Called after the peers changed. `modules`: by class index. On failure nobody is translated.
+// Must be called after the peers changed. `modules` is by class index. On failure nothing is translated.
 int upcall_set_peers(mca_btl_base_module_t* modules);
 
-// Steps between the stock transport and whoever is called for `tag`. Again and again is fine.
+// Steps between the stock transport and the function for `tag`. It may be called repeatedly.
 void upcall_wrap(mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t receiver);
-// All that were registered before there was a peer.
+// Steps between for all that were registered before there was a peer.
 void upcall_wrap_registered(void);
 // Puts back the receivers: this library is about to be unloaded.
 void upcall_unwrap(void);

@@ -1,7 +1,7 @@
-"""Makes records of what the launches left: samples of several launches pooled, verdicts attached, reasons kept.
+"""Makes records from the launches' lines: pools the samples of several launches, adds verdicts and reasons.
 
-A file that a crash has damaged counts up to its first line that is not whole; what followed is measured again on
---resume. What an attempt has of a scenario that it did not finish counts until another attempt has it whole.
+A file that a crash has damaged counts up to its first line that is not whole; the rest is measured again on --resume.
+Samples of a scenario that an attempt did not finish count until another attempt finishes it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from nearfield.measure.live.lines import (
     read_lines,
 )
 from nearfield.measure.live.switches import Seen
+from nearfield.measure.request import Tier
 from nearfield.measure.row import Row, frame, missing, value
-from nearfield.measure.tiers import Tier
 from nearfield.profile.schema import Skipped
 
-# Metrics that describe a repetition rather than measure the MPI: counted, not timed.
+# Metrics in these units describe a repetition and do not time the MPI.
 EXACT_UNITS = ("count", "bytes", "share")
-FEWEST = 6  # samples: fewer have no 95 % interval
+FEWEST = 6  # samples; fewer have no 95 % interval
 
 
 Visits = list[list[float]]
@@ -41,10 +41,10 @@ Visits = list[list[float]]
 
 @dataclass
 class Series:
-    """The samples of one metric of one case at one place, launch by launch and visit by visit (taken in one go).
+    """The samples of one metric of one case at one place, by launch and by visit (those of a visit are successive).
 
-    `disturbed`: taken while something else used one of the cores, as a gauge beside the measurement showed
-    (src/probe/gauge.hpp); set apart by the gauge alone, never by their own value.
+    `disturbed` holds samples that were taken while something else used one of the cores. Only the gauge that runs
+    beside the measurement (src/probe/gauge.hpp) decides that, never the value of a sample.
     """
 
     unit: str
@@ -53,7 +53,7 @@ class Series:
     oversubscribed: bool = False
 
     def usable(self) -> tuple[list[Visits], bool]:
-        """The undisturbed samples; all of them, and True, if those are too few to say anything."""
+        """Returns the undisturbed samples and False, or all samples and True if the undisturbed ones are too few."""
         if len(self.undisturbed()) >= FEWEST or not any(self.disturbed):
             return self.launches, False
         return [[*visits, apart] for visits, apart in zip(self.launches, self.disturbed, strict=True)], True
@@ -66,7 +66,7 @@ class Series:
 
 
 class Key(NamedTuple):
-    """What identifies a series: one metric of one case at one place."""
+    """Identifies a series: one metric of one case at one place."""
 
     scenario: str
     metric: str
@@ -82,18 +82,18 @@ class Key(NamedTuple):
 
 @dataclass
 class Collection:
-    """Everything the launches of a session said."""
+    """Everything that the launches of a session reported."""
 
     series: dict[Key, Series] = field(default_factory=dict)
     verdicts: dict[Key, list[StateLine]] = field(default_factory=lambda: defaultdict(list))
-    missing: dict[Key, tuple[str, str]] = field(default_factory=dict)  # -> (unit, reason)
+    missing: dict[Key, tuple[str, str]] = field(default_factory=dict)  # series -> (unit, reason)
     headers: list[LaunchLine] = field(default_factory=list)
     switches: list[Seen] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
 
 def finished_scenarios(job: Job, folder: Path) -> set[str]:
-    """What earlier attempts at this launch have measured to the end."""
+    """Returns the scenarios that earlier attempts at this launch have finished."""
     return {name for path in job.attempts(folder) for name in _finished(read_lines(path, job.budgets))}
 
 
@@ -103,7 +103,7 @@ def _finished(lines: Iterable[Line]) -> set[str]:
 
 
 def collect(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> Collection:
-    """Reads every line of every job. `kind_of`: scenario -> the ranks it runs on."""
+    """Reads every line of every job. `kind_of` maps a scenario to the ranks that it runs on."""
     found = Collection()
     for job in jobs:
         whole = finished_scenarios(job, folder)
@@ -145,7 +145,7 @@ def _collect_case(
 
 
 def _visits(samples: list[float | None], visits: list[float] | None) -> Visits:
-    """Samples with the same number in `visits` together; those not taken (None) left out."""
+    """Returns the samples grouped by their number in `visits`, without those that were not taken (None)."""
     grouped: dict[float, list[float]] = defaultdict(list)
     for sample, visit in zip(samples, visits or [0] * len(samples), strict=True):
         if sample is not None:
@@ -154,7 +154,7 @@ def _visits(samples: list[float | None], visits: list[float] | None) -> Visits:
 
 
 def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[Row]:
-    """One record per series and per missing value, in a stable order."""
+    """Returns one record for each series and each missing value, in a stable order."""
     series = _skew_merged(found.series)
     rows = [
         _row(key, one, tier, resolution_ns) | {"verdict": _verdict(found, key)}
@@ -163,7 +163,7 @@ def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[Row]:
     ]
     rows += _verdict_rows(found)
     measured = {key.place for key, one in series.items() if not one.empty()}
-    cases = {(key.place, key.parameters) for key, one in series.items() if not one.empty()}  # of whatever side
+    cases = {(key.place, key.parameters) for key, one in series.items() if not one.empty()}  # of any side
     for key, (unit, reason) in found.missing.items():
         there = (key.place, key.parameters) in cases if key.parameters else key.place in measured
         if not there:
@@ -189,7 +189,7 @@ def _row(key: Key, series: Series, tier: Tier, resolution_ns: float) -> Row:
         stable, note = False, "something else used the cores during nearly all repetitions"
     elif not exact and not _native.is_stable(estimate, tier.stable):
         stable, note = False, _why_unstable(estimate, launches)
-    low = max(0.0, estimate.low)  # a time of a few steps of the clock may be none at all, but not less
+    low = max(0.0, estimate.low)  # a time of a few steps of the clock may be 0, but not negative
     measured = value(estimate.value, low, estimate.high, estimate.n, stable=stable, note=note)
     return _frame(key, series.unit) | measured
 
@@ -205,7 +205,7 @@ def _why_unstable(estimate: _native.Estimate, launches: list[Visits]) -> str:
 
 
 def disturbed_share(found: Collection) -> float | None:
-    """Of all timed repetitions: how many were set apart because something else used a core."""
+    """Returns the share of timed repetitions that were set apart because something else used a core; None if none."""
     timed = [one for one in found.series.values() if one.unit == "ns"]
     apart = sum(len(samples) for one in timed for samples in one.disturbed)
     whole = apart + sum(len(one.undisturbed()) for one in timed)
@@ -213,7 +213,7 @@ def disturbed_share(found: Collection) -> float | None:
 
 
 def _skew_merged(series: dict[Key, Series]) -> dict[Key, Series]:
-    """How well ranks start together is a property of the place, not of the case: one series per scenario there."""
+    """Returns the series with one start_skew per scenario and place, since it does not depend on the case."""
     merged: dict[Key, Series] = {}
     for key, one in series.items():
         if key.metric != "start_skew":
@@ -227,7 +227,7 @@ def _skew_merged(series: dict[Key, Series]) -> dict[Key, Series]:
 
 
 def _verdict_rows(found: Collection) -> Iterable[Row]:
-    """What the sampled lines showed, as numbers beside the verdict."""
+    """Yields records of the sampled lines: how many were cached, and their latency."""
     for key, lines in found.verdicts.items():
         verdict = _verdict(found, key)
         cached, latencies_ns = [line.cached for line in lines], [line.latency_ns for line in lines]
@@ -239,7 +239,7 @@ def _verdict_rows(found: Collection) -> Iterable[Row]:
 
 
 def _verdict(found: Collection, key: Key) -> str | None:
-    """The worse of both sides' for a record of the whole operation; the side's own otherwise."""
+    """Returns the worst verdict of the side, or of both sides if the record is of the whole operation."""
     verdicts = {
         line.verdict
         for side in ([key.side] if key.side else ["sender", "receiver"])

@@ -1,4 +1,4 @@
-"""What a profile says of the machine and of the run besides its records."""
+"""Asks this machine for what a profile says of it besides the records."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ import platform
 import socket
 from pathlib import Path
 
+from nearfield.base.files import chosen, read
 from nearfield.profile.schema import Cache, Host, Machine, MachineClock, Memory, Pages
 from nearfield.topology import CacheKind, Topology
 
 
 def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
     """This machine, as its topology and its kernel describe it."""
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
         schema_version=1,
         name=socket.gethostname(),
         cpu_model=topology.cpu_model,
         cores=len(topology.cores),
         pus=len(topology.pus),
-        line_bytes=max((c.line_bytes for c in topology.caches if c.line_bytes), default=64),
+        line_bytes=topology.line_bytes,
         cache=_caches(topology),
-        memory=Memory(total_bytes=_memory_bytes(), numa_nodes=max(1, len(topology.numa_nodes))),
+        memory=Memory(total_bytes=memory_bytes, numa_nodes=max(1, len(topology.numa_nodes))),
         pages=_pages(),
         clock=MachineClock(tsc_ghz=ticks_per_ns),
     )
 
 
 def capture_host(topology: Topology) -> Host:
-    """Returns what this host says of itself."""
+    """Returns the host's name, its kernel and its state that may change timings."""
     return Host(
         name=socket.gethostname(),
         kernel=f"{platform.system()} {platform.release()}",
         cpus=topology.pus,
-        governor=_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        governor=read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         load_1m=os.getloadavg()[0],
         virtual=_hypervisor(),
     )
@@ -60,35 +62,17 @@ def _caches(topology: Topology) -> list[Cache]:
 
 def _pages() -> Pages:
     thp = Path("/sys/kernel/mm/transparent_hugepage")
-    huge = _first_line(thp / "hpage_pmd_size")
-    free = _first_line("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+    huge = read(thp / "hpage_pmd_size")
+    free = read("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
     return Pages(
         base_bytes=os.sysconf("SC_PAGE_SIZE"),
         huge_bytes=int(huge) if huge else None,
-        transparent=_chosen(thp / "enabled"),
-        shmem=_chosen(thp / "shmem_enabled"),
+        transparent=chosen(thp / "enabled"),
+        shmem=chosen(thp / "shmem_enabled"),
         hugetlb_free=int(free) if free else None,
     )
 
 
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _first_line(path: str | Path) -> str | None:
-    try:
-        return Path(path).read_text(encoding="utf-8").split("\n")[0].strip() or None
-    except OSError:
-        return None
-
-
-def _chosen(path: Path) -> str | None:
-    """The word in brackets: 'always [madvise] never'."""
-    line = _first_line(path) or ""
-    return line.partition("[")[2].partition("]")[0] or None
-
-
 def _hypervisor() -> str | None:
-    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
-    vendor = _first_line("/sys/class/dmi/id/sys_vendor")
-    return (vendor or "a hypervisor") if " hypervisor" in flags else None
+    vendor = read("/sys/class/dmi/id/sys_vendor")
+    return (vendor or "a hypervisor") if " hypervisor" in (read("/proc/cpuinfo") or "") else None

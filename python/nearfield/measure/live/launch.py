@@ -16,6 +16,7 @@ from threading import Event, Thread
 from typing import NoReturn
 
 from nearfield import itself, mpi
+from nearfield.base.files import writing
 from nearfield.errors import MeasurementError, MpiError, ProfileError
 from nearfield.measure.live.layout import Group
 from nearfield.measure.live.lines import (
@@ -28,7 +29,7 @@ from nearfield.measure.live.lines import (
     parse_scenarios,
     read_lines,
 )
-from nearfield.measure.tiers import Tier
+from nearfield.measure.request import Tier
 from nearfield.mpi import Installation
 from nearfield.profile.schema import LaunchState
 from nearfield.topology import Topology
@@ -39,17 +40,17 @@ OnProgress = Callable[[str, float], None]  # scenario, share of its time that is
 
 @dataclass(frozen=True)
 class Job:
-    """What one launch is to measure."""
+    """The work of one launch."""
 
     group: Group
-    number: int  # which launch of this group
+    number: int  # the number of this launch among those of its group
     budgets: dict[str, float]  # scenario -> seconds
 
     def file(self, folder: Path, attempt: int, suffix: str) -> Path:
         return folder / f"{self.group.name}.{self.number}.{attempt}{suffix}"
 
     def attempts(self, folder: Path) -> list[Path]:
-        """What this and earlier sittings wrote for this launch, oldest first."""
+        """Returns the files that this and earlier sittings wrote for this launch, oldest first."""
         files = (self.file(folder, attempt, ".jsonl") for attempt in count())
         return list(takewhile(Path.exists, files))
 
@@ -81,7 +82,7 @@ def describe_scenarios(inst: Installation, engine: Path) -> list[DescribedScenar
 
 
 def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file: Path, extra: dict[str, str]) -> str:
-    """The plan file of src/probe/plan.hpp."""
+    """Returns the text of the plan file, which src/probe/plan.hpp describes."""
     levels = topology.cache_bytes(job.group.places[0].cpu)
     lines = {
         "output": str(output),
@@ -89,7 +90,7 @@ def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file:
         "tier": tier.name,
         "tolerance": f"{tier.tolerance:g}",
         "min_samples": str(tier.min_samples),
-        "line_bytes": str(_line_bytes(topology)),
+        "line_bytes": str(topology.line_bytes),
         "cache_bytes": " ".join(str(size) for size in levels),
         "oversubscribed": str(int(job.group.oversubscribed)),
         **extra,
@@ -98,10 +99,6 @@ def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file:
     text += [f"rank = {place.cpu} {place.host}".rstrip() for place in job.group.places]
     text += [f"scenario = {name} {budget:.3f}" for name, budget in job.budgets.items()]
     return "\n".join(text) + "\n"
-
-
-def _line_bytes(topology: Topology) -> int:
-    return max((c.line_bytes for c in topology.caches if c.line_bytes), default=64)
 
 
 def run_job(
@@ -116,19 +113,16 @@ def run_job(
 ) -> Ending:
     """Runs the launch to its end and returns how it ended. The lines are in the folder.
 
-    Raises MeasurementError for what no other launch would do better: a failed sanity check, a wrong binding,
-    an output that cannot be written, hosts on which no rank could be started. A rank that died, or a launch over its
-    time limit, is a state.
+    Raises MeasurementError if any other launch would fail alike: a failed sanity check, a wrong binding, an output that
+    cannot be written, hosts without a rank that starts. If a rank died or the time was over, the Ending says so.
     """
     attempt = len(job.attempts(folder))
     output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
-    try:
+    with writing(plan_file, _REMEDIES["output"]):
         plan_file.unlink(missing_ok=True)  # of a start that got no further
         for file, text in ((plan_file, plan(output)), (output, "")):
-            with file.open("x", encoding="utf-8") as new:  # through no link
+            with file.open("x", encoding="utf-8") as new:  # "x" does not follow links
                 new.write(text)
-    except OSError as error:
-        raise ProfileError(f"cannot write {plan_file}: {error.strerror}", _REMEDIES["output"]) from error
     timeout_s = 60 + 4 * sum(job.budgets.values()) + (240 if job.group.oversubscribed else 0)
     with _Watcher(output, on_progress):
         finished = mpi.run(
@@ -181,7 +175,7 @@ def _raise_error(kind: str, message: str) -> NoReturn:
     raise error(message, _REMEDIES.get(kind, ""))
 
 
-# What ssh and launchers say of a host that they cannot reach -> what to do.
+# Pattern of the message that ssh or a launcher prints if it cannot reach a host -> the remedy.
 _UNREACHED = {
     r"resolve|not known|name resolution|[Uu]nknown host": "correct the name in the hostfile; this must find it: "
     "getent hosts {host}",
@@ -193,7 +187,7 @@ _UNREACHED = {
 
 def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
     """Raises the error for a launch of which no rank began: the launcher's own message and a remedy."""
-    lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines() if line.strip("-= \t")]
+    lines = finished.words
     remote = next((host for host in hosts if host != socket.gethostname()), hosts[0])
     said = lines[0] if lines else finished.silence
     remedy = "see whether this works: ssh {host} true"
@@ -209,7 +203,7 @@ def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
 
 def _last_words(finished: mpi.Finished) -> str:
     """The line that says most: the engine's own, else one that tells how a rank ended, else the last; empty if none."""
-    lines = [line.strip() for line in (finished.stderr + "\n" + finished.stdout).splitlines() if line.strip("-= \t")]
+    lines = finished.words
     for telling in (r"^nearfield-probe:", r"signal|[Kk]illed|[Tt]erminat|EXIT CODE|[Aa]bort"):
         found = [line for line in lines if re.search(telling, line)]
         if found:
@@ -217,7 +211,7 @@ def _last_words(finished: mpi.Finished) -> str:
     return lines[-1] if lines else ""
 
 
-# How lines begin that tell of progress. Others can be long, and are not parsed while the engine measures.
+# Lines of progress begin like this. Others can be long and are not parsed while the engine measures.
 _OF_PROGRESS = ('{"type":"progress"', '{"type":"scenario_end"')
 
 

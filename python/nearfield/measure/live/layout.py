@@ -1,4 +1,4 @@
-"""Which ranks run where: one group per distance (or per pair), one of all cores, one for the load scenario.
+"""Plans which ranks run where: one group per distance (or per pair), one of all cores, one for the load scenario.
 
 Nodes of a hostfile are taken to be like this one; a rank that cannot be bound as planned ends the launch.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import socket
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 
 from nearfield.errors import UsageError
@@ -20,7 +20,7 @@ BACKGROUND = "pair-and-background"  # a pair is timed while the other ranks load
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank runs."""
+    """The processor that a rank runs on."""
 
     cpu: int  # PU os index; -1: not bound
     host: str = ""
@@ -28,16 +28,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks that are launched together, and for what: "pair", "all" or BACKGROUND."""
+    """Ranks that are launched together, and the kinds of scenarios that they run: "pair", "all" or BACKGROUND."""
 
     kinds: tuple[str, ...]
     places: tuple[Place, ...]
-    distance: str | None = None  # of the pair that is timed, its first two ranks
-    oversubscribed: bool = False  # more ranks than cores: what they measure means nothing
+    distance: str | None = None  # between the first two ranks, which are timed
+    oversubscribed: bool = False  # more ranks than cores: their timings mean nothing
 
     @property
     def pair(self) -> str:
-        """Of its first two ranks: '0-1', with hosts 'a:0-b:0'."""
+        """Returns the first two ranks as '0-1', with hosts as 'a:0-b:0'."""
         return "-".join(f"{p.host}:{p.cpu}" if p.host else str(p.cpu) for p in self.places[:2])
 
     @property
@@ -46,29 +46,23 @@ class Group:
 
     @property
     def hosts(self) -> list[tuple[str, int]] | None:
-        """(host, ranks) in rank order, consecutive ranks of a host together; None without a hostfile."""
+        """Returns (host, ranks) in rank order, consecutive ranks of a host together; None without a hostfile."""
         if not self.places[0].host:
             return None
-        runs: list[tuple[str, int]] = []
-        for place in self.places:
-            if runs and runs[-1][0] == place.host:
-                runs[-1] = (place.host, runs[-1][1] + 1)
-            else:
-                runs.append((place.host, 1))
-        return runs
+        return [(host, len(list(run))) for host, run in groupby(place.host for place in self.places)]
 
 
 @dataclass(frozen=True)
 class Node:
-    """A host, and the cores of it that may be used."""
+    """A host and its cores that may be used."""
 
     host: str  # empty: this machine
     cpus: tuple[int, ...]  # first PU of each core to use
 
 
 def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
-    """Lines `HOST [slots=N] [cpus=0,2,4]`, # comments. Without cpus: this node's cores; slots: the first N of them.
-    `localhost` is this machine, by its name. UsageError names file and line."""
+    """Returns the nodes of lines `HOST [slots=N] [cpus=0,2,4]` with # comments. `cpus` defaults to this node's cores;
+    `slots` takes the first N. `localhost` becomes this machine's name. Raises UsageError that names file and line."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
@@ -78,7 +72,7 @@ def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
         words = line.split("#")[0].split()
         if words:
             where = f"{path}:{number}"
-            if words[0] in LOOPBACK:  # ranks are told apart by the names that hosts have themselves
+            if words[0] in LOOPBACK:  # ranks are matched by their hosts' own names
                 words[0] = socket.gethostname()
             if words[0] in nodes:
                 raise UsageError(f"{where}: {words[0]} is there twice", "one line for each host")
@@ -113,10 +107,10 @@ def _node(words: list[str], default_cpus: tuple[int, ...], where: str) -> Node:
 def plan_groups(
     topology: Topology, kinds: set[str], *, nodes: list[Node] | None, all_pairs: bool, ranks: int | None
 ) -> tuple[list[Group], dict[str, str]]:
-    """The groups to launch for these kinds of scenarios, and for kinds that cannot run: why.
+    """Returns the groups to launch for these kinds of scenarios, and the reason for each kind that cannot run.
 
-    Groups of the same ranks in the same places are one launch. `ranks`: how many take part in `all` and load
-    scenarios instead of one per core; more than there are cores makes them oversubscribed (function only).
+    Groups of the same ranks in the same places share one launch. `ranks` replaces one rank per core in `all` and load
+    scenarios; more ranks than cores are oversubscribed, which shows that they work but gives no valid timings.
     """
     here = nodes or [Node("", tuple(core[0] for core in topology.cores))]
     missing: dict[str, str] = {}
@@ -133,16 +127,13 @@ def plan_groups(
             elif ranks:
                 missing[kind] = f"needs {least} ranks; --ranks asks for {ranks}"
             else:
-                missing[kind] = f"needs {least} free cores; there {_are(len(places))}"
+                there = "is 1" if len(places) == 1 else f"are {len(places)}"
+                missing[kind] = f"needs {least} free cores; there {there}"
     return _merged(groups), missing
 
 
-def _are(count: int) -> str:
-    return "is 1" if count == 1 else f"are {count}"
-
-
 def _pairs(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:
-    """The pairs inside a node, of cores that may be used there."""
+    """Returns a group for each pair of usable cores inside a node, or for the first pair of each distance."""
     usable = {pu for core in topology.cores if set(core) & set(node.cpus) for pu in core}
     groups = []
     for distance in topology.distances():
@@ -161,7 +152,7 @@ def _pairs_across(nodes: list[Node], all_pairs: bool) -> list[Group]:
 
 
 def _group_of(kind: str, topology: Topology, places: list[Place], ranks: int) -> Group:
-    """With more ranks than places the places are dealt out again, host by host, so that each host is one run."""
+    """Returns a group of `ranks`, which share the places if they are more. The ranks of a host are consecutive."""
     dealt = [places[i % len(places)] for i in range(ranks)]
     hosts = [place.host for place in places]
     chosen = sorted(dealt, key=lambda place: hosts.index(place.host))
@@ -170,15 +161,15 @@ def _group_of(kind: str, topology: Topology, places: list[Place], ranks: int) ->
 
 
 def _distance(topology: Topology, a: Place, b: Place) -> str | None:
-    """None for two ranks that share a PU."""
+    """Returns the distance of two ranks; None if they share a PU."""
     if a.host != b.host:
         return NETWORK
     return topology.distance(a.cpu, b.cpu) if a != b else None
 
 
 def _merged(groups: list[Group]) -> list[Group]:
-    """All cores of a two-core machine are also its only pair: one launch serves both. Never with background ranks,
-    for which the engine splits the ranks of the whole launch."""
+    """Returns the groups with equal places as one: all cores of a two-core machine are also its only pair. Groups with
+    background ranks stay apart, because the engine splits the ranks of their whole launch."""
     merged: dict[tuple[tuple[Place, ...], bool], Group] = {}
     for group in groups:
         key = (group.places, BACKGROUND in group.kinds)

@@ -1,5 +1,5 @@
-"""Reads the lines that the engine writes, and checks every one: a damaged disk or another hand may have changed a file
-before it is read again."""
+"""Reads the lines that the engine writes, and checks every one, because a damaged disk or another user may have changed
+a file before it is read again."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Samples = list[float | None]
 
 
 class DescribedScenario(Scenario):
-    """A scenario as `--describe` of the engine prints it. `weight` is its share of the time; 0: it is only measured
-    when somebody asks for it."""
+    """A scenario as the engine's `--describe` prints it. `weight` is its share of the time; if it is 0, the scenario is
+    only measured on request."""
 
     ranks: Literal["pair", "all", "pair-and-background"]
     weight: float
@@ -48,7 +48,7 @@ class _Line(BaseModel):
 
 
 class LaunchLine(Calibration):
-    """The first one: what the launch found out before it measured."""
+    """The first line: what the launch found out before it measured."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
     type: Literal["launch"]
@@ -100,7 +100,7 @@ class _OfCase(_OfScenario):
 
 
 class SamplesLine(_OfCase):
-    """`visits`: for each sample, which of the moments it was taken at."""
+    """The samples of a case. `visits` has a number for each; samples that were taken together have the same one."""
 
     type: Literal["samples"]
     unit: Unit
@@ -117,7 +117,7 @@ class SamplesLine(_OfCase):
 
 
 class StateLine(_OfCase):
-    """In which state the lines of a buffer were, as timing some of them showed."""
+    """The state of a buffer's lines, found by timing some of them."""
 
     type: Literal["state"]
     side: Side
@@ -135,7 +135,7 @@ class MissingLine(_OfCase):
 
 
 class ErrorLine(_Line):
-    """Why the engine gives up."""
+    """The reason why the engine gave up."""
 
     type: Literal["error"]
     kind: str

@@ -1,7 +1,7 @@
 """A probe from request to profile: plans the launches, runs them one by one, and saves what there is at any end.
 
-What the engine writes lies in `<out>.launches` until the profile is complete, so that an interrupted probe can be
-resumed; each launch's finished scenarios are not measured again.
+The engine's output stays in `<out>.launches` until the profile is complete, so that an interrupted probe can be
+resumed. Scenarios that a launch finished are not measured again.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nearfield import itself, mpi, profile
+from nearfield.base.words import by_reason, suggestion
 from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
 from nearfield.measure.live.describe import Facts, circumstances
@@ -21,13 +22,11 @@ from nearfield.measure.live.launch import Ending, Job, OnProgress, describe_scen
 from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
 from nearfield.measure.live.limit import TimeLimit
 from nearfield.measure.live.lines import damaged_line
-from nearfield.measure.reasons import by_reason
 from nearfield.measure.request import Request
-from nearfield.measure.run_toml import run_of
+from nearfield.measure.row import run_of
 from nearfield.measure.stop import Stop
-from nearfield.measure.work import Work
+from nearfield.measure.work import Outcome, Work
 from nearfield.profile import records, schema
-from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
 
 LAUNCH_OVERHEAD_S = 6.0  # starting ranks, calibration, sanity checks; measured with the Open MPI wheel
@@ -35,7 +34,7 @@ SHORTEST_BUDGET_S = 0.3
 
 
 class Listener:
-    """What a probe tells while it runs; the base class keeps quiet."""
+    """Is told how a probe gets on; the base class prints nothing."""
 
     def say(self, text: str) -> None: ...
     def plan(self, jobs: list[Job]) -> None: ...
@@ -44,23 +43,12 @@ class Listener:
     def end(self, job: Job, ending: Ending) -> None: ...
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How far a probe came."""
-
-    complete: bool  # False: the user stopped it, or the time was over
-    saved: bool  # False: before anything was measured
-    stopped_by: int | None = None  # the signal
-    missed: int = 0  # cases for which there was no time
-    not_begun: int = 0  # launches for which there was none
-
-
 def probe(
     out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool, listener: Listener
 ) -> Outcome:
-    """Measures and saves a profile at `out`, and returns how far that came. With `resume` the request is that of the
-    interrupted probe; of the one given here the budget counts, without which it takes as long as it takes. Raises
-    NearfieldError; when a launch failed, after saving what the others measured."""
+    """Measures and saves a profile at `out`, and returns how far that came. With `resume` it takes the interrupted
+    probe's request, and from `request` only the budget; without a budget there is no time limit. Raises NearfieldError;
+    if a launch failed, it first saves what the others measured."""
     out = out.resolve()
     work = Work(out)
     limit = TimeLimit(request.budget_s)
@@ -76,21 +64,21 @@ def probe(
 
 
 class Session:
-    """One sitting. Launches run one after the other: they would disturb each other."""
+    """One sitting. Launches run one after the other because they would disturb each other."""
 
     def __init__(self, out: Path, work: Work, request: Request, listener: Listener, limit: TimeLimit) -> None:
         self.out, self.work, self.listener, self.limit = out, work, listener, limit
         self.tier = request.thoroughness
         self.topology = Topology.live()
         self.inst = mpi.choose(request.mpi)
-        self.request = replace(request, mpi=request.mpi or self.inst.name)  # --resume goes on with the same
+        self.request = replace(request, mpi=request.mpi or self.inst.name)  # --resume uses the same launcher
         self.launches: list[schema.Launch] = []
         self.spent: dict[str, float] = {}
         self.stopped_by: int | None = None
         self.missed = self.not_begun = 0
 
     def prepare(self) -> None:
-        """Builds the engine if need be and plans the jobs. MeasurementError if there is nothing to measure."""
+        """Builds the engine if needed and plans the jobs. Raises MeasurementError if nothing can be measured."""
         self.engine = mpi.program(self.inst, progress=self.listener.say)
         self.scenarios = describe_scenarios(self.inst, self.engine)
         self.kind_of: dict[str, str] = {s.name: s.ranks for s in self.scenarios}
@@ -108,7 +96,7 @@ class Session:
         self.transport = mpi.transport_or_reason(self.inst)
 
     def _plan_jobs(self) -> tuple[list[Job], dict[str, str]]:
-        """The launches; and of the scenarios wanted, those that cannot run, with the reason."""
+        """Returns the launches, and the wanted scenarios that cannot run with the reason for each."""
         first_pus = tuple(core[0] for core in self.topology.cores)
         nodes = read_hostfile(Path(self.request.hostfile), first_pus) if self.request.hostfile else None
         groups, missing = plan_groups(
@@ -124,8 +112,8 @@ class Session:
         return [job for job in jobs if job.budgets], skipped
 
     def _seconds_per_weight(self, groups: list[Group]) -> float:
-        """The tier's time over all its work, so that a scenario alone takes no longer than it would among all; a
-        budget that the user gave is for what is wanted."""
+        """Returns the seconds for a weight of 1. The tier's budget is for all its scenarios, so that one alone takes no
+        longer than among the others; a budget that the user gave is for the wanted scenarios only."""
         counted = self.kind_of if self.request.budget_s is None else self.wanted
         scenarios = [s for s in self.scenarios if s.name in counted]
         weights = [s.weight for group in groups for s in scenarios if s.ranks in group.kinds]
@@ -133,7 +121,7 @@ class Session:
         return max(left, self.tier.budget_s / 4) / self.tier.launches / max(sum(weights), 1e-9)
 
     def _job(self, group: Group, number: int, unit: float) -> Job:
-        """Weightiest first: who stops early has what matters most."""
+        """Returns a launch, weightiest scenario first, so that a user who stops early has the most important ones."""
         mine = [s for s in self.scenarios if s.ranks in group.kinds and s.name in self.wanted]
         mine.sort(key=lambda s: -s.weight)
         return Job(group, number, {s.name: max(SHORTEST_BUDGET_S, unit * s.weight) for s in mine})
@@ -156,7 +144,7 @@ class Session:
         return Outcome(complete, saved, self.stopped_by, self.missed, self.not_begun)
 
     def _measure(self) -> NearfieldError | None:
-        """Runs the jobs until one shows that the others would fail alike, or the user has had enough."""
+        """Runs the jobs until the user stops them or one fails in a way that the others would; returns that failure."""
         left = [self._left(job) for job in self.jobs]
         self.listener.plan([job for job in left if job.budgets])
         failure: NearfieldError | None = None
@@ -190,10 +178,10 @@ class Session:
         return True
 
     def _left(self, job: Job) -> Job:
-        """What earlier sittings have not measured to the end."""
+        """Returns the job without the scenarios that earlier sittings finished."""
         for path in job.attempts(self.work.folder):
             if number := damaged_line(path, job.budgets):
-                self.listener.say(f"{path}: line {number} is damaged; what it and the rest say is measured again")
+                self.listener.say(f"{path}: line {number} is damaged; it and the lines after it are measured again")
         done = finished_scenarios(job, self.work.folder)
         return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
 
@@ -252,17 +240,15 @@ class Session:
         )
 
     def _save(self, complete: bool) -> bool:
-        """False if there is nothing to save."""
+        """Saves the profile. Returns False if there is nothing to save."""
         found = collect(self.jobs, self.work.folder, self.kind_of)
         if not found.headers:
             return False
         header = found.headers[0]
         rows = to_rows(found, self.tier, header.clock_resolution_ns)
         facts = Facts(self.request, self.inst, self.transport, self.topology, self.scenarios, self.launches)
-        run = run_of(
-            self.request, circumstances(facts, found, rows, self.skipped), rows,
-            complete=complete, seconds=self.spent["total"],
-        )  # fmt: skip
+        told = circumstances(facts, found, rows, self.skipped)
+        run = run_of(self.request, rows, complete=complete, seconds=self.spent["total"], **told)
         profile.save(
             self.out,
             machine=capture_machine(self.topology, header.ticks_per_ns),
@@ -271,5 +257,5 @@ class Session:
             records=records.from_rows(rows),
             overwrite=True,
         )
-        shutil.rmtree(self.out / "samples", ignore_errors=True)  # of the profile that was there before
+        shutil.rmtree(self.out / "samples", ignore_errors=True)  # a profile that was there before may have one
         return True

@@ -12,7 +12,7 @@ from nearfield.profile.schema import Switch, SwitchKind
 
 STEP_FACTOR = 1.25  # a jump of the time by at least this much over its trend
 
-# What a variable that sets this kind of switch is called, best first.
+# Parts of the names of the variables that set this kind of switch, best first.
 _WORDS: dict[SwitchKind, tuple[str, ...]] = {
     "eager-limit": ("eager_limit", "eager_max", "cell_size", "eager_threshold", "eager"),
     "unattended-limit": ("inline", "cell_size", "fbox", "eager"),
@@ -51,7 +51,7 @@ def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Swit
 
 
 def _agreed(kind: SwitchKind, sizes: list[int], variables: dict[str, int]) -> list[int]:
-    """The sizes with most votes. If no two launches agree: one, preferably where the MPI has a threshold."""
+    """Returns the sizes with most votes; if no two launches agree, one size, at a threshold of the MPI if possible."""
     votes = Counter(sizes)
     most = max(votes.values())
     agreed = sorted(size for size in votes if votes[size] == most)
@@ -62,7 +62,7 @@ def _agreed(kind: SwitchKind, sizes: list[int], variables: dict[str, int]) -> li
 
 
 def add_steps(switches: list[Switch], rows: list[dict[str, Any]], variables: dict[str, int]) -> list[Switch]:
-    """The same switches with the steps of half_round_trip they make as evidence, and steps that nothing explains."""
+    """Returns the switches with their steps of half_round_trip as evidence, and a switch for each other step."""
     result = list(switches)
     pairs = {(r["pair"], r["distance"]) for r in rows if r["scenario"] == "pingpong"}
     for pair, distance in sorted(pairs, key=str):
@@ -102,12 +102,12 @@ def _explain(
 
 
 def _variable_near(kind: SwitchKind, size: int, variables: dict[str, int]) -> str | None:
-    """A threshold counts the header too, or not: the payload that just fits is somewhat smaller, or equal."""
+    """Returns the variable whose threshold this payload just fits; a threshold may count the message's header too."""
     return _variable_at(kind, size, int(1.1 * size) + 64, variables)
 
 
 def _variable_at(kind: SwitchKind, least: int, most: int, variables: dict[str, int]) -> str | None:
-    """The variable with a value in [least, most] whose name fits the kind best."""
+    """Returns the variable with a value in [least, most] whose name fits the kind best; None if there is none."""
     near = [name for name, value in variables.items() if least <= value <= most and value > 1]
     inside = [name for name in near if any(word in name.lower() for word in _INSIDE_A_NODE)]
     for word in _WORDS[kind]:

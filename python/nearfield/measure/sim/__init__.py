@@ -1,8 +1,8 @@
-"""The sim backend: scenarios on a described machine. Every number is exact: who simulates it again gets the same, and
-how often a case is repeated says only how warm its caches are."""
+"""The sim backend: scenarios on a described machine. Every number is exact: simulating it again gives the same number.
+Cases are repeated only to warm their caches."""
 
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.cases import Axes, Case
-from nearfield.measure.sim.running import Listener
+from nearfield.measure.sim.cases import Case
+from nearfield.measure.sim.store import Listener
 
-__all__ = ["Axes", "Case", "Listener", "pool"]
+__all__ = ["Case", "Listener", "pool"]

@@ -9,11 +9,11 @@ from itertools import product
 from typing import TypeVar
 
 from nearfield._native import simulation
+from nearfield.base.words import sentence, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.measure.sim.cases import BASE, Axes, Case, scenarios
-from nearfield.profile.words import sentence, suggestion
 
 Item = TypeVar("Item")
 LARGEST_SLOWDOWN = 1000.0
@@ -89,6 +89,6 @@ def groups(items: list[Item], most: int) -> list[tuple[Item, ...]]:
 
 
 def refused(error: ValueError) -> UsageError:
-    """Returns the simulator's sentence as an error. What follows a semicolon says what would be right."""
+    """Returns the simulator's message as an error; the words after its semicolon are the remedy."""
     cause, _, remedy = str(error).partition("; ")
     return UsageError(cause, sentence(remedy) if remedy else "")

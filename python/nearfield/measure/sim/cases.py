@@ -9,17 +9,17 @@ from functools import cache, cached_property
 from itertools import product
 
 from nearfield._native import simulation
+from nearfield.base.words import suggestion
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.measure.row import Row, frame, missing, parameters_of, value
 from nearfield.measure.sim.places import NOWHERE, Place
-from nearfield.profile.words import suggestion
 
 BASE = "memory"  # the policy that others are compared with
 OPERATIONS = ("collective", "application")  # scenarios of all ranks of a cluster, one operation each
 SLOWDOWN, POLICY = "memory_slowdown", "policy"
-# Bytes that ranks read and write which take as long to simulate as setting up a case: on one node, and for each node.
+# Setting up a case takes as long as simulating so many bytes that ranks read and write: on one node, and per node.
 _SETTING_UP, _A_NODE = 64e3, 500e3
 _MOST_LOADED_NODES = 48  # src/sim/scenarios/load.cpp
 _BYTES_OF_A_LINE = 8  # that take as long to simulate in a scenario of a pair as a line's way in a collective
@@ -49,8 +49,8 @@ def applications() -> dict[str, simulation.Application]:
 
 @dataclass(frozen=True)
 class Axes:
-    """What a case is simulated with besides its parameters. What is left open is as the machine's file has it, and no
-    column of the records says it."""
+    """Settings of a simulation besides a case's parameters. An empty one is as the machine's file says, and then no
+    column of the records shows it."""
 
     policies: tuple[str, ...] = ()  # the first one's events set the order in which things happen
     slowdowns: tuple[float, ...] = ()  # how many times as slow memory is as the machine describes
@@ -82,8 +82,8 @@ class Case:
         return f"{self.scenario}, {self.place.distance or 'all cores'}"
 
     def points(self) -> list[Point]:
-        """Returns the points of this case: by every policy those of times, at every memory speed, and then that of the
-        counts, which do not depend on it."""
+        """Returns the points of this case: for every policy one for the times at each memory speed, and then one for
+        the counts, which do not depend on memory speed."""
         made = []
         for policy in self.axes.policies or (None,):
             for slowdown in (*self.axes.slowdowns, None):
@@ -166,11 +166,6 @@ class Case:
         return _SETTING_UP + (nodes > 1) * nodes * _A_NODE + moved
 
 
-def run_case(case: Case) -> list[Row]:
-    """Simulates a case, for a process of a pool."""
-    return case.run()
-
-
 def slowdown_text(factor: float) -> str:
     """Returns a memory slowdown as the records have it."""
     return f"{factor:g}"
@@ -185,7 +180,7 @@ def _point(scenario: str, distance: str | None, parameters: Mapping[str, int | s
     return scenario, distance, frozenset((name, one) for name, one in parameters.items() if one is not None)
 
 
-# ---- which cases there are
+# ---- choosing cases
 
 
 def chosen_scenarios(wanted: Iterable[str]) -> list[simulation.Scenario]:
@@ -233,7 +228,7 @@ def cases_of_values(
 
 
 def _has_mode(case: Case) -> bool:
-    """Other ways to send than its standard one are those that the description tells of."""
+    """Returns whether the machine's description has the case's way to send; it always has the standard one."""
     communication = case.machine.communication
     modes = {mode.name for mode in communication.mode} if communication else set()
     return case.given.get("mode", "standard") in {"standard", *modes}

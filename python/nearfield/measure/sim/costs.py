@@ -1,5 +1,5 @@
-"""Simulates what messages cost on a described machine whose file does not say it. Only the few cases that a plan needs
-are simulated, once; the cache folder keeps them."""
+"""Simulates the costs of messages on a described machine whose file does not state them. Only the few cases that a plan
+needs are simulated, and the cache folder keeps their records."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import polars as pl
 import nearfield
 from nearfield import answers
 from nearfield.machine import DescribedMachine
-from nearfield.machine.profiled import SIMULATOR
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import Case, cases_of_tier, chosen_scenarios
+from nearfield.measure.sim.describe import SIMULATOR
 from nearfield.measure.sim.places import Place, choose_places
-from nearfield.measure.sim.running import Listener, rows_now
+from nearfield.measure.sim.store import Listener, rows_now
 from nearfield.profile import records
 
 SIZES = (8, 64 << 10)  # nearly an empty message, and the face of a grid
@@ -23,10 +23,9 @@ def message_records(machine: DescribedMachine, jobs: int, listener: Listener) ->
     """Returns records of ping-pongs and strides between the farthest cores of a node, and between nodes. A machine that
     was simulated before is taken from the cache folder. Raises UsageError if the machine cannot be simulated."""
     question = [machine.model_dump(mode="json", exclude={"name"}), SIMULATOR, nearfield.__version__, SIZES, STRIDES]
-    found = answers.recall("message-costs", question)
-    if found is None:
-        found = rows_now(_cases(machine), pool.on_cores(jobs), listener)
-        answers.remember("message-costs", question, found)
+    found = answers.found_out(
+        "message-costs", question, lambda: rows_now(_cases(machine), pool.on_cores(jobs), listener), ()
+    )
     return records.from_rows(found)
 
 
@@ -37,14 +36,13 @@ def _cases(machine: DescribedMachine) -> list[Case]:
 
 
 def _farthest(places: list[Place]) -> list[Place]:
-    """Returns the farthest cores of a node, and of two nodes."""
     inside = [place for place in places if not place.between_nodes]
     return inside[-1:] + [place for place in places if place.between_nodes][-1:]
 
 
 def _is_needed(case: Case) -> bool:
-    """Whether a plan needs this case. Its buffers are modified, since a program writes its cells just before it sends
-    them."""
+    """Returns whether a plan needs this case. Its buffers are modified, since a program writes its cells just before it
+    sends them."""
     given = case.given
     if case.scenario == "pingpong":
         return given["state"] == "modified"

@@ -1,22 +1,22 @@
-"""What run.toml of a simulated profile says. What a description does not say is absent."""
+"""What machine.toml and run.toml of a simulated profile say. What a description does not say is absent."""
 
 from __future__ import annotations
 
 import platform
 import socket
 from collections.abc import Iterable
+from typing import Any
 
 from nearfield._native import simulation
 from nearfield.machine import DescribedMachine
-from nearfield.machine.profiled import SIMULATOR
 from nearfield.measure.row import Row
-from nearfield.measure.run_toml import Circumstances
 from nearfield.measure.sim.cases import POLICY, SLOWDOWN, scenarios
 from nearfield.measure.sim.places import Place, all_places
 from nearfield.profile import schema
 
+SIMULATOR = "2"  # another one when the same input gives other numbers
 Skipped = tuple[str, str | None, str]  # scenario, distance, reason
-# What every scenario may be simulated with.
+# Parameters that every scenario may have in a simulation.
 AXES = {
     "nodes": "on how many nodes",
     POLICY: "where the NIC puts incoming bytes; absent: as the machine's file says",
@@ -26,21 +26,51 @@ AXES = {
 _WITH_LIMIT = ("eager-rendezvous", "buffered-synchronous")
 
 
-def circumstances(machine: DescribedMachine, rows: list[Row], skipped: Iterable[Skipped]) -> Circumstances:
-    """Returns what run.toml says of these rows."""
+def describe_machine(machine: DescribedMachine) -> schema.Machine:
+    """Returns the machine as machine.toml of a simulated profile has it."""
+    assert machine.cores and machine.memory
+    cores, memory = machine.cores.value, machine.memory
+    pages = machine.pages
+    return schema.Machine(
+        schema_version=1,
+        name=machine.name,
+        cpu_model=machine.title,
+        cores=cores,
+        pus=cores,
+        line_bytes=machine.cache[-1].line_bytes.value,
+        cache=[
+            schema.Cache(
+                level=level,
+                kind="unified" if level > 1 else "data",
+                size_bytes=cache.size_bytes.value,
+                ways=cache.ways.value,
+                line_bytes=cache.line_bytes.value,
+                shared_by=cache.shared_by.value,
+                count=max(1, cores // cache.shared_by.value),
+            )
+            for level, cache in enumerate(machine.cache, 1)
+        ],
+        memory=schema.Memory(numa_nodes=max(1, cores // memory.shared_by.value) if memory.shared_by else 1),
+        pages=schema.Pages(base_bytes=pages.page_bytes.value if pages else 4096),
+    )
+
+
+def circumstances(machine: DescribedMachine, rows: list[Row], skipped: Iterable[Skipped]) -> dict[str, Any]:
+    """Returns what `run_of` is to know."""
     distances = {row.get("distance") for row in rows}
     places = [place for place in all_places(machine) if place.distance in distances]
-    return Circumstances(
-        mpi=_mpi(machine),
-        host=schema.Host(name=socket.gethostname(), kernel=f"{platform.system()} {platform.release()}"),
-        scenarios=[described(spec, [row for row in rows if row["scenario"] == spec.name])
-                   for spec in scenarios().values()],
-        switches=[switch for place in places for switch in _switches(machine, place)],
-        skipped=[schema.Skipped(scenario=s, distance=where, reason=why) for s, where, why in skipped],
-        counters=_counters(rows),
-        simulated=machine.name,
-        simulator=SIMULATOR,
-    )  # fmt: skip
+    return {
+        "backend": "sim",
+        "simulated": machine.name,
+        "simulator": SIMULATOR,
+        "mpi": _mpi(machine),
+        "host": schema.Host(name=socket.gethostname(), kernel=f"{platform.system()} {platform.release()}"),
+        "scenarios": [described(spec, [row for row in rows if row["scenario"] == spec.name])
+                      for spec in scenarios().values()],
+        "switch": [switch for place in places for switch in _switches(machine, place)],
+        "skipped": [schema.Skipped(scenario=s, distance=where, reason=why) for s, where, why in skipped],
+        "counters": _counters(rows),
+    }  # fmt: skip
 
 
 def _mpi(machine: DescribedMachine) -> schema.Mpi:
@@ -56,7 +86,7 @@ def _mpi(machine: DescribedMachine) -> schema.Mpi:
 
 
 def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
-    """The eager limit that the description names; nothing had to be found out."""
+    """Returns the eager limit of the machine's description as protocol switches of this place."""
     messaging = machine.messaging
     if messaging is None:
         return []
@@ -71,7 +101,7 @@ def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
 
 
 def _counters(rows: list[Row]) -> dict[str, str]:
-    """Those that a measured profile has, too."""
+    """Returns the state of the counters that a measured profile has, too."""
     found = {row["metric"]: row.get("note") or "available" for row in rows if row["unit"] == "count"}
     names = ("page_faults", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")
     return {name: found[name] for name in names if name in found}

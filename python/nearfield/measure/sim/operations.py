@@ -1,21 +1,22 @@
 """Collectives and applications that the user names, as cases: every operation at every size on every number of nodes,
-by several policies at several memory speeds."""
+by several policies at several memory speeds; and what every policy saves against the base, from records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from nearfield._native import simulation
+from nearfield.base.words import sentence, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.measure.request import LARGEST_SIZE
-from nearfield.measure.sim.axes import ALL, check_axes, chosen_policies, refused, with_axes
+from nearfield.measure.row import Row
+from nearfield.measure.sim.axes import ALL, check_axes, chosen_policies, policy_order, refused, with_axes
 from nearfield.measure.sim.cases import BASE, Axes, Case, applications, collectives
 from nearfield.measure.sim.places import NOWHERE
-from nearfield.profile.words import sentence, suggestion
 
 COLLECTIVE_SIZES = tuple(1 << exponent for exponent in range(10, 21))
 MOST_REPETITIONS = 10_000
@@ -27,7 +28,7 @@ class Operations:
 
     machine: DescribedMachine
     names: tuple[str, ...]  # collectives and applications
-    sizes: tuple[int, ...]  # of what bytes_are says, or of a collective's whole buffer; empty: those usual for each
+    sizes: tuple[int, ...]  # of what `bytes_are` says, or of a collective's whole buffer; empty: those usual for each
     nodes: tuple[int, ...]
     policies: tuple[str, ...]  # empty: all that the machine has caches for; the base is added
     slowdowns: tuple[float, ...] = (1.0,)
@@ -93,8 +94,8 @@ class Operations:
             raise UsageError("nodes and memory slowdowns: at least one of each")
 
     def _check_by_simulator(self, name: str, nodes: int) -> None:
-        """Raises UsageError for what only the simulator knows: the network's size, and how an application can be cut.
-        It only sets up, without caches."""
+        """Raises UsageError if the simulator refuses the number of nodes or an application's split. It only sets up the
+        cluster, without caches."""
         for size in self._sizes_of(name, nodes) if name in applications() else [0]:
             case = self._case(name, size, nodes)
             try:
@@ -102,3 +103,40 @@ class Operations:
                                repetitions=0, memory_effects=False)  # fmt: skip
             except ValueError as error:
                 raise refused(error) from error
+
+
+_Key = tuple[str, int, int, int, float]  # operation, nodes, ranks, bytes, slowdown
+METRIC = "mean_time"  # S4, section 4.4: the average of the runs
+
+
+@dataclass
+class Savings:
+    """What the policies save in one collective or application at one size and memory speed."""
+
+    operation: str
+    nodes: int
+    ranks: int
+    size_bytes: int
+    slowdown: float
+    base_ns: float
+    by_policy: dict[str, float] = field(default_factory=dict)  # share of the base's time that is saved
+
+
+def savings_of(rows: list[Row]) -> list[Savings]:
+    """Returns the savings of each collective, number of nodes, size and memory speed. Cases without the base are left
+    out."""
+    times: dict[tuple[_Key, str], float] = {}
+    for row in rows:
+        if row["metric"] == METRIC:
+            case = (row["operation"], row["nodes"], row["ranks"], row["size_bytes"], float(row["memory_slowdown"]))
+            times[case, row["policy"]] = row["value"]
+    found: dict[_Key, Savings] = {}
+    for key in sorted(times, key=lambda key: (key[0], policy_order(key[1]))):
+        case, policy = key
+        base_ns = times.get((case, BASE))
+        if base_ns is None:
+            continue
+        one = found.setdefault(case, Savings(*case, base_ns))
+        if policy != BASE:
+            one.by_policy[policy] = 1 - times[key] / base_ns if base_ns else 0.0
+    return list(found.values())

@@ -1,4 +1,4 @@
-"""Where pairs of ranks can be on a described machine: its distances, nearest first, as of a live one."""
+"""Finds the places of pairs of ranks on a described machine: its distances, nearest first, as on a live machine."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 from dataclasses import dataclass
 
 from nearfield._native import simulation
+from nearfield.base.words import suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
-from nearfield.profile.words import suggestion
 from nearfield.topology import Topology
 
-MOST_NODES = 256  # that a run may have between the two of a pair
+MOST_NODES = 256  # at most, in the run of a pair
 
 
 @dataclass(frozen=True)
 class Place:
-    """`own` and `peer` are cores of one node; between nodes, core 0 of node 0 and of node `peer`."""
+    """A pair of ranks. `own` and `peer` are cores of one node, or between nodes core 0 of node 0 and of node `peer`."""
 
     distance: str
     own: int
@@ -35,12 +35,12 @@ class Place:
         return simulation.Place(self.between_nodes, self.own, self.peer)
 
 
-NOWHERE = Place("", 0, 1)  # of scenarios in which all cores take part
+NOWHERE = Place("", 0, 1)  # for scenarios in which all cores take part
 
 
 def topology_of(machine: DescribedMachine) -> Topology:
-    """One node, for the same rules of distance as a live one. Cores that have a memory of their own are a package; of
-    packages a description says nothing else."""
+    """Returns the topology of one node, so that distances follow the same rules as on a live one. Cores with a memory
+    of their own count as a package, since a description says nothing else about packages."""
     assert machine.cores and machine.memory
     objects = [(1, "core:{}"), (1, "pu:{}")]
     for level, cache in enumerate(machine.cache, 1):
@@ -55,24 +55,24 @@ def topology_of(machine: DescribedMachine) -> Topology:
 
 
 def topology_xml(machine: DescribedMachine) -> str:
-    """As hwloc writes it; how much memory there is no description says, and hwloc makes some up."""
+    """Returns hwloc's XML of a node without the size of memory, which no description states and hwloc makes up."""
     return re.sub(r'local_memory="\d+"', 'local_memory="0"', topology_of(machine).xml())
 
 
 def _rank(word: str) -> int:
-    """Of what covers the same cores: packages hold caches, outer caches inner ones, those cores, and cores PUs."""
+    """Returns the order of objects that cover the same cores: packages, caches from the outermost, cores, PUs."""
     order = ["pack", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "core", "pu"]
     return order.index(word.partition(":")[0])
 
 
 def all_places(machine: DescribedMachine) -> list[Place]:
-    """One pair per distance, nearest first."""
+    """Returns one pair per distance, nearest first."""
     inside = topology_of(machine).representatives()
     return [Place(distance, *cores) for distance, cores in inside.items()] + _across(machine)
 
 
 def _across(machine: DescribedMachine) -> list[Place]:
-    """The first node at every number of hops."""
+    """Returns the pairs of node 0 with the first node at each number of hops."""
     if not machine.network or not machine.nic or machine.network.max_nodes.value < 2:
         return []
     hops = simulation.hops(native(machine), min(machine.network.max_nodes.value, MOST_NODES))
@@ -83,8 +83,8 @@ def _across(machine: DescribedMachine) -> list[Place]:
 
 
 def choose_places(machine: DescribedMachine, tier: str, wanted: tuple[str, ...]) -> list[Place]:
-    """Those of the tier: of the network the nearest (quick), the nearest and the farthest, or all (full). UsageError
-    for a distance that this machine does not have."""
+    """Returns the wanted distances, or those of the tier: all inside a node; of the network the nearest (quick), the
+    nearest and the farthest, or all (full). Raises UsageError for a distance that this machine does not have."""
     places = all_places(machine)
     names = [place.distance for place in places]
     for name in wanted:

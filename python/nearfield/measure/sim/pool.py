@@ -15,20 +15,20 @@ from threading import Thread
 
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.measure.row import Row
-from nearfield.measure.sim.cases import Case, run_case
+from nearfield.measure.sim.cases import Case
 from nearfield.measure.stop import Stop
 
 Runner = Callable[[list[Case]], Iterator[tuple[Case, list[Row]]]]
-LOOK_UP_S = 0.2  # how soon a Ctrl-C is heeded
+LOOK_UP_S = 0.2  # seconds until Ctrl-C is noticed, at most
 
 
 def cores() -> int:
-    """That this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def one_after_the_other(cases: list[Case], stop: Stop | None = None) -> Iterator[tuple[Case, list[Row]]]:
-    """Simulates in this process. The simulator looks for signals, so that Ctrl-C ends a case soon."""
+    """Yields each case with its records, simulated in this process; Ctrl-C ends a case soon."""
     for case in cases:
         yield case, (stop or Stop()).run(case.run)
 
@@ -47,7 +47,7 @@ def on_cores(jobs: int, stop: Stop | None = None) -> Runner:
 
 
 def on_mpi(stop: Stop) -> Runner:
-    """On the other ranks of this MPI run."""
+    """Returns a runner that simulates on the other ranks of this MPI run."""
     executor_type = mpi_executor()
 
     def run(cases: list[Case]) -> Iterator[tuple[Case, list[Row]]]:
@@ -58,7 +58,7 @@ def on_mpi(stop: Stop) -> Runner:
 
 
 def mpi_executor() -> type[Executor]:
-    """UsageError without mpi4py, or without an MPI that it can load."""
+    """Returns mpi4py's executor. Raises UsageError without mpi4py, or without an MPI that it can load."""
     try:
         from mpi4py.futures import MPIPoolExecutor
     except (ImportError, RuntimeError) as error:
@@ -84,7 +84,7 @@ def _through(executor: Executor, cases: list[Case], stop: Stop) -> Iterator[tupl
     try:
         with _interrupts_kept_off():
             for case in in_order(cases):
-                futures[executor.submit(run_case, case)] = case
+                futures[executor.submit(Case.run, case)] = case
         left = set(futures)
         while left:
             done, left = wait(left, timeout=LOOK_UP_S, return_when=FIRST_COMPLETED)
@@ -132,8 +132,8 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _interrupts_kept_off() -> Iterator[None]:
-    """Processes that are started in this context never see Ctrl-C, not even while they start, because their parent
-    handles it."""
+    """Provides a context whose new processes never see Ctrl-C, not even while they start, because their parent handles
+    it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

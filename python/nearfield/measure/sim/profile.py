@@ -1,4 +1,4 @@
-"""The profile of what was simulated: records, the machine as it was described, and how they came to be."""
+"""Saves simulated records as a profile, with the machine's description and how the records came to be."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from pathlib import Path
 from nearfield import profile
 from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine
-from nearfield.machine.dump import as_toml
-from nearfield.machine.files import DESCRIBED
-from nearfield.machine.profiled import describe_machine
+from nearfield.machine.files import DESCRIBED, as_toml
 from nearfield.measure.request import Request
-from nearfield.measure.row import Row
-from nearfield.measure.run_toml import run_of
-from nearfield.measure.sim.describe import Skipped, circumstances
+from nearfield.measure.row import Row, run_of
+from nearfield.measure.sim.describe import Skipped, circumstances, describe_machine
 from nearfield.measure.sim.places import topology_xml
 from nearfield.profile import records
 from nearfield.profile.store import RECORDS
@@ -31,12 +28,12 @@ def save_profile(
     seconds: float,
 ) -> profile.Profile:
     """Saves the records in the order given. Raises ProfileError if `out` cannot be written."""
-    found = circumstances(machine, rows, skipped)
+    told = circumstances(machine, rows, skipped)
     saved = profile.save(
         out,
         machine=describe_machine(machine),
         topology_xml=topology_xml(machine),
-        run=run_of(request, found, rows, complete=complete, seconds=seconds),
+        run=run_of(request, rows, complete=complete, seconds=seconds, **told),
         records=records.from_rows(rows),
         overwrite=True,
     )
@@ -63,5 +60,5 @@ def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | N
 
 
 def rows_of(there: profile.Profile) -> list[Row]:
-    """Returns the records as rows, without what they do not have."""
+    """Returns the records as rows, without columns that are null."""
     return [{name: one for name, one in row.items() if one is not None} for row in there.records.to_dicts()]

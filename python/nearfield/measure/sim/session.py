@@ -4,35 +4,23 @@ to one. Cases run in processes of their own, as many at a time as there are core
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nearfield import profile
+from nearfield.base.words import by_reason
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.native import native
-from nearfield.measure.reasons import by_reason
 from nearfield.measure.request import Request
-from nearfield.measure.row import Row
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.axes import check_axes, chosen_policies, with_axes
 from nearfield.measure.sim.cases import Axes, Case, cases_of_tier, chosen_scenarios
 from nearfield.measure.sim.places import choose_places
 from nearfield.measure.sim.profile import earlier_profile, rows_of, save_profile
-from nearfield.measure.sim.running import Listener, simulate
-from nearfield.measure.sim.store import Store
+from nearfield.measure.sim.store import Listener, Store, simulate
 from nearfield.measure.stop import Stop
-from nearfield.measure.work import Work
-
-
-@dataclass
-class Outcome:
-    """How far a request came, and its records."""
-
-    complete: bool  # False: the user stopped it
-    saved: bool = False  # there is a profile
-    stopped_by: int | None = None  # the signal
-    rows: list[Row] = field(default_factory=list)  # of what was asked for, earlier ones included
+from nearfield.measure.work import Outcome, Work
 
 
 def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int, listener: Listener) -> Outcome:
@@ -71,7 +59,6 @@ class _Session:
         self.cases = list(with_axes(plain, Axes(policies, request.slowdowns)))
 
     def run(self, jobs: int, listener: Listener) -> Outcome:
-        """Simulates what is left to simulate, and saves."""
         started = time.monotonic()
         earlier = self.work.read_spent().get("total", 0.0)
         store = Store(self.work.folder / "simulated.jsonl")
@@ -87,11 +74,11 @@ class _Session:
         self.work.write_spent({"total": seconds})
         if complete or not rows:
             self.work.end(None)
-        return Outcome(complete, bool(rows), stop.asked, rows)
+        return Outcome(complete, bool(rows), stop.asked, rows=rows)
 
 
 def _check_nodes(machine: DescribedMachine, request: Request) -> None:
-    """Raises UsageError if --nodes says more than the machine has, or nothing that is wanted takes it."""
+    """Raises UsageError if --nodes exceeds the machine's nodes, or no wanted scenario takes --nodes."""
     if not request.nodes:
         return
     most = machine.network.max_nodes.value if machine.network else 1
@@ -115,8 +102,8 @@ def add_to_profile(
     out: Path | None = None,
     command: str = "",
 ) -> Outcome:
-    """Simulates what the profile at `out` lacks and adds it there; without `out` it only simulates. Ctrl-C ends it with
-    what there is. Raises ProfileError if `out` is no profile of this machine, or cannot be written."""
+    """Simulates the cases that the profile at `out` lacks and adds them there; without `out` it only simulates. Ctrl-C
+    keeps the finished cases. Raises ProfileError if `out` is no profile of this machine, or cannot be written."""
     there = earlier_profile(out, machine) if out else None
     store, request = Store(), Request(on=machine.name, command=command)
     skipped = [(one.scenario, one.distance, one.reason) for one in there.run.skipped] if there else []

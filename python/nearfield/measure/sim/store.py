@@ -1,11 +1,12 @@
 """The store of simulated records: what is in it is not simulated again. It can keep a journal, a file to which every
-case is appended when it is done, so that not even `kill -9` loses one."""
+case is appended when it is done, so that not even `kill -9` loses one. `simulate` simulates what a store lacks."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,12 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from nearfield import _native
+from nearfield.errors import MeasurementError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.quantity import facts
 from nearfield.measure.row import Row
 from nearfield.measure.sim.cases import Case, Point, point_of
+from nearfield.measure.sim.pool import Runner
 
 
 class _Kept(TypedDict):
@@ -40,7 +43,7 @@ _Key = tuple[str, Point]
 
 
 class Store:
-    """Records by the machine and the point that they are of."""
+    """Holds records by their machine and point."""
 
     def __init__(self, journal: Path | None = None) -> None:
         self._journal = journal
@@ -55,7 +58,7 @@ class Store:
         self._put(fingerprint(machine), rows)
 
     def add(self, case: Case, rows: list[Row]) -> None:
-        """Takes what came of a case. Raises OSError if the journal cannot be written."""
+        """Stores the records of a case. Raises OSError if the journal cannot be written."""
         mark = fingerprint(case.machine)
         self._put(mark, rows)
         self.grown = True
@@ -72,7 +75,7 @@ class Store:
 
     @staticmethod
     def key(case: Case) -> tuple[Any, ...]:
-        """Returns what two equal cases have in common."""
+        """Returns a key that is equal for two equal cases."""
         return fingerprint(case.machine), tuple(case.points()), case.repetitions
 
     def missing(self, case: Case) -> Case | None:
@@ -145,3 +148,44 @@ def fingerprint(machine: DescribedMachine) -> str:
 def simulator_digest() -> str:
     """Returns a hash of the extension module: another build of the simulator may give other numbers."""
     return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()
+
+
+KEEP_EVERY_S = 20.0
+
+
+class Listener:
+    """What a simulation tells while it runs; the base class keeps quiet."""
+
+    def plan(self, cases: list[Case], kept: int) -> None:
+        """Says which cases will be simulated. `kept` more are there from an interrupted run."""
+
+    def done(self, case: Case) -> None: ...
+
+
+def simulate(
+    cases: list[Case], store: Store, runner: Runner, listener: Listener, keep: Callable[[], None] | None = None
+) -> bool:
+    """Simulates the cases that the store lacks. Returns False if Ctrl-C ended it: then cases under way are lost. `keep`
+    is called now and then, to save what is there. Raises MeasurementError."""
+    different = list({store.key(case): case for case in cases}.values())
+    left = [case for case in map(store.missing, different) if case]
+    listener.plan(left, len(different) - len(left))
+    saved = time.monotonic()
+    try:
+        for case, rows in runner(left):
+            store.add(case, rows)
+            listener.done(case)
+            if keep and time.monotonic() - saved > KEEP_EVERY_S:
+                keep()
+                saved = time.monotonic()
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def rows_now(cases: list[Case], runner: Runner, listener: Listener) -> list[Row]:
+    """Simulates all cases and returns their records. Raises MeasurementError if it was stopped."""
+    store = Store()
+    if not simulate(cases, store, runner, listener):
+        raise MeasurementError("the simulation was stopped")
+    return store.rows(cases)

@@ -6,25 +6,15 @@ from pathlib import Path
 
 from nearfield.mpi.installation import Family, Launch
 
-# Its own libfabric and that one's providers, in oneAPI and in wheels up to 2021.18; only oneAPI's vars.sh
-# would set the search paths. The wheels of 2021.19 have none: inside a node shm needs none, between nodes
-# the system's is used.
+# These are its own libfabric and its providers in oneAPI and in wheels up to 2021.18, whose search paths only
+# oneAPI's vars.sh would set. The wheels of 2021.19 have none: inside a node shm needs none, and between
+# nodes the system's is used.
 _FABRICS = (("opt/mpi/libfabric/lib", "opt/mpi/libfabric/lib/prov"), ("lib", "lib"))
 
 
-def _library_version(text: str) -> str | None:
-    found = re.match(r"Intel\(R\) MPI Library (\S+)", text)
-    return found[1] if found else None
-
-
-def _launcher_version(text: str) -> str | None:
-    found = re.search(r"Intel\(R\) MPI Library.*?Version (\S+)", text)
-    return found[1] if found else None
-
-
 def _needs(root: Path) -> dict[str, str]:
-    """PATH, because its mpirun is a script that calls a bare `mpiexec.hydra`: where MPICH's is first, that
-    one starts the ranks, each believes to be on a machine of its own, and MPI_Init fails."""
+    """Returns the environment that it needs. PATH is needed because its mpirun is a script that calls `mpiexec.hydra`
+    without a path: if MPICH's comes first, each rank believes that it is alone, and MPI_Init fails."""
     env = {"I_MPI_ROOT": str(root), "PATH": _in_front(str(root / "bin"), "PATH")}
     for fabric, providers in _FABRICS:
         if (root / fabric / "libfabric.so.1").exists():
@@ -40,20 +30,16 @@ def _in_front(folder: str, variable: str) -> str:
 
 
 def _command(launch: Launch) -> list[str]:
-    """With hosts one program context each: its `-hosts` does not take a count per host."""
+    """Returns the command, with a program context for each host because `-hosts` takes no count per host."""
     if not launch.hosts:
         return [str(launch.launcher), "-n", str(launch.ranks), *launch.argv]
     contexts = [["-n", str(n), "-host", host, *launch.argv] for host, n in launch.hosts]
     return [str(launch.launcher)] + [word for context in contexts for word in (":", *context)][1:]
 
 
-def _environment(launch: Launch) -> dict[str, str]:
-    return {"I_MPI_PIN": "0"}  # it pins ranks by default; the engine binds itself
-
-
 def _transport(text: str) -> str | None:
-    """Two ranks of one node use `shm` unless I_MPI_FABRICS says `ofi`, which shows as a provider without a
-    shared-memory segment."""
+    """Returns `shm`, which two ranks of a node use, unless I_MPI_FABRICS says `ofi`; then the output has a provider
+    but no shared-memory segment."""
     provider = re.search(r"libfabric provider: (\S+)", text)
     if "shm segment size" in text:
         return "shm"
@@ -63,15 +49,15 @@ def _transport(text: str) -> str | None:
 SPEC = Family(
     name="intel",
     summary="Intel MPI 2021",
-    library_version=_library_version,
-    launcher_version=_launcher_version,
+    library_says=r"Intel\(R\) MPI Library (\S+)",
+    launcher_says=r"Intel\(R\) MPI Library.*?Version (\S+)",
     launchers=("mpirun", "mpiexec", "mpiexec.hydra"),
     wheels=("impi-rt", "impi-devel"),
     packages="in a virtual environment of its own: pip install impi-devel",
     compiler_variable="I_MPI_CXX",
     needs=_needs,
     command=_command,
-    environment=_environment,
+    environment=lambda launch: {"I_MPI_PIN": "0"},  # it pins ranks by default; the engine binds itself
     pmi=("pmi2", "pmi1"),
     verbose={"I_MPI_DEBUG": "10"},
     transport=_transport,

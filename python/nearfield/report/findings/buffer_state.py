@@ -1,31 +1,29 @@
-"""What it is worth to have message buffers in the cache when they are sent and received (S0.2, S0.6)."""
+"""Finds the gain of message buffers that are cached when they are sent and received (S0.2, S0.6)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Place, one_per_distance, prefix
-from nearfield.report.findings.finding import Finding
+from nearfield.report.evidence import Place, prefix
+from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import state_gains
-from nearfield.report.words import listed, percent, sentence
+from nearfield.report.words import percent
 from nearfield.units import format_bytes
 
 LEAST = 0.05
 CALLS = (("send", "sender", "MPI_Send"), ("receive", "receiver", "MPI_Recv"))
 
 
-def buffer_state(profile: Profile) -> list[Finding]:
-    """Says how much sooner calls return if their buffers are cached (S0, section II.A)."""
-    return [f for place in one_per_distance(profile.records, "pingpong") for f in _at(profile, place)]
-
-
 def significant(gains: dict[int, Estimate]) -> dict[int, Estimate]:
-    """Gains that are surely there: at least 5 %, with an interval above 0."""
+    """Returns the significant gains: at least 5 %, with an interval above 0."""
     return {size: gain for size, gain in gains.items() if gain.low > 0 and gain.value >= LEAST}
 
 
 def best_gains(profile: Profile, place: Place, metric: str, side: str | None) -> dict[int, Estimate]:
-    """size -> the larger of the gains of exclusive and modified buffers."""
+    """Returns size -> the larger of the gains of exclusive and modified buffers."""
     best: dict[int, Estimate] = {}
     for state in ("exclusive", "modified"):
         for size, gain in state_gains(profile.records, place, metric, side, state).items():
@@ -34,7 +32,9 @@ def best_gains(profile: Profile, place: Place, metric: str, side: str | None) ->
     return dict(sorted(best.items()))
 
 
-def _at(profile: Profile, place: Place) -> list[Finding]:
+@at_each_distance("pingpong")
+def buffer_state(profile: Profile, place: Place) -> Iterator[Finding]:
+    """Says how much sooner calls return if their buffers are cached (S0, section II.A)."""
     parts: list[str] = []
     numbers: dict[str, float | int | str] = {}
     measured, last = 0, 0
@@ -48,31 +48,28 @@ def _at(profile: Profile, place: Place) -> list[Finding]:
         last = max(last, *sure)
         parts.append(f"{call} returns up to {percent(sure[peak].value)} sooner (at {format_bytes(peak)})")
         numbers |= {f"{metric}_gain": sure[peak].value, f"{metric}_peak_bytes": peak}
-    if not measured:
-        return []
     where = prefix(profile, place)
     if not parts:
-        return [_no_gain(where, measured)]
-    return [
-        Finding(
-            topic="buffer-state",
-            title="Messages in the cache are cheaper",
-            statement=sentence(
-                f"{where}when both ranks have their buffers in the cache rather than in memory, {listed(parts)}; "
-                f"the largest message that gains is {format_bytes(last)}."
-            ),
-            action="Send data right after computing it, and receive into a buffer that was used recently.",
-            numbers={**numbers, "last_bytes": last},
-            weight=2.5,
-        )
-    ]
+        yield from [_no_gain(where, measured)] if measured else []
+        return
+    yield Finding(
+        topic="buffer-state",
+        title="Messages in the cache are cheaper",
+        statement=capital(
+            f"{where}when both ranks have their buffers in the cache rather than in memory, {listed(parts)}; "
+            f"the largest message that gains is {format_bytes(last)}."
+        ),
+        action="Send data right after computing it, and receive into a buffer that was used recently.",
+        numbers={**numbers, "last_bytes": last},
+        weight=2.5,
+    )
 
 
 def _no_gain(where: str, measured: int) -> Finding:
     return Finding(
         topic="buffer-state",
         title="No gain from cached buffers",
-        statement=sentence(
+        statement=capital(
             f"{where}in none of {measured} comparisons was a message faster by {percent(LEAST)} or more because its "
             "buffers were in the cache."
         ),

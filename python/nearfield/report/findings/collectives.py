@@ -1,16 +1,18 @@
-"""Collective operations against one message of the same size, and where their time jumps (S2.4's baseline)."""
+"""Compares collectives with one message of the same size, and finds jumps of their time (S2.4's baseline)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
+from nearfield.base.words import listed
 from nearfield.profile import Profile
 from nearfield.report.evidence import Curve, curve, one_per_distance, pick, ratios
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import half_round_trip
-from nearfield.report.words import listed, times
+from nearfield.report.words import times
 from nearfield.units import format_bytes
 
 NAMES = {
@@ -22,36 +24,29 @@ NAMES = {
 _JUMP = 1.5
 
 
-def against_messages(profile: Profile) -> list[Finding]:
+def against_messages(profile: Profile) -> Iterator[Finding]:
     """Each operation in messages (half round trips) of the same size, where that is most."""
-    near = one_per_distance(profile.records, "pingpong")[-1:]
-    result = []
+    places = one_per_distance(profile.records, "pingpong")
+    message = half_round_trip(profile.records, places[-1]) if places else {}
     for ranks in rank_counts(profile.records):
         parts, numbers = [], {}
         for operation, name in NAMES.items():
-            cost = (
-                ratios(times_of(profile.records, operation, ranks), half_round_trip(profile.records, near[0]))
-                if near
-                else {}
-            )
+            cost = ratios(times_of(profile.records, operation, ranks), message)
             if cost:
                 worst = max(cost, key=lambda size: cost[size].value)
                 parts.append(f"{name} up to {times(cost[worst].value)} (at {format_bytes(worst)})")
                 numbers[f"{operation}_factor"] = cost[worst].value
         if parts:
-            result.append(
-                Finding(
-                    topic="collectives",
-                    title="Collectives in messages",
-                    statement=f"Over {ranks} ranks, in units of one message of the same size ({near[0].words}): "
-                    f"{listed(parts)}.",
-                    numbers={"ranks": ranks, **numbers},
-                )
+            yield Finding(
+                topic="collectives",
+                title="Collectives in messages",
+                statement=f"Over {ranks} ranks, in units of one message of the same size ({places[-1].words}): "
+                f"{listed(parts)}.",
+                numbers={"ranks": ranks, **numbers},
             )
-    return result
 
 
-def jump(profile: Profile) -> list[Finding]:
+def jump(profile: Profile) -> Iterator[Finding]:
     """The largest growth of the time beyond that of the size, between neighbouring sizes."""
     found = [
         (growth, operation, ranks, before, after)
@@ -60,37 +55,35 @@ def jump(profile: Profile) -> list[Finding]:
         for growth, before, after in _growths(times_of(profile.records, operation, ranks))
     ]
     if not found or max(found)[0] < _JUMP:
-        return []
+        return
     growth, operation, ranks, before, after = max(found)
-    return [
-        Finding(
-            topic="collectives",
-            title=f"{NAMES[operation]} jumps at {format_bytes(after)}",
-            statement=(
-                f"{NAMES[operation]} over {ranks} ranks takes {times(growth)} as long for {format_bytes(after)} as for "
-                f"{format_bytes(before)}, more than its size grows: it changes how it works between the two."
-            ),
-            numbers={"operation": operation, "factor": growth, "before_bytes": before, "after_bytes": after},
-            weight=growth / 2,
-        )
-    ]
+    yield Finding(
+        topic="collectives",
+        title=f"{NAMES[operation]} jumps at {format_bytes(after)}",
+        statement=(
+            f"{NAMES[operation]} over {ranks} ranks takes {times(growth)} as long for {format_bytes(after)} as for "
+            f"{format_bytes(before)}, more than its size grows: it changes how it works between the two."
+        ),
+        numbers={"operation": operation, "factor": growth, "before_bytes": before, "after_bytes": after},
+        weight=growth / 2,
+    )
 
 
 def rank_counts(records: pl.DataFrame) -> list[int]:
-    """Returns with how many ranks collectives were measured, ascending."""
+    """Returns the numbers of ranks that collectives were measured with, ascending."""
     rows = pick(records, scenario="collective", metric="time")
     return sorted(rows["ranks"].drop_nulls().unique()) if "ranks" in rows.columns else []
 
 
 def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:
-    """Of a simulated profile: by the base policy, with memory as it is described."""
+    """Returns size -> time; in a simulated profile by the base policy with memory as described."""
     usual = {"policy": ["memory", None], "memory_slowdown": ["1", None]}
     fixed: dict[str, Any] = {name: values for name, values in usual.items() if name in records.columns}
     return curve(records, "collective", "time", operation=operation, ranks=ranks, deciding=deciding, **fixed)
 
 
 def _growths(times_: Curve) -> list[tuple[float, int, int]]:
-    """(time ratio, size before, size after) where the time grows faster than the size, sizes within a factor 4."""
+    """Returns (time ratio, size before, size after) where the time grows faster than the size, within a factor of 4."""
     sizes = list(times_)
     return [
         (times_[b].value / times_[a].value, a, b)

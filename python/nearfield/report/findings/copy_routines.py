@@ -1,35 +1,34 @@
-"""Tells by size how what the other core just wrote is copied fastest, and why: it depends on who has the lines (S0).
+"""Finds by size the fastest copy of what the other core just wrote; it depends on which cache has the lines (S0).
 
-Three ways: plainly; past the caches by streaming stores, which need no line of the target from anywhere; and by both
-cores, half each, which has twice as many cache misses on the way. The shared heap chooses among them (docs/heap.md).
+There are three kinds: a plain copy; one past the caches by streaming stores, which need not load the target's lines;
+and one by both cores, half each, with twice as many cache misses in flight. The shared heap chooses one (docs/heap.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 
+from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Curve, Place, curve, one_per_distance, prefix, ratios, shared
-from nearfield.report.findings.finding import Finding
-from nearfield.report.words import percent, sentence, times
+from nearfield.report.evidence import Curve, Place, curve, prefix, ratios, shared
+from nearfield.report.findings.finding import Finding, at_each_distance
+from nearfield.report.words import percent, times
 from nearfield.units import format_bytes
 
 PLAIN = "copy-remote"
 OTHERS = {"copy-remote-nt": "past the caches", "copy-remote-both": "by both cores, half each,"}
 
 
-def copy_routines(profile: Profile) -> list[Finding]:
+@at_each_distance("floor")
+def copy_routines(profile: Profile, place: Place) -> Iterator[Finding]:
     """Says which way to copy wins from which size, and why."""
-    return [f for place in one_per_distance(profile.records, "floor") for f in _at(profile, place)]
-
-
-def _at(profile: Profile, place: Place) -> list[Finding]:
     plain = _times(profile, place, PLAIN)
     gains = {kind: ratios(plain, _times(profile, place, kind)) for kind in OTHERS}
     sizes = shared(plain, *gains.values())
     if len(sizes) < 2:
-        return []
+        return
     winners = {size: _winner({kind: gain[size] for kind, gain in gains.items()}) for size in sizes}
     parts, numbers = [], {}
     for kind, group in groupby(sizes, key=lambda size: winners[size]):
@@ -41,18 +40,16 @@ def _at(profile: Profile, place: Place) -> list[Finding]:
         best = max(run, key=lambda size: gains[kind][size].value)
         parts.append(f"{span} {OTHERS[kind]} {times(gains[kind][best].value)} as fast as plainly at best")
         numbers[f"{kind}_from_bytes"], numbers[f"{kind}_gain"] = run[0], gains[kind][best].value
-    return [
-        Finding(
-            topic="copying",
-            title="Which copy is the fastest",
-            statement=sentence(
-                f"{prefix(profile, place)}what the other core just wrote is copied fastest: {'; '.join(parts)}."
-            )
-            + _why(profile, place, plain, sizes),
-            numbers=numbers,
-            weight=2,
+    yield Finding(
+        topic="copying",
+        title="Which copy is the fastest",
+        statement=capital(
+            f"{prefix(profile, place)}what the other core just wrote is copied fastest: {'; '.join(parts)}."
         )
-    ]
+        + _why(profile, place, plain, sizes),
+        numbers=numbers,
+        weight=2,
+    )
 
 
 def _times(profile: Profile, place: Place, kind: str) -> Curve:
@@ -72,7 +69,7 @@ def _span(first: int, last: int, is_open: bool) -> str:
 
 
 def _why(profile: Profile, place: Place, plain: Curve, sizes: list[int]) -> str:
-    """Returns sentences that say what a plain copy waits for; empty where reading alone was not measured."""
+    """Returns sentences on what a plain copy waits for; empty if reading alone was not measured."""
     reading = ratios(_times(profile, place, "read-remote"), plain)
     among = [size for size in sizes if size in reading]
     if not among:

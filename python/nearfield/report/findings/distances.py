@@ -1,6 +1,8 @@
-"""What core distance costs: the nearest against the farthest pair."""
+"""Compares the nearest with the farthest pair of cores."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import one_per_distance, ratios
@@ -10,30 +12,28 @@ from nearfield.report.words import times
 from nearfield.units import format_bytes, format_ns
 
 
-def distances(profile: Profile) -> list[Finding]:
+def distances(profile: Profile) -> Iterator[Finding]:
     """Nothing where there is one distance only."""
     places = one_per_distance(profile.records, "pingpong")
     if len(places) < 2:
-        return []
+        return
     near, far = places[0], places[-1]
     ratio = ratios(half_round_trip(profile.records, far), half_round_trip(profile.records, near))
     if not ratio:
-        return []
+        return
     small = min(ratio)
     worst = max(ratio, key=lambda size: ratio[size].value)
     flags = [(p, f.value) for p in places if (f := flag(profile.records, p))]
     told = ", ".join(f"{p.distance} {format_ns(value)}" for p, value in flags)
-    return [
-        Finding(
-            topic="distances",
-            title=f"Distance costs up to {times(ratio[worst].value)}",
-            statement=(
-                f"A {format_bytes(small)} message takes {times(ratio[small].value)} as long {far.words} as "
-                f"{near.words}; most is lost at {format_bytes(worst)} ({times(ratio[worst].value)})."
-                + (f" A flag crosses in: {told}." if told else "")
-            ),
-            action="Place ranks that exchange much near each other." if ratio[worst].value >= 1.2 else "",
-            numbers={"small_factor": ratio[small].value, "factor": ratio[worst].value, "bytes": worst},
-            weight=ratio[worst].value,
-        )
-    ]
+    yield Finding(
+        topic="distances",
+        title=f"Distance costs up to {times(ratio[worst].value)}",
+        statement=(
+            f"A {format_bytes(small)} message takes {times(ratio[small].value)} as long {far.words} as "
+            f"{near.words}; most is lost at {format_bytes(worst)} ({times(ratio[worst].value)})."
+            + (f" A flag crosses in: {told}." if told else "")
+        ),
+        action="Place ranks that exchange much near each other." if ratio[worst].value >= 1.2 else "",
+        numbers={"small_factor": ratio[small].value, "factor": ratio[worst].value, "bytes": worst},
+        weight=ratio[worst].value,
+    )

@@ -1,64 +1,62 @@
-"""How much of what the caches allow this MPI moves. The floor is a flag and one copy between the same two cores."""
+"""Finds the share of the caches' speed that this MPI reaches: a flag and one copy between two cores are its floor."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from statistics import geometric_mean
 
+from nearfield.base.words import capital
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate, geometric_mean
-from nearfield.report.evidence import Place, one_per_distance, prefix, shared
-from nearfield.report.findings.finding import Finding
+from nearfield.profile.compare import Estimate
+from nearfield.report.evidence import Place, prefix, shared
+from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import floor_shares, half_round_trip, message_floor
-from nearfield.report.words import percent, sentence
-from nearfield.units import format_bytes, format_ns
+from nearfield.report.words import percent
+from nearfield.units import format_bytes, format_ns, format_span
 
 ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the worst one
 GOOD = 0.8
-TYPICAL = 64 << 10  # the loss is told for the size of the range that is nearest to this
+TYPICAL = 64 << 10  # the finding names the loss at the size of the range that is nearest to this
 BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
 
 
-def worst_range(profile: Profile) -> list[Finding]:
+@at_each_distance("pingpong")
+def worst_range(profile: Profile, place: Place) -> Iterator[Finding]:
     """Where the smallest share is reached, and what one typical message loses there."""
-    return [f for place in one_per_distance(profile.records, "pingpong") for f in _worst_at(profile, place)]
-
-
-def by_range(profile: Profile) -> list[Finding]:
-    """The share in every range of sizes."""
-    return [f for place in one_per_distance(profile.records, "pingpong") for f in _ranges_at(profile, place)]
-
-
-def _worst_at(profile: Profile, place: Place) -> list[Finding]:
     shares = _cacheable(profile, floor_shares(profile.records, place))
     if not shares:
-        return _bounded_at(profile, place)
+        yield from _bounded_at(profile, place)
+    elif min(s.value for s in shares.values()) >= GOOD:
+        yield _near_the_floor(profile, place, shares)
+    else:
+        yield _lost_at(profile, place, shares)
+
+
+def _lost_at(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Finding:
     sizes = _around_worst(shares)
     share = _mean(shares, sizes)
-    if min(s.value for s in shares.values()) >= GOOD:
-        return [_near_the_floor(profile, place, shares)]
     typical = min(sizes, key=lambda size: abs(math.log(size / TYPICAL)))
     time = half_round_trip(profile.records, place)[typical].value
     floor = message_floor(profile.records, place)[typical].value
-    return [
-        Finding(
-            topic="headroom",
-            title=f"{percent(share)} of what the caches allow",
-            statement=sentence(
-                f"{prefix(profile, place)}{_between(sizes)} this MPI moves {percent(share)} of what these caches "
-                f"allow: a {format_bytes(typical)} message takes {format_ns(time)}, a flag and one copy between the "
-                f"same two cores {format_ns(floor)}. {format_ns(time - floor)} of each such message are lost."
-            ),
-            level="loss" if share < GOOD else "fact",
-            numbers={
-                "share": share, "from_bytes": sizes[0], "to_bytes": sizes[-1], "typical_bytes": typical,
-                "time_ns": time, "floor_ns": floor, "lost_ns": time - floor,
-            },
-            weight=10 / share,
-        )
-    ]  # fmt: skip
+    return Finding(
+        topic="headroom",
+        title=f"{percent(share)} of what the caches allow",
+        statement=capital(
+            f"{prefix(profile, place)}{_between(sizes)} this MPI moves {percent(share)} of what these caches "
+            f"allow: a {format_bytes(typical)} message takes {format_ns(time)}, a flag and one copy between the "
+            f"same two cores {format_ns(floor)}. {format_ns(time - floor)} of each such message are lost."
+        ),
+        level="loss" if share < GOOD else "fact",
+        numbers={
+            "share": share, "from_bytes": sizes[0], "to_bytes": sizes[-1], "typical_bytes": typical,
+            "time_ns": time, "floor_ns": floor, "lost_ns": time - floor,
+        },
+        weight=10 / share,
+    )  # fmt: skip
 
 
-def _bounded_at(profile: Profile, place: Place) -> list[Finding]:
+def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
     """Where times are too unsteady for a share: the two that it lies between, by the ends of the intervals, if even the
     larger one is a loss."""
     floors = message_floor(profile.records, place, deciding=False)
@@ -72,51 +70,49 @@ def _bounded_at(profile: Profile, place: Place) -> list[Finding]:
         },
     )
     if not bounds:
-        return []
+        return
     size = min(bounds, key=lambda size: bounds[size].high)
     share = bounds[size]
-    return [
-        Finding(
-            topic="headroom",
-            title=f"At most {percent(share.high)} of what the caches allow",
-            statement=sentence(
-                f"{prefix(profile, place)}at {format_bytes(size)} this MPI moves between {percent(share.low)} and "
-                f"{percent(share.high)} of what these caches allow: a message takes {format_ns(times[size].low)} to "
-                f"{format_ns(times[size].high)}, a flag and one copy between the same two cores "
-                f"{format_ns(floors[size].low)} to {format_ns(floors[size].high)}. The machine is too restless to say "
-                "it closer."
-            ),
-            level="loss",
-            numbers={"low": share.low, "high": share.high, "size_bytes": size},
-            weight=10 / share.high,
-        )
-    ]
+    yield Finding(
+        topic="headroom",
+        title=f"At most {percent(share.high)} of what the caches allow",
+        statement=capital(
+            f"{prefix(profile, place)}at {format_bytes(size)} this MPI moves between {percent(share.low)} and "
+            f"{percent(share.high)} of what these caches allow: a message takes {format_ns(times[size].low)} to "
+            f"{format_ns(times[size].high)}, a flag and one copy between the same two cores "
+            f"{format_ns(floors[size].low)} to {format_ns(floors[size].high)}. The machine is too restless to say "
+            "it closer."
+        ),
+        level="loss",
+        numbers={"low": share.low, "high": share.high, "size_bytes": size},
+        weight=10 / share.high,
+    )
 
 
-def _ranges_at(profile: Profile, place: Place) -> list[Finding]:
+@at_each_distance("pingpong")
+def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
+    """The share in every range of sizes."""
     shares = floor_shares(profile.records, place)
     edges = (0, *BOUNDS, math.inf)
     groups = [[size for size in shares if low < size <= high] for low, high in zip(edges, edges[1:], strict=False)]
     groups = [group for group in groups if group]
     if len(groups) < 2:
-        return []
-    parts = [f"{_range(group)} {percent(_mean(shares, group))}" for group in groups]
-    return [
-        Finding(
-            topic="headroom",
-            title="Share of the floor by size",
-            statement=sentence(
-                f"{prefix(profile, place)}of the speed that a flag and one copy would have, this MPI reaches: "
-                f"{'; '.join(parts)}."
-            ),
-            numbers={f"share_to_{group[-1]}": _mean(shares, group) for group in groups},
-            weight=3,
-        )
-    ]
+        return
+    parts = [f"{format_span(group[0], group[-1])} {percent(_mean(shares, group))}" for group in groups]
+    yield Finding(
+        topic="headroom",
+        title="Share of the floor by size",
+        statement=capital(
+            f"{prefix(profile, place)}of the speed that a flag and one copy would have, this MPI reaches: "
+            f"{'; '.join(parts)}."
+        ),
+        numbers={f"share_to_{group[-1]}": _mean(shares, group) for group in groups},
+        weight=3,
+    )
 
 
 def _cacheable(profile: Profile, shares: dict[int, Estimate]) -> dict[int, Estimate]:
-    """Beyond the last-level cache it is memory that allows or does not."""
+    """Returns the shares up to the size of the last-level cache; beyond it memory sets the limit."""
     llc = profile.machine.llc_bytes
     return {size: share for size, share in shares.items() if llc is None or size <= llc}
 
@@ -126,7 +122,7 @@ def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate])
     return Finding(
         topic="headroom",
         title="As fast as the caches allow",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}at every size measured this MPI moves at least {percent(shares[least].value)} of "
             f"what these caches allow (least at {format_bytes(least)})."
         ),
@@ -136,7 +132,7 @@ def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate])
 
 
 def _around_worst(shares: dict[int, Estimate]) -> list[int]:
-    """The run of neighbouring sizes around the worst one that are nearly as bad."""
+    """Returns the neighbouring sizes around the worst one that are nearly as bad."""
     sizes = sorted(shares)
     values = [shares[size].value for size in sizes]
     worst = values.index(min(values))
@@ -149,16 +145,10 @@ def _around_worst(shares: dict[int, Estimate]) -> list[int]:
 
 
 def _mean(shares: dict[int, Estimate], sizes: list[int]) -> float:
-    return geometric_mean(shares[size].value for size in sizes) or math.nan
+    return geometric_mean(shares[size].value for size in sizes)
 
 
 def _between(sizes: list[int]) -> str:
     if len(sizes) == 1:
         return f"at {format_bytes(sizes[0])}"
     return f"between {format_bytes(sizes[0])} and {format_bytes(sizes[-1])}"
-
-
-def _range(sizes: list[int]) -> str:
-    if len(sizes) == 1:
-        return format_bytes(sizes[0])
-    return f"{format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"

@@ -1,50 +1,49 @@
-"""What other ranks' communication costs a message (S3.3)."""
+"""Finds how other ranks' communication slows a message (S3.3)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
+from nearfield.base.words import capital
 from nearfield.profile import Profile
-from nearfield.report.evidence import curve, one_per_distance, pick, prefix, ratios
-from nearfield.report.findings.finding import Finding
-from nearfield.report.words import sentence, times
+from nearfield.report.evidence import Place, curve, pick, prefix, ratios
+from nearfield.report.findings.finding import Finding, at_each_distance
+from nearfield.report.words import times
 from nearfield.units import format_bytes
 
 _SLOWER = 1.1
 
 
-def load(profile: Profile) -> list[Finding]:
+@at_each_distance("load")
+def load(profile: Profile, place: Place) -> Iterator[Finding]:
     """The message size and load with the largest slow-down, and the load from which it is felt."""
-    result = []
-    for place in one_per_distance(profile.records, "load"):
-        slowdowns = {
-            (size, load_bytes): ratio
-            for load_bytes in _loads(profile.records)
-            for size, ratio in ratios(
-                curve(profile.records, "load", "half_round_trip", place=place, load_bytes=load_bytes),
-                curve(profile.records, "load", "half_round_trip", place=place, load_bytes=0),
-            ).items()
-        }
-        if not slowdowns:
-            continue
-        (size, amount), worst = max(slowdowns.items(), key=lambda item: item[1].value)
-        felt = worst.low > 1 and worst.value >= _SLOWER
-        words = (
-            f"a {format_bytes(size)} message takes {times(worst.value)} as long while the other ranks run "
-            f"MPI_Alltoall of {format_bytes(amount)}"
-            if felt
-            else f"no message takes {times(_SLOWER)} as long while the other ranks run MPI_Alltoall"
-        )
-        result.append(
-            Finding(
-                topic="load",
-                title=f"Load costs up to {times(worst.value)}" if felt else "Load is not felt",
-                statement=sentence(f"{prefix(profile, place, 'load')}{words}."),
-                numbers={"bytes": size, "load_bytes": amount, "factor": worst.value},
-                weight=worst.value,
-            )
-        )
-    return result
+    slowdowns = {
+        (size, load_bytes): ratio
+        for load_bytes in _loads(profile.records)
+        for size, ratio in ratios(
+            curve(profile.records, "load", "half_round_trip", place=place, load_bytes=load_bytes),
+            curve(profile.records, "load", "half_round_trip", place=place, load_bytes=0),
+        ).items()
+    }
+    if not slowdowns:
+        return
+    (size, amount), worst = max(slowdowns.items(), key=lambda item: item[1].value)
+    felt = worst.low > 1 and worst.value >= _SLOWER
+    words = (
+        f"a {format_bytes(size)} message takes {times(worst.value)} as long while the other ranks run "
+        f"MPI_Alltoall of {format_bytes(amount)}"
+        if felt
+        else f"no message takes {times(_SLOWER)} as long while the other ranks run MPI_Alltoall"
+    )
+    yield Finding(
+        topic="load",
+        title=f"Load costs up to {times(worst.value)}" if felt else "Load is not felt",
+        statement=capital(f"{prefix(profile, place, 'load')}{words}."),
+        numbers={"bytes": size, "load_bytes": amount, "factor": worst.value},
+        weight=worst.value,
+    )
 
 
 def _loads(records: pl.DataFrame) -> list[int]:

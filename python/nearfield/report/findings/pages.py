@@ -1,14 +1,17 @@
-"""What fresh memory costs, private and in a shared window, with ordinary pages and with huge ones (S1.3, S1.4)."""
+"""Finds the costs of fresh memory, private and in a shared window, with ordinary and huge pages (S1.3, S1.4)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Point, curve, pick, ratios, shared
 from nearfield.report.findings.finding import Finding
-from nearfield.report.words import listed, sentence, times
+from nearfield.report.words import times
 from nearfield.units import format_bytes, format_count, format_ns
 
 NAMES = {
@@ -22,12 +25,12 @@ MIB = 1 << 20
 _CLEAR = 1.05
 
 
-def first_touch(profile: Profile) -> list[Finding]:
+def first_touch(profile: Profile) -> Iterator[Finding]:
     """Page faults and time per MiB at the largest size; the gain of huge pages under a window."""
     faults = _by_memory(profile.records, "first_touch_faults")
     sizes = [size for memory in faults.values() for size in memory]
     if not sizes:
-        return []
+        return
     size = max(sizes)
     time = _by_memory(profile.records, "first_touch")
     parts: list[str] = []
@@ -37,20 +40,18 @@ def first_touch(profile: Profile) -> list[Finding]:
             parts.append(f"{name} {_cost(faults[memory][size], time[memory].get(size), size)}")
             numbers[f"faults_per_mib_{memory}"] = faults[memory][size].value * MIB / size
     gain, action = _huge_gain(profile, time, faults, size)
-    return [
-        Finding(
-            topic="pages",
-            title="Fresh memory",
-            statement=sentence(f"first touch of {format_bytes(size)}, per MiB: {'; '.join(parts)}. {gain}").strip(),
-            level="loss" if action else "fact",
-            action=action,
-            numbers=numbers,
-            weight=1.2,
-        )
-    ]
+    yield Finding(
+        topic="pages",
+        title="Fresh memory",
+        statement=capital(f"first touch of {format_bytes(size)}, per MiB: {'; '.join(parts)}. {gain}").strip(),
+        level="loss" if action else "fact",
+        action=action,
+        numbers=numbers,
+        weight=1.2,
+    )
 
 
-def reading(profile: Profile) -> list[Finding]:
+def reading(profile: Profile) -> Iterator[Finding]:
     """Reading memory again: does the window cost more than private memory, do huge pages help?"""
     time = _by_memory(profile.records, "traverse")
     parts: list[str] = []
@@ -69,16 +70,14 @@ def reading(profile: Profile) -> list[Finding]:
         )
         numbers["field_over_private-huge"] = found[size].value
     if not said:
-        return []
-    return [
-        Finding(
-            topic="pages",
-            title="Reading memory again",
-            statement=" ".join(said),
-            numbers=numbers,
-            weight=1.1,
-        )
-    ]
+        return
+    yield Finding(
+        topic="pages",
+        title="Reading memory again",
+        statement=" ".join(said),
+        numbers=numbers,
+        weight=1.1,
+    )
 
 
 def _by_memory(records: pl.DataFrame, metric: str) -> dict[str, dict[int, Point]]:
@@ -93,7 +92,7 @@ def _cost(faults: Point, time: Point | None, size: int) -> str:
 def _huge_gain(
     profile: Profile, time: dict[str, dict[int, Point]], faults: dict[str, dict[int, Point]], size: int
 ) -> tuple[str, str]:
-    """What huge pages under a window change, and what to do; or why this machine cannot tell."""
+    """Returns what huge pages under a window change and an action; or why they could not be measured, and ''."""
     missing = _why_missing(profile.records)
     if missing:
         return f"Huge pages under a window could not be had: {missing}.", ""
@@ -113,7 +112,7 @@ def _huge_gain(
 
 
 def _how(profile: Profile) -> str:
-    """The kernel's setting for shared memory decides; without root, MADV_COLLAPSE did it here."""
+    """Returns how to get huge pages: by the kernel's setting for shared memory, or without root by MADV_COLLAPSE."""
     shmem = profile.machine.pages.shmem
     setting = f" (now '{shmem}')" if shmem else ""
     return (

@@ -1,20 +1,22 @@
-"""What it would save to have a NIC put incoming bytes into a cache, by simulated collective, application (S4) and
+"""Finds the time saved if a NIC puts incoming bytes into a cache, by simulated collective, application (S4) and
 scenario of two ranks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
+from nearfield.base.words import listed
 from nearfield.profile import Profile
 from nearfield.report.evidence import OF_CLUSTERS, pick
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import BASE_POLICY, mean_times, saved, savings
-from nearfield.report.words import listed, memory_speed, percent
+from nearfield.report.words import memory_speed, percent
 from nearfield.units import format_bytes
 
-LEAST = 0.01  # less is not told
+LEAST = 0.01  # smaller savings are not reported
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,11 @@ class _Best:
         return f"{self.operation} {percent(self.share)} with {self.policy} ({self.case})"
 
 
-def policies(profile: Profile) -> list[Finding]:
+def policies(profile: Profile) -> Iterator[Finding]:
     """Says what the policies of a simulated NIC save at most."""
     found = [best for scenario in OF_CLUSTERS for best in _best(profile, scenario)] + _best_of_pairs(profile)
     if not found:
-        return []
+        return
     top = max(best.share for best in found)
     gains = [best for best in sorted(found, key=lambda best: -best.share) if best.share >= LEAST]
     if not gains:
@@ -43,11 +45,10 @@ def policies(profile: Profile) -> list[Finding]:
         title = f"Bytes put into a cache save up to {percent(top)}"
         statement = f"The most time saved against policy {BASE_POLICY}: {listed([str(best) for best in gains])}."
     numbers = {f"{best.operation}_saved": best.share for best in found}
-    return [Finding(topic="policies", title=title, statement=statement, numbers=numbers, weight=10 * max(top, 0.0))]
+    yield Finding(topic="policies", title=title, statement=statement, numbers=numbers, weight=10 * max(top, 0.0))
 
 
 def _best(profile: Profile, scenario: str) -> list[_Best]:
-    """Returns the best case of each operation."""
     rows = pick(profile.records, scenario=scenario, metric="mean_time", source="sim")
     best: dict[str, _Best] = {}
     keys = ("operation", "ranks", "size_bytes")
@@ -62,7 +63,6 @@ def _best(profile: Profile, scenario: str) -> list[_Best]:
 
 
 def _best_of_pairs(profile: Profile) -> list[_Best]:
-    """Returns the best case of each scenario of two ranks that was simulated by several policies."""
     records = profile.records
     if "policy" not in records.columns:
         return []

@@ -1,49 +1,42 @@
-"""What a call leaves in the cache: is the message there afterwards, and was something pushed out (S0.7)?"""
+"""Finds what a call leaves in the cache: whether it holds the message afterwards, and what was pushed out (S0.7)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
-from nearfield.report.evidence import Place, one_per_distance, prefix
-from nearfield.report.findings.finding import Finding
+from nearfield.report.evidence import Place, prefix
+from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import Reach, cached_after, pushed_out, reach
-from nearfield.report.words import listed, sentence, times
+from nearfield.report.words import times
 from nearfield.units import format_bytes
 
 CALLS = {"sender": "MPI_Send", "receiver": "MPI_Recv"}
 _SLOWER = 1.25
 
 
-def after_the_call(profile: Profile) -> list[Finding]:
+@at_each_distance("pollution")
+def after_the_call(profile: Profile, place: Place) -> Iterator[Finding]:
     """Up to which size a buffer that was not in the cache is there after the call."""
-    return [f for place in one_per_distance(profile.records, "pollution") for f in _reach_at(profile, place)]
-
-
-def evicted(profile: Profile) -> list[Finding]:
-    """Where reading a buffer that was in the cache gets slower by the call."""
-    return [f for place in one_per_distance(profile.records, "pollution") for f in _evicted_at(profile, place)]
-
-
-def _reach_at(profile: Profile, place: Place) -> list[Finding]:
     reaches = {side: reach(cached_after(profile.records, place, side)) for side in CALLS}
     parts = [text for side, r in reaches.items() if (text := _words(CALLS[side], r))]
     if not parts:
-        return []
+        return
     numbers: dict[str, float | int | str] = {}
     for side, r in reaches.items():
         numbers |= {f"{side}_cached_to": r.cached_to} if r.cached_to is not None else {}
         numbers |= {f"{side}_gone_from": r.gone_from} if r.gone_from is not None else {}
     llc = profile.machine.llc_bytes
     half = f" Half of the last-level cache is {format_bytes(llc // 2)}." if llc else ""
-    return [
-        Finding(
-            topic="pollution",
-            title="What is cached after the call",
-            statement=sentence(f"{prefix(profile, place, 'pollution')}{'; '.join(parts)}.{half}"),
-            action=_action(reaches),
-            numbers=numbers,
-            weight=2.4,
-        )
-    ]
+    yield Finding(
+        topic="pollution",
+        title="What is cached after the call",
+        statement=capital(f"{prefix(profile, place, 'pollution')}{'; '.join(parts)}.{half}"),
+        action=_action(reaches),
+        numbers=numbers,
+        weight=2.4,
+    )
 
 
 def _words(call: str, r: Reach) -> str:
@@ -65,7 +58,9 @@ def _action(reaches: dict[str, Reach]) -> str:
     return "Use received data at once." if r.cached_to else ""
 
 
-def _evicted_at(profile: Profile, place: Place) -> list[Finding]:
+@at_each_distance("pollution")
+def evicted(profile: Profile, place: Place) -> Iterator[Finding]:
+    """Where reading a buffer that was in the cache gets slower by the call."""
     parts: list[str] = []
     numbers: dict[str, float] = {}
     for side, call in CALLS.items():
@@ -80,17 +75,15 @@ def _evicted_at(profile: Profile, place: Place) -> list[Finding]:
                          f"reading takes {times(slower[worst].value)})")  # fmt: skip
             numbers |= {f"{side}_from_bytes": min(slower), f"{side}_factor": slower[worst].value}
     if not parts:
-        return []
-    return [
-        Finding(
-            topic="pollution",
-            title="Cached buffers are pushed out by the call",
-            statement=sentence(
-                f"{prefix(profile, place, 'pollution')}a buffer that was in the cache before the call is read more "
-                f"slowly after {listed(parts)}."
-            ),
-            action="Compute on such a buffer before the call, not after it.",
-            numbers=numbers,
-            weight=2.2,
-        )
-    ]
+        return
+    yield Finding(
+        topic="pollution",
+        title="Cached buffers are pushed out by the call",
+        statement=capital(
+            f"{prefix(profile, place, 'pollution')}a buffer that was in the cache before the call is read more "
+            f"slowly after {listed(parts)}."
+        ),
+        action="Compute on such a buffer before the call, not after it.",
+        numbers=numbers,
+        weight=2.2,
+    )

@@ -1,25 +1,28 @@
-"""How far the measurement itself can be trusted: unstable values, refuted buffer states, missing counters."""
+"""Finds limits of the measurement itself: unstable values, refuted buffer states, missing counters."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
+from nearfield.base.words import listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import declared_metrics
 from nearfield.report.findings.finding import Finding
-from nearfield.report.words import listed, percent
+from nearfield.report.words import percent
 
 MANY = 0.1
-MOST = 0.5  # beyond that share the page begins with it
-DISTURBED = 0.05  # of the repetitions: fewer are any system's own doing
+MOST = 0.5  # beyond this share the page begins with the finding
+DISTURBED = 0.05  # share of repetitions; every system disturbs so few
 
 
-def unstable(profile: Profile) -> list[Finding]:
+def unstable(profile: Profile) -> Iterator[Finding]:
     """The share of times whose interval is too wide, and where most of them are."""
     times = _declared(profile).filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
     wide = times.filter(~pl.col("stable"))
     if not wide.height:
-        return []
+        return
     share = wide.height / times.height
     worst = (
         times.group_by("scenario")
@@ -27,73 +30,67 @@ def unstable(profile: Profile) -> list[Finding]:
         .sort("share", "scenario", descending=[True, False])
     )
     name, most = worst.row(0)
-    return [
-        Finding(
-            topic="quality",
-            title=f"{percent(share)} of the times are unstable",
-            statement=(
-                f"{wide.height} of {times.height} times ({percent(share)}) varied too much to be relied on, most in "
-                f"{name} ({percent(most)}); they are drawn hollow, and findings use no more of them than their bounds."
-            ),
-            level="warning" if share > MOST else "note",
-            action="Measure again on a quiet machine, or longer (without --quick)." if share > MANY else "",
-            numbers={"unstable": wide.height, "times": times.height, "share": share},
-            weight=3 if share > MANY else 1,
-        )
-    ]
+    yield Finding(
+        topic="quality",
+        title=f"{percent(share)} of the times are unstable",
+        statement=(
+            f"{wide.height} of {times.height} times ({percent(share)}) varied too much to be relied on, most in "
+            f"{name} ({percent(most)}); they are drawn hollow, and findings use no more of them than their bounds."
+        ),
+        level="warning" if share > MOST else "note",
+        action="Measure again on a quiet machine, or longer (without --quick)." if share > MANY else "",
+        numbers={"unstable": wide.height, "times": times.height, "share": share},
+        weight=3 if share > MANY else 1,
+    )
 
 
-def disturbed(profile: Profile) -> list[Finding]:
+def disturbed(profile: Profile) -> Iterator[Finding]:
     """How often something else used the cores meanwhile."""
     share = profile.run.disturbed_share
     if share is None or share < DISTURBED:
-        return []
-    return [
-        Finding(
-            topic="quality",
-            title="This machine is not quiet",
-            statement=(
-                f"During {percent(share)} of the repetitions something else used one of the cores (a fixed piece of "
-                "work beside them took longer than it does undisturbed); they are in no number here."
-            ),
-            level="note",
-            action="Stop what else runs. On a virtual machine it may be a neighbour that shares the physical cores.",
-            numbers={"share": share},
-            weight=4,
-        )
-    ]
+        return
+    yield Finding(
+        topic="quality",
+        title="This machine is not quiet",
+        statement=(
+            f"During {percent(share)} of the repetitions something else used one of the cores (a fixed piece of "
+            "work beside them took longer than it does undisturbed); they are in no number here."
+        ),
+        level="note",
+        action="Stop what else runs. On a virtual machine it may be a neighbour that shares the physical cores.",
+        numbers={"share": share},
+        weight=4,
+    )
 
 
-def refuted(profile: Profile) -> list[Finding]:
+def refuted(profile: Profile) -> Iterator[Finding]:
     """How many buffers were not in the state that was asked for."""
     asked = _declared(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
     wrong = asked.filter(pl.col("verdict") == "refuted")
     if not wrong.height:
-        return []
-    return [
-        Finding(
-            topic="quality",
-            title="Buffers not in the state asked for",
-            statement=(
-                f"For {wrong.height} of {asked.height} times the buffers were checked and were not in the state they "
-                "were put into (a buffer larger than the caches cannot be in them, and neighbours push data out); no "
-                "finding about buffer states uses these."
-            ),
-            level="note",
-            numbers={"refuted": wrong.height, "asked": asked.height},
-            weight=2,
-        )
-    ]
+        return
+    yield Finding(
+        topic="quality",
+        title="Buffers not in the state asked for",
+        statement=(
+            f"For {wrong.height} of {asked.height} times the buffers were checked and were not in the state they "
+            "were put into (a buffer larger than the caches cannot be in them, and neighbours push data out); no "
+            "finding about buffer states uses these."
+        ),
+        level="note",
+        numbers={"refuted": wrong.height, "asked": asked.height},
+        weight=2,
+    )
 
 
-def counters(profile: Profile) -> list[Finding]:
+def counters(profile: Profile) -> Iterator[Finding]:
     """Which counters this machine cannot give, by reason."""
     by_reason: dict[str, list[str]] = {}
     for name, state in profile.run.counters.items():
         if state != "available":
             by_reason.setdefault(state, []).append(name)
-    return [
-        Finding(
+    for reason, names in by_reason.items():
+        yield Finding(
             topic="quality",
             title="Counters that are not there",
             statement=f"No count of {listed(names)}: {reason}.",
@@ -101,12 +98,10 @@ def counters(profile: Profile) -> list[Finding]:
             numbers={"missing": len(names)},
             weight=0.5,
         )
-        for reason, names in by_reason.items()
-    ]
 
 
 def _declared(profile: Profile) -> pl.DataFrame:
-    """Without diagnostics, where the run says which metrics its scenarios have."""
+    """Returns the records without diagnostics, if the run declares the metrics of its scenarios."""
     declared = declared_metrics(profile.run)
     if not declared:
         return profile.records

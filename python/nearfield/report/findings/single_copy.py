@@ -1,43 +1,42 @@
-"""Is the kernel's single copy faster or slower than two cores copying in and out of shared memory?
+"""Finds whether the kernel's single copy is slower than two cores copying in and out of shared memory.
 
 Copying in and out costs at least the slower of the two copies (if they overlap perfectly) and at most both, one
-after the other. Outside of these bounds the records decide; between them they do not, and nothing is said.
+after the other. Between these bounds the records decide nothing, and there is no finding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
+from nearfield.base.words import capital
 from nearfield.profile import Profile
-from nearfield.report.evidence import Curve, Place, one_per_distance, prefix, shared
-from nearfield.report.findings.finding import AND_COMPARE, Finding
+from nearfield.report.evidence import Curve, Place, prefix, shared
+from nearfield.report.findings.finding import AND_COMPARE, Finding, at_each_distance
 from nearfield.report.measures import copies, flag, half_round_trip, switch_bytes
-from nearfield.report.words import no_single_copy, sentence, span, times
+from nearfield.report.words import no_single_copy, span, times
 from nearfield.units import format_bytes, format_ns, format_rate
 
 
-def single_copy(profile: Profile) -> list[Finding]:
+@at_each_distance("pingpong")
+def single_copy(profile: Profile, place: Place) -> Iterator[Finding]:
     """Says what it costs that the kernel copies messages, where it does."""
-    result = []
-    for place in one_per_distance(profile.records, "pingpong"):
-        begin = switch_bytes(profile.run.switch, "single-copy", place)
-        if begin is not None:
-            result += _compare(profile, place, begin)
-    return result
-
-
-def _compare(profile: Profile, place: Place, begin: int) -> list[Finding]:
+    begin = switch_bytes(profile.run.switch, "single-copy", place)
+    if begin is None:
+        return
     time = {s: p for s, p in half_round_trip(profile.records, place).items() if s > begin}
     bounds = copying_bounds(profile.records, place)
     slower = {s: time[s].low / bounds[s][1] for s in shared(time, bounds) if time[s].low > bounds[s][1]}
     faster = {s: bounds[s][0] / time[s].high for s in shared(time, bounds) if time[s].high < bounds[s][0]}
     if len(slower) > len(faster):
-        return [_slower(profile, place, time, bounds, slower)]
-    return [_faster(profile, place, time, bounds, faster)] if faster else []
+        yield _slower(profile, place, time, bounds, slower)
+    elif faster:
+        yield _faster(profile, place, time, bounds, faster)
 
 
 def copying_bounds(records: pl.DataFrame, place: Place) -> dict[int, tuple[float, float]]:
-    """size -> the least and the most (ns) that copying in and out may take: copies overlap perfectly, or not."""
+    """Returns size -> the least and the most ns of copying in and out: with copies that overlap perfectly, or not."""
     signal = flag(records, place)
     into = copies(records, place, "copy-local")
     out_of = copies(records, place, "copy-remote")
@@ -59,7 +58,7 @@ def _slower(
     return Finding(
         topic="single-copy",
         title=f"The kernel's copy is {times(ratio)} slower",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
             f"is slower than two copies by the cores themselves, even one after the other: a {format_bytes(worst)} "
             f"message takes {format_ns(time[worst].value)} ({format_rate(worst / time[worst].value)}), copying it in "
@@ -79,7 +78,7 @@ def _faster(
     return Finding(
         topic="single-copy",
         title="Single copy pays",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
             f"is faster than copying in and out could be: a {format_bytes(best)} message takes "
             f"{format_ns(time[best].value)}, the slower of the two copies alone {format_ns(bounds[best][0])}."

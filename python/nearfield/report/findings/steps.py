@@ -1,16 +1,18 @@
-"""Sizes at which the MPI changes what it does, named by what was seen there; and how much the time jumps."""
+"""Finds the sizes at which the MPI changes its behaviour, names the change and the jump of the time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.schema import Switch
 from nearfield.report.evidence import Place, one_per_distance, prefix
 from nearfield.report.findings.finding import AND_COMPARE, Finding
 from nearfield.report.measures import half_round_trip
-from nearfield.report.words import listed, sentence, setting, times
+from nearfield.report.words import setting, times
 from nearfield.units import format_bytes
 
 NAMES = {
@@ -32,25 +34,23 @@ _WORTH_A_WORD = 1.3
 
 @dataclass(frozen=True)
 class Jump:
-    """The time of the first message size after a switch against that of the last one before it."""
+    """The ratio of the times of the first message size after a switch and the last one before it."""
 
     before: int
     after: int
     ratio: Estimate
 
 
-def steps(profile: Profile) -> list[Finding]:
+def steps(profile: Profile) -> Iterator[Finding]:
     """One finding for each size at which something changes; what changes at the same size is told together."""
-    result = []
     for place in one_per_distance(profile.records, "pingpong") or _switch_places(profile):
         own = [s for s in profile.run.switch if s.distance == place.distance and s.pair in (place.pair, None)]
         for size in sorted({s.bytes for s in own}):
-            result.append(_step(profile, place, _telling([s for s in own if s.bytes == size])))
-    return result
+            yield _step(profile, place, _telling([s for s in own if s.bytes == size]))
 
 
 def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
-    """Only from stable times, and only if both sizes are within a factor of two of the switch."""
+    """Returns the jump; None without stable times at sizes within a factor of two on both sides of the switch."""
     times_ = half_round_trip(profile.records, place)
     before = [s for s in times_ if size / 2 <= s <= size]
     after = [s for s in times_ if size < s <= 2 * size]
@@ -61,7 +61,7 @@ def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
 
 
 def _telling(switches: list[Switch]) -> list[Switch]:
-    """In order. A Send that waits for the receive waits for the receiver to be inside MPI anyway."""
+    """Returns the switches in order, without an unattended limit where an eager limit implies it."""
     kinds = {s.kind for s in switches}
     implied = "unattended-limit" if "eager-limit" in kinds else ""
     return sorted((s for s in switches if s.kind != implied), key=lambda s: list(NAMES).index(s.kind))
@@ -79,7 +79,7 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
     return Finding(
         topic="steps",
         title=f"Step at {format_bytes(size)}",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place)}the step at {format_bytes(size)} is {names}. Beyond it {beyond}. {_size_of(jump)}"
         ).strip(),
         level="loss" if factor >= _WORTH_A_WORD else "fact",
@@ -90,7 +90,7 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
 
 
 def _names(switches: list[Switch]) -> str:
-    """With the control variable that sets each; once if all have the same."""
+    """Returns the names of the switches, each with its control variable, or all with one if they share it."""
     causes = [f" ({s.name} = {s.value})" if s.name else "" for s in switches]
     if len(set(causes)) == 1:
         return listed([NAMES[s.kind] for s in switches]) + causes[0]
@@ -103,7 +103,7 @@ def _size_of(jump: Jump | None) -> str:
     sizes = f"a {format_bytes(jump.after)} message takes"
     if jump.ratio.low <= 1.05 and jump.ratio.value < 1.1:
         return f"The time does not jump there: {sizes} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
-    return f"{sentence(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
+    return f"{capital(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
 
 
 def _action(profile: Profile, switches: list[Switch], factor: float) -> str:

@@ -1,40 +1,39 @@
-"""What it costs that a message's elements lie apart, and who packs them better (S3.1)."""
+"""Finds the cost of a message whose elements lie apart, and who packs them better (S3.1)."""
 
 from __future__ import annotations
 
-import polars as pl
+from collections.abc import Callable
 
+from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Curve, Place, curve, one_per_distance, pick, prefix, ratios, shared
-from nearfield.report.findings.finding import Finding
-from nearfield.report.words import listed, sentence, times
+from nearfield.report.evidence import Curve, Place, curve, pick, prefix, ratios, shared
+from nearfield.report.findings.finding import Finding, at_each_distance
+from nearfield.report.words import times
 from nearfield.units import format_bytes, format_ns
 
 TOLD = (8, 16, 64)
 _CLEAR = 1.15
 
 
-def vectors(profile: Profile) -> list[Finding]:
+@at_each_distance("stride")
+def vectors(profile: Profile, place: Place) -> list[Finding]:
     """Per distance the message size at which MPI's datatype loses most against packing by hand."""
-    result = []
-    for place in one_per_distance(profile.records, "stride"):
-        found = [f for size in _sizes(profile.records) if (f := _vector(profile, place, size))]
-        result += sorted(found, key=lambda f: -f.weight)[:1]
-    return result
+    return _of_most_weight(profile, place, _vector)
 
 
-def faces(profile: Profile) -> list[Finding]:
+@at_each_distance("stride")
+def faces(profile: Profile, place: Place) -> list[Finding]:
     """The three faces of a 3-D array, at the size where they differ most."""
-    result = []
-    for place in one_per_distance(profile.records, "stride"):
-        found = [f for size in _sizes(profile.records) if (f := _faces(profile, place, size))]
-        result += sorted(found, key=lambda f: -f.weight)[:1]
-    return result
+    return _of_most_weight(profile, place, _faces)
 
 
-def _sizes(records: pl.DataFrame) -> list[int]:
-    return sorted(pick(records, scenario="stride")["size_bytes"].drop_nulls().unique().to_list())
+def _of_most_weight(
+    profile: Profile, place: Place, at_size: Callable[[Profile, Place, int], Finding | None]
+) -> list[Finding]:
+    sizes = sorted(pick(profile.records, scenario="stride")["size_bytes"].drop_nulls().unique().to_list())
+    found = [finding for size in sizes if (finding := at_size(profile, place, size))]
+    return sorted(found, key=lambda finding: -finding.weight)[:1]
 
 
 def _times(profile: Profile, place: Place, size: int, x: str, method: str) -> Curve:
@@ -64,7 +63,7 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
     return Finding(
         topic="strides",
         title=f"Stride {most} costs {times(factors[most])}",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place, 'stride')}{format_bytes(size)} of doubles that lie apart, sent as an MPI "
             f"datatype, take longer than in one piece ({format_ns(plain.value)}): {listed(steps)}. {by_hand}"
         ).strip(),
@@ -76,7 +75,7 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
 
 
 def _who_packs_better(against: dict[int, Estimate]) -> tuple[str, str]:
-    """`against`: datatype / packing by hand, by stride."""
+    """Returns a sentence and an action. `against` is the ratio datatype / packing by hand, by stride."""
     if not against:
         return "", ""
     middle = _middle(against)
@@ -106,7 +105,7 @@ def _faces(profile: Profile, place: Place, size: int) -> Finding | None:
     return Finding(
         topic="strides",
         title=f"Face {slowest} costs {times(factor)} face {fastest}",
-        statement=sentence(
+        statement=capital(
             f"{prefix(profile, place, 'stride')}the faces of a 3-D array ({format_bytes(size)} each; x: whole rows, y: "
             f"rows far apart, z: single elements apart), each packed the faster way: {listed(parts)}."
         ),

@@ -1,25 +1,26 @@
-"""What `tune` found: how much faster the same programs could be over all sizes, or that stock is best, and how sure
-that is."""
+"""Reports the result of `tune`: how much faster the same programs can be over all sizes, or that stock is best, and how
+sure that is."""
 
 from __future__ import annotations
 
+from nearfield.base.words import capital
 from nearfield.report.findings.finding import Finding
-from nearfield.report.words import sentence, times
+from nearfield.report.words import times
 from nearfield.tune.criterion import WORTH_TELLING
 from nearfield.tune.gains import Gain
 from nearfield.tune.rules import GainTable, Rules, RuleTable
-from nearfield.units import format_span
+from nearfield.units import counted, format_span
 
-FIRST = 100  # what programs can have as they are comes before all else that is lost
+FIRST = 100  # a gain for unmodified programs comes before all other losses
 
 
 def tuned(rules: Rules, apply: str) -> list[Finding]:
-    """`apply`: the command that runs programs under these rules."""
+    """Returns a finding for each rule. `apply` is the command that runs programs under these rules."""
     return [_gain(rules, rule, rule.gain, apply) if rule.gain else _stock(rules, rule) for rule in rules.rule]
 
 
 def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:
-    """Headlined by what holds over all sizes; where it gains most comes second."""
+    """Returns the gain over all sizes as the title, and the sizes of the largest gain after it."""
     best = rule.gaining()
     most = ""
     numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
@@ -30,7 +31,7 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
     return Finding(
         topic="tuned",
         title=f"{times(gain.value)} as fast when tuned",
-        statement=sentence(
+        statement=capital(
             f"{_where(rules, rule)}messages are {_interval(gain)} times as fast with other parameters of this MPI, in "
             f"the mean over all sizes and patterns{most}; {rule.promise()}."
         )
@@ -43,20 +44,19 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
 
 
 def _stock(rules: Rules, rule: RuleTable) -> Finding:
-    """`good` only where the cores stayed in one place and nobody else was busy; else another run may find what this one
-    could not."""
+    """Returns a finding that stock is best. Its level is `good` only if the cores stayed in one place and the machine
+    was quiet; otherwise another run may find more."""
     tried = rules.tried
     action = "Tune again when the machine is quiet." if rule.apart or rules.busy() or not tried.measured else ""
     return Finding(
         topic="tuned",
         title="Nothing surely faster than stock was found",
-        statement=sentence(
+        statement=capital(
             f"{_where(rules, rule)}stock is best ({rule.reason}). The search took {rules.seconds:.0f} s and measured "
-            f"{_settings(tried.measured)} to the end; it left {tried.left} half-way, and {len(tried.unfit)} did not "
-            "work."
+            f"{counted(tried.measured, 'setting')} to the end; it left {tried.left} half-way, and {len(tried.unfit)} "
+            "did not work."
         )
-        + _restless(rule)
-        + _busy(rules)
+        + "".join(f" {capital(told)}." for told in (rule.moved(), rules.busy()) if told)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,
@@ -69,20 +69,8 @@ def _where(rules: Rules, rule: RuleTable) -> str:
     return f"between cores of distance {rule.distance}, " if len(rules.rule) > 1 else ""
 
 
-def _restless(rule: RuleTable) -> str:
-    return f" {sentence(rule.moved())}." if rule.apart else ""
-
-
-def _busy(rules: Rules) -> str:
-    return f" {sentence(busy)}." if (busy := rules.busy()) else ""
-
-
 def _beyond(rule: RuleTable) -> str:
     return f" There is more: {rule.beyond}." if rule.beyond else ""
-
-
-def _settings(count: int) -> str:
-    return f"{count} setting{'' if count == 1 else 's'}"
 
 
 def _interval(gain: GainTable | Gain) -> str:

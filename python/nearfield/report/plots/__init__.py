@@ -42,7 +42,7 @@ SCENARIOS: dict[str, ModuleType] = {
 
 @dataclass(frozen=True)
 class Section:
-    """A scenario on the page. `summary`: the engine's words, where no chart has its own; `remarks`: sentences about
+    """A scenario on the page. `summary` is the engine's text if no chart has its own; `remarks` are sentences that say
     what has no plot, and why."""
 
     scenario: str
@@ -54,7 +54,7 @@ class Section:
 
 
 def sections(profile: Profile) -> list[Section]:
-    """Every scenario that was measured or skipped."""
+    """Returns a section for every scenario that was measured or skipped."""
     present = list(dict.fromkeys([*profile.records["scenario"], *(s.scenario for s in profile.run.skipped)]))
     known = [name for name in SCENARIOS if name in present]
     return [_section(profile, name) for name in [*known, *(n for n in present if n not in SCENARIOS)]]

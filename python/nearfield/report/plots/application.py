@@ -1,11 +1,11 @@
-"""Simulated applications: their time by every policy of the NIC and speed of memory, and what the policies save."""
+"""Plots the times of simulated applications by policy of the NIC and speed of memory, and what the policies save."""
 
 from __future__ import annotations
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import Curve, pick
 from nearfield.report.measures import BASE_POLICY, mean_times, saved
-from nearfield.report.plots.axes import Axis, layout, linear_axis, share_axis
+from nearfield.report.plots.axes import layout, linear_axis, share_axis
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.series import Trace, bars, style
 from nearfield.report.words import memory_speed
@@ -17,7 +17,7 @@ _PATTERNS = ("", "/", "x", ".", "-", "+", "\\")
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """One figure per application, ranks and size: a group of bars per speed of memory, a bar per policy."""
+    """Returns one figure per application, ranks and size, with a group of bars per memory speed, a bar per policy."""
     rows = pick(profile.records, scenario="application", metric="mean_time", source="sim")
     variants = []
     cases = rows.select("operation", "ranks", "size_bytes").unique().iter_rows() if rows.height else []
@@ -32,7 +32,8 @@ def charts(profile: Profile) -> list[Chart]:
                 "ranks": f"{ranks} ranks",
                 "show": show,
             }
-            figure = {"data": traces, "layout": layout({"type": "category"}, _y_axis(show, traces), barmode="group")}
+            y = linear_axis(traces, "time (ms)") if show == "time" else share_axis(traces, show)
+            figure = {"data": traces, "layout": layout({"type": "category"}, y, barmode="group")}
             variants += [Variant(choice, figure)] if traces else []
     caption = (
         "Until the last rank is done, by where the NIC puts incoming bytes; time saved is against policy "
@@ -47,7 +48,3 @@ def _bars(curves: dict[str, Curve]) -> list[Trace]:
         named = {memory_speed(speed): points[speed] for speed in sorted(points, key=float)}
         traces += bars(policy, named, style(i), _PATTERNS[i % len(_PATTERNS)])
     return traces
-
-
-def _y_axis(show: str, traces: list[Trace]) -> Axis:
-    return linear_axis(traces, "time (ms)") if show == "time" else share_axis(traces, show)

@@ -1,4 +1,4 @@
-"""Layouts: axes with sizes in KiB and times in us, and vertical marks at protocol switches and cache sizes."""
+"""Makes layouts: axes with sizes in KiB and times in us, and vertical marks at protocol switches and cache sizes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import Place
+from nearfield.report.plots.chart import Figure
 from nearfield.report.plots.series import FORMATS, Trace
 from nearfield.units import format_bytes
 
@@ -15,7 +16,7 @@ Axis = dict[str, Any]
 Layout = dict[str, Any]
 Mark = tuple[float, str]
 
-ROOM = 0.12  # beyond the outermost median: of what a linear axis shows, or decades
+ROOM = 0.12  # beyond the outermost medians: as a share of a linear axis, or in decades
 MOST_LOST = -1.0
 
 SWITCH_NAMES = {
@@ -27,7 +28,7 @@ SWITCH_NAMES = {
 
 
 def layout(x: Axis, y: Axis, switches: Sequence[Mark] = (), caches: Sequence[Mark] = (), **more: Any) -> Layout:
-    """Colours, margins and legend that all plots share."""
+    """Returns the layout with the colours, margins and legend that all plots share."""
     shapes = [_rule(at, "@mark", "dash") for at, _ in switches] + [_rule(at, "@grid", "solid") for at, _ in caches]
     notes = [_note(at, text, "top") for at, text in switches if text] + [
         _note(at, text, "bottom") for at, text in caches
@@ -45,8 +46,23 @@ def layout(x: Axis, y: Axis, switches: Sequence[Mark] = (), caches: Sequence[Mar
     }
 
 
+def by_size(
+    traces: list[Trace], y: Axis, title: str, profile: Profile | None = None, place: Place | None = None
+) -> Figure:
+    """A plot over sizes. Marks say where the profile's caches end, and where its MPI changes over at the place."""
+    sizes = [x for trace in traces for x in trace["x"]]
+    switches = switch_marks(profile, place, sizes) if profile and place else ()
+    caches = cache_marks(profile, sizes) if profile else ()
+    return {"data": traces, "layout": layout(bytes_axis(sizes, title), y, switches, caches)}
+
+
+def time_or_rate(show: str, traces: Sequence[Trace], time: str = "time") -> Axis:
+    """The axis for what `shown` gives."""
+    return log_axis(traces, time) if show == "time" else linear_axis(traces, f"{show} (GB/s)")
+
+
 def bytes_axis(sizes: Iterable[float], title: str) -> Axis:
-    """Logarithmic, ticks at powers of two that are whole B, KiB or MiB."""
+    """Returns a logarithmic axis with ticks at powers of two that are whole B, KiB or MiB."""
     known = [size for size in sizes if size > 0] or [1]
     low, high = math.floor(math.log2(min(known))), math.ceil(math.log2(max(known)))
     step = next(s for s in (1, 2, 4, 8) if (high - low) / s <= 8 or s == 8)
@@ -61,14 +77,14 @@ def bytes_axis(sizes: Iterable[float], title: str) -> Axis:
 
 
 def number_axis(values: Iterable[float], title: str) -> Axis:
-    """Logarithmic to base two: strides."""
+    """Returns an axis that is logarithmic to base two, as for strides."""
     ticks = sorted({1 << max(0, math.floor(math.log2(v))) for v in values if v > 0})
     return {"title": title, "type": "log", "tickvals": ticks, "ticktext": [str(t) for t in ticks]}
 
 
 def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
-    """Logarithmic, as far as the medians reach, with ticks at 1, 10, 100 (and 2 and 5 of each in narrow ranges) in
-    readable units."""
+    """Returns a logarithmic axis as far as the medians reach, with ticks at 1, 10, 100 (and 2 and 5 of each in narrow
+    ranges) in readable units."""
     values = [v for v in _medians(traces) if v > 0]
     if not values:
         return {"title": title}
@@ -85,8 +101,8 @@ def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
 
 
 def linear_axis(traces: Sequence[Trace], title: str, least: float = -math.inf, **more: Any) -> Axis:
-    """From 0, as far as the medians reach, but not below `least`: intervals may reach a hundred times as far, and then
-    leave the plot."""
+    """Returns an axis from 0 as far as the medians reach, but not below `least`; intervals, which may be a hundred
+    times as long, then leave the plot."""
     values = [0.0, *(max(value, least) for value in _medians(traces))]
     low, high = min(values), max(values)
     room = ROOM * (high - low)
@@ -95,12 +111,12 @@ def linear_axis(traces: Sequence[Trace], title: str, least: float = -math.inf, *
 
 
 def share_axis(traces: Sequence[Trace], title: str) -> Axis:
-    """Of time saved; a loss of more than the time itself leaves the plot, so that gains can be seen."""
+    """Returns an axis of time saved; a loss of more than the time itself leaves the plot to keep gains visible."""
     return linear_axis(traces, title, MOST_LOST, tickformat=".0%")
 
 
 def switch_marks(profile: Profile, place: Place, sizes: Iterable[float]) -> list[Mark]:
-    """One mark for each size at which something changes, with the names of all that changes there."""
+    """Returns one mark for each size with protocol switches, with the names of all of them."""
     known = list(sizes)
     names: dict[int, list[str]] = {}
     for switch in profile.run.switch:
@@ -121,7 +137,7 @@ def cache_marks(profile: Profile, sizes: Iterable[float]) -> list[Mark]:
 
 
 def _medians(traces: Sequence[Trace]) -> list[float]:
-    """What the table beneath a plot has; bands have no cells."""
+    """Returns the values of the table beneath a plot; bands have no cells there."""
     return [value for trace in traces if "meta" in trace for value in trace["y"]]
 
 
@@ -142,7 +158,7 @@ def _rule(at: float, colour: str, dash: str) -> dict[str, Any]:
 
 
 def _note(at: float, text: str, end: str) -> dict[str, Any]:
-    """Along its line; annotations on logarithmic axes are placed by exponent."""
+    """Returns a note along its line; annotations on logarithmic axes are placed by exponent."""
     return {
         "x": math.log10(at), "xref": "x", "y": 1 if end == "top" else 0, "yref": "paper", "text": text,
         "textangle": -90, "showarrow": False, "xanchor": "right", "yanchor": end, "font": {"size": 11, "color": "@dim"},
@@ -151,6 +167,6 @@ def _note(at: float, text: str, end: str) -> dict[str, Any]:
 
 
 def _short(text: str) -> str:
-    """'1.00 us' as '1 us'."""
+    """Returns '1.00 us' as '1 us'."""
     number, _, unit = text.partition(" ")
     return f"{float(number):g} {unit}" if number.replace(".", "", 1).isdigit() else text

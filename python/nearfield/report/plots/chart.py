@@ -1,4 +1,4 @@
-"""What a plot is: a chart with options (buttons above it), and one plotly figure for each choice among them.
+"""Defines a chart: it has options (buttons above it), and one plotly figure for each choice among them.
 
 Colours are names of style.css (`@s1`, `@ink`, with opacity `@s1:0.15`); report.js puts in the values of the theme, so
 that one figure serves light, dark and print.
@@ -16,7 +16,7 @@ PLACE = "place"  # the option that one selector sets for the whole page
 
 @dataclass(frozen=True)
 class Variant:
-    """`choice`: option -> value, for every option of the chart."""
+    """A figure; `choice` maps every option of the chart to a value."""
 
     choice: dict[str, str]
     figure: Figure
@@ -24,7 +24,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Chart:
-    """`id` is unique on the page and names the saved files."""
+    """A chart; `id` is unique on the page and names the saved files."""
 
     id: str
     title: str
@@ -41,7 +41,7 @@ class Chart:
 
 
 def options(choices: Iterable[dict[str, str]]) -> dict[str, list[str]]:
-    """option -> its values, in the order in which they first appear."""
+    """Returns option -> its values, in the order in which they first appear."""
     found: dict[str, list[str]] = {}
     for choice in choices:
         for name, value in choice.items():

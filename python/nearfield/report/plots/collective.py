@@ -1,5 +1,5 @@
-"""Collective operations by size, with one message of the same size for comparison; of a simulated profile, what each
-policy of the NIC saves."""
+"""Plots collectives by size, beside one message of the same size; for a simulated profile also what each policy of the
+NIC saves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearfield.profile import Profile
 from nearfield.report.evidence import one_per_distance, pick
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
 from nearfield.report.measures import BASE_POLICY, half_round_trip, mean_times, saved
-from nearfield.report.plots.axes import bytes_axis, layout, log_axis, share_axis
+from nearfield.report.plots.axes import by_size, log_axis, share_axis
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.series import Style, line, style
 from nearfield.report.words import memory_speed
@@ -35,7 +35,7 @@ def charts(profile: Profile) -> list[Chart]:
             }
             traces += line(f"one message, {place.distance}", near, Style("@ink", "4px 3px", "circle", 1.5))
         if sizes:
-            figure = {"data": traces, "layout": layout(bytes_axis(sizes, "size"), log_axis(traces, "time"))}
+            figure = by_size(traces, log_axis(traces, "time"), "size")
             variants.append(Variant({"ranks": str(ranks)}, figure))
     caption = "Until the slowest rank returned; size is what one rank contributes (to each other rank)."
     if profile.run.backend == "sim" and "policy" in profile.records.columns:
@@ -45,14 +45,14 @@ def charts(profile: Profile) -> list[Chart]:
 
 
 def named(records: pl.DataFrame) -> dict[str, str]:
-    """Operation -> its name; those that only a simulation has come last."""
+    """Returns operation -> its name; those that only a simulation has come last."""
     found = pick(records, scenario="collective", metric="time")
     there = sorted(found["operation"].drop_nulls().unique()) if "operation" in found.columns else []
     return NAMES | {name: f"MPI_{name.capitalize()}" for name in there if name not in NAMES}
 
 
 def _policies(profile: Profile) -> list[Chart]:
-    """One figure per operation, ranks and speed of memory; one line per policy."""
+    """Returns one figure per operation, ranks and speed of memory, with one line per policy."""
     rows = pick(profile.records, scenario="collective", metric="mean_time", source="sim")
     if "policy" not in rows.columns or not rows.height:
         return []
@@ -64,12 +64,8 @@ def _policies(profile: Profile) -> list[Chart]:
         traces = []
         for i, (policy, points) in enumerate(saved(mean_times(rows, "collective", "size_bytes", **fixed)).items()):
             traces += line(policy, points, style(i))
-        sizes = [x for trace in traces for x in trace["x"]]
-        figure = {
-            "data": traces,
-            "layout": layout(bytes_axis(sizes, "size"), share_axis(traces, "time saved")),
-        }
         if traces:
+            figure = by_size(traces, share_axis(traces, "time saved"), "size")
             choice = {"collective": names[operation], "ranks": str(ranks), "memory": memory_speed(slowdown)}
             variants.append(Variant(choice, figure))
     caption = (

@@ -1,13 +1,13 @@
-"""What the hardware allows between two cores, without MPI."""
+"""Plots what the hardware allows between two cores, without MPI."""
 
 from __future__ import annotations
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import curve, drawn_places
 from nearfield.report.measures import flag
-from nearfield.report.plots.axes import bytes_axis, cache_marks, layout, linear_axis, log_axis
+from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
-from nearfield.report.plots.series import line, rate, style
+from nearfield.report.plots.series import line, shown, style
 from nearfield.units import format_ns
 
 TITLE = "What the hardware allows"
@@ -34,11 +34,9 @@ def charts(profile: Profile) -> list[Chart]:
             traces = []
             for i, kind in enumerate(KINDS):
                 points = curve(profile.records, "floor", "time", place=place, kind=kind, deciding=False)
-                traces += line(kind, rate(points) if show == "bandwidth" else points, style(i))
-            sizes = [x for trace in traces for x in trace["x"]]
-            y = linear_axis(traces, "bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "time")
-            figure = {"data": traces, "layout": layout(bytes_axis(sizes, "size"), y, (), cache_marks(profile, sizes))}
+                traces += line(kind, shown(points, show), style(i))
             if traces:
+                figure = by_size(traces, time_or_rate(show, traces), "size", profile)
                 variants.append(Variant({PLACE: place.label, "show": show}, figure))
     caption = (
         "Reading and copying what the other core just wrote (remote) and what this core wrote itself (local), with "

@@ -1,4 +1,4 @@
-"""A plot for any scenario that has none of its own: the metric against the number that takes most values."""
+"""Plots any scenario that has no plot of its own: the metric against the parameter with most values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_LINES = 14
 
 
 def charts(profile: Profile, scenario: str) -> list[Chart]:
-    """One chart; metric and place are its options, every combination of the other parameters a line."""
+    """Returns one chart; metric and place are its options, and every combination of the other parameters is a line."""
     rows = pick(profile.records, scenario=scenario).filter(pl.col("value").is_not_null())
     declared = [metric for name, metric in declared_metrics(profile.run) if name == scenario]
     rows = rows.filter(pl.col("metric").is_in(declared)) if declared else rows

@@ -1,12 +1,12 @@
-"""A message while other ranks communicate."""
+"""Plots the time of a message while other ranks communicate."""
 
 from __future__ import annotations
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import curve, drawn_places, pick
-from nearfield.report.plots.axes import bytes_axis, layout, linear_axis, log_axis
+from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
-from nearfield.report.plots.series import line, rate, style
+from nearfield.report.plots.series import line, shown, style
 from nearfield.units import format_bytes
 
 TITLE = "Load"
@@ -23,11 +23,9 @@ def charts(profile: Profile) -> list[Chart]:
             for i, amount in enumerate(sorted(rows["load_bytes"].drop_nulls().unique())):
                 points = curve(rows, "load", "half_round_trip", load_bytes=amount, deciding=False)
                 name = f"MPI_Alltoall of {format_bytes(amount)}" if amount else "no load"
-                traces += line(name, rate(points) if show == "bandwidth" else points, style(i))
-            sizes = [x for trace in traces for x in trace["x"]]
-            y = linear_axis(traces, "bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "half round trip")
+                traces += line(name, shown(points, show), style(i))
             if traces:
-                figure = {"data": traces, "layout": layout(bytes_axis(sizes, "message size"), y)}
+                figure = by_size(traces, time_or_rate(show, traces, "half round trip"), "message size")
                 variants.append(Variant({PLACE: place.label, "show": show}, figure))
     caption = "A ping-pong of two ranks while all others run MPI_Alltoall among themselves."
     return [Chart("load", "Messages under load", caption, variants)] if variants else []

@@ -1,5 +1,5 @@
-"""What a simulated NIC's policies, or slower memory, do to a scenario of two ranks: the time that each of them saves or
-costs against the first one."""
+"""Plots a scenario of two ranks under several policies of a simulated NIC, or with slower memory: the share of time
+that each saves or costs against the first one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from nearfield.profile import Profile, parameters
 from nearfield.report.evidence import AXES, OF_CLUSTERS, Curve, Place
 from nearfield.report.measures import savings
-from nearfield.report.plots.axes import bytes_axis, layout, share_axis
+from nearfield.report.plots.axes import by_size, share_axis
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import line, style
 from nearfield.report.words import memory_speed
@@ -23,7 +23,7 @@ _CAPTIONS = {
 
 
 def charts(profile: Profile, scenario: str) -> list[Chart]:
-    """One chart if the scenario was simulated by several policies or at several memory speeds; none otherwise."""
+    """Returns one chart if several policies or memory speeds of the scenario were simulated; none otherwise."""
     rows = profile.records.filter(pl.col("scenario") == scenario)
     axes = [name for name in AXES if name in rows.columns and rows[name].drop_nulls().n_unique() > 1]
     if scenario in OF_CLUSTERS or not axes or X not in parameters(rows):
@@ -31,7 +31,7 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
     axis = axes[0]
     base = str(rows[axis].drop_nulls()[0])
     found = [_variant(case, saved, axis) for case, saved in savings(profile, scenario, axis) if saved]
-    found.sort(key=lambda pair: -pair[0])  # where it matters most comes first
+    found.sort(key=lambda pair: -pair[0])  # the largest effect comes first
     caption = _CAPTIONS[axis].format(memory_speed(base) if axis == "memory_slowdown" else base)
     title = "What policies save" if axis == "policy" else "What slower memory costs"
     return [Chart(f"{scenario}-machines", title, caption, [one for _, one in found])] if found else []
@@ -42,14 +42,12 @@ def _variant(case: dict[str, Any], saved: dict[str, Curve], axis: str) -> tuple[
     traces = []
     for i, (name, points) in enumerate(saved.items()):
         traces += line(memory_speed(name) if axis == "memory_slowdown" else name, points, style(i))
-    sizes = [x for trace in traces for x in trace["x"]]
-    figure = {"data": traces, "layout": layout(bytes_axis(sizes, "size"), share_axis(traces, "time saved"))}
+    figure = by_size(traces, share_axis(traces, "time saved"), "size")
     most = max(abs(point.value) for points in saved.values() for point in points.values())
     return most, Variant(_choice(case), figure)
 
 
 def _choice(case: dict[str, Any]) -> dict[str, str]:
-    """The options of the chart, in the words of the page."""
     side = f", {case['side']}" if case["side"] else ""
     place = {PLACE: Place(case["distance"], case["pair"]).label} if case["pair"] else {}
     choice = place | {"time": f"{case['metric'].replace('_', ' ')}{side}"}

@@ -1,11 +1,11 @@
-"""What fresh memory and reading it again cost: private, in a window, or as a field of the halo library."""
+"""Plots the costs of fresh memory and of reading it again: private, in a window, or as a field of the halo library."""
 
 from __future__ import annotations
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import curve
 from nearfield.report.findings.pages import NAMES
-from nearfield.report.plots.axes import bytes_axis, layout, log_axis
+from nearfield.report.plots.axes import by_size, log_axis
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.series import line, per_mib, style
 
@@ -26,13 +26,11 @@ def charts(profile: Profile) -> list[Chart]:
         for i, (memory, name) in enumerate(NAMES.items()):
             points = per_mib(curve(profile.records, "pages", metric, memory=memory, deciding=False))
             traces += line(name, points, style(i))
-        sizes = [x for trace in traces for x in trace["x"]]
         if traces:
             unit = "count/MiB" if metric.endswith("faults") else "ns/MiB"
             y = log_axis(traces, title, unit)
             y["ticktext"] = [text.removesuffix(" per MiB") for text in y["ticktext"]]
-            figure = {"data": traces, "layout": layout(bytes_axis(sizes, "memory of each rank"), y)}
-            variants.append(Variant({"show": show}, figure))
+            variants.append(Variant({"show": show}, by_size(traces, y, "memory of each rank")))
     caption = (
         "Writing memory for the first time, and reading it again. For a window with huge pages, and for a field of the "
         "halo library, the first touch contains making the pages huge."

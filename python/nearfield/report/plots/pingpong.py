@@ -1,24 +1,22 @@
-"""Time and bandwidth by size and buffer state with the floor, Send and Recv apart, and what each state gains."""
+"""Plots time and bandwidth by size and buffer state with the floor, Send and Recv apart, and each state's gain."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Curve, Place, Point, curve, drawn_places, one_per_distance, ratios
 from nearfield.report.measures import STATES, half_round_trip, message_floor
 from nearfield.report.plots.axes import (
+    by_size,
     bytes_axis,
     cache_marks,
     layout,
-    linear_axis,
-    log_axis,
     share_axis,
     switch_marks,
+    time_or_rate,
 )
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
-from nearfield.report.plots.series import Style, Trace, floor_line, line, rate, style
+from nearfield.report.plots.series import Style, floor_line, line, shown, style
 
 TITLE = "Messages between two cores"
 SHORT = "Messages"
@@ -53,7 +51,7 @@ def _by_state(profile: Profile) -> Chart:
 
 
 def _apart(profile: Profile) -> Chart:
-    """Without reused, whose round trips are timed back to back."""
+    """Returns the chart of Send and Recv without the state reused, whose round trips are timed back to back."""
     variants = []
     for place in drawn_places(profile.records, "pingpong"):
         for call, (metric, side) in list(CALLS.items())[:2]:
@@ -81,9 +79,7 @@ def _gain(profile: Profile) -> Chart:
                 points = gain_points(profile, place, metric, side, state)
                 traces += line(state, points, LOOK[state])
             if traces:
-                sizes = [x for t in traces for x in t["x"]]
-                y = share_axis(traces, "time saved")
-                figure = {"data": traces, "layout": _layout(profile, place, sizes, y)}
+                figure = by_size(traces, share_axis(traces, "time saved"), "message size", profile, place)
                 variants.append(Variant({PLACE: place.label, "call": call}, figure))
     return Chart(
         "state-gain",
@@ -95,7 +91,7 @@ def _gain(profile: Profile) -> Chart:
 
 
 def gain_points(profile: Profile, place: Place, metric: str, side: str | None, state: str) -> Curve:
-    """Every size at which both states were measured; as good as the worse of the two."""
+    """Returns the gain at each size that both states have; it decides, or is stable, only if both are."""
     cached, memory = (
         curve(profile.records, "pingpong", metric, place=place, side=side, state=s, deciding=False)
         for s in (state, "invalid")
@@ -112,38 +108,24 @@ def _gain_point(ratio: Estimate, cached: Point, memory: Point) -> Point:
 
 
 def _by_distance(profile: Profile) -> Chart:
-    """Only where there are several."""
+    """Returns the chart of all distances; it is empty if there is only one."""
     found = one_per_distance(profile.records, "pingpong")
     variants = []
     for show in ("bandwidth", "time") if len(found) > 1 else ():
         curves = {p.label: half_round_trip(profile.records, p, deciding=False) for p in found}
-        traces = [t for i, (name, c) in enumerate(curves.items()) for t in line(name, _shown(c, show), style(i))]
-        sizes = [size for c in curves.values() for size in c]
-        y = _y_axis(show, traces)
-        x = bytes_axis(sizes, "message size")
-        figure = {"data": traces, "layout": layout(x, y, (), cache_marks(profile, sizes))}
+        traces = [t for i, (name, c) in enumerate(curves.items()) for t in line(name, shown(c, show), style(i))]
+        figure = by_size(traces, time_or_rate(show, traces), "message size", profile)
         variants.append(Variant({"show": show}, figure))
     return Chart("by-distance", "By core distance", "Buffers reused; one pair for each distance.", variants)
 
 
 def _figure(profile: Profile, place: Place, show: str, curves: dict[str, Curve], floor: Curve) -> Figure:
-    traces = floor_line(_shown(floor, show)) if show == "bandwidth" else []
+    traces = floor_line(shown(floor, show)) if show == "bandwidth" else []
     for name, points in curves.items():
-        traces += line(name, _shown(points, show), LOOK[name])
+        traces += line(name, shown(points, show), LOOK[name])
     if show == "time":
         traces += line("floor: a flag and one copy", floor, Style("@ink", "4px 3px", "circle", 1.5))
     sizes = [size for points in curves.values() for size in points]
-    return {"data": traces, "layout": _layout(profile, place, sizes, _y_axis(show, traces))}
-
-
-def _layout(profile: Profile, place: Place, sizes: list[int], y: dict[str, Any]) -> dict[str, Any]:
-    x = bytes_axis(sizes, "message size")
-    return layout(x, y, switch_marks(profile, place, sizes), cache_marks(profile, sizes))
-
-
-def _shown(points: Curve, show: str) -> Curve:
-    return rate(points) if show == "bandwidth" else points
-
-
-def _y_axis(show: str, traces: list[Trace]) -> dict[str, Any]:
-    return linear_axis(traces, "bandwidth (GB/s)") if show == "bandwidth" else log_axis(traces, "time")
+    x, y = bytes_axis(sizes, "message size"), time_or_rate(show, traces)
+    marks = switch_marks(profile, place, sizes), cache_marks(profile, sizes)
+    return {"data": traces, "layout": layout(x, y, *marks)}

@@ -1,12 +1,12 @@
-"""Reading the message buffer right after the call, against both baselines without a call."""
+"""Plots the time to read the message buffer right after the call, and both baselines without a call."""
 
 from __future__ import annotations
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import curve, drawn_places
-from nearfield.report.plots.axes import bytes_axis, cache_marks, layout, linear_axis, log_axis, switch_marks
+from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
-from nearfield.report.plots.series import Style, line, rate, style
+from nearfield.report.plots.series import Style, line, shown, style
 
 TITLE = "The buffer after the call"
 SHORT = "After the call"
@@ -31,12 +31,9 @@ def charts(profile: Profile) -> list[Chart]:
                         profile.records, "pollution", "traverse",
                         place=place, side=side, state=state, deciding=False,
                     )  # fmt: skip
-                    traces += line(name, rate(points) if show == "read rate" else points, look)
-                sizes = [x for trace in traces for x in trace["x"]]
-                y = linear_axis(traces, "read rate (GB/s)") if show == "read rate" else log_axis(traces, "time")
-                marks = switch_marks(profile, place, sizes), cache_marks(profile, sizes)
-                figure = {"data": traces, "layout": layout(bytes_axis(sizes, "message size"), y, *marks)}
+                    traces += line(name, shown(points, show), look)
                 if traces:
+                    figure = by_size(traces, time_or_rate(show, traces), "message size", profile, place)
                     variants.append(Variant({PLACE: place.label, "call": call, "show": show}, figure))
     caption = (
         "How fast the whole buffer is read right after the call. Where the line meets 'no call, in the cache', the "

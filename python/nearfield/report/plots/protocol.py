@@ -1,4 +1,4 @@
-"""Which protocol carries each size, as it was observed: three questions, yes or no."""
+"""Plots the observed protocol of each size as the answers to three questions, yes or no."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves as plotly traces: a line with markers, and its intervals as a band. Hollow markers: no decision uses them."""
+"""Makes plotly traces of curves: a line with markers, and its intervals as a band. No decision uses hollow markers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMATS: dict[str, Callable[[float], str]] = {
 
 @dataclass(frozen=True)
 class Style:
-    """Told apart by colour, dash and marker: any one of them is enough."""
+    """The look of a curve; its colour, its dash and its marker each suffice to tell it from others."""
 
     colour: str
     dash: str = "solid"
@@ -54,12 +54,17 @@ def style(index: int) -> Style:
 
 
 def rate(points: Curve) -> Curve:
-    """size -> bytes per ns (GB/s) from size -> ns."""
+    """Returns size -> bytes per ns (GB/s) from size -> ns."""
     return {
         size: replace(p, value=size / p.value, low=size / p.high, high=size / p.low, unit="GB/s")
         for size, p in points.items()
         if p.low > 0
     }
+
+
+def shown(points: Curve, show: str) -> Curve:
+    """The times themselves where `show` is "time", else the rate."""
+    return points if show == "time" else rate(points)
 
 
 def per_mib(points: Curve) -> Curve:
@@ -68,14 +73,14 @@ def per_mib(points: Curve) -> Curve:
 
 
 def line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str] = format_bytes) -> list[Trace]:
-    """The band, then the line over it; nothing if there are no points."""
+    """Returns the band, then the line over it; nothing if there are no points."""
     if not points:
         return []
     return [_band(name, points, look), _line(name, points, look, x_text)]
 
 
 def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace]:
-    """Bars, with error bars unless every value is exact; x are words."""
+    """Returns bars, with error bars unless every value is exact; x are words."""
     if not points:
         return []
     values = list(points.values())
@@ -97,7 +102,7 @@ def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace
 
 
 def floor_line(points: Curve) -> list[Trace]:
-    """What the caches allow: drawn in every plot of bandwidth, the room below it shaded."""
+    """Returns the line of what the caches allow, with the room below it shaded, for all plots of bandwidth."""
     if not points:
         return []
     trace = _line("floor: a flag and one copy", points, FLOOR, format_bytes)
@@ -129,14 +134,14 @@ def _band(name: str, points: Curve, look: Style) -> Trace:
 
 
 def _symbol(symbol: str, point: Point) -> str:
-    """Filled where it counts, hollow where not; with a dot where the buffers were not in their state."""
+    """Returns a filled marker for a stable point, one with a dot for a refuted state, and a hollow one otherwise."""
     if point.verdict == "refuted":
         return f"{symbol}-open-dot"
     return symbol if point.stable else f"{symbol}-open"
 
 
 def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
-    """`cells` is what the table beneath the plot shows."""
+    """Returns the hover texts, and in `cells` the texts of the table beneath the plot."""
     cells = [cell(p) for p in points.values()]
     return {
         "text": [
@@ -149,7 +154,7 @@ def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
 
 
 def cell(point: Point) -> str:
-    """'3.62 us [3.59 us to 3.66 us]', with ~ if unstable and ? if the state was refuted."""
+    """Returns '3.62 us [3.59 us to 3.66 us]', with ~ if unstable and ? if the state was refuted."""
     text = FORMATS[point.unit]
     marks = ("" if point.stable else " ~") + (" ?" if point.verdict == "refuted" else "")
     interval = f" [{text(point.low)} to {text(point.high)}]" if point.high > point.low else ""

@@ -1,4 +1,4 @@
-"""Strided vectors and the faces of a 3-D array: MPI datatype, packed by hand, contiguous."""
+"""Plots strided vectors and the faces of a 3-D array: by MPI datatype, packed by hand, contiguous."""
 
 from __future__ import annotations
 

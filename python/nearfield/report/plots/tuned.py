@@ -1,10 +1,10 @@
-"""Stock against tuned: bandwidth of both and the gain, by size, as `tune` measured them in turn."""
+"""Plots stock and tuned by size: the bandwidth of both and the gain, as `tune` measured them in turn."""
 
 from __future__ import annotations
 
 from nearfield.report.evidence import Curve, Point
-from nearfield.report.plots.axes import bytes_axis, layout, linear_axis
-from nearfield.report.plots.chart import Chart, Variant
+from nearfield.report.plots.axes import by_size, linear_axis, time_or_rate
+from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import Style, line, style
 from nearfield.tune.rules import PointTable, Rules, RuleTable
 
@@ -43,13 +43,12 @@ def _bandwidths(rule: RuleTable) -> list[Variant]:
         stock: Curve = {p.size_bytes: _rate(p, p.stock_ns) for p in points}
         tuned: Curve = {p.size_bytes: _rate(p, p.tuned_ns) for p in points}
         traces = line("stock", stock, _STOCK) + line("tuned", tuned, _TUNED)
-        x, y = bytes_axis(stock, "message size"), linear_axis(traces, "bandwidth (GB/s)")
-        figure = {"data": traces, "layout": layout(x, y)}
+        figure = by_size(traces, time_or_rate("bandwidth", traces), "message size")
         variants.append(Variant({**_choice(rule), "pattern": name}, figure))
     return variants
 
 
-def _gains(rule: RuleTable) -> dict[str, object]:
+def _gains(rule: RuleTable) -> Figure:
     traces = []
     for i, (pattern, name) in enumerate(_PATTERNS.items()):
         points: Curve = {
@@ -58,9 +57,7 @@ def _gains(rule: RuleTable) -> dict[str, object]:
             if p.pattern == pattern
         }
         traces += line(name, points, style(i))
-    sizes = {p.size_bytes for p in rule.point}
-    axis = linear_axis(traces, "times as fast as stock")
-    return {"data": traces, "layout": layout(bytes_axis(sizes, "message size"), axis)}
+    return by_size(traces, linear_axis(traces, "times as fast as stock"), "message size")
 
 
 def _rate(point: PointTable, time_ns: float) -> Point:

@@ -1,4 +1,4 @@
-"""How a site installs rules once for all users: one file per format, each exporting one `Format` as `SPEC`."""
+"""Formats in which a site installs rules for all users; each file exports one `Format` as `SPEC`."""
 
 import importlib
 import pkgutil

@@ -1,8 +1,8 @@
-"""The MPI's own file of defaults: Open MPI's openmpi-mca-params.conf, UCX's ucx.conf. The others have none.
+"""Writes the MPI's own file of defaults: Open MPI's openmpi-mca-params.conf, UCX's ucx.conf. Others have none.
 
 Such a file sets parameters, not environment variables, of which the shared heap needs two. Open MPI 5 can hand them to
 the ranks (mca_base_env_list). Open MPI 4 has the same parameter, but `mpirun -x` fails where it is set; UCX has none.
-Without the heap, what was found together with it may be worse than stock, so there is no file then."""
+Parameters that were found together with the heap may be worse than stock without it, so then there is no file."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A file for `source`."""
+"""Writes a file for the shell's `source`."""
 
 import shlex
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
 
 
 def _preloading(ours: str) -> list[str]:
-    """Puts ours before what is preloaded already, once however often the file is read."""
+    """Returns lines that put our library before other preloaded ones, once even if the file is read repeatedly."""
     quoted = shlex.quote(ours)
     return [
         f'case ":${{{PRELOAD}:-}}:" in',

@@ -1,30 +1,30 @@
-"""What a format is.
+"""Defines a format.
 
-What a rules file says of itself is another person's text: formats write it as comments (`commented`), never as code.
+A rules file's description is another person's text: formats write it as comments (`commented`), never as code.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-# What users may set themselves: a file of ours adds to it.
+# Variables that users may set themselves; our files add to them.
 PRELOAD = "LD_PRELOAD"
 
 
 def preloaded(environment: Mapping[str, str]) -> str:
-    """What to preload, with colons, which the loader takes as well as spaces, and modulefiles know how to add to."""
+    """Returns the libraries to preload, with colons, which the loader accepts and modulefiles can extend."""
     return ":".join(environment[PRELOAD].split())
 
 
 def commented(comments: Iterable[str]) -> list[str]:
-    """As comments of one line each, whatever lines they had: "#" holds to the end of a line. A backslash at that end
-    would add the next line to a comment of Tcl's."""
+    """Returns each comment on one line, since "#" ends with the line, and without a backslash at the end, which would
+    continue a comment of Tcl."""
     return [f"# {' '.join(text.split())}".rstrip(" \\") for text in comments]
 
 
 @dataclass(frozen=True)
 class Format:
-    """`write` gets family and version of the MPI, the comment lines and what to set, and gives the file's text; None:
-    this MPI has no such file. `executable`: the file is a program."""
+    """A format. `write` takes the MPI's family and version, comment lines and variables, and returns the file's text,
+    or None if this MPI has no such file. `executable` says that the file is a program."""
 
     name: str
     summary: str

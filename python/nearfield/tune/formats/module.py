@@ -1,4 +1,4 @@
-"""A modulefile, for Environment Modules and Lmod alike."""
+"""Writes a modulefile for both Environment Modules and Lmod."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
 
 
 def quoted(text: str) -> str:
-    """One word of Tcl: nothing in it is a variable, a command or the word's end, inside braces as well."""
+    """Returns the text as one word of Tcl, also inside braces, in which nothing is a variable or a command."""
     escaped = re.sub(r'[\\"$\[\]{}]', r"\\\g<0>", " ".join(text.split()))
     return f'"{escaped}"'
 

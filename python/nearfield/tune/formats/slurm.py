@@ -1,4 +1,4 @@
-"""A Slurm TaskProlog: what it prints as `export NAME=value` is set for every task."""
+"""Writes a Slurm TaskProlog, whose output `export NAME=value` sets a variable for every task."""
 
 import shlex
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
     ]
     for name, value in environment.items():
         ours = preloaded(environment) if name == PRELOAD else value
-        theirs = f"${{{PRELOAD}:+:${PRELOAD}}}" if name == PRELOAD else ""  # the task's, which the prolog has
+        theirs = f"${{{PRELOAD}:+:${PRELOAD}}}" if name == PRELOAD else ""  # the task's own, which the prolog has
         setting = shlex.quote(f"export {name}={ours}") + (f'"{theirs}"' if theirs else "")
         lines.append(f"printf '%s\\n' {setting}")  # echo may read backslashes
     return "\n".join([*lines, ""])

@@ -40,9 +40,9 @@ class Dragonfly final : public Topology {
   }
 
  private:
-  // The router of group `a` that has the link to group `b`: spread evenly, in the order of distance round the groups.
+  // Returns the router of group `a` with the link to group `b`: spread evenly, by distance round the groups.
   int gate(int a, int b) const { return a * routers_ + (b - a - 1 + groups_) % groups_ % routers_; }
-  // Inside a group.
+  // Adds the link between two routers of a group.
   void step(int a, int b, std::vector<int>& links) const {
     if (a != b) links.push_back((a / routers_ * routers_ + a % routers_) * routers_ + b % routers_);
   }

@@ -14,7 +14,7 @@ class Torus final : public Topology {
   }
 
   int nodes() const override { return routers_ * per_router_; }
-  // Two of every router in every dimension: up and down.
+  // Every router has two links in every dimension: up and down.
   int links() const override { return routers_ * dimensions() * 2; }
   Link link(int number) const override {
     const int router = number / 2 / dimensions();
@@ -48,7 +48,7 @@ class Torus final : public Topology {
 
  private:
   int dimensions() const { return static_cast<int>(shape_.size()); }
-  // The shorter way round, with its sign.
+  // Returns the shorter way round, with its sign.
   static int steps(int a, int b, int extent) {
     const int up = (b - a + extent) % extent;
     return up <= extent - up ? up : up - extent;

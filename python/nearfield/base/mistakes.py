@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from nearfield.profile.words import suggestion
+from nearfield.base.words import suggestion
 
 Location = tuple[int | str, ...]
-MOST = 40  # mistakes that are told at once
+MOST = 40  # mistakes that are reported at once
 
 
 class Mistakes(ValueError):
@@ -90,7 +90,7 @@ def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
             if info is None:
                 return None
             annotation, _ = unwrapped(info.annotation)
-    if info is None and annotation is not None:  # of one value in a list
+    if info is None and annotation is not None:  # the location is that of one value in a list
         info = FieldInfo(annotation=annotation)
         info.metadata = metadata
     return info
@@ -123,7 +123,6 @@ def _meant(location: Location, model: type[BaseModel]) -> str:
 
 
 def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
-    """Returns the keys of the table at a location."""
     info = field_at(model, location) if location else None
     table = unwrapped(info.annotation)[0] if info else model
     return table.model_fields if isinstance(table, type) and issubclass(table, BaseModel) else ()

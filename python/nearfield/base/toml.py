@@ -1,4 +1,4 @@
-"""TOML files with a pydantic model: an error names the file and every key that is wrong (mistakes.py)."""
+"""Reads and writes TOML files with a pydantic model; errors name the file and every wrong key (mistakes.py)."""
 
 from __future__ import annotations
 
@@ -8,25 +8,34 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nearfield import itself
+from nearfield.base.mistakes import brief, mistakes, told
 from nearfield.errors import ProfileError
-from nearfield.profile.mistakes import brief, mistakes, told
-from nearfield.profile.table import SCHEMA_VERSION, Table
+
+SCHEMA_VERSION = 1
+
+
+class Table(BaseModel):
+    """One TOML table: unknown keys are errors, and so are values of another type ("4" is not 4), infinite numbers and
+    nan."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True, allow_inf_nan=False)
+
 
 Model = TypeVar("Model", bound=Table)
 
-# A file may come from somebody else, and its texts go to terminals: there such characters are commands.
+# A file may come from somebody else, and nearfield prints its texts: terminals obey such characters as commands.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 _REMEDY = f"Mend that line if the file was edited by hand; otherwise measure anew with: {itself.command('probe')}"
 
 
 def dump_toml(model: Table, comment: str, described_in: str = "docs/profile.md") -> bytes:
-    """The model as TOML under a comment; keys without a value, and empty lists and tables, are left out. Control
-    characters, as an MPI's coloured message may have, become "?", since nobody would read them back."""
-    import tomlkit  # rules are read before every mpirun, and seldom written
+    """Returns the model as TOML under a comment, without empty keys, lists and tables. Control characters, as an MPI's
+    coloured message may have, become "?", since `parse_toml` refuses them."""
+    import tomlkit  # a slow import; rules are often read and seldom written
 
     text = tomlkit.dumps(_writable(model.model_dump()))
     return f"# {comment} Format: {described_in} of nearfield.\n{text}".encode()
@@ -59,7 +68,7 @@ def parse_toml(
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """By Python's own reader, which is ten times as fast, where it has one. ValueError of either."""
+    """Returns the values of a TOML text. Python's own reader is ten times as fast as tomlkit. Raises ValueError."""
     if sys.version_info >= (3, 11):
         import tomllib
 
@@ -68,12 +77,12 @@ def read_toml(text: str) -> dict[str, Any]:
 
     try:
         return tomlkit.parse(text).unwrap()
-    except tomlkit.exceptions.TOMLKitError as error:  # not all of them are
+    except tomlkit.exceptions.TOMLKitError as error:  # not all of these are ValueErrors
         raise ValueError(str(error)) from error
 
 
 def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """All values that are no tables or lists, and the names of keys, each with the key where it is."""
+    """Yields (key, value) for all values that are no tables or lists, and (name, name) for each key."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield name, name
@@ -96,7 +105,7 @@ def _problem(value: Any) -> str | None:
 
 def _check_version(version: Any, path: Path, *, by_hand: bool) -> None:
     """Raises ProfileError if nearfield cannot read this version. A version that is missing in a file that people write
-    (`by_hand`) is left to the schema, which tells it with the other mistakes."""
+    (`by_hand`) is left to the schema, which reports it with the other mistakes."""
     if not isinstance(version, int):
         if by_hand:
             return

@@ -1,0 +1,49 @@
+"""Files: written whole or not at all, with errors that say which and what to do; and the kernel's small ones, read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from nearfield.errors import ProfileError
+
+
+@contextmanager
+def writing(path: Path, remedy: str) -> Iterator[None]:
+    """Provides a block in which an OSError becomes a ProfileError: `path` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise ProfileError(f"cannot write {path}: {error.strerror or error}", remedy) from error
+
+
+def write_whole(path: Path, content: bytes, remedy: str, *, keep: bool = True) -> None:
+    """Writes a file whole or not at all; without `keep` it only tries whether that could be done. ProfileError if it
+    cannot."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with writing(path, remedy):
+            fresh.unlink(missing_ok=True)
+            with fresh.open("xb") as file:  # through no link, where others may write
+                file.write(content)
+            if keep:
+                fresh.replace(path)
+    finally:
+        with suppress(OSError):
+            fresh.unlink()
+
+
+def read(path: str | Path) -> str | None:
+    """The stripped text of a small file; None when it does not exist or cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def chosen(path: str | Path) -> str | None:
+    """The word in brackets of a file like "always [madvise] never"."""
+    text = read(path) or ""
+    return text.partition("[")[2].partition("]")[0] or None

@@ -1,0 +1,40 @@
+"""Errors about a name that does not exist say which one was probably meant; remedies are whole sentences."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+def suggestion(name: str, valid: Iterable[str]) -> str:
+    """ "did you mean 'state'?" when a valid name is near, otherwise all of them."""
+    names = list(valid)
+    beginning = [valid_name for valid_name in names if name and valid_name.startswith(name.lower())]
+    near = beginning or difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.65)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return f"valid: {', '.join(names)}" if names else "there is none at all"
+
+
+def capital(text: str) -> str:
+    """Returns the text with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def sentence(text: str) -> str:
+    """Returns the text with a capital letter and, unless it is a question, a full stop."""
+    return capital(text) + ("" if text.endswith("?") else ".")
+
+
+def listed(words: Sequence[str]) -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def by_reason(skipped: Iterable[tuple[str, str]]) -> str:
+    """Returns 'collective, pages: needs 2 free cores; there is 1' from pairs of a name and its reason. Names with the
+    same reason stand together."""
+    names: dict[str, dict[str, None]] = {}
+    for name, reason in skipped:
+        names.setdefault(reason, {})[name] = None
+    return ". ".join(f"{', '.join(those)}: {reason}" for reason, those in names.items())

@@ -1,0 +1,53 @@
+// What the caches of other cores do when one core loads or stores a line: memory.hpp, points 2 and 3. They are asked
+// where the paths of both cores meet: in a shared cache or at the memory.
+#pragma once
+
+#include "sim/memory/contents.hpp"
+
+namespace nearfield::sim {
+
+class Snooping {
+ public:
+  // What asked caches shall do with their copies, and what was found there.
+  enum class Ask { share, give_up };
+  struct Others {
+    bool any = false;       // the line
+    bool part = false;      // some of the unit
+    bool modified = false;  // the line
+    bool part_modified = false;
+    bool unwritten = false;  // mesi: modified lines of the unit that the cache where the paths meet does not have
+    bool shared = true;      // all that was found
+  };
+
+  // `contents` must outlive this object.
+  Snooping(Contents& contents, Coherence coherence) : contents_(contents), coherence_(coherence) {}
+
+  // Whether caches before `node` other than `own` may have the line that it holds in `way`.
+  static bool may_have(const CacheNode& node, const CacheArray::Way& way, const CacheNode& own) {
+    if (!node.meeting) return false;
+    return !node.knows_sharers || (way.sharers() & ~(1U << own.number)) != 0;
+  }
+  // Asks the caches before `node` other than `own`.
+  Others ask(CacheNode& node, const CacheNode& own, Address address, Ask ask);
+  // Asks the caches that meet that core's own at the memory.
+  Others ask_at_memory(int core, Address address, Ask ask) {
+    if (contents_.last().size() == 1) return {};
+    return ask_all_but(contents_.cache_at(core, contents_.levels() - 1), address, ask);
+  }
+  // After a store at `level`: every other copy goes, out to the first cache whose copy was not shared, beyond which
+  // nobody has one.
+  void remove_beyond(int core, int level, Address address);
+  // A load found the line in a cache, and others before that cache have it, too; returns the state with which it goes
+  // inward.
+  std::uint8_t state_with(const Others& others, std::uint8_t state);
+
+ private:
+  Others ask_all_but(const CacheNode& own, Address address, Ask ask);
+  void ask_in(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found);
+  bool answer(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found);
+
+  Contents& contents_;
+  Coherence coherence_;
+};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,182 @@
+#include "sim/memory/contents.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "sim/memory/evictions.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::size_t most_sharers = 16;  // caches of which one before them can keep account
+
+[[noreturn]] void refuse(std::size_t level, const std::string& why) {
+  throw std::invalid_argument("cache[" + std::to_string(level) + "] " + why);
+}
+
+void check_order(const Machine& machine) {
+  const auto& caches = machine.caches;
+  if (caches.size() > most_cache_levels) refuse(most_cache_levels, "is one more than can be simulated");
+  if (caches.empty()) throw std::invalid_argument("a simulated machine needs a cache");
+  for (std::size_t k = 0; k < caches.size(); ++k) {
+    const auto& cache = caches[k];
+    if (cache.shared_by < 1) refuse(k, "is shared by " + std::to_string(cache.shared_by) + " cores");
+    if (cache.inclusion == Inclusion::inclusive && cache.sub_blocks > 1) refuse(k, "is inclusive and has sub-blocks");
+    if (cache.inclusion == Inclusion::exclusive && k == 0) refuse(k, "is the nearest one and cannot be exclusive");
+    if (k == 0) continue;
+    const auto& before = caches[k - 1];
+    if (cache.inclusion == Inclusion::exclusive && before.write == WritePolicy::through)
+      refuse(k, "is exclusive and would take the stores that the one before it writes through");
+    if (cache.write == WritePolicy::through && before.write == WritePolicy::back)
+      refuse(k, "writes through, and the one before it does not");
+    if (cache.line_bytes % before.line_bytes != 0) refuse(k, "has lines that are no multiple of those before it");
+    if (cache.shared_by % before.shared_by != 0) refuse(k, "is shared by parts of those before it");
+    if (cache.inclusion == Inclusion::exclusive && cache.line_bytes / cache.sub_blocks != before.line_bytes)
+      refuse(k, "is exclusive and takes parts of another size than the lines before it");
+  }
+}
+
+}  // namespace
+
+Contents::Contents(const Machine& machine) : levels_(static_cast<int>(machine.caches.size())) {
+  check_order(machine);
+  build(machine);
+  unit_ = nodes_.front()->array.unit_bytes();
+  nearest_line_ = nodes_.back()->array.line_bytes();
+}
+
+// From the last level inward, so that parents are there before their children.
+void Contents::build(const Machine& machine) {
+  caches_of_core_.resize(static_cast<std::size_t>(machine.cores));
+  for (int level = levels_ - 1; level >= 0; --level) {
+    const auto& cache = machine.caches[static_cast<std::size_t>(level)];
+    for (int core = 0; core < machine.cores; core += cache.shared_by) {
+      auto& node = *nodes_.emplace_back(std::make_unique<CacheNode>(cache, level));
+      for (int c = core; c < std::min(core + cache.shared_by, machine.cores); ++c)
+        caches_of_core_[static_cast<std::size_t>(c)][static_cast<std::size_t>(level)] = &node;
+      auto& siblings = level + 1 < levels_ ? cache_at(core, level + 1).children : last_;
+      if (level + 1 < levels_) node.parent = &cache_at(core, level + 1);
+      node.number = static_cast<int>(siblings.size());
+      siblings.push_back(&node);
+    }
+  }
+  for (auto& node : nodes_) {
+    node->meeting = node->children.size() > 1;
+    node->knows_absence =
+        node->inclusion == Inclusion::inclusive && node->array.unit_bytes() == nodes_.front()->array.unit_bytes();
+    node->knows_sharers = node->knows_absence && node->children.size() <= most_sharers;
+    node->is_simple =
+        node->children.empty() && node->parent && node->array.unit_bytes() == node->parent->array.line_bytes();
+  }
+}
+
+// ---- lines that come in and go out
+
+void Contents::insert(CacheNode& node, Address address, std::uint8_t state, int limit) {
+  auto& array = node.array;
+  node.used = true;
+  const auto where = array.locate(address);
+  CacheArray::Way way;
+  if ((state & injected) || array.has_sub_blocks()) way = array.find_tag(where);
+  if (way && array.find(where, address) && !(state & injected)) state |= array.state(way, address) & modified;
+  if (!way) {
+    way = array.room(where, limit);
+    if (!way.empty()) make_room(node, way, state & injected);
+  }
+  array.fill(where, way, address, state);
+}
+
+void Contents::make_room_among_victims(CacheNode& node, const CacheArray::Way& way) { make_room(node, way, false); }
+
+void Contents::miss_victim(CacheNode& node, Address address) {
+  node.counts.victims_missed += node.victims.erase(unit_of(address));
+}
+
+bool Contents::remove_before(CacheNode& node, const CacheArray::Way& way, Address address) {
+  if (!node.knows_sharers) [[unlikely]]
+    return remove_from_all(node, address);
+  bool was_modified = false;
+  for (unsigned sharers = way.sharers(); sharers != 0; sharers &= sharers - 1) {
+    auto& child = *node.children[static_cast<std::size_t>(std::countr_zero(sharers))];
+    was_modified |= child.is_simple ? remove_line(child, address) : remove_in(child, address, node.array.line_bytes());
+  }
+  return was_modified;
+}
+
+bool Contents::remove_from_all(CacheNode& node, Address address) {
+  bool was_modified = false;
+  for (auto* child : node.children) was_modified |= remove_in(*child, address, node.array.line_bytes());
+  return was_modified;
+}
+
+bool Contents::remove_in(CacheNode& node, Address address, std::uint64_t bytes) {
+  bool was_modified = false;
+  for (auto at = address; at < address + bytes; at += node.array.unit_bytes()) was_modified |= remove_line(node, at);
+  for (auto* child : node.children) was_modified |= remove_in(*child, address, bytes);
+  return was_modified;
+}
+
+// A line (a sub-block) that an inclusive cache further out evicts leaves this one; returns whether it was modified.
+bool Contents::remove_line(CacheNode& node, Address address) {
+  const auto where = node.array.locate(address);
+  const auto way = node.array.find(where, address);
+  if (!way) return false;
+  const auto state = node.array.remove(way, address);
+  ++node.counts.back_invalidations;
+  if (state & injected) ++node.counts.injected_unused;
+  return (state & modified) != 0;
+}
+
+bool Contents::remove_everywhere(Address unit, Count LevelCounts::* counter) {
+  bool was_modified = false;
+  for_each_copy(unit, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
+    const auto state = node.array.remove(way, at);
+    was_modified |= (state & modified) != 0;
+    if (counter == nullptr) return;
+    node.counts.injected_unused += (state & injected) != 0;
+    node.counts.*counter += counter != &LevelCounts::write_backs || (state & modified);
+  });
+  return was_modified;
+}
+
+void Contents::flush(Address address) {
+  if (remove_everywhere(unit_of(address), &LevelCounts::write_backs)) write_to_memory();
+}
+
+void Contents::forget(Address address) { remove_everywhere(unit_of(address), nullptr); }
+
+void Contents::forget_everything() {
+  for (auto& node : nodes_) {
+    node->array.clear();
+    node->victims.clear();
+    node->used = false;
+  }
+}
+
+Memory::Copy Contents::copy_in(int core, int level, Address address) const {
+  const auto& array = cache_at(core, level).array;
+  const auto where = array.locate(address);
+  const auto way = array.find(where, address);
+  if (!way) return {};
+  const auto state = array.state(way, address);
+  return {true, (state & modified) != 0, (state & shared) != 0};
+}
+
+// ---- what is counted
+
+Counts Contents::counts() const {
+  Counts all;
+  all.levels.resize(static_cast<std::size_t>(levels_));
+  for (const auto& node : nodes_) all.levels[static_cast<std::size_t>(node->level)] += node->counts;
+  all.dram = dram_;
+  all.transfers = transfers_;
+  return all;
+}
+
+void Contents::reset_counts() {
+  for (auto& node : nodes_) node->counts = {};
+  dram_ = {};
+  transfers_ = 0;
+}
+
+}  // namespace nearfield::sim

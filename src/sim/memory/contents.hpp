@@ -1,0 +1,140 @@
+// Which lines the caches of a node hold: all its caches as a tree that meets at the memory, what happens to a line that
+// comes in and to the one that makes room for it (memory.hpp, point 1), and the traffic to DRAM that this makes. Who
+// asks for a line, who else has it and how long it takes are not known here.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "sim/memory/cache_array.hpp"
+
+namespace nearfield::sim {
+
+// One cache and its place in the tree.
+struct CacheNode {
+  CacheNode(const Cache& cache, int level_of_it)
+      : array(cache), level(level_of_it), inclusion(cache.inclusion), through(cache.write == WritePolicy::through) {}
+  CacheArray array;
+  int level;
+  Inclusion inclusion;
+  bool through;                // it writes through
+  bool meeting = false;        // several caches are before it
+  bool knows_absence = false;  // what it misses, none of the caches before it has; some of the unit neither
+  bool knows_sharers = false;
+  bool is_simple = false;       // nothing is before it, and its lines are as long as its parent's
+  bool used = false;            // it ever held a line
+  CacheNode* parent = nullptr;  // nullptr: the memory
+  int number = 0;               // among the parent's children
+  std::vector<CacheNode*> children;
+  LevelCounts counts;
+  std::unordered_set<Address> victims;  // lines that made room for injected ones, and were not missed yet
+
+  // This cache's bit among the sharers of its parent's lines.
+  std::uint16_t bit() const { return static_cast<std::uint16_t>(1U << (number & 15)); }
+};
+
+class Contents {
+ public:
+  using Caches = std::array<CacheNode*, most_cache_levels>;  // of one core, from the nearest to the memory
+
+  // std::invalid_argument, naming the cache, for a geometry that cannot be.
+  explicit Contents(const Machine& machine);
+
+  int levels() const { return levels_; }
+  std::uint64_t unit_bytes() const { return unit_; }
+  std::uint64_t nearest_line_bytes() const { return nearest_line_; }
+  Address unit_of(Address address) const { return address & ~(unit_ - 1); }
+  CacheNode& cache_at(int core, int level) const {
+    return *caches_of_core_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
+  }
+  const std::vector<std::unique_ptr<CacheNode>>& nodes() const { return nodes_; }  // the last level's first
+  const std::vector<CacheNode*>& last() const { return last_; }                    // those that meet at the memory
+
+  // ---- what an access finds in one cache
+  NEARFIELD_INNERMOST void hit(CacheNode& node, const CacheArray::Way& way, Address address) {
+    ++node.counts.hits;
+    node.array.touch(way);
+    if (node.array.state(way, address) & (injected | prefetched)) [[unlikely]]
+      node.array.drop_state(way, address, injected | prefetched);
+  }
+  void miss(CacheNode& node, Address address) {
+    ++node.counts.misses;
+    if (watches_victims_) [[unlikely]]
+      miss_victim(node, address);
+  }
+
+  // ---- lines that come in
+  // A line that is not there yet, into a cache that is not exclusive.
+  NEARFIELD_INNERMOST void put(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,
+                               unsigned sharer);
+  // A line that may be there. `state` with injected: on behalf of a device, into the first `limit` ways.
+  void insert(CacheNode& node, Address address, std::uint8_t state, int limit = 0);
+
+  // ---- lines that go out (evictions.hpp)
+  NEARFIELD_INNERMOST void evict(CacheNode& node, Address address, std::uint8_t state);
+  // What becomes of a line that makes room in a last cache that includes nothing: all its units at once.
+  NEARFIELD_INNERMOST void drop(CacheNode& node, const CacheArray::Way& way);
+  // A line that an inclusive cache evicts leaves those before it; returns whether one of them held it modified.
+  bool remove_before(CacheNode& node, const CacheArray::Way& way, Address address);
+  // A unit leaves all caches, and `counter` counts it in each, if it is given; returns whether a copy was modified.
+  bool remove_everywhere(Address unit, Count LevelCounts::* counter);
+  void flush(Address address);   // leaves all caches, and is written to memory if it is modified
+  void forget(Address address);  // leaves all caches, and nothing is counted
+  void forget_everything();
+  // Calls `function` with each cache that ever held a line, its way and the address, for each part of the unit there.
+  template <class Function>
+  void for_each_copy(Address unit, Function&& function) const;
+
+  Memory::Copy copy_in(int core, int level, Address address) const;
+
+  // ---- what is counted
+  void write_to_memory() {
+    ++dram_.writes;
+    ++writes_;
+  }
+  void write_to_memory(Count stores) {
+    dram_.writes += stores;
+    writes_ += static_cast<unsigned>(stores);
+  }
+  // Units that were written to DRAM since the last call of this.
+  unsigned take_writes() { return std::exchange(writes_, 0U); }
+  void count_transfers(Count lines) { transfers_ += lines; }  // from another core's cache
+  DramCounts& dram_counts() { return dram_; }
+  Counts counts() const;  // without TLBs and pages
+  void reset_counts();
+
+ private:
+  void build(const Machine& machine);
+  void miss_victim(CacheNode& node, Address address);  // if it is one
+  NEARFIELD_INNERMOST void take_victim(CacheNode& node, Address address, std::uint8_t state);
+  NEARFIELD_INNERMOST void make_room(CacheNode& node, const CacheArray::Way& way, bool injecting);
+  void make_room_among_victims(CacheNode& node, const CacheArray::Way& way);
+  bool remove_from_all(CacheNode& node, Address address);
+  bool remove_in(CacheNode& node, Address address, std::uint64_t bytes);
+  static bool remove_line(CacheNode& node, Address address);
+
+  int levels_ = 0;
+  std::uint64_t unit_ = 0;
+  std::uint64_t nearest_line_ = 0;
+  std::vector<std::unique_ptr<CacheNode>> nodes_;
+  std::vector<Caches> caches_of_core_;
+  std::vector<CacheNode*> last_;
+  DramCounts dram_;
+  Count transfers_ = 0;
+  unsigned writes_ = 0;
+  bool watches_victims_ = false;  // a device ever put a line into a cache
+};
+
+template <class Function>
+void Contents::for_each_copy(Address unit, Function&& function) const {
+  for (const auto& node : nodes_) {
+    if (!node->used) continue;
+    for (auto at = unit; at < unit + unit_; at += node->array.unit_bytes())
+      if (const auto way = node->array.find(node->array.locate(at), at)) function(*node, way, at);
+  }
+}
+
+}  // namespace nearfield::sim
