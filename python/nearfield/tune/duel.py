@@ -29,6 +29,7 @@ from nearfield.tune.gains import Case, Pair, alike
 
 START_LIMIT_S = 20.0
 TURN_LIMIT_S = 10.0
+LAST_TURN_S = 2.0  # for a job to end by itself
 END_LIMIT_S = 20.0
 SCENARIO = "traffic"
 LONG = 32 << 20
@@ -104,7 +105,7 @@ class Contestant:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._tell("end")
-        self._thread.join(2.0)
+        self._thread.join(LAST_TURN_S)
         if self._thread.is_alive():
             self._given_up.set()
             self._kill()
