@@ -40,13 +40,14 @@ Bytes part(const Bytes& data, std::uint64_t bytes, int block) {
   return {begin, begin + static_cast<std::ptrdiff_t>(bytes)};
 }
 
-// What MPI says that a rank gets.
-Bytes wanted(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in) {
+bool adds_up(const std::string& name) { return name == "reduce" || name == "allreduce" || name == "reduce_scatter"; }
+
+// What MPI says that a rank gets; `sum` is that of what all give, where the collective adds up.
+Bytes wanted(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in, const Bytes& sum) {
   const Bytes& from_root = in[static_cast<std::size_t>(call.root)];
   if (name == "bcast") return from_root;
   if (name == "scatter") return part(from_root, call.bytes, rank);
-  if (name == "reduce_scatter") return part(sum_of(in), call.bytes, rank);
-  if (name == "reduce" || name == "allreduce") return sum_of(in);
+  if (adds_up(name)) return name == "reduce_scatter" ? part(sum, call.bytes, rank) : sum;
   Bytes result;
   for (const Bytes& theirs : in) {
     const Bytes block = name == "alltoall" ? part(theirs, call.bytes, rank) : theirs;
@@ -61,10 +62,11 @@ bool is_at(InMemory& all, int rank, Address address, const Bytes& expected) {
 
 // The result, and that what was given is as it was.
 bool right(InMemory& all, const CollectiveSpec& spec, const std::vector<Call>& calls, const std::vector<Bytes>& in) {
+  const Bytes sum = adds_up(spec.name) ? sum_of(in) : Bytes();
   for (int r = 0; r < all.ranks(); ++r) {
     const Call& call = calls[static_cast<std::size_t>(r)];
     if (!is_at(all, r, call.in, in[static_cast<std::size_t>(r)])) return false;
-    if (spec.sizes(r, all.ranks(), call).out_bytes > 0 && !is_at(all, r, call.out, wanted(spec.name, r, call, in)))
+    if (spec.sizes(r, all.ranks(), call).out_bytes > 0 && !is_at(all, r, call.out, wanted(spec.name, r, call, in, sum)))
       return false;
   }
   return true;

@@ -2,7 +2,9 @@
 `families`, that asks what versions of an MPI do alike, on the first of each family."""
 
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,49 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if metafunc.definition.get_closest_marker("families"):
             found = [inst for inst in found if inst == next(i for i in found if i.family == inst.family)]
         metafunc.parametrize("installation", found, ids=[i.name for i in found], scope="session")
+
+
+# ---- programs are built while tests run that need none
+
+_ahead: list[subprocess.Popen[bytes]] = []  # the process that builds them, if one does
+
+
+def needs_mpi(item: pytest.Item) -> bool:
+    names = getattr(item, "fixturenames", ())
+    return bool(item.get_closest_marker("mpi")) or "installation" in names or "installations" in names
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts tests that need an MPI behind all others, and before them those of the simulator's programs."""
+    items.sort(key=lambda item: (needs_mpi(item), "programs" in getattr(item, "fixturenames", ())))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_ahead(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Begins to build, where there are tests of both kinds; a few tests by themselves build what they need."""
+    items = request.session.items
+    modules = {item.module for item in items if needs_mpi(item) and isinstance(item, pytest.Function)}
+    if not modules or needs_mpi(items[0]):
+        yield
+        return
+    programs = request.getfixturevalue("programs")
+    names = sorted(module.__name__ for module in modules if hasattr(module, "build_ahead"))
+    command = [sys.executable, Path(__file__).with_name("ahead.py"), programs, *names]
+    with (programs / "ahead.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        _ahead.append(process)
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Nothing is built while ranks run. Waiting here counts as no test's time."""
+    if _ahead and needs_mpi(item):
+        _ahead[0].wait()
+    return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)

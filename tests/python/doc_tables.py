@@ -21,7 +21,7 @@ from nearfield.report.data import FindingsTable
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("profile.md", "machine.md", "report.md")
-LEFT_OUT = ("communication",)  # docs/halo.md tells of plans
+LEFT_OUT = ("communication",)  # docs/halo.md describes plans
 _WORDS = {"float": "number", "int": "whole number"}
 _MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -59,7 +59,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
-    """Depth first, in the order of the schema."""
+    """Returns the rows depth first, in the order of the schema."""
     for name, info in model.model_fields.items():
         inner, key = inner_table(info), _key(prefix, name, info)
         kind = _table_words(info) if inner else plain_name(info.annotation)
@@ -100,7 +100,7 @@ def inner_table(info: FieldInfo) -> type[BaseModel] | None:
 
 
 def plain_name(annotation: Any) -> str:
-    """int, float, string, boolean, time, one of some words, or a list or table of these."""
+    """Returns a type's name in the docs: int, float, string, boolean, time, some words, or a list or table of these."""
     origin, arguments = get_origin(annotation), [a for a in get_args(annotation) if a is not type(None)]
     if origin is Literal:
         return " or ".join(str(a) if isinstance(a, int) else f'"{a}"' for a in arguments)

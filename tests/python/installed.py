@@ -58,10 +58,12 @@ class Installed:
         return program
 
 
-def install(inst: Installation, folder: Path, *, wrapper: bool) -> Installed:
-    """Installs the library, with the MPI's wrapper as compiler or with a plain one, then builds the examples the other
-    way. Neither may look for Python or hwloc."""
-    made = Installed(inst, folder)
+def install(inst: Installation, programs: Path, *, wrapper: bool) -> Installed:
+    """Installs the library below `programs`, unless it is there, with the MPI's wrapper as compiler or with a plain
+    one, then builds the examples the other way. Neither may look for Python or hwloc."""
+    made = Installed(inst, folder := programs / f"installed-{inst.name}")
+    if (whole := folder / "whole").exists():
+        return made
     unneeded = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("Python", "Python3", "hwloc", "PkgConfig")]
     quickly = ["-DNEARFIELD_HALO=ON", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1 -Werror"]
     by_wrapper = [f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
@@ -70,6 +72,7 @@ def install(inst: Installation, folder: Path, *, wrapper: bool) -> Installed:
     tool(inst, [cmake(), "--install", str(folder / "build"), "--prefix", str(made.prefix)], folder)
     choices = [f"-DCMAKE_PREFIX_PATH={made.prefix}", f"-DEXAMPLES_FORTRAN={'OFF' if inst.family == 'intel' else 'ON'}"]
     _cmake(inst, EXAMPLES, folder / "examples", [*choices, *([] if wrapper else by_wrapper)])
+    whole.touch()
     return made
 
 

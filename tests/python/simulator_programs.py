@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from filelock import FileLock
 from installed import cmake, ninja
 
 ROOT = Path(__file__).parents[2]
@@ -15,11 +16,18 @@ FLAGS = os.environ.get("NEARFIELD_TEST_FLAGS", "-O1 -fsanitize=leak,shift -fno-s
 
 
 def build(target: str, programs: Path) -> Path:
-    """Builds tests/cpp's programs by the project's own CMake, and returns one of them."""
+    """Returns one of tests/cpp's programs; the first call builds all of them by the project's own CMake."""
     folder = programs / "simulator"
+    with FileLock(f"{folder}.lock"):
+        if not (built := folder / "built").exists():
+            _build_all(folder)
+            built.touch()
+    return folder / "tests" / "cpp" / target
+
+
+def _build_all(folder: Path) -> None:
     choices = [*ninja(), "-DNEARFIELD_TESTS=ON", "-DCMAKE_BUILD_TYPE=None", f"-DCMAKE_CXX_FLAGS={FLAGS}"]
     targets = [*(f"test_{name}" for name in PROGRAMS), "replay"]
     for command in (["-S", ROOT, "-B", folder, *choices], ["--build", folder, "-j2", "--target", *targets]):
         done = subprocess.run([cmake(), *command], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return folder / "tests" / "cpp" / target

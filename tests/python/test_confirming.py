@@ -155,8 +155,8 @@ def test_few_launches_refuse_only_what_is_far_below(count: int) -> None:
 
 
 def test_only_what_is_in_doubt_is_measured_on() -> None:
-    """A case that is slower in the first six launches and not in the seventh: is it the only one that is measured
-    then, and is that enough?"""
+    """If a case is slower in the first six launches and not in the seventh, is it the only one that is measured then,
+    and is that enough?"""
     chosen, _, count = confirmed_in_launches(("pingpong", UNSEEN), *[0.9] * SURE_LAUNCHES, 1.05)
     assert chosen and count == SURE_LAUNCHES + 1
     measured = {case: launches(pairs) for case, pairs in chosen.pairs.items()}

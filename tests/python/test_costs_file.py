@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from nearfield.errors import UsageError
 from nearfield.plan import default, measured, text_of, written
 from nearfield.profile import load
 
-QUIET = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
+ROOT = Path(__file__).parents[2]
+QUIET = ROOT / "tests" / "data" / "epyc-vm-quiet"
 TEXT = text_of(default())
 
 
@@ -81,3 +83,12 @@ def test_command_prints_a_profiles_costs() -> None:
     done = CliRunner().invoke(app, ["--costs", str(QUIET)], catch_exceptions=False)
     assert written(done.stdout, "costs").origin == measured(load(QUIET)).origin
     assert "no stable strides" in done.stderr and "no stable strides" not in done.stdout
+
+
+def test_the_documented_build_is_free_of_warnings(tmp_path: Path) -> None:
+    """With the optimisation of a build by default, at which GCC 12 takes some ways to join strings for overlaps."""
+    source, flags = ROOT / "src" / "plan" / "costs_file.cpp", ["-std=c++20", "-O3", "-Wall", "-Wextra", "-Werror"]
+    done = subprocess.run(
+        ["g++", *flags, f"-I{ROOT / 'src'}", "-c", source, "-o", tmp_path / "o"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

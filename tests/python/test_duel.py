@@ -68,8 +68,8 @@ def test_who_waits_sleeps(installation: Installation) -> None:
     with contestant(installation) as one:
         one.visit(("pingpong", 8), 1)
         before = cpu_seconds(ranks())
-        time.sleep(1.0)
-        assert cpu_seconds(ranks()) - before < 0.2
+        time.sleep(0.5)
+        assert cpu_seconds(ranks()) - before < 0.1
 
 
 def cpu_seconds(pids: list[int]) -> float:
@@ -101,7 +101,8 @@ def test_what_does_not_start_is_unfit(installation: Installation, monkeypatch: p
 @pytest.mark.families
 def test_what_hangs_or_dies_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a job without an answer given up after the limit, one that was killed at once, and nothing left of both?"""
-    monkeypatch.setattr(duel, "TURN_LIMIT_S", 1.0)
+    monkeypatch.setattr(duel, "TURN_LIMIT_S", 0.3)
+    monkeypatch.setattr(duel, "LAST_TURN_S", 0.1)
     with contestant(installation) as one:
         stopped = ranks()
         for pid in stopped:
@@ -128,6 +129,7 @@ def test_a_launcher_that_starts_too_late_is_ended(installation: Installation, mo
 
     monkeypatch.setattr(mpi, "run", later)
     monkeypatch.setattr(duel, "START_LIMIT_S", 0.1)
+    monkeypatch.setattr(duel, "LAST_TURN_S", 0.1)
     monkeypatch.setattr(duel, "END_LIMIT_S", 0.1)
     one = contestant(installation)
     with pytest.raises(Unfit, match="does not start"), one:

@@ -21,19 +21,22 @@ COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", 
 
 @pytest.fixture(scope="module")
 def tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The C++ tests, compiled."""
-    compiled = tmp_path_factory.mktemp("tests") / "test_statistics.o"
-    folder = ROOT / "tests" / "cpp"
-    options = [f"-I{folder}", f'-DSAMPLES="{folder / "samples"}"', "-c", "-o", str(compiled)]
-    subprocess.run([*COMPILE, *options, str(folder / "test_statistics.cpp")], check=True)
-    return compiled
+    """A folder with the C++ tests, compiled, and what the estimators include, compiled ahead."""
+    made, folder = tmp_path_factory.mktemp("tests"), ROOT / "tests" / "cpp"
+    includes = [line for line in SOURCE.read_text().splitlines() if line.startswith("#include")]
+    (made / "ahead.hpp").write_text("\n".join(includes) + "\n")
+    options = [f"-I{folder}", f'-DSAMPLES="{folder / "samples"}"', "-c", str(folder / "test_statistics.cpp")]
+    subprocess.run([*COMPILE, *options], check=True, cwd=made)
+    subprocess.run([*COMPILE, "-x", "c++-header", "ahead.hpp", "-o", "ahead.hpp.gch"], check=True, cwd=made)
+    return made
 
 
 def build_and_run(source: str, tests: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """The C++ tests with this text as statistics.cpp."""
     folder.mkdir(parents=True)
     (folder / "statistics.cpp").write_text(source)
-    subprocess.run([*COMPILE, "-o", "test", "statistics.cpp", str(tests)], check=True, cwd=folder)
+    options = ["-include", tests / "ahead.hpp", "-o", "test", "statistics.cpp", tests / "test_statistics.o"]
+    subprocess.run([*COMPILE, *options], check=True, cwd=folder)
     return subprocess.run([folder / "test"], capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from halo_programs import ROOT, built
-from tuning import nearfield
+from tuning import in_process
 from two_nodes import NODES, TwoNodes
 
 from nearfield import mpi
@@ -25,19 +25,19 @@ CORES = os.cpu_count() or 1
 LOST, LATE, MEMORY, ORDER = 3, 4, 2, 6
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("halo")
+def build_ahead(inst: Installation, programs: Path) -> None:
+    for name in ("halo_check", "halo_faults", "halo_serial"):
+        built(inst, name, programs)
 
 
 @pytest.fixture
-def check(installation: Installation, folder: Path) -> Path:
-    return built(installation, "halo_check", folder)
+def check(installation: Installation, programs: Path) -> Path:
+    return built(installation, "halo_check", programs)
 
 
 @pytest.fixture
-def faults(installation: Installation, folder: Path) -> Path:
-    return built(installation, "halo_faults", folder)
+def faults(installation: Installation, programs: Path) -> Path:
+    return built(installation, "halo_faults", programs)
 
 
 def waits_busily(inst: Installation) -> bool:
@@ -88,11 +88,11 @@ def test_ghost_cells_are_right_between_two_hosts(installation: Installation, che
 
 
 def test_corners_that_ranks_share_are_right_between_nodes(
-    installation: Installation, folder: Path, request: pytest.FixtureRequest
+    installation: Installation, programs: Path, request: pytest.FixtureRequest
 ) -> None:
     """2 x 2 ranks on two nodes, a box stencil: the ranks of a node share ghost cells that both receive from the other
     node. Is every own and every ghost cell of every step as on one rank?"""
-    program = [str(built(installation, "halo_serial", folder))]
+    program = [str(built(installation, "halo_serial", programs))]
     if installation.family == "mpich":
         done = mpi.run(installation, program, 4, oversubscribe=True, timeout_s=90, env={"MPIR_CVAR_NUM_CLIQUES": "2"})
         assert done.exit_code == 0 and done.stdout == "ok\n", done.stdout[-2000:] + done.stderr[-2000:]
@@ -185,22 +185,22 @@ def test_costs_that_cannot_be_read_are_an_error(installation: Installation, faul
 
 
 @pytest.mark.families
-def test_more_than_two_gibibytes_arrive(installation: Installation, folder: Path) -> None:
+def test_more_than_two_gibibytes_arrive(installation: Installation, programs: Path) -> None:
     """A row longer than an MPI call can count, and than the kernel copies in one: has all of it come?"""
-    large_row(installation, folder, "sendrecv")
+    large_row(installation, programs, "sendrecv")
 
 
 @pytest.mark.parametrize("protocol", ["neighborhood", "single-copy"])
-def test_more_than_two_gibibytes_arrive_by(installations: list[Installation], folder: Path, protocol: str) -> None:
+def test_more_than_two_gibibytes_arrive_by(installations: list[Installation], programs: Path, protocol: str) -> None:
     """Do they also arrive by the other protocols?"""
-    large_row(installations[0], folder, protocol)
+    large_row(installations[0], programs, protocol)
 
 
-def large_row(installation: Installation, folder: Path, protocol: str) -> None:
+def large_row(installation: Installation, programs: Path, protocol: str) -> None:
     free = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
     if not free or int(free[1]) < 10 << 20:
         pytest.skip("needs 10 GiB of memory")
-    program = built(installation, "halo_large", folder)
+    program = built(installation, "halo_large", programs)
     done = mpi.run(installation, [str(program), protocol], 2, timeout_s=120)
     if "processes may not read each other's memory" in done.stdout:
         pytest.skip(done.stdout)
@@ -215,11 +215,17 @@ def test_a_late_neighbour_is_an_error(installation: Installation, faults: Path) 
 
 
 @pytest.mark.families
-def test_a_dead_neighbour_is_an_error(installation: Installation, faults: Path) -> None:
+def test_a_dead_neighbour_is_an_error(installation: Installation, faults: Path, tmp_path: Path) -> None:
     """A rank is killed, behind a shell so that the launcher does not end the others at once: is its neighbour told,
     long before the limit of 600 s?"""
-    argv = ["sh", "-c", f"{faults} die; sleep 2"]
-    done = mpi.run(installation, argv, 2, timeout_s=60)
+    told = tmp_path / "told"
+
+    def end(stream: str, line: str) -> None:
+        if line.startswith("code"):
+            told.touch()
+
+    argv = ["sh", "-c", f"{faults} die; until [ -e {told} ]; do sleep 0.05; done"]
+    done = mpi.run(installation, argv, 2, timeout_s=30, on_line=end)
     assert f"code {LOST}: rank 1 " in done.stdout and "has died" in done.stdout, done.stdout + done.stderr
 
 
@@ -306,9 +312,9 @@ def test_flags_are_all_that_a_compiler_needs(installation: Installation, languag
     """Does a program in C++ and in C build, as the help says, with what `nearfield halo --flags` prints, and run?
     (Fortran: test_install.py)"""
     standard, source, arguments, expected = _PROGRAMS[language]
-    whole = nearfield("halo", "--mpi", installation.name).out
+    whole = in_process("halo", "--mpi", installation.name).out
     compiler = installation.compiler.with_name(installation.compiler.name.replace("cxx", language))
-    flags = nearfield("halo", "--mpi", installation.name, "--flags").out.split()
+    flags = in_process("halo", "--mpi", installation.name, "--flags").out.split()
     assert shlex.join([str(installation.compiler), "-std=c++20", "app.cpp", *flags]) in whole
     env = {**os.environ, **installation.env, **compiler_environment(installation)}
     subprocess.run([compiler, *standard, ROOT / source, *flags, "-lm", "-o", "app"], check=True, env=env, cwd=tmp_path)

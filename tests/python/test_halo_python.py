@@ -36,6 +36,7 @@ def run(inst: Installation, script: Path, *arguments: str, ranks: int) -> mpi.Fi
     return mpi.run(inst, argv, ranks, oversubscribe=ranks > CORES, timeout_s=120, env=mpi4py_on(inst))
 
 
+@pytest.mark.families
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_binding(installation: Installation, ranks: int) -> None:
     """Types, components, arrays in C and Fortran order, the reverse exchange, widths, errors and debugging: all as
@@ -45,7 +46,7 @@ def test_binding(installation: Installation, ranks: int) -> None:
     assert installation.version.split(".")[0] in done.stdout
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [2, 4])
 def test_life(installation: Installation, ranks: int, tmp_path: Path) -> None:
     """Is the Game of Life on several ranks the same as on one, and are its frames pictures of it?"""
     arguments = ["--size", "50", "--steps", "30", "--check"]

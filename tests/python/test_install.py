@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from installed import EXAMPLES, ROOT, Installed, cmake, install, tool
 from PIL import Image
-from tuning import nearfield
+from tuning import in_process
 
 from nearfield import mpi
 from nearfield.mpi import Installation
@@ -50,10 +50,14 @@ def of_system() -> list[Installation]:
     return [inst for inst in mpi.discover() if inst.origin == "PATH"] or mpi.discover()[:1]
 
 
+def build_ahead(inst: Installation, programs: Path) -> None:
+    if inst in of_system():
+        install(inst, programs, wrapper=inst == of_system()[0])
+
+
 @pytest.fixture(scope="session", params=of_system(), ids=lambda inst: inst.name)
-def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    first = request.param == of_system()[0]
-    return install(request.param, tmp_path_factory.mktemp("installed"), wrapper=first)
+def installed(request: pytest.FixtureRequest, programs: Path) -> Installed:
+    return install(request.param, programs, wrapper=request.param == of_system()[0])
 
 
 def existing(installed: Installed, name: str) -> Path:
@@ -115,7 +119,7 @@ def test_fortran_flags_are_all_that_a_compiler_needs(tmp_path: Path) -> None:
     compiler = inst.compiler.with_name(re.sub(r"mpi(cxx|c\+\+|CC)", "mpifort", inst.compiler.name))
     if not compiler.exists() or not shutil.which("gfortran"):
         pytest.skip(f"{inst.name} has no Fortran compiler here")
-    flags = nearfield("halo", "--mpi", inst.name, "--fortran-flags").out.split()
+    flags = in_process("halo", "--mpi", inst.name, "--fortran-flags").out.split()
     subprocess.run([compiler, *flags, EXAMPLES / "wave.f90", "-o", "wave"], check=True, cwd=tmp_path)
     done = mpi.run(inst, [str(tmp_path / "wave"), "--steps", "3", "--check"], 2, timeout_s=60)
     assert "check: 0 cells differ" in done.stdout, done.stdout + done.stderr
@@ -170,12 +174,3 @@ def test_examples_refuse_what_they_do_not_know(installed: Installed) -> None:
     for name, option in (("heat2d", "--row"), ("gauss_seidel", "--checks")):
         said = tool(installed.inst, [str(existing(installed, name)), option], installed.folder, good=False)
         assert f"'{option}' is not understood" in said
-
-
-def test_the_documented_build_is_free_of_warnings(tmp_path: Path) -> None:
-    """With the optimisation of a build by default, at which GCC 12 takes some ways to join strings for overlaps."""
-    source, flags = ROOT / "src" / "plan" / "costs_file.cpp", ["-std=c++20", "-O3", "-Wall", "-Wextra", "-Werror"]
-    done = subprocess.run(
-        ["g++", *flags, f"-I{ROOT / 'src'}", "-c", source, "-o", tmp_path / "o"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]

@@ -13,7 +13,7 @@ import pytest
 import tomlkit
 from doc_tables import inner_table, rewrite
 from machines import FILES, PROFILE, Edit, all_of, loaded, put, refusal, values
-from tuning import nearfield
+from tuning import in_process
 
 from nearfield._native import machine as structs
 from nearfield.errors import NearfieldError, ProfileError, UsageError
@@ -402,6 +402,6 @@ def test_a_profile_without_caches_is_refused() -> None:
 
 def test_a_profile_as_a_file(tmp_path: Path) -> None:
     """Is what `show PROFILE --toml` prints a file that means the same?"""
-    printed = nearfield("machine", "show", str(PROFILE), "--toml")
+    printed = in_process("machine", "show", PROFILE, "--toml")
     assert printed.code == 0
     assert loaded(printed.out, tmp_path) == load_machine(str(PROFILE))

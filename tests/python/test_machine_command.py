@@ -12,7 +12,7 @@ import pytest
 import tomlkit
 from machines import FILES, PROFILE, Edit, all_of, loaded, put, refusal, values
 from test_command_line import completed
-from tuning import nearfield
+from tuning import in_process
 from typer.testing import CliRunner
 
 from nearfield.cli import machine as cli
@@ -25,24 +25,24 @@ from nearfield.profile import load
 
 def test_list_show_and_diff() -> None:
     """Are all machines listed, free parameters shown, and differences named?"""
-    rows = json.loads(nearfield("machine", "list", "--json").out)
+    rows = json.loads(in_process("machine", "list", "--json").out)
     assert [row["name"] for row in rows] == list(FILES)
-    shown = nearfield("machine", "show", "power5-redstorm").out
+    shown = in_process("machine", "show", "power5-redstorm").out
     assert "1920 KiB" in shown and "network.gap_ns" in shown and "S4.7" in shown
-    assert "table 2: 36 MB" in nearfield("machine", "show", "power5-redstorm", "-v").out
-    as_json = json.loads(nearfield("machine", "show", "power5-redstorm", "--json").out)
+    assert "table 2: 36 MB" in in_process("machine", "show", "power5-redstorm", "-v").out
+    as_json = json.loads(in_process("machine", "show", "power5-redstorm", "--json").out)
     assert as_json["cache"][1]["ways"]["value"] == 10 and as_json["network"]["gap_ns"]["kind"] == "chosen"
-    changed = json.loads(nearfield("machine", "diff", "fusion", "nehalem-ep", "--json").out)
+    changed = json.loads(in_process("machine", "diff", "fusion", "nehalem-ep", "--json").out)
     assert changed["core.clock_ghz"] == {"a": 2.53, "b": 2.27} and "cores" not in changed
-    assert "same" in nearfield("machine", "diff", "leo3", "leo3").out
+    assert "same" in in_process("machine", "diff", "leo3", "leo3").out
 
 
 def test_check_says_right_or_what_is_wrong(tmp_path: Path) -> None:
     """Are all files of nearfield right, and does one with a mistake give one line and exit code 4?"""
-    assert nearfield("machine", "check", *FILES).code == 0
+    assert in_process("machine", "check", *FILES).code == 0
     file = tmp_path / "mine.toml"
     file.write_text(FILES["leo3"].read_text().replace("ways = { value = 16", "ways = { value = 17"))
-    done = nearfield("machine", "check", str(file))
+    done = in_process("machine", "check", str(file))
     assert done.code == 4 and "cache[2].size_bytes" in done.err and "nearest" in done.err
 
 
@@ -81,7 +81,7 @@ def test_check_names_what_makes_the_simulated_machine_slower(
     machine = values(name)
     all_of(*edits)(machine)
     (tmp_path / "mine.toml").write_text(tomlkit.dumps(machine))
-    done = nearfield("machine", "check", str(tmp_path / "mine.toml"))
+    done = in_process("machine", "check", str(tmp_path / "mine.toml"))
     text = " ".join(done.err.split())
     assert done.code == 4 and "not as described" in done.out and all(word in text for word in words), text
 

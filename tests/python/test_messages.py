@@ -72,6 +72,10 @@ def settings_of(inst: Installation) -> list[Settings]:
     return INTEL
 
 
+def build_ahead(inst: Installation, programs: Path) -> None:
+    mpi_program.built(inst, "messages.cpp", programs)
+
+
 @pytest.fixture
 def program(installation: Installation, programs: Path) -> Path:
     return mpi_program.built(installation, "messages.cpp", programs)

@@ -25,6 +25,10 @@ from nearfield.mpi.wheels import wheels_here
 TARGET = mpi_program.TARGET
 
 
+def build_ahead(inst: Installation, programs: Path) -> None:
+    mpi_program.built(inst, "trial.cpp", programs)
+
+
 @pytest.fixture(scope="session")
 def project(programs: Path) -> Path:
     return mpi_program.project_of("trial.cpp", programs)
@@ -382,8 +386,12 @@ def test_nothing_survives_a_launch(installation: Installation, trial: Path, vict
             os.kill(struck[0], signal.SIGKILL)
 
     before = mpi.snapshot_shm()
-    limit = 4 if victim == "nobody" else 60
-    done = mpi.run(installation, [str(trial), "spin"], 2, timeout_s=limit, on_line=strike, on_start=launcher.append)
+    for limit_s in (1.5, 12.0) if victim == "nobody" else (60.0,):
+        argv = [str(trial), "spin"]
+        done = mpi.run(installation, argv, 2, timeout_s=limit_s, on_line=strike, on_start=launcher.append)
+        if len(ranks) == 2:
+            break
+        ranks.clear()  # they take longer to start here
     assert len(ranks) == 2
     assert done.timed_out == (victim == "nobody")
     assert not done.ok

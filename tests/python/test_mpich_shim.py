@@ -136,12 +136,21 @@ def test_a_machine_that_tells_nothing_has_one_class(distance_of: Path, tmp_path:
 # ---- the shim under MPIs
 
 
-@pytest.fixture
+def has_thresholds(inst: Installation) -> bool:
+    return inst.family == "mpich" and tuple(map(int, inst.version.split(".")[:2])) >= (4, 3)
+
+
+def build_ahead(inst: Installation, programs: Path) -> None:
+    if has_thresholds(inst):
+        mpi.program(inst, SHIM)
+        mpi_program.built(inst, "single_copies.cpp", programs)
+
+
+@pytest.fixture(scope="session")
 def mpich(installations: list[Installation]) -> Installation:
     """An MPICH that has thresholds to set."""
-    for inst in installations:
-        if inst.family == "mpich" and tuple(map(int, inst.version.split(".")[:2])) >= (4, 3):
-            return inst
+    for inst in filter(has_thresholds, installations):
+        return inst
     pytest.skip("no MPICH of 4.3 or later here")
 
 
@@ -195,6 +204,16 @@ def test_each_pair_follows_its_own_threshold(mpich: Installation, program: Path,
     assert not spoken(done)
 
 
+@pytest.fixture(scope="session")
+def thresholds(mpich: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What reads and sets them, with a made-up MPICH, as a program."""
+    program = tmp_path_factory.mktemp("thresholds") / "thresholds"
+    sources = [str(mpi_program.PROGRAMS / "thresholds.cpp"), str(SOURCE / "tune/mpich/thresholds.cpp")]
+    command = [str(mpich.compiler), "-std=c++20", "-Wall", "-Wextra", f"-I{SOURCE}", *sources, "-o", str(program)]
+    subprocess.run(command, check=True, env={**os.environ, **mpich.env, **compiler_environment(mpich)})
+    return program
+
+
 @pytest.mark.parametrize(
     ("unreadable", "said"),
     [
@@ -203,15 +222,9 @@ def test_each_pair_follows_its_own_threshold(mpich: Installation, program: Path,
         ("cma", ["unavailable"]),
     ],
 )
-def test_a_threshold_that_cannot_be_read_is_not_written(
-    mpich: Installation, tmp_path: Path, unreadable: str, said: list[str]
-) -> None:
+def test_a_threshold_that_cannot_be_read_is_not_written(thresholds: Path, unreadable: str, said: list[str]) -> None:
     """In a made-up MPICH: is only that set which can be put back, and is every handle freed?"""
-    program = tmp_path / "thresholds"
-    sources = [str(mpi_program.PROGRAMS / "thresholds.cpp"), str(SOURCE / "tune/mpich/thresholds.cpp")]
-    command = [str(mpich.compiler), "-std=c++20", "-Wall", "-Wextra", f"-I{SOURCE}", *sources, "-o", str(program)]
-    subprocess.run(command, check=True, env={**os.environ, **mpich.env, **compiler_environment(mpich)})
-    done = subprocess.run([str(program), unreadable], check=True, capture_output=True, text=True)
+    done = subprocess.run([thresholds, unreadable], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == [*said, "0 left"]
 
 

@@ -107,7 +107,7 @@ def test_an_interrupted_simulation_is_completed_by_this_nearfield(monkeypatch: p
 
 
 @pytest.mark.parametrize("called", CALLED, indirect=True)
-def test_what_errors_and_profiles_tell_to_type(called: Called) -> None:
+def test_what_profiles_tell_to_type(called: Called) -> None:
     """However nearfield was called and whatever folders are called: is it found by the line that is copied, and does
     that name the right folder?"""
     user = User(called)
@@ -116,6 +116,12 @@ def test_what_errors_and_profiles_tell_to_type(called: Called) -> None:
     run.write_text(run.read_text().replace("complete = true", "complete = false"))
     line = after("to complete it:", user.calls("show", "my profile"))
     assert "my profile" in user.types(line, code=2), "there is nothing to resume"
+
+
+@pytest.mark.parametrize("called", ["by its path"], indirect=True)
+def test_what_errors_tell_to_type(called: Called) -> None:
+    """Do the lines of errors lead to what they say?"""
+    user = User(called)
     user.types(after("tune that MPI:", user.calls("export", "--for", "mpich", "--rules", RULES, code=2)) + " --help")
     assert "S0.1" in user.types(after("all of them:", user.calls("reproduce", "S9", code=2)))
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from nearfield import mpi
+from nearfield.mpi import Installation
 from nearfield.topology import DISTANCES, Topology
 
 ROOT = Path(__file__).parents[2]
@@ -63,10 +65,24 @@ def header_flags() -> list[str]:
 pytestmark = [pytest.mark.mpi, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 
+def build_ahead(inst: Installation, programs: Path) -> None:
+    """The component as `nearfield run` builds it (test_per_pair.py), and as tests take it."""
+    if inst.family == "openmpi" and inst.version.startswith("4.") and not why_not():
+        mpi.program(inst, mpi.COMPONENT)
+        component_in(programs)
+
+
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(programs: Path) -> Path:
     """A folder with the component and the programs."""
-    folder = tmp_path_factory.mktemp("component")
+    return component_in(programs)
+
+
+def component_in(programs: Path) -> Path:
+    folder = programs / "component"
+    if (folder / "messages").exists():
+        return folder
+    folder.mkdir(exist_ok=True)
     strict = [COMPILER, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]
     library = ["-shared", "-fPIC", "-fvisibility=hidden", *header_flags()]
     sources = sorted(COMPONENT.glob("*.c"))

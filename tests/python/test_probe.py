@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from probing import CORES, SHORT, Ended, on_cpus, probe
+from tuning import in_process
 
 import nearfield
 from nearfield.mpi import Installation
@@ -167,7 +168,7 @@ def test_list_for_people_and_scripts(tmp_path: Path) -> None:
     """Does `--list` show the scenarios, and with `--json` nothing but JSON on standard output?"""
     table = probe("--list", "--out", tmp_path / "p")
     assert table.code == 0
-    listed = probe("--list", "--json", "--out", tmp_path / "p")
+    listed = in_process("probe", "--list", "--json", "--out", tmp_path / "p")
     scenarios = json.loads(listed.out)
     assert {s["name"] for s in scenarios} == {*EVERYTHING, "load", "traffic"}
     assert all(s["name"] in table.out and s["summary"] and s["metrics"] for s in scenarios)
@@ -202,19 +203,21 @@ def refused(done: Ended, code: int, *words: str) -> None:
 )
 def test_wrong_usage_is_exit_code_2(tmp_path: Path, arguments: list[str], words: str) -> None:
     """Is a wrong argument refused in words that help, with the exit code of wrong usage, and nothing left?"""
-    refused(probe(*arguments, "--out", tmp_path / "p"), 2, words)
+    refused(in_process("probe", *arguments, "--out", tmp_path / "p"), 2, words)
     assert not list(tmp_path.iterdir())
 
 
 def test_unknown_mpi_is_exit_code_3(tmp_path: Path) -> None:
     """Is an MPI that is not there refused with the names of those that are?"""
-    refused(probe("--mpi", "openmpy", "--out", tmp_path / "p"), 3, "no MPI is called 'openmpy'", "openmpi-")
+    refused(
+        in_process("probe", "--mpi", "openmpy", "--out", tmp_path / "p"), 3, "no MPI is called 'openmpy'", "openmpi-"
+    )
 
 
 def test_existing_profile_is_not_touched(folder: Path, tmp_path: Path) -> None:
     """Is a profile that is there refused before measuring, and replaced with --overwrite, samples included?"""
     before = (folder / "run.toml").read_bytes()
-    refused(probe(*SHORT, "--out", folder), 4, "there is a profile", "--overwrite")
+    refused(in_process("probe", *SHORT, "--out", folder), 4, "there is a profile", "--overwrite")
     assert (folder / "run.toml").read_bytes() == before
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", folder, copy], check=True)
@@ -227,7 +230,7 @@ def test_existing_profile_is_not_touched(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("out", ["/dev/null/profile", "/proc/profile", "/"])
 def test_unwritable_folder_is_exit_code_4(out: str) -> None:
     """Is a folder that cannot be written refused before measuring?"""
-    refused(probe(*SHORT, "--out", out), 4)
+    refused(in_process("probe", *SHORT, "--out", out), 4)
 
 
 def test_foreign_folder_is_not_destroyed(tmp_path: Path) -> None:
@@ -235,7 +238,7 @@ def test_foreign_folder_is_not_destroyed(tmp_path: Path) -> None:
     precious = tmp_path / "p.launches" / "results.txt"
     precious.parent.mkdir()
     precious.write_text("a year's work")
-    refused(probe(*SHORT, "--overwrite", "--out", tmp_path / "p"), 4, "is in the way")
+    refused(in_process("probe", *SHORT, "--overwrite", "--out", tmp_path / "p"), 4, "is in the way")
     assert precious.exists()
 
 
@@ -260,5 +263,5 @@ def test_only_what_cannot_run_is_a_reason(tmp_path: Path) -> None:
     """If just the scenario asked for cannot run here, is that an error with the reason, and no empty profile?"""
     if len(CORES) >= 4:
         pytest.skip("this machine has cores enough for load")
-    refused(probe("--scenario", "load", "--out", tmp_path / "p"), 5, "load: needs 4 free cores")
+    refused(in_process("probe", "--scenario", "load", "--out", tmp_path / "p"), 5, "load: needs 4 free cores")
     assert not list(tmp_path.iterdir())

@@ -211,7 +211,7 @@ def test_the_selector_shows_another_pair(browser: webdriver.Chrome, two_places_p
     assert browser.find_element("css selector", ".banner").is_displayed()
 
 
-@pytest.mark.parametrize("width", [320, 390, 1400])
+@pytest.mark.parametrize("width", [320, 1400])
 @pytest.mark.parametrize("which", ["real_page", "two_places_page", "comparison_page"])
 def test_nothing_sticks_out_to_the_right(
     browser: webdriver.Chrome, which: str, width: int, request: pytest.FixtureRequest

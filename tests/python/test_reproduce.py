@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tuning import nearfield
+from tuning import in_process, nearfield
 
 from nearfield.base.toml import parse_toml
 from nearfield.errors import NearfieldError, ProfileError, UsageError
@@ -204,13 +204,13 @@ def test_a_claim_is_simulated_judged_and_told(folder: Path) -> None:
         "Page faults and TLB misses of shared memory" in html and "in part" in html and "pages.tlb[0].entries" in html
     )
     before = (folder / KEPT).read_bytes()
-    again = nearfield("reproduce", CHEAP, "--quick", "--json", "-o", folder)
+    again = in_process("reproduce", CHEAP, "--quick", "--json", "-o", folder)
     assert json.loads(again.out)["papers"][0]["claims"][0]["id"] == CHEAP
     assert (folder / KEPT).read_bytes() == before
     (folder / "report.html").unlink()
-    assert nearfield("report", folder).code == 0 and (folder / "report.html").exists()
-    assert json.loads(nearfield("report", folder, "--json").out)["papers"] == json.loads(again.out)["papers"]
-    assert nearfield("show", folder / "fusion").code == 0
+    assert in_process("report", folder).code == 0 and (folder / "report.html").exists()
+    assert json.loads(in_process("report", folder, "--json").out)["papers"] == json.loads(again.out)["papers"]
+    assert in_process("show", folder / "fusion").code == 0
 
 
 def test_records_that_say_otherwise_are_judged_otherwise(folder: Path) -> None:
@@ -300,7 +300,7 @@ def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path)
     settings = Settings(tmp_path / "out", quick=True)
     found = reproduce([(paper, paper.claim)], settings, pool.one_after_the_other, Listener())
     assert [one.holds for one in found.papers[0].claims[0].statements] == [True, None]
-    assert nearfield("show", tmp_path / "out" / "slow").code == 0
+    assert in_process("show", tmp_path / "out" / "slow").code == 0
 
 
 def _time(rows: list[dict]) -> float:
@@ -315,5 +315,5 @@ def test_mistakes_of_the_user_are_named(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("not a reproduction")
     with pytest.raises(NearfieldError, match="in the way"):
         reproduce(choose([CHEAP]), Settings(tmp_path), pool.on_cores(1), Listener())
-    told = nearfield("reproduce", "S3", "--list")
+    told = in_process("reproduce", "S3", "--list")
     assert told.code == 0 and "S3.5" in told.out and "S0.1" not in told.out

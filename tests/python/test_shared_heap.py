@@ -570,6 +570,10 @@ FAILS_WITHOUT = {
 }
 
 
+def build_ahead(inst: Installation, programs: Path) -> None:
+    mpi_program.built(inst, "heap_messages.cpp", programs)
+
+
 @pytest.fixture(scope="session")
 def messages(installation: Installation, programs: Path) -> Path:
     return mpi_program.built(installation, "heap_messages.cpp", programs)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tuning import NEARFIELD, nearfield
+from tuning import NEARFIELD, in_process, nearfield
 
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
@@ -24,19 +24,26 @@ from nearfield.report.findings import findings
 from nearfield.report.page import render
 
 MEASURED = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
-QUICK = ["--quick", "--jobs", "2"]
+QUICK = ["--quick", "--jobs", "1"]
 FEW = [*QUICK, "--scenario", "pingpong", "--scenario", "pollution", "--sizes", "64,8K,64K"]
 
 
+PARALLEL = [*FEW, "--jobs", "2"]
+
+
 def probe(out: Path, *options: str | Path, on: str | Path = "leo3") -> Profile:
-    done = nearfield("probe", "--on", str(on), "-o", str(out), *map(str, options))
+    done = in_process("probe", "--on", on, "-o", out, *options)
     assert done.code == 0, done.err
     return load(out)
 
 
 @pytest.fixture(scope="module")
 def leo3(tmp_path_factory: pytest.TempPathFactory) -> Profile:
-    return probe(tmp_path_factory.mktemp("simulated") / "leo3", *FEW)
+    """As a user makes it, by several processes."""
+    out = tmp_path_factory.mktemp("simulated") / "leo3"
+    done = nearfield("probe", "--on", "leo3", "-o", out, *PARALLEL)
+    assert done.code == 0, done.err
+    return load(out)
 
 
 def values(profile: Profile, metric: str, **wanted: object) -> dict[int, float]:
@@ -91,7 +98,7 @@ def test_distances_are_those_of_the_description(leo3: Profile) -> None:
 
 
 def test_two_runs_are_equal_to_the_last_bit(leo3: Profile, tmp_path: Path) -> None:
-    again = probe(tmp_path / "again", *FEW, "--jobs", "1")
+    again = probe(tmp_path / "again", *FEW)
     assert (again.path / "records.parquet").read_bytes() == (leo3.path / "records.parquet").read_bytes()
 
 
@@ -99,7 +106,7 @@ def test_two_runs_are_equal_to_the_last_bit(leo3: Profile, tmp_path: Path) -> No
 def test_an_interrupted_probe_goes_on(leo3: Profile, tmp_path: Path, how: signal.Signals) -> None:
     """Does it save its cases when stopped with all its processes, and end as if uninterrupted when resumed?"""
     out, kept = tmp_path / "p", tmp_path / "p.launches" / "simulated.jsonl"
-    command = [*NEARFIELD, "probe", "--on", "leo3", *FEW, "-o", str(out)]
+    command = [*NEARFIELD, "probe", "--on", "leo3", *PARALLEL, "-o", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     while process.poll() is None and not (kept.exists() and kept.read_text().count("\n") >= 3):
         time.sleep(0.02)
@@ -183,9 +190,7 @@ def test_load_is_of_those_who_are_left(tmp_path: Path) -> None:
     assert set(profile.records["load_bytes"]) == {0, 1024, 65536, 1 << 20} and times
     rows = profile.records.filter(pl.col("metric") == "half_round_trip").sort("load_bytes")
     assert rows["value"][0] <= rows["value"].min() * 1.01
-    refused = nearfield(
-        "probe", *options, "--on", "power5-redstorm", "--distance", "shared-l2", "-o", str(tmp_path / "q")
-    )
+    refused = in_process("probe", *options, "--on", "power5-redstorm", "--distance", "shared-l2", "-o", tmp_path / "q")
     assert refused.code not in (0, 130) and "two ranks beside the pair" in " ".join(refused.err.split())
 
 
@@ -243,7 +248,7 @@ def test_files_and_measured_profiles_are_machines_too(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(options: list[str], says: str, tmp_path: Path) -> None:
-    done = nearfield("probe", "--quick", "-o", str(tmp_path / "p"), *options)
+    done = in_process("probe", "--quick", "-o", tmp_path / "p", *options)
     assert done.code not in (0, 130)
     assert says in " ".join(done.err.split()) and "Traceback" not in done.err
     assert not (tmp_path / "p").exists()
@@ -255,8 +260,8 @@ def test_a_simulated_profile_names_its_machine(leo3: Profile, tmp_path: Path) ->
     assert load_machine(str(leo3.path)) == load_machine("leo3")
     out = tmp_path / "p"
     shutil.copytree(leo3.path, out)
-    done = nearfield("simulate", "bcast", "--on", str(leo3.path), "--nodes", "4", "--bytes", "4K", "--repetitions", "1",
-                     "--policy", "memory", "--memory-slowdown", "1", "--jobs", "1", "--out", str(out))  # fmt: skip
+    done = in_process("simulate", "bcast", "--on", leo3.path, "--nodes", "4", "--bytes", "4K", "--repetitions", "1",
+                      "--policy", "memory", "--memory-slowdown", "1", "--jobs", "1", "--out", out)  # fmt: skip
     assert done.code == 0, done.err
     both = load(out)
     assert both.records.filter(pl.col("scenario") != "collective").height == leo3.records.height
@@ -295,10 +300,10 @@ def test_whoever_reads_it_is_told(leo3: Profile, tmp_path: Path) -> None:
     assert "Simulated: nothing on this page was measured" in page and "<h1>Simulated: " in page
     assert "nothing on this page was measured" not in render(load(MEASURED))
     assert "1 GiB" not in page, "nobody said how much memory there is"
-    shown = nearfield("show", str(leo3.path))
+    shown = in_process("show", leo3.path)
     assert shown.code == 0 and "simulated" in shown.out
-    assert nearfield("report", str(leo3.path), "-o", str(tmp_path / "r.html")).code == 0
-    compared = nearfield("diff", str(leo3.path), str(MEASURED))
+    assert in_process("report", leo3.path, "-o", tmp_path / "r.html").code == 0
+    compared = in_process("diff", leo3.path, MEASURED)
     assert compared.code in (0, 1) and "sim" in compared.out, compared.err
 
 

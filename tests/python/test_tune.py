@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tuning import NEARFIELD, nearfield
+from tuning import NEARFIELD, in_process, nearfield
 
 from nearfield import mpi
 from nearfield.mpi import Installation
@@ -53,7 +53,7 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
         out = tmp_path / f"rules-{presses}.toml"
         command = [*NEARFIELD, "tune", "--budget", "300", "--sizes", "8", "-o", str(out)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(5)
+        assert until_measured(out, process)
         for _ in range(presses):
             process.send_signal(signal.SIGINT)
             time.sleep(0.3)
@@ -63,15 +63,23 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
     load_rules(tmp_path / "rules-1.toml")
 
 
+def until_measured(out: Path, process: subprocess.Popen) -> bool:
+    """Waits for the first trial; whether there is one."""
+    limit, file = time.monotonic() + 100, out.with_name(out.name + ".trials")
+    while process.poll() is None and time.monotonic() < limit:
+        if file.exists() and b'"trial"' in file.read_bytes():
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
     """If nearfield itself is killed, does it go on with what it had measured, in the time that is left?"""
     out, file = tmp_path / "rules.toml", tmp_path / "rules.toml.trials"
     command = [*NEARFIELD, "tune", "--budget", "5", "--sizes", "8", "-o", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        limit = time.monotonic() + 100
-        while not (file.exists() and b'"trial"' in file.read_bytes()) and time.monotonic() < limit:
-            time.sleep(0.05)
+        until_measured(out, process)
     finally:
         process.kill()
         process.wait()
@@ -87,7 +95,7 @@ def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_told_before_the_search(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path, tmp_path / "file" / "rules.toml"):
-        done = nearfield("tune", "-o", out)
+        done = in_process("tune", "-o", out)
         assert done.code in (2, 4) and str(out) in done.words
         assert "searching" not in done.words
 

@@ -1,13 +1,18 @@
 """Runs the verbs that tune and apply as a user does; makes small rules files."""
 
+import io
 import os
+import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from probing import Ended
 
+from nearfield import cli
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune.rules import MpiTable, Rules, RuleTable, TriedTable, machine_table, save_rules
@@ -21,6 +26,22 @@ def nearfield(*arguments: object, timeout_s: float = 170, **more: Any) -> Ended:
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL, **more)
     assert "Traceback" not in done.stderr, done.stderr
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def in_process(*arguments: object) -> Ended:
+    """The same in this process: where most of the time would go into starting Python and importing data frames."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    code = 0
+    before = signal.getsignal(signal.SIGTERM)
+    words = ["-c", *map(str, arguments)]
+    try:
+        with redirect_stdout(out), redirect_stderr(err), mock.patch.object(sys, "argv", words):
+            cli.main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return Ended(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
 
 
 def rules_for(inst: Installation, transport: str, parameters: dict[str, Any], **more: Any) -> Rules:

@@ -36,7 +36,7 @@ def write_whole(path: Path, content: bytes, remedy: str, *, keep: bool = True) -
 
 
 def read(path: str | Path) -> str | None:
-    """The stripped text of a small file; None when it does not exist or cannot be read."""
+    """Returns the stripped text of a small file; None if it does not exist or cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -44,6 +44,6 @@ def read(path: str | Path) -> str | None:
 
 
 def chosen(path: str | Path) -> str | None:
-    """The word in brackets of a file like "always [madvise] never"."""
+    """Returns the word in brackets of a file like "always [madvise] never"; None if there is none."""
     text = read(path) or ""
     return text.partition("[")[2].partition("]")[0] or None

@@ -1,4 +1,4 @@
-"""Errors about a name that does not exist say which one was probably meant; remedies are whole sentences."""
+"""Words for errors: the name that was probably meant, and texts as whole sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:
-    """ "did you mean 'state'?" when a valid name is near, otherwise all of them."""
+    """Returns "did you mean 'state'?" if a valid name is similar, otherwise all of them."""
     names = list(valid)
     beginning = [valid_name for valid_name in names if name and valid_name.startswith(name.lower())]
     near = beginning or difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.65)
@@ -27,7 +27,7 @@ def sentence(text: str) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
+    """Returns 'a', 'a and b' or 'a, b and c'."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 

@@ -51,8 +51,8 @@ def understood(words: Sequence[str]) -> dict[str, Any] | None:
 
 
 def start(argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool) -> None:
-    """Becomes the command, with what the rules set; with `explain`, runs it, says how its messages were copied, and
-    ends with its exit code."""
+    """Becomes the command, with the variables of the rules; with `explain` it runs it, says how its messages were
+    copied, and ends with its exit code."""
     from nearfield.tune.prepared import prepared
 
     made = prepared(argv, rules, force, mpi_name)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Exchange(Closing):
-    """Fills the ghost cells of NumPy arrays that have them: shape (count + halo) in each dimension, any strides, maybe
-    components along one more axis. Call it to exchange; `start` and `finish` for work in between. The arrays are kept
-    alive and must not be resized. Made by `Grid.exchange_of`. Making and closing it is collective; as a context manager
-    it closes itself. What is not closed is freed with its grid: not when it is garbage collected, since that happens on
-    each rank at another time."""
+    """Fills the ghost cells of NumPy arrays, which have count + low + high cells per dimension, any strides, and maybe
+    components along one more axis. Call it to exchange, or `start` and `finish` to work in between. It keeps the arrays
+    alive; they must not be resized. `Grid.exchange_of` makes it. Making and closing it is collective; as a context
+    manager it closes itself. Otherwise it is freed with its grid, not by garbage collection, which comes at a different
+    time on each rank."""
 
     def __init__(self, grid: Grid, arrays: Sequence[np.ndarray[Any, Any]], protocol: str) -> None:
         self._grid, self._library, self.arrays = grid, grid._library, list(arrays)

@@ -76,15 +76,15 @@ def as_toml(machine: DescribedMachine, remark: Callable[[Sourced], str] = lambda
 
 
 def _table(model: BaseModel, table: Any, remark: Callable[[Sourced], str]) -> Any:
-    """Into `table`, in the order of the schema; what is absent, empty or as it is by default is left out."""
+    """Fills `table` in the order of the schema, without values that are absent, empty or the default. Returns it."""
     import tomlkit
 
     fields = type(model).model_fields
-    for name in sorted(fields, key=lambda name: name != "value"):  # which comes first
+    for name in sorted(fields, key=lambda name: name != "value"):  # "value" comes first
         info = fields[name]
         value = getattr(model, name)
         if value in (None, "", [], {}) and not info.is_required():
-            if name == "claims" and value == []:  # of a chosen value, and must be there
+            if name == "claims" and value == []:  # a chosen value must have the key, even if empty
                 table[name] = []
             continue
         if isinstance(value, Sourced) and (told := remark(value)):

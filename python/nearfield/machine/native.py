@@ -54,7 +54,7 @@ def native(machine: DescribedMachine) -> structs.Machine:
 
 
 def _filled(struct: Any, table: BaseModel) -> Any:
-    """What is absent stays as the struct has it."""
+    """Returns the struct with the table's values; an absent value keeps the struct's default."""
     for name in type(table).model_fields:
         fact = getattr(table, name)
         if isinstance(fact, Valued) and name != "max_nodes":  # which is the machine's, not the network's

@@ -33,7 +33,7 @@ class Outcome:
     """How far a request came."""
 
     complete: bool  # False: the user stopped it, or the time was over
-    saved: bool = False  # there is a profile
+    saved: bool = False  # a profile was saved
     stopped_by: int | None = None  # the signal
     missed: int = 0  # cases for which there was no time
     not_begun: int = 0  # launches for which there was none

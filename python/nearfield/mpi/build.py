@@ -83,7 +83,7 @@ def native_source() -> Path:
 
 
 def fingerprint(inst: Installation, target: str, source: Path) -> str:
-    """Equal if and only if the executable would be."""
+    """Returns a hash that is equal if and only if the executables would be."""
     return _digest(*_toolchain_parts(inst), target, contents(target, source))
 
 
@@ -170,7 +170,7 @@ def _cache_errors() -> Iterator[None]:
 
 
 def _build(inst: Installation, target: str, source: Path, folder: Path, say: Progress) -> None:
-    """Builds in the work tree, then puts the result into place in one rename."""
+    """Builds in the work tree, then moves the result into place by one rename."""
     work = cache_root() / "work" / _digest(*_toolchain_parts(inst), str(source))
     with _locked(work.with_suffix(".lock"), lambda: None):
         log = _compile(inst, target, source, work, say)

@@ -151,13 +151,13 @@ def all_packages() -> str:
 
 
 def unusable(usable: Iterable[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
-    """All of it, given what is usable."""
+    """Yields everything unusable, given the usable MPIs."""
     yield from _launchers_alone(list(usable), wheels)
     yield from _overwritten(wheels)
 
 
 def _launchers_alone(usable: list[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
-    """Debian's openmpi-bin without libopenmpi-dev, the wheel impi-rt without impi-devel."""
+    """Yields launchers without wrappers, as Debian's openmpi-bin or the wheel impi-rt alone install them."""
     known = {i.launcher.resolve() for i in usable}
     places = {w.bin: f"wheel {w.title}" for w in wheels}
     for folder, origin in folders():
@@ -188,7 +188,7 @@ def _alone(launcher: Path, origin: str) -> Iterator[Unusable]:
 
 
 def _overwritten(wheels: list[Wheel]) -> Iterator[Unusable]:
-    """Wheels of several MPIs in one environment put files of the same names into one bin; the last wins."""
+    """Yields wheels that another MPI's wheel overwrote: in one environment they share a bin, and the last one wins."""
     for wheel in wheels:
         if wheel.overwritten:
             yield Unusable(

@@ -37,7 +37,7 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
 
 
 def _circumstances() -> list[str]:
-    """What may change the answer for one executable: the host, the user, and MPI settings."""
+    """Returns all that may change the answer for one executable: the host, the user, and MPI settings."""
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_STEERING))
     return [os.uname().nodename, os.uname().release, str(os.geteuid()), *settings]
 

@@ -74,7 +74,7 @@ def _message(stable: pl.DataFrame, distance: str) -> Curve:
 
 
 def _apart(stable: pl.DataFrame, distance: str) -> Curve:
-    """Stride in bytes -> ns that a byte takes longer than in one piece, packed by MPI or by hand, as is faster."""
+    """Returns stride in bytes -> ns that a byte takes longer than in one piece, by the faster way of packing."""
     rows = picked(stable, scenario="stride", metric="half_round_trip", distance=distance, mode="standard")
     plain = _curve(picked(rows, method="contiguous"), "size_bytes")
     if not plain:
@@ -86,7 +86,7 @@ def _apart(stable: pl.DataFrame, distance: str) -> Curve:
 
 
 def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: int, notes: list[str]) -> Link:
-    """Two flags an exchange; a double that lies alone in its line costs the line, as no scenario measures."""
+    """Returns the costs of reading in place: two flags an exchange, and a whole line for a double alone in its line."""
     rows = picked(stable, scenario="floor", metric="time", distance=distance)
     flags = _curve(picked(rows, kind="flag"), "size_bytes")
     reads = _curve(picked(rows, kind=["read-remote", "copy-remote"]), "size_bytes")
@@ -117,7 +117,7 @@ def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[st
 
 
 def _loaded(stable: pl.DataFrame, link: Link) -> Link:
-    """By what the largest background all-to-all slows the largest message."""
+    """Returns the link with the factor by which the largest background all-to-all slows the largest message."""
     rows = picked(stable, scenario="load", metric="half_round_trip")
     if not rows.height:
         return link

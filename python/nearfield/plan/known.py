@@ -92,7 +92,7 @@ def written(text: str, name: str) -> Known:
 
 
 def communication_of(machine: DescribedMachine) -> Communication:
-    """UsageError if the file says nothing of it."""
+    """Returns the machine's [communication]. Raises UsageError if the file has none."""
     if machine.communication is None:
         raise UsageError(
             f"what messages cost on {machine.name} is not described: its file has no [communication]",
@@ -102,7 +102,7 @@ def communication_of(machine: DescribedMachine) -> Communication:
 
 
 def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
-    """The first, if no name. UsageError that names the nearest mode there is."""
+    """Returns the mode of this name, or the first one. Raises UsageError that names the most similar mode."""
     communication = communication_of(machine)
     modes = {mode.name: mode for mode in communication.mode}
     if name is None:
@@ -113,7 +113,7 @@ def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
 
 
 def costs_on(machine: DescribedMachine, mode: str | None = None) -> Costs:
-    """All ranks send messages, and inside a node they cost what they cost between nodes."""
+    """Returns the costs in a mode. All ranks send messages, which cost the same inside a node as between nodes."""
     costs = Costs()
     costs.same_node = costs.network = link_of(mode_of(machine, mode))
     return costs

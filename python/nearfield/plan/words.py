@@ -84,7 +84,7 @@ def against_best(own: Plan, best: Plan, dimensions: int) -> str:
 
 
 def uneven(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
-    """How many times the mean number of cells the slowest rank has; None if the boxes are (nearly) equal."""
+    """Returns the largest number of cells of a rank over the mean; None if the boxes are (nearly) equal."""
     factor = math.prod(plan.box) * ranks / math.prod(extents)
     return factor if factor > _UNEVEN else None
 

@@ -115,7 +115,7 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
 
 
 def picked(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
-    """`where`, but a column that no record has means that there is nothing, unless None is wanted."""
+    """Returns the records as `where` does, but none if a column is missing, unless None is wanted there."""
     missing = [name for name in wanted if name not in records.columns]
     if any(wanted[name] is not None for name in missing):
         return records.clear()

@@ -93,7 +93,7 @@ def places(records: pl.DataFrame, scenario: str) -> list[Place]:
 
 
 def one_per_distance(records: pl.DataFrame, scenario: str) -> list[Place]:
-    """The first pair of each distance."""
+    """Returns the first pair of each distance."""
     return first_of_each(places(records, scenario))
 
 

@@ -68,8 +68,8 @@ def framed(
     style: str = "",
     scripts: str = "",
 ) -> str:
-    """A whole page. `title` is plain text, `links` are (id of a part, its name), `version` is that of the
-    nearfield that found what the page says, `style` adds to what all pages have; everything else is HTML."""
+    """Returns a whole page. `title` is plain text, `links` are (id of a part, its name), `version` is that of the
+    nearfield that made the findings, `style` adds to the style of all pages; everything else is HTML."""
     slots = {
         "title": raw(title),
         "verb": verb,
@@ -92,7 +92,7 @@ def write_page(path: Path, page: str) -> Path:
 
 
 def fill(template: str, slots: Mapping[str, str]) -> str:
-    """`{{name}}` becomes what the slot of that name holds, which is not looked into."""
+    """Returns the template with each `{{name}}` replaced by that slot, whose text is not expanded further."""
     return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], template)
 
 

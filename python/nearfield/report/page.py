@@ -21,7 +21,7 @@ from nearfield.report.tuned import tuned_html, tuned_section
 from nearfield.tune.rules import Rules
 from nearfield.units import format_bytes
 
-FIRST = 6  # findings that are shown without asking
+FIRST = 6  # number of findings that are not folded
 MOST_IN_SUMMARY = 3  # findings
 _LEVELS = {"loss": "time lost", "good": "good as it is"}
 _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulated": "a simulated MPI"}
@@ -206,7 +206,7 @@ def chart_place(chart: Chart) -> str:
 
 
 def render_summary(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
-    """The whole page, which prints on one sheet. Pure but for reading the package's own files."""
+    """Returns the whole page, which prints on one sheet; reads only the package's own files."""
     found = findings(profile, tuned, apply)
     charts = _first_chart(profile, tuned)
     return framed(
@@ -226,7 +226,7 @@ def _most_important(found: list[Finding]) -> str:
 
 
 def _first_chart(profile: Profile, tuned: Rules | None) -> list[Chart]:
-    """As it is drawn before anybody clicks; none of a profile without values."""
+    """Returns the first chart as it is drawn before a click; none if the profile has no values."""
     parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     charts = [replace(chart, variants=chart.variants[:1]) for part in parts for chart in part.charts]
     return charts[:1]

@@ -105,7 +105,7 @@ def _save(settings: Settings, name: str, run: ProfileRun, cases: list[Case], sto
 
 
 def machine_of(run: ProfileRun) -> DescribedMachine:
-    """As described, with what the run sets, at its frequency."""
+    """Returns the described machine with the run's settings and frequency."""
     machine = load_machine(run.on).model_copy(deep=True)
     for setting in run.set:
         table: Any = machine

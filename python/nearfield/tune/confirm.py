@@ -109,8 +109,8 @@ class Confirming:
             yield from comparison.found.items()
 
     def _doubtful(self, confirmed: Confirmed) -> list[Case]:
-        """Returns the cases that are probably slower than they may be, and those that were measured in too few launches
-        while the cores were where they mostly are."""
+        """Returns the cases that are probably slower than they may be, and those with too few launches in the usual
+        place of the cores."""
         launches = {case: {pair.launch for pair in confirmed.pairs.get(case, [])} for case in self._cases}
         few = [case for case in self._cases if len(launches[case]) < FEWEST_LAUNCHES]
         return list(dict.fromkeys([*confirmed.doubtful, *few]))

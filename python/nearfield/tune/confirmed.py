@@ -39,7 +39,7 @@ class Confirmed:
 
     @property
     def slower(self) -> list[Case]:
-        """The cases that surely break the promise."""
+        """Returns the cases that surely break the promise."""
         return broken(self.gains, self.never_below, surely_below, self._of_sizes)
 
     @property
@@ -165,7 +165,7 @@ def beyond(trials: Sequence[Trial], never_below: float) -> str:
 
 
 def tried_table(trials: Sequence[Trial]) -> TriedTable:
-    """Returns what the rules file says of the settings that were tried."""
+    """Returns the table of the settings that were tried."""
     unfit = []
     for trial in trials:
         if trial.state == "unfit":

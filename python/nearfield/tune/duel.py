@@ -28,6 +28,7 @@ from nearfield.tune.gains import Case, Pair, alike
 
 START_LIMIT_S = 20.0
 TURN_LIMIT_S = 10.0
+LAST_TURN_S = 2.0  # for a job to end by itself
 END_LIMIT_S = 20.0
 SCENARIO = "traffic"
 LONG = 32 << 20
@@ -101,7 +102,7 @@ class Contestant:
 
     def __exit__(self, *_: object) -> None:
         self._tell("end")
-        self._thread.join(2.0)
+        self._thread.join(LAST_TURN_S)
         if self._thread.is_alive():
             self._given_up.set()
             self._kill()

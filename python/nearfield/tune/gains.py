@@ -15,7 +15,7 @@ from nearfield import _native
 # Places of two cores, by the time in ns of a flag between them: hardware threads of one core, or cores that share near
 # caches; cores of one package; cores farther apart, as a virtual machine's host may place them.
 PLACES_NS = (35.0, 140.0)
-FEWEST_LAUNCHES = 3  # from so many on, launches are what varies, not the pairs within them
+FEWEST_LAUNCHES = 3  # from so many on, intervals come from launches, which vary more than pairs
 SURE_LAUNCHES = 6  # the fewest whose least and greatest hold the median with 95 % certainty
 Case = tuple[str, int]  # pattern, size in bytes
 

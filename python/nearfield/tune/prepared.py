@@ -142,14 +142,14 @@ def _code() -> list[Any]:
 
 # ---- the words of a command line
 
-# Options of launchers whose value is a file, which may be executable and is no program all the same.
+# Options of launchers whose value is a file; it may be executable, but is no program.
 TAKES_A_FILE = (
     "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile", "--app", "-rankfile",
 )  # fmt: skip
 
 
 def which(word: str) -> str | None:
-    """The file that a shell would start."""
+    """Returns the file that a shell would start; None if there is none."""
     folders = [""] if "/" in word else os.get_exec_path()
     for folder in folders:
         path = os.path.join(folder, word)  # noqa: PTH118
@@ -159,8 +159,8 @@ def which(word: str) -> str | None:
 
 
 def executables(argv: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
-    """Words that are executable files: the word, the file, and whether it may be a program: the option before it does
-    not take a file."""
+    """Yields for each word that is an executable file: the word, the file, and whether it may be a program, as it may
+    unless it is the value of an option."""
     for before, word in zip(["", *argv], argv, strict=False):
         if path := which(word):
             yield word, path, before not in TAKES_A_FILE

@@ -13,7 +13,7 @@ from nearfield.topology import CacheKind, Topology
 
 
 def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
-    """This machine, as its topology and its kernel describe it."""
+    """Returns this machine as its topology and its kernel describe it."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
         schema_version=1,

@@ -119,7 +119,7 @@ def run_job(
     attempt = len(job.attempts(folder))
     output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
     with writing(plan_file, _REMEDIES["output"]):
-        plan_file.unlink(missing_ok=True)  # of a start that got no further
+        plan_file.unlink(missing_ok=True)  # a start that failed early may have left it
         for file, text in ((plan_file, plan(output)), (output, "")):
             with file.open("x", encoding="utf-8") as new:  # "x" does not follow links
                 new.write(text)
@@ -186,7 +186,7 @@ _UNREACHED = {
 
 
 def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
-    """Raises the error for a launch of which no rank began: the launcher's own message and a remedy."""
+    """Raises the error for a launch without a rank that began: the launcher's own message and a remedy."""
     lines = finished.words
     remote = next((host for host in hosts if host != socket.gethostname()), hosts[0])
     said = lines[0] if lines else finished.silence
@@ -202,7 +202,7 @@ def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
 
 
 def _last_words(finished: mpi.Finished) -> str:
-    """The line that says most: the engine's own, else one that tells how a rank ended, else the last; empty if none."""
+    """Returns the engine's own error, else a line that tells how a rank ended, else the last line; '' without lines."""
     lines = finished.words
     for telling in (r"^nearfield-probe:", r"signal|[Kk]illed|[Tt]erminat|EXIT CODE|[Aa]bort"):
         found = [line for line in lines if re.search(telling, line)]

@@ -14,7 +14,7 @@ from nearfield.measure.sim.cases import POLICY, SLOWDOWN, scenarios
 from nearfield.measure.sim.places import Place, all_places
 from nearfield.profile import schema
 
-SIMULATOR = "2"  # another one when the same input gives other numbers
+SIMULATOR = "2"  # changes whenever the same input gives other numbers
 Skipped = tuple[str, str | None, str]  # scenario, distance, reason
 # Parameters that every scenario may have in a simulation.
 AXES = {

@@ -111,7 +111,7 @@ METRIC = "mean_time"  # S4, section 4.4: the average of the runs
 
 @dataclass
 class Savings:
-    """What the policies save in one collective or application at one size and memory speed."""
+    """The savings of the policies in one collective or application at one size and memory speed."""
 
     operation: str
     nodes: int

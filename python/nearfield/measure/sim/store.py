@@ -1,4 +1,4 @@
-"""The store of simulated records: what is in it is not simulated again. It can keep a journal, a file to which every
+"""The store of simulated records, which are not simulated again. It can keep a journal, a file to which every
 case is appended when it is done, so that not even `kill -9` loses one. `simulate` simulates what a store lacks."""
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ KEEP_EVERY_S = 20.0
 
 
 class Listener:
-    """What a simulation tells while it runs; the base class keeps quiet."""
+    """Is told how a simulation gets on; the base class prints nothing."""
 
     def plan(self, cases: list[Case], kept: int) -> None:
         """Says which cases will be simulated. `kept` more are there from an interrupted run."""
@@ -166,7 +166,7 @@ def simulate(
     cases: list[Case], store: Store, runner: Runner, listener: Listener, keep: Callable[[], None] | None = None
 ) -> bool:
     """Simulates the cases that the store lacks. Returns False if Ctrl-C ended it: then cases under way are lost. `keep`
-    is called now and then, to save what is there. Raises MeasurementError."""
+    is called now and then to save the records so far. Raises MeasurementError."""
     different = list({store.key(case): case for case in cases}.values())
     left = [case for case in map(store.missing, different) if case]
     listener.plan(left, len(different) - len(left))

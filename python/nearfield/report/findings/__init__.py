@@ -49,7 +49,7 @@ FINDERS: tuple[Finder, ...] = (
 # This one sees the records by all policies and memory speeds of a simulated NIC, those above only
 # the records by one.
 OF_MACHINES: tuple[Finder, ...] = (policies.policies,)
-# About the measurement: these see the records of all pairs, those above only of the pairs that are drawn.
+# These are about the measurement and see the records of all pairs, those above only of the pairs that are drawn.
 NOTES: tuple[Finder, ...] = (
     quality.disturbed,
     quality.unstable,

@@ -25,7 +25,7 @@ _JUMP = 1.5
 
 
 def against_messages(profile: Profile) -> Iterator[Finding]:
-    """Each operation in messages (half round trips) of the same size, where that is most."""
+    """Returns each operation's largest time in units of half a round trip of the same size."""
     places = one_per_distance(profile.records, "pingpong")
     message = half_round_trip(profile.records, places[-1]) if places else {}
     for ranks in rank_counts(profile.records):
@@ -47,7 +47,7 @@ def against_messages(profile: Profile) -> Iterator[Finding]:
 
 
 def jump(profile: Profile) -> Iterator[Finding]:
-    """The largest growth of the time beyond that of the size, between neighbouring sizes."""
+    """Returns the largest growth of time between neighbouring sizes, if it exceeds the growth of the size."""
     found = [
         (growth, operation, ranks, before, after)
         for ranks in rank_counts(profile.records)

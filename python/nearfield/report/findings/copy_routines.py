@@ -23,7 +23,7 @@ OTHERS = {"copy-remote-nt": "past the caches", "copy-remote-both": "by both core
 
 @at_each_distance("floor")
 def copy_routines(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Says which way to copy wins from which size, and why."""
+    """Returns findings that say which kind of copy is fastest from which size, and why."""
     plain = _times(profile, place, PLAIN)
     gains = {kind: ratios(plain, _times(profile, place, kind)) for kind in OTHERS}
     sizes = shared(plain, *gains.values())

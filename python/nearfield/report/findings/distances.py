@@ -13,7 +13,7 @@ from nearfield.units import format_bytes, format_ns
 
 
 def distances(profile: Profile) -> Iterator[Finding]:
-    """Nothing where there is one distance only."""
+    """Returns the cost of core distance; nothing if there is only one distance."""
     places = one_per_distance(profile.records, "pingpong")
     if len(places) < 2:
         return

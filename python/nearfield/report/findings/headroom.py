@@ -23,7 +23,7 @@ BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
 
 @at_each_distance("pingpong")
 def worst_range(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Where the smallest share is reached, and what one typical message loses there."""
+    """Returns the range of sizes with the smallest share, and the loss of one typical message there."""
     shares = _cacheable(profile, floor_shares(profile.records, place))
     if not shares:
         yield from _bounded_at(profile, place)
@@ -57,8 +57,8 @@ def _lost_at(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Fin
 
 
 def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Where times are too unsteady for a share: the two that it lies between, by the ends of the intervals, if even the
-    larger one is a loss."""
+    """Returns a finding if times are too unsteady for a share: the shares by the ends of the intervals, between which
+    it lies, if even the larger one is a loss."""
     floors = message_floor(profile.records, place, deciding=False)
     times = half_round_trip(profile.records, place, deciding=False)
     bounds = _cacheable(
@@ -91,7 +91,7 @@ def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
 
 @at_each_distance("pingpong")
 def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
-    """The share in every range of sizes."""
+    """Returns the share in every range of sizes."""
     shares = floor_shares(profile.records, place)
     edges = (0, *BOUNDS, math.inf)
     groups = [[size for size in shares if low < size <= high] for low, high in zip(edges, edges[1:], strict=False)]

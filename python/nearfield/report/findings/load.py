@@ -18,7 +18,7 @@ _SLOWER = 1.1
 
 @at_each_distance("load")
 def load(profile: Profile, place: Place) -> Iterator[Finding]:
-    """The message size and load with the largest slow-down, and the load from which it is felt."""
+    """Returns for each distance the message size and load with the largest slow-down."""
     slowdowns = {
         (size, load_bytes): ratio
         for load_bytes in _loads(profile.records)

@@ -26,7 +26,7 @@ _CLEAR = 1.05
 
 
 def first_touch(profile: Profile) -> Iterator[Finding]:
-    """Page faults and time per MiB at the largest size; the gain of huge pages under a window."""
+    """Returns page faults and time per MiB at the largest size, and the gain of huge pages under a window."""
     faults = _by_memory(profile.records, "first_touch_faults")
     sizes = [size for memory in faults.values() for size in memory]
     if not sizes:
@@ -52,7 +52,7 @@ def first_touch(profile: Profile) -> Iterator[Finding]:
 
 
 def reading(profile: Profile) -> Iterator[Finding]:
-    """Reading memory again: does the window cost more than private memory, do huge pages help?"""
+    """Returns whether reading a window again costs more than private memory, and whether huge pages help."""
     time = _by_memory(profile.records, "traverse")
     parts: list[str] = []
     numbers: dict[str, float] = {}

@@ -33,7 +33,7 @@ class _Best:
 
 
 def policies(profile: Profile) -> Iterator[Finding]:
-    """Says what the policies of a simulated NIC save at most."""
+    """Returns the largest savings of a simulated NIC's policies."""
     found = [best for scenario in OF_CLUSTERS for best in _best(profile, scenario)] + _best_of_pairs(profile)
     if not found:
         return

@@ -18,7 +18,7 @@ _SLOWER = 1.25
 
 @at_each_distance("pollution")
 def after_the_call(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Up to which size a buffer that was not in the cache is there after the call."""
+    """Returns the size up to which a buffer that was not cached is cached after the call."""
     reaches = {side: reach(cached_after(profile.records, place, side)) for side in CALLS}
     parts = [text for side, r in reaches.items() if (text := _words(CALLS[side], r))]
     if not parts:
@@ -60,7 +60,7 @@ def _action(reaches: dict[str, Reach]) -> str:
 
 @at_each_distance("pollution")
 def evicted(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Where reading a buffer that was in the cache gets slower by the call."""
+    """Returns the sizes at which the call slows reading of a buffer that was cached before."""
     parts: list[str] = []
     numbers: dict[str, float] = {}
     for side, call in CALLS.items():

@@ -18,7 +18,7 @@ DISTURBED = 0.05  # share of repetitions; every system disturbs so few
 
 
 def unstable(profile: Profile) -> Iterator[Finding]:
-    """The share of times whose interval is too wide, and where most of them are."""
+    """Returns the share of times whose interval is too wide, and the scenario with most of them."""
     times = _declared(profile).filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
     wide = times.filter(~pl.col("stable"))
     if not wide.height:
@@ -45,7 +45,7 @@ def unstable(profile: Profile) -> Iterator[Finding]:
 
 
 def disturbed(profile: Profile) -> Iterator[Finding]:
-    """How often something else used the cores meanwhile."""
+    """Returns how often something else used the cores during the measurement."""
     share = profile.run.disturbed_share
     if share is None or share < DISTURBED:
         return
@@ -64,7 +64,7 @@ def disturbed(profile: Profile) -> Iterator[Finding]:
 
 
 def refuted(profile: Profile) -> Iterator[Finding]:
-    """How many buffers were not in the state that was asked for."""
+    """Returns the number of buffers that were not in the intended state."""
     asked = _declared(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
     wrong = asked.filter(pl.col("verdict") == "refuted")
     if not wrong.height:
@@ -84,7 +84,7 @@ def refuted(profile: Profile) -> Iterator[Finding]:
 
 
 def counters(profile: Profile) -> Iterator[Finding]:
-    """Which counters this machine cannot give, by reason."""
+    """Returns the counters that this machine cannot give, by reason."""
     by_reason: dict[str, list[str]] = {}
     for name, state in profile.run.counters.items():
         if state != "available":

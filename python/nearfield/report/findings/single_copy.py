@@ -21,7 +21,7 @@ from nearfield.units import format_bytes, format_ns, format_rate
 
 @at_each_distance("pingpong")
 def single_copy(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Says what it costs that the kernel copies messages, where it does."""
+    """Returns the cost of the kernel's copying of messages, where it copies them."""
     begin = switch_bytes(profile.run.switch, "single-copy", place)
     if begin is None:
         return

@@ -42,7 +42,7 @@ class Jump:
 
 
 def steps(profile: Profile) -> Iterator[Finding]:
-    """One finding for each size at which something changes; what changes at the same size is told together."""
+    """Returns one finding for each size at which the MPI changes something."""
     for place in one_per_distance(profile.records, "pingpong") or _switch_places(profile):
         own = [s for s in profile.run.switch if s.distance == place.distance and s.pair in (place.pair, None)]
         for size in sorted({s.bytes for s in own}):

@@ -18,13 +18,13 @@ _CLEAR = 1.15
 
 @at_each_distance("stride")
 def vectors(profile: Profile, place: Place) -> list[Finding]:
-    """Per distance the message size at which MPI's datatype loses most against packing by hand."""
+    """Returns for each distance the message size with the weightiest loss of MPI's datatype."""
     return _of_most_weight(profile, place, _vector)
 
 
 @at_each_distance("stride")
 def faces(profile: Profile, place: Place) -> list[Finding]:
-    """The three faces of a 3-D array, at the size where they differ most."""
+    """Returns the three faces of a 3-D array, at the size where they differ most."""
     return _of_most_weight(profile, place, _faces)
 
 
