@@ -13,13 +13,13 @@ struct Array {
   std::size_t cell_bytes = 0;
   Type type = Type::f64;
 
-  Place at(const Triple& cell) const {
+  Strided at(const Triple& cell) const {
     std::byte* address = first;
     for (int d = 0; d < 3; ++d) address += (cell[d] - box.lo[d]) * strides[d];
     return {address, strides};
   }
   /// Copies a box of cells from elsewhere to `cell` and what follows it, or adds them to what is there.
-  void put(const Triple& cell, const Place& from, const Triple& extents_of_box, bool adds) const {
+  void put(const Triple& cell, const Strided& from, const Triple& extents_of_box, bool adds) const {
     if (adds)
       add_box(at(cell), from, extents_of_box, cell_bytes, type);
     else

@@ -39,7 +39,7 @@ void add(std::byte* to, Index to_stride, const std::byte* from, Index from_strid
     }
 }
 
-RunFunction run_copy(const Place& to, const Place& from, int d, std::size_t bytes) {
+RunFunction run_copy(const Strided& to, const Strided& from, int d, std::size_t bytes) {
   const auto dense = static_cast<Index>(bytes);
   if (to.strides[d] == dense && from.strides[d] == dense) return copy_contiguous;
   if (bytes == 1) return copy_strided<std::uint8_t>;
@@ -58,7 +58,7 @@ RunFunction run_add(Type type) {
 // The longest dimension is the innermost loop where the last has but a few cells (a face of a column of cells).
 int innermost(const Triple& extents) { return extents[2] >= 4 || extents[2] >= extents[1] ? 2 : 1; }
 
-void over_runs(const Place& to, const Place& from, const Triple& extents, std::size_t bytes, int inner,
+void over_runs(const Strided& to, const Strided& from, const Triple& extents, std::size_t bytes, int inner,
                RunFunction run) {
   const int middle = inner == 2 ? 1 : 2;
   for (Index i = 0; i < extents[0]; ++i)
@@ -74,7 +74,7 @@ std::size_t bytes_of(Type type) {
   return sizes[static_cast<int>(type)];
 }
 
-void copy_box(const Place& to, const Place& from, const Triple& extents, std::size_t cell_bytes) {
+void copy_box(const Strided& to, const Strided& from, const Triple& extents, std::size_t cell_bytes) {
   const auto row = extents[2] * static_cast<Index>(cell_bytes);
   const auto dense = static_cast<Index>(cell_bytes);
   if (to.strides[2] == dense && from.strides[2] == dense && to.strides[1] == row && from.strides[1] == row) {
@@ -85,11 +85,11 @@ void copy_box(const Place& to, const Place& from, const Triple& extents, std::si
   over_runs(to, from, extents, cell_bytes, inner, run_copy(to, from, inner, cell_bytes));
 }
 
-void add_box(const Place& to, const Place& from, const Triple& extents, std::size_t cell_bytes, Type type) {
+void add_box(const Strided& to, const Strided& from, const Triple& extents, std::size_t cell_bytes, Type type) {
   over_runs(to, from, extents, cell_bytes, 2, run_add(type));
 }
 
-Place packed(std::byte* first, const Triple& extents, std::size_t cell_bytes) {
+Strided packed(std::byte* first, const Triple& extents, std::size_t cell_bytes) {
   const auto cell = static_cast<Index>(cell_bytes);
   return {first, {extents[1] * extents[2] * cell, extents[2] * cell, cell}};
 }

@@ -6,7 +6,7 @@
 namespace nearfield::halo {
 namespace {
 
-void damage(const Place& place, const Triple& extents, std::size_t cell_bytes) {
+void damage(const Strided& place, const Triple& extents, std::size_t cell_bytes) {
   for (Index i = 0; i < extents[0]; ++i)
     for (Index j = 0; j < extents[1]; ++j)
       for (Index k = 0; k < extents[2]; ++k)

@@ -48,7 +48,7 @@ std::uintptr_t up(std::uintptr_t value, std::size_t to) { return (value + to - 1
 
 }  // namespace
 
-Blocks::Place Blocks::place_of(std::size_t bytes) {
+Blocks::SizeClass Blocks::class_of(std::size_t bytes) {
   const std::size_t units = bytes / granule;
   const int top = std::bit_width(units) - 1;
   if (top < sub_bits) return {0, static_cast<int>(units)};
@@ -56,18 +56,18 @@ Blocks::Place Blocks::place_of(std::size_t bytes) {
 }
 
 // The first list in which every block is long enough.
-Blocks::Place Blocks::first_fit(std::size_t bytes) const {
+Blocks::SizeClass Blocks::first_fit(std::size_t bytes) const {
   const std::size_t units = bytes / granule;
   const int top = std::bit_width(units) - 1;
   const std::size_t more = top < sub_bits ? 0 : (std::size_t{1} << (top - sub_bits)) - 1;
-  return place_of((units + more) * granule);
+  return class_of((units + more) * granule);
 }
 
 Blocks::Block* Blocks::find(std::size_t bytes) const {
   // A block of the very list that it would go to may fit as well; looking at its first one keeps memory dense.
-  const Place own = place_of(bytes);
+  const SizeClass own = class_of(bytes);
   if (Block* head = free_[own.level][own.sub]; head && head->bytes() >= bytes) return head;
-  const Place from = first_fit(bytes);
+  const SizeClass from = first_fit(bytes);
   if (from.level >= level_count) return nullptr;
   if (const std::uint32_t subs = subs_[from.level] & (~0u << from.sub))
     return free_[from.level][std::countr_zero(subs)];
@@ -87,7 +87,7 @@ std::size_t Blocks::used_part(const Block* block) const {
 }
 
 void Blocks::insert(Block* block) {
-  const Place at = place_of(block->bytes());
+  const SizeClass at = class_of(block->bytes());
   block->before = nullptr;
   block->next = free_[at.level][at.sub];
   if (block->next) block->next->before = block;
@@ -99,7 +99,7 @@ void Blocks::insert(Block* block) {
 }
 
 void Blocks::remove(Block* block) {
-  const Place at = place_of(block->bytes());
+  const SizeClass at = class_of(block->bytes());
   if (block->next) block->next->before = block->before;
   if (block->before)
     block->before->next = block->next;

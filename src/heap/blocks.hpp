@@ -40,12 +40,12 @@ class Blocks {
  private:
   struct Block;
   static constexpr int sub_bits = 4, sub_count = 1 << sub_bits, level_count = 36;
-  struct Place {
+  struct SizeClass {
     int level, sub;
   };
 
-  static Place place_of(std::size_t bytes);
-  Place first_fit(std::size_t bytes) const;
+  static SizeClass class_of(std::size_t bytes);
+  SizeClass first_fit(std::size_t bytes) const;
   Block* find(std::size_t bytes) const;
   void insert(Block* block);
   void remove(Block* block);

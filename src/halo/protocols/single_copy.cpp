@@ -42,7 +42,7 @@ void add_run(std::byte* to, std::byte* from, std::size_t bytes, std::vector<Batc
   }
 }
 
-void add_runs(const Place& here, const Place& there, const Triple& extents, std::size_t cell_bytes,
+void add_runs(const Strided& here, const Strided& there, const Triple& extents, std::size_t cell_bytes,
               std::vector<Batch>& batches) {
   const auto dense = static_cast<Index>(cell_bytes);
   const bool rows = here.strides[2] == dense && there.strides[2] == dense;
@@ -51,7 +51,7 @@ void add_runs(const Place& here, const Place& there, const Triple& extents, std:
   for (Index i = 0; i < extents[0]; ++i)
     for (Index j = 0; j < extents[1]; ++j)
       for (Index k = 0; k < pieces; ++k) {
-        const auto address = [&](const Place& p) {
+        const auto address = [&](const Strided& p) {
           return p.first + i * p.strides[0] + j * p.strides[1] + k * p.strides[2];
         };
         add_run(address(here), address(there), bytes, batches);
@@ -90,7 +90,7 @@ class SingleCopy final : public Protocol {
     const Array& theirs = arrays[around_.node().index_here(message.from)];
     for (const auto& strip : message.receive) {
       const auto extents = strip.extents();
-      Place here = mine.at(strip.mine.lo);
+      Strided here = mine.at(strip.mine.lo);
       if (move_.add) here = packed(buffers_[index].data() + used, extents, mine.cell_bytes);
       used += static_cast<std::size_t>(strip.mine.cells()) * mine.cell_bytes;
       add_runs(here, theirs.at(strip.theirs.lo), extents, mine.cell_bytes, batches_[index]);
