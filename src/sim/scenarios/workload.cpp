@@ -58,6 +58,12 @@ constexpr CountedAtLevel counted_at_levels[] = {
      &LevelCounts::victims_missed},
 };
 
+// "l2_misses"
+std::string metric_at(std::size_t level, const char* name) {
+  std::string metric = "l";
+  return metric.append(std::to_string(level)).append("_").append(name);
+}
+
 template <class Number>
 double mean(const std::vector<Repetition>& repetitions, Number&& number) {
   double sum = 0;
@@ -74,7 +80,7 @@ void add_counts(Results& results, const std::vector<Repetition>& repetitions, st
   for (const auto& [name, summary, first_level, count] : counted_at_levels)
     for (std::size_t level = first_level; level <= levels; ++level)
       results.add_number(
-          "l" + std::to_string(level) + "_" + name, "count", "",
+          metric_at(level, name), "count", "",
           mean(repetitions, [&](const auto& one) { return one.variants[variant].memory.levels[level - 1].*count; }), v,
           n);
 }
@@ -100,8 +106,7 @@ std::vector<MetricInfo> metrics() {
   for (const auto& one : counted()) list.push_back(one.info);
   for (const auto& [name, summary, first_level, count] : counted_at_levels)
     for (std::size_t level = first_level; level <= most_cache_levels; ++level)
-      list.push_back(
-          {"l" + std::to_string(level) + "_" + name, "count", Combine::root, summary + std::to_string(level)});
+      list.push_back({metric_at(level, name), "count", Combine::root, summary + std::to_string(level)});
   return list;
 }
 
