@@ -211,7 +211,8 @@ def debugging_damages_ghost_cells() -> None:
 def examples_of_the_documentation_run() -> None:
     """On fewer cells and for fewer steps."""
     document = (Path(__file__).parents[2] / "docs/halo.md").read_text(encoding="utf-8")
-    docstring = textwrap.dedent(nearfield.halo.__doc__.partition("\n\n")[2].partition("\n\nWhat phases")[0])
+    indented = (line for line in nearfield.halo.__doc__.splitlines() if not line or line.startswith("    "))
+    docstring = textwrap.dedent("\n".join(indented))
     for example in (re.search("```python\n(.*?)```", document, re.S)[1], docstring):
         smaller = example.replace("4096, 4096", "64, 48").replace("range(100)", "range(3)")
         assert "Grid((64, 48)" in smaller and "grid.exchange(" in smaller, example
