@@ -23,6 +23,7 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/clang-format --dry-run --Werror $$(git ls-files '*.cpp' '*.hpp')
 	$(VENV)/bin/python tests/lint_dependencies.py
 	$(VENV)/bin/mypy
+	cd bench && $(abspath $(VENV))/bin/mypy *.py support
 
 # What type checkers know of the extension module; tests/python/test_stubs.py says when it is not current.
 stubs: $(VENV)/.test

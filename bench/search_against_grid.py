@@ -17,12 +17,13 @@ from support import console, finish, parser, verdict
 
 from nearfield import mpi
 from nearfield.topology import Topology
-from nearfield.tune.arena import PATTERNS, Arena, Comparison
+from nearfield.tune.arena import Arena, Comparison
+from nearfield.tune.criterion import SIZES, searched_cases
 from nearfield.tune.duel import Contestant
 from nearfield.tune.gains import geometric_mean
 from nearfield.tune.knobs import Settings, find_knobs
 from nearfield.tune.model import candidates
-from nearfield.tune.search import SIZES, Deadline, Search
+from nearfield.tune.search import Deadline, Search
 
 BAR = 0.97
 
@@ -50,7 +51,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         return Contestant(inst, engine, topology, cores, SIZES, knobs.environment(settings))
 
     with contestant(winners["grid"]) as grid, contestant(winners["search"]) as found:
-        comparison = Comparison(grid, found, [(pattern, size) for size in SIZES for pattern in PATTERNS])
+        comparison = Comparison(grid, found, searched_cases(SIZES), [], 0)
         for case in comparison.cases:
             grid.check(case)
             found.check(case)

@@ -15,6 +15,7 @@ import argparse
 import resource
 import sys
 import time
+from dataclasses import asdict
 from typing import Any
 
 from support import console, finish, new_table, parser, verdict
@@ -122,7 +123,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     for name, good in met.items():
         verdict(good, f"{name} = {numbers[name]:,.3g} (bar: {BARS[name]:,.3g})")
     result = {"met": all(met.values()), **numbers}
-    return result if options.quick else result | {"gains": [one.as_dict() for one in found]}
+    return result if options.quick else result | {"gains": [asdict(one) for one in found]}
 
 
 if __name__ == "__main__":

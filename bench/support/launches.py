@@ -17,8 +17,9 @@ from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
 from nearfield.mpi.process import MARK, end_all
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs, numbers
+from nearfield.tune.request import Request
 from nearfield.tune.rules import Rules, load_rules, save_rules
-from nearfield.tune.tuning import Listener, Request, Tuning
+from nearfield.tune.tuning import Listener, Tuning
 from support import console, parser, two_cpus
 from support.compare import NEVER_BELOW
 
@@ -103,7 +104,7 @@ def tuned_now(
 
 
 def _by_settings(inst: Installation, settings: Settings) -> Tuned:
-    knobs = find_knobs(inst.family, inst.version, mpi.transport(inst))
+    knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
     if problems := knobs.problems(settings):
         raise UsageError(problems[0])
     made = knobs.for_launch(settings, os.environ)
