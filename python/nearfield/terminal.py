@@ -34,7 +34,7 @@ class Terminal(Console):
         super().print(*objects, **{"soft_wrap": too_long or None, "crop": False, **more})
 
 
-# For what a command says beside its result.
+# The console for progress and remarks, which are not part of a command's result.
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 

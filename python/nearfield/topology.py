@@ -112,7 +112,7 @@ class Topology:
 
     @property
     def line_bytes(self) -> int:
-        """Of the longest cache line; the usual one where the system does not tell."""
+        """The bytes of the longest cache line; the usual number if the system does not tell."""
         return max((c.line_bytes for c in self.caches if c.line_bytes), default=64)
 
     @property

@@ -1,4 +1,4 @@
-// What launchers tell the processes that they start.
+// Reads the variables that launchers set for the processes that they start.
 #pragma once
 
 #include <cstdlib>

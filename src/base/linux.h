@@ -1,4 +1,4 @@
-// What the kernel knows and older headers of the C library lack.
+// Constants of the kernel that older headers of the C library lack.
 #pragma once
 
 #include <sys/mman.h>

@@ -50,7 +50,7 @@ int guarded(Work&& work) noexcept {
   }
 }
 
-// The same with a grid, which must be there.
+// Does the same with a grid, which must exist.
 template <class Work>
 int guarded(const nf_grid* grid, Work&& work) noexcept {
   return guarded([&] {

@@ -22,7 +22,7 @@ std::string text_of(const std::string& file, std::string& problem) {
 
 }  // namespace
 
-// What rank 0 finds in the file holds for all, so that all choose alike.
+// All ranks take the costs that rank 0 finds in the file, so that all choose alike.
 planning::KnownCosts known_costs(const std::string& given, const Node& node) {
   std::string file = given, text, problem;
   if (const char* named = std::getenv("NEARFIELD_HALO_COSTS"); file.empty() && named) file = named;

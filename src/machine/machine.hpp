@@ -17,7 +17,7 @@ enum class Inclusion {
 };
 enum class WritePolicy { back, through };  // through: stores go on to the next level, and a miss does not fill this one
 enum class Coherence { mesi, moesi };
-// What a NIC that reads a modified line leaves in the cache.
+// The state of a modified line in the cache after a NIC has read it.
 enum class DmaRead { keep, clean, invalidate };
 
 struct Cache {

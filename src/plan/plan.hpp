@@ -15,7 +15,7 @@ namespace nearfield::planning {
 constexpr int max_dimensions = 3;
 template <typename T>
 using PerDimension = std::array<T, max_dimensions>;
-/// Of a dimension: towards lower indices, towards higher ones.
+/// Values for both sides of a dimension: towards lower indices, and towards higher ones.
 template <typename T>
 using Sides = std::array<T, 2>;
 

@@ -2,7 +2,7 @@
 // each exporting one CollectiveSpec; where they change over is in collectives/thresholds.hpp. An algorithm sees its
 // rank through a Communicator only, so the same code runs on simulated ranks and, in the tests, on real data.
 //
-// What the library itself does to memory counts: temporary buffers, local copies, reductions. Left out: data types that
+// The library's own accesses to memory count: temporary buffers, local copies, reductions. Left out: data types that
 // are not contiguous, operations that do not commute, communicators other than that of all ranks.
 #pragma once
 

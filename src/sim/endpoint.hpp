@@ -79,7 +79,7 @@ class Endpoint {
     complete(operation);
     world_.drop(message);
   }
-  // What goes to the other side of a message by the network; its command is with the NIC already.
+  // Posts a command to the NIC, and returns the shipment to the other side of the message that it is for.
   Shipment shipment(Message& message);
   // Internal buffers of this rank.
   Scratch& scratch() { return scratch_; }

@@ -40,7 +40,7 @@ Node::Node(const Machine& machine, const Options& options)
 Address Node::allocate(int core, std::uint64_t bytes) {
   Address& next = next_[static_cast<std::size_t>(core / cores_per_memory_)];
   const std::uint64_t whole = (std::max<std::uint64_t>(bytes, 1) - 1) / page_bytes_ * page_bytes_ + page_bytes_;
-  // What does not fit before the other memories' turn begins at this one's next turn.
+  // An allocation that does not fit before the other memories' turn begins at this one's next turn.
   if (next_.size() > 1 && whole <= turn && next / turn != (next + whole - 1) / turn)
     next = (next / turn + next_.size()) * turn;
   if (bytes > end_of_memory || next > end_of_memory - whole)

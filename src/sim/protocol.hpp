@@ -53,7 +53,7 @@ extern const ProtocolSpec eager_protocol, rendezvous_protocol, buffered_protocol
 
 const std::vector<const ProtocolSpec*>& all_protocols();
 
-// What Messaging::network and ::node name: one protocol up to the eager limit and one beyond. Between nodes every
+// A value of Messaging::network or ::node: one protocol up to the eager limit and one beyond. Between nodes every
 // protocol can be named for both, and two pairs have their own names; within a node, short messages are always eager.
 struct Pairing {
   std::string name;

@@ -1,1 +1,1 @@
-"""What every part of nearfield stands on: files that people may edit, and the words for what is wrong in them."""
+"""The base of every part of nearfield: files that people may edit, and words for the mistakes in them."""

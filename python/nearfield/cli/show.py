@@ -178,7 +178,7 @@ def header(profile: Profile) -> Table:
 
 
 def findings(profile: Profile) -> list[RenderableType]:
-    """What the report finds, in words."""
+    """Returns the findings of the report, one line each."""
     return [Text(), *(Text(f"• {finding.text}") for finding in found_in(profile))]
 
 

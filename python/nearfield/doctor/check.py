@@ -1,4 +1,4 @@
-"""What a check returns."""
+"""Defines the answer of a check."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from abc import ABC, abstractmethod
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ class HaloError(NearfieldError):
         self.code = code
 
 
-class Closing:
+class Closing(ABC):
     """A context that closes itself at its end, but not after an error: other ranks may then never come to that."""
 
     def __enter__(self) -> Self:
@@ -35,8 +36,9 @@ class Closing:
         if kind is None:
             self.close()
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Frees what the object holds."""
 
 
 class Options(ctypes.Structure):

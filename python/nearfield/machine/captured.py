@@ -87,7 +87,7 @@ def _chosen(kind: type[Fact], value: Any, reason: str = UNSEEN) -> Fact:
 
 
 def _derived_or(usual: Any, kind: type[Fact], value: Any, source: str, why: str = UNMEASURED) -> Fact:
-    """What was measured; the usual value if there is none, and why."""
+    """Returns the measured value; without one, the usual value with the reason."""
     return _derived(kind, value, source) if value else _chosen(kind, usual, why)
 
 

@@ -1,5 +1,5 @@
-"""What the user asked for: which scenarios, on which machine, how thoroughly. Times of tiers are for the whole probe on
-the default MPI, set-up of the ranks included."""
+"""Defines a request to measure: which scenarios, on which machine, how thoroughly. Times of tiers are for the whole
+probe on the default MPI and include the set-up of the ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What machine.toml and run.toml hold. Each attribute is a key of the file, units in its name;
+"""Defines machine.toml and run.toml. Each attribute is a key of the file, units in its name;
 docs/profile.md's tables are made from here. A key whose value is not known is absent,
 and None here."""
 

@@ -156,7 +156,7 @@ JUDGES = {
     "no-more": Judge(lambda asked: _all_compared(asked, lambda by: by <= MORE), of_two=True),
     "higher": Judge(_higher, of_two=True),
     "given": Judge(_given),
-    # Of each line, or of whatever else is counted; a line that is in several caches counts more than once.
+    # One or more for each line, or for each thing that is counted: a line that is in several caches counts repeatedly.
     "all": Judge(lambda asked: _all_numbers(asked, lambda y: y >= 1 - SAME)),
     "none": Judge(lambda asked: _all_numbers(asked, lambda y: abs(y) <= MORE)),
     "some": Judge(lambda asked: Found(any(y > MORE for y in asked.curve.values()), _range(asked))),

@@ -196,7 +196,7 @@ class Pages final : public Scenario {
     if (at != MAP_FAILED) part_ = {static_cast<std::byte*>(at), bytes_};
   }
 
-  // What makes a field's memory this rank's: each huge page is reserved, touched at its beginning and collapsed; then
+  // Makes a field's memory this rank's: each huge page is reserved, touched at its beginning and collapsed; then
   // all are mapped at once. Returns errno of the first failure, or 0.
   int claim() {
     int error = bytes_ < huge ? posix_fallocate(file_, 0, static_cast<off_t>(bytes_)) : 0;

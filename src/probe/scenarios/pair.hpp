@@ -1,5 +1,5 @@
-// What scenarios of two ranks that exchange messages have in common: a buffer to send from, one to receive into, and
-// the check that each rank has got what the other one sent.
+// The base of scenarios in which two ranks exchange messages: a buffer to send from, one to receive into, and the check
+// that each rank has got what the other one sent.
 #pragma once
 
 #include "probe/buffer.hpp"

@@ -93,7 +93,7 @@ class Traffic final : public PairScenario {
     }
   }
 
-  // What a program pays in all: a copy may be fast because it leaves lines where they cost more later.
+  // Times all that a program pays for a message: a copy may be fast because it leaves lines where they cost more later.
   void use() {
     for (int i = 0; i < messages_; ++i) {
       if (ctx_.sender()) write_and_send(i);

@@ -9,7 +9,7 @@
 
 namespace nearfield::sim {
 
-// Who takes part after folding.
+// The ranks that take part after folding.
 struct Fold {
   explicit Fold(int ranks)
       : count(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))), aside(ranks - count) {}

@@ -1,7 +1,7 @@
 // Runs what is to happen in the order of time (by the first variant at the first memory speed), from one thread. What
 // happens is either a function with a pointer, or a coroutine that goes on.
 //
-// Whoever runs may be ahead of the engine on its own clock (a rank that computes); before it looks at what others did
+// A rank that computes may be ahead of the engine on its own clock; before it looks at what others did
 // it waits until() the engine has got there.
 #pragma once
 

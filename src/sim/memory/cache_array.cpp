@@ -73,7 +73,7 @@ void CacheArray::prepare_if_new(Block* set) {
   if (lru_ && ways_ > 1 && set->age[0] == set->age[1]) replacement_->prepare(set, ways_);
 }
 
-// Of a set of one block that was never used: its first way is its oldest one.
+// Returns the first way of a set of one block that was never used, and prepares the set.
 CacheArray::Way CacheArray::first_room(Block* set) {
   replacement_->prepare(set, ways_);
   return {set, 0};

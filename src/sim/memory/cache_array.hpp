@@ -24,7 +24,7 @@ class CacheArray {
   // std::invalid_argument for a geometry that cannot be.
   explicit CacheArray(const Cache& spec);
 
-  // The set that an address belongs to, and what its line is called there, from 1.
+  // The set of an address, and the tag of its line there, from 1.
   struct SetAndTag {
     Block* set;
     std::uint32_t tag;
@@ -47,7 +47,7 @@ class CacheArray {
     return {blocks_ + static_cast<std::size_t>(line - tag * sets_) * blocks_per_set_, tag + 1};
   }
 
-  // The way that holds the line (with sub-blocks: that of the address), if one does.
+  // Returns the way that holds the line (with sub-blocks: the address's one), or an empty Way.
   NEARFIELD_INNERMOST Way find(const SetAndTag& where, Address address) const {
     const auto way = find_tag(where);
     if (!has_sub_blocks() || !way) [[likely]]
@@ -68,8 +68,8 @@ class CacheArray {
       replacement_->touch(set_of(way), ways_, number(way));
   }
 
-  // The way to fill next; it may hold a line, which must be taken out first. Among the first `limit` ways only, unless
-  // 0.
+  // Returns the way to fill next, of the first `limit` ways if that is not 0. It may hold a line, which must be taken
+  // out first.
   NEARFIELD_INNERMOST Way room(const SetAndTag& where, int limit = 0) {
     if (fast_lru_ && limit == 0) [[likely]]
       return quick_room(where);
@@ -87,7 +87,7 @@ class CacheArray {
     touch(way);
   }
 
-  // Takes the line (the sub-block) out; what its state was.
+  // Takes the line (the sub-block) out; returns the state that it had.
   NEARFIELD_INNERMOST std::uint8_t remove(const Way& way, Address address) {
     const auto was = state(way, address);
     if (has_sub_blocks()) {
@@ -103,8 +103,8 @@ class CacheArray {
     return was;
   }
 
-  // ---- the same where there are several sets, each one block in the order of its use (is_quick), and, if not said
-  // otherwise, a line has no sub-blocks (is_plain)
+  // ---- faster versions for caches with several sets, each one block in the order of use (is_quick). Unless a comment
+  // says otherwise, lines must have no sub-blocks (is_plain)
   NEARFIELD_INNERMOST SetAndTag quick_locate(Address address) const {
     const auto line = static_cast<std::uint32_t>(address >> line_shift_);
     const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
@@ -114,7 +114,7 @@ class CacheArray {
     const auto set = static_cast<std::uint32_t>(way.block - blocks_);
     return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
   }
-  NEARFIELD_INNERMOST static Way quick_find(const SetAndTag& where) {  // with sub-blocks: the line's way
+  NEARFIELD_INNERMOST static Way quick_find(const SetAndTag& where) {  // lines may have sub-blocks
     const auto found = lanes_with(*where.set, where.tag);
     return {found ? where.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
   }
@@ -125,13 +125,13 @@ class CacheArray {
     return {where.set, static_cast<unsigned>(std::countr_zero(oldest))};
   }
   NEARFIELD_INNERMOST static void quick_touch(const Way& way) { make_youngest(*way.block, way.lane); }
-  // The line's sharers are left to the caller.
+  // The caller sets the line's sharers.
   NEARFIELD_INNERMOST static void quick_fill(const SetAndTag& where, const Way& way, std::uint8_t state) {
     way.block->tag[way.lane] = where.tag;
     if (way.flags() != state) way.block->flags[way.lane] = state;
     make_youngest(*way.block, way.lane);
   }
-  // touch(), if it is a use, and remove(), with sub-blocks, too.
+  // Does touch(), if it is a use, and remove(). Lines may have sub-blocks.
   NEARFIELD_INNERMOST void quick_take(const Way& way, Address address, bool is_use) const {
     if (has_sub_blocks()) {
       auto& valid = valid_parts(way);
@@ -144,7 +144,8 @@ class CacheArray {
     way.block->tag[way.lane] = no_tag;
     make_oldest(*way.block, way.lane, ways_);
   }
-  // fill() of a line that is modified or in no special state, with sub-blocks, too; one that is there stays modified.
+  // Does fill() for a line that is modified or in no special state; a line that is there stays modified. Lines may have
+  // sub-blocks.
   NEARFIELD_INNERMOST void quick_add(const SetAndTag& where, const Way& way, Address address, bool is_modified) const {
     const bool is_new = way.block->tag[way.lane] != where.tag;
     way.block->tag[way.lane] = where.tag;
@@ -161,7 +162,7 @@ class CacheArray {
     make_youngest(*way.block, way.lane);
   }
 
-  // Flags of the line (of the address's sub-block).
+  // Returns the flags of the line (of the address's sub-block).
   NEARFIELD_INNERMOST std::uint8_t state(const Way& way, Address address) const {
     return has_sub_blocks() ? state_of_part(way, part_of(address)) : way.block->flags[way.lane];
   }
@@ -178,7 +179,7 @@ class CacheArray {
     set_state(way, address, static_cast<std::uint8_t>(state(way, address) & ~flags));
   }
 
-  // The sub-blocks that a way holds, by their addresses; the line itself if it has none.
+  // Calls `function` with the address of each sub-block that a way holds, or with the line's if it has none.
   template <class Function>
   NEARFIELD_INNERMOST void for_each_unit(const Way& way, Function&& function) const {
     const auto line = address_of(way);
@@ -188,14 +189,14 @@ class CacheArray {
       if (valid_parts(way) >> part & 1) function(line + (static_cast<Address>(part) << unit_shift_));
   }
 
-  // Of the line that a way holds.
+  // Returns the address of the line that a way holds.
   Address address_of(const Way& way) const {
     auto set = static_cast<std::uint32_t>(way.block - blocks_);
     if (blocks_per_set_ > 1) [[unlikely]]
       set /= blocks_per_set_;
     return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
   }
-  // How many units a way holds, and how many of them are in these states.
+  // The number of units that a way holds, and of those in these states.
   struct Held {
     unsigned units, modified, injected;
   };
@@ -218,7 +219,7 @@ class CacheArray {
   bool is_plain() const { return is_quick() && !has_sub_blocks(); }
   void clear();
   std::size_t host_bytes() const { return sizeof(Block) * sets_ * blocks_per_set_; }
-  // Of a cache of the plain kind: what will make room for that line, if the set is full.
+  // Returns the line that will make room for this one if the set is full; for caches of the plain kind.
   Address oldest_line(Address address) const {
     const auto where = quick_locate(address);
     const auto oldest = oldest_lane(*where.set, ways_) | 1U << (lanes_per_block - 1);
@@ -270,9 +271,9 @@ class CacheArray {
   Way first_room(Block* set);
   void prepare_if_new(Block* set);
 
-  // Zeros until a set is used, so that what is not used costs nothing; the host gives it memory when it is.
+  // The memory is zeros until a set is used, so that unused sets take none of the host's.
   std::unique_ptr<void, decltype(&std::free)> zeros_{nullptr, &std::free};
-  Block* blocks_ = nullptr;       // there
+  Block* blocks_ = nullptr;       // in zeros_
   std::uint64_t reciprocal_ = 0;  // of the number of sets, times 2^64: exact for dividends and divisors of 32 bits
   std::uint32_t sets_;
   std::uint32_t blocks_per_set_;

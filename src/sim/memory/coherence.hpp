@@ -1,5 +1,5 @@
-// What the caches of other cores do when one core loads or stores a line: memory.hpp, points 2 and 3. They are asked
-// where the paths of both cores meet: in a shared cache or at the memory.
+// Asks the caches of other cores when one core loads or stores a line: memory.hpp, points 2 and 3. They are asked where
+// the paths of both cores meet: in a shared cache or at the memory.
 #pragma once
 
 #include "sim/memory/contents.hpp"
@@ -8,7 +8,7 @@ namespace nearfield::sim {
 
 class Snooping {
  public:
-  // What asked caches shall do with their copies, and what was found there.
+  // What the asked caches must do with their copies, and a summary of the copies that they had.
   enum class Ask { share, give_up };
   struct Others {
     bool any = false;       // the line
@@ -22,7 +22,7 @@ class Snooping {
   // `contents` must outlive this object.
   Snooping(Contents& contents, Coherence coherence) : contents_(contents), coherence_(coherence) {}
 
-  // Whether caches before `node` other than `own` may have the line that it holds in `way`.
+  // Returns whether caches before `node`, other than `own`, may have the line that it holds in `way`.
   static bool may_have(const CacheNode& node, const CacheArray::Way& way, const CacheNode& own) {
     if (!node.meeting) return false;
     return !node.knows_sharers || (way.sharers() & ~(1U << own.number)) != 0;
@@ -34,8 +34,8 @@ class Snooping {
     if (contents_.last().size() == 1) return {};
     return ask_all_but(contents_.cache_at(core, contents_.levels() - 1), address, ask);
   }
-  // After a store at `level`: every other copy goes, out to the first cache whose copy was not shared, beyond which
-  // nobody has one.
+  // Removes every other copy after a store at `level`, out to the first cache whose copy was not shared: beyond that
+  // cache there is none.
   void remove_beyond(int core, int level, Address address);
   // A load found the line in a cache, and others before that cache have it, too; returns the state with which it goes
   // inward.

@@ -45,7 +45,7 @@ Contents::Contents(const Machine& machine) : levels_(static_cast<int>(machine.ca
   nearest_line_ = nodes_.back()->array.line_bytes();
 }
 
-// From the last level inward, so that parents are there before their children.
+// Builds from the last level inward, so that parents exist before their children.
 void Contents::build(const Machine& machine) {
   caches_of_core_.resize(static_cast<std::size_t>(machine.cores));
   for (int level = levels_ - 1; level >= 0; --level) {
@@ -116,7 +116,7 @@ bool Contents::remove_in(CacheNode& node, Address address, std::uint64_t bytes) 
   return was_modified;
 }
 
-// A line (a sub-block) that an inclusive cache further out evicts leaves this one; returns whether it was modified.
+// Removes a line (a sub-block) that an inclusive cache further out evicts; returns whether it was modified.
 bool Contents::remove_line(CacheNode& node, Address address) {
   const auto where = node.array.locate(address);
   const auto way = node.array.find(where, address);

@@ -1,6 +1,6 @@
-// Which lines the caches of a node hold: all its caches as a tree that meets at the memory, what happens to a line that
-// comes in and to the one that makes room for it (memory.hpp, point 1), and the traffic to DRAM that this makes. Who
-// asks for a line, who else has it and how long it takes are not known here.
+// Keeps the lines that the caches of a node hold. The caches are a tree that meets at the memory. This file knows how a
+// line comes in, where the line goes that makes room for it (memory.hpp, point 1), and the traffic to DRAM that this
+// makes. It does not know who asks for a line, who else has it and how long that takes.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct CacheNode {
   Inclusion inclusion;
   bool through;                // it writes through
   bool meeting = false;        // several caches are before it
-  bool knows_absence = false;  // what it misses, none of the caches before it has; some of the unit neither
+  bool knows_absence = false;  // caches before it have no part of a unit that it misses
   bool knows_sharers = false;
   bool is_simple = false;       // nothing is before it, and its lines are as long as its parent's
   bool used = false;            // it ever held a line
@@ -32,7 +32,7 @@ struct CacheNode {
   LevelCounts counts;
   std::unordered_set<Address> victims;  // lines that made room for injected ones, and were not missed yet
 
-  // This cache's bit among the sharers of its parent's lines.
+  // Returns this cache's bit among the sharers of its parent's lines.
   std::uint16_t bit() const { return static_cast<std::uint16_t>(1U << (number & 15)); }
 };
 
@@ -40,7 +40,7 @@ class Contents {
  public:
   using Caches = std::array<CacheNode*, most_cache_levels>;  // of one core, from the nearest to the memory
 
-  // std::invalid_argument, naming the cache, for a geometry that cannot be.
+  // Throws std::invalid_argument, which names the cache, for an impossible geometry.
   explicit Contents(const Machine& machine);
 
   int levels() const { return levels_; }
@@ -67,22 +67,24 @@ class Contents {
   }
 
   // ---- lines that come in
-  // A line that is not there yet, into a cache that is not exclusive.
+  // Puts a line that is not there yet into a cache that is not exclusive.
   NEARFIELD_INNERMOST void put(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,
                                unsigned sharer);
-  // A line that may be there. `state` with injected: on behalf of a device, into the first `limit` ways.
+  // Puts a line that may be there already into a cache. If `state` has the flag injected, a device does so, into the
+  // first `limit` ways.
   void insert(CacheNode& node, Address address, std::uint8_t state, int limit = 0);
 
   // ---- lines that go out (evictions.hpp)
   NEARFIELD_INNERMOST void evict(CacheNode& node, Address address, std::uint8_t state);
-  // What becomes of a line that makes room in a last cache that includes nothing: all its units at once.
+  // Evicts all units of a line at once; for a last cache that includes nothing.
   NEARFIELD_INNERMOST void drop(CacheNode& node, const CacheArray::Way& way);
-  // A line that an inclusive cache evicts leaves those before it; returns whether one of them held it modified.
+  // Removes a line, which an inclusive cache evicts, from the caches before it; returns whether one held it modified.
   bool remove_before(CacheNode& node, const CacheArray::Way& way, Address address);
-  // A unit leaves all caches, and `counter` counts it in each, if it is given; returns whether a copy was modified.
+  // Removes a unit from all caches, each of which counts it in `counter` if that is given; returns whether a copy was
+  // modified.
   bool remove_everywhere(Address unit, Count LevelCounts::* counter);
-  void flush(Address address);   // leaves all caches, and is written to memory if it is modified
-  void forget(Address address);  // leaves all caches, and nothing is counted
+  void flush(Address address);   // removes the unit, and writes it to memory if it is modified
+  void forget(Address address);  // removes the unit, and counts nothing
   void forget_everything();
   // Calls `function` with each cache that ever held a line, its way and the address, for each part of the unit there.
   template <class Function>
@@ -99,7 +101,7 @@ class Contents {
     dram_.writes += stores;
     writes_ += static_cast<unsigned>(stores);
   }
-  // Units that were written to DRAM since the last call of this.
+  // Returns how many units were written to DRAM since the last call of this.
   unsigned take_writes() { return std::exchange(writes_, 0U); }
   void count_transfers(Count lines) { transfers_ += lines; }  // from another core's cache
   DramCounts& dram_counts() { return dram_; }

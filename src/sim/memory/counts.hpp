@@ -1,5 +1,5 @@
-// What is counted in a simulated node. Laws, which tests hold: hits + misses = accesses of every cache; a cache's
-// accesses are the misses of the one before it (and the stores that one writes through).
+// The counters of a simulated node. Tests hold these laws: hits + misses = accesses of every cache; a cache's accesses
+// are the misses of the one before it, and the stores that that one writes through.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ using Count = std::uint64_t;
 
 inline constexpr std::size_t most_cache_levels = 6;
 
-// Of all caches of one level together.
+// The counts of all caches of one level together.
 struct LevelCounts {
   Count hits = 0;
   Count misses = 0;
@@ -68,7 +68,7 @@ struct Counts {
   Count page_faults = 0;
   Count transfers = 0;  // lines that came from another core's cache
 
-  // Of another node of the same machine.
+  // Adds the counts of another node of the same machine.
   Counts& operator+=(const Counts& other) {
     levels.resize(other.levels.size());
     for (std::size_t l = 0; l < levels.size(); ++l) levels[l] += other.levels[l];

@@ -22,7 +22,7 @@ void Devices::write_whole(Address unit, const Placement& placement) {
   put(kept, unit, placement);
 }
 
-// All copies go; those in the caches that are about to get the unit stay as lines in no special state.
+// Removes all copies, except that caches which are about to get the unit keep theirs, in no special state.
 void Devices::remove_but(std::span<CacheNode* const> kept, Address unit) {
   contents_.for_each_copy(unit, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     if (node.array.state(way, at) & injected) ++node.counts.injected_unused;
@@ -36,7 +36,7 @@ void Devices::remove_but(std::span<CacheNode* const> kept, Address unit) {
   });
 }
 
-// Line by line, since an inclusive cache may hold fewer lines than the unit has.
+// Goes line by line, since an inclusive cache may hold fewer lines than the unit has.
 void Devices::put(std::span<CacheNode* const> kept, Address unit, const Placement& placement) {
   auto& target = *kept.back();
   for (auto at = unit; at < unit + contents_.unit_bytes(); at += target.array.unit_bytes()) {
@@ -56,7 +56,7 @@ void Devices::put(std::span<CacheNode* const> kept, Address unit, const Placemen
   }
 }
 
-// Modified data of the part that is not written must survive.
+// Writes modified copies to memory first, because data beside the written part must survive.
 void Devices::write_part(Address unit) {
   bool was_modified = false;
   contents_.for_each_copy(unit, [&](CacheNode& node, const CacheArray::Way& way, Address at) {

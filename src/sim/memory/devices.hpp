@@ -1,4 +1,4 @@
-// What happens to lines when a device reads or writes memory: one unit at a time.
+// Reads and writes memory on behalf of a device, and changes the copies in caches accordingly, one unit at a time.
 #pragma once
 
 #include <span>

@@ -1,5 +1,6 @@
-// When memory answers: one bus per memory, which cores and devices share, and banks that are busy for a while after
-// each access. At a slower memory speed, what lies beyond the last cache takes longer, and the bus carries less.
+// Computes when memory answers. Each memory has one bus, which cores and devices share, and banks, which are busy for a
+// while after each access. At a slower memory speed everything beyond the last cache takes longer, and the bus carries
+// less.
 #pragma once
 
 #include <array>
@@ -14,20 +15,20 @@ class DramTiming {
  public:
   DramTiming(const Machine& machine, const std::array<double, speeds>& slowdown);
 
-  // A core's access that may start at `start`: when its data is there.
+  // Returns when the data of a core's access is there; the access may start at `start`.
   Times serve(int core, Address address, std::uint64_t bytes, const Times& start) {
     const auto home = home_of(address);
     Times ready = occupy(memories_[home], address, bytes, start) + latency_;
     if (memories_.size() > 1 && home != static_cast<std::size_t>(core / cores_per_memory_)) ready += remote_;
     return ready;
   }
-  // A device's access: when its last byte has passed.
+  // Returns when the last byte of a device's access has passed.
   Times pass(Address address, std::uint64_t bytes, const Times& start) {
     return occupy(memories_[home_of(address)], address, bytes, start) + on_bus(bytes);
   }
-  // What a device's read waits for besides, once: what it asks for next comes behind.
+  // The latency that a device's read adds once: its next lines follow directly behind.
   const Times& device_latency() const { return device_latency_; }
-  // What caches write back goes when the bus is free; nobody waits.
+  // Puts a write-back on the bus as soon as that is free; nobody waits for it.
   void post(Address address, std::uint64_t bytes) { memories_[home_of(address)].bus_free += on_bus(bytes); }
 
  private:
@@ -50,7 +51,7 @@ class DramTiming {
       result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
     return result;
   }
-  // When the access begins: as soon as the bus, and the bank, are free.
+  // Returns when the access begins: as soon as the bus and the bank are free.
   Times occupy(Memory_& memory, Address address, std::uint64_t bytes, const Times& start) {
     Times begun = later(start, memory.bus_free);
     if (!memory.bank_free.empty()) {

@@ -1,4 +1,4 @@
-// How a line comes in and what becomes of the one that makes room for it: memory.hpp, point 1. Inline, since most
+// Puts lines into caches and evicts those that make room: memory.hpp, point 1. The functions are inline, since most
 // misses do both.
 #pragma once
 
@@ -51,7 +51,7 @@ inline void Contents::evict(CacheNode& node, Address address, std::uint8_t state
   next->array.add_state(way, address, modified);
 }
 
-// What insert() does for a line that the cache before an exclusive one evicted.
+// Does what insert() does, for a line that the cache before an exclusive one evicted.
 inline void Contents::take_victim(CacheNode& node, Address address, std::uint8_t state) {
   auto& array = node.array;
   node.used = true;

@@ -51,7 +51,7 @@ NEARFIELD_INNERMOST void Hierarchy::repeat(const Path& path, bool store, Address
   path.nearest->counts.hits += count;
 }
 
-// Nobody else can have what a second cache before victims misses, or only who it would know of.
+// Other cores cannot have a line that a second cache before a victim cache misses, or the cache would know of them.
 inline int Hierarchy::prefetch(int core, int level, Address address) {
   const auto& path = paths_[static_cast<std::size_t>(core)];
   if (level != 1 || !path.victims) return prefetch_any(core, level, address);
@@ -67,7 +67,7 @@ NEARFIELD_INNERMOST void Hierarchy::fetch_victim_early(const Path& path, Address
   path.victims->array.fetch_early(second.oldest_line(address));
 }
 
-// Beyond the nearest cache.
+// Makes an access that missed the nearest cache.
 template <Hierarchy::Use use>
 inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray::SetAndTag nearest) {
   const auto where = path.second->array.quick_locate(address);
@@ -93,7 +93,8 @@ inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray:
   return use == Use::store ? store_missed(path.core, 0, address, nearest) : store_at(path.core, 1, address);
 }
 
-// From the victim cache or from memory: which level that is; 0 if the access must take the slow path.
+// Fetches the line from the victim cache or from memory. Returns the level that had it, or 0 if the access must take
+// the slow path.
 template <Hierarchy::Use use>
 int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray::SetAndTag nearest,
                                    CacheArray::SetAndTag where) {
@@ -127,12 +128,12 @@ int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray
   return hits ? 2 : 3;
 }
 
-// A line makes room in the second cache.
+// Moves a line that makes room in the second cache into the victim cache.
 inline void Hierarchy::give_to_victims(const Path& path, Address address, const CacheArray::Way& way) {
   auto &second = *path.second, &third = *path.victims;
   bool is_modified = (way.flags() & modified) != 0;
   if (second.inclusion == Inclusion::inclusive) {
-    // Mostly only this core ever had it, and has it no longer.
+    // Usually only this core ever had the line, and it has it no longer.
     const bool is_own = way.sharers() == path.own;
     if (!is_own || CacheArray::quick_find(path.nearest->array.quick_locate(address)))
       is_modified |= contents_.remove_before(second, way, address);
@@ -149,7 +150,7 @@ inline void Hierarchy::give_to_victims(const Path& path, Address address, const 
   third.array.quick_add(where, there, address, is_modified);
 }
 
-// What makes room in the nearest cache just goes, unless it is marked.
+// Fills the nearest cache. The line that makes room is dropped, unless it is marked.
 inline void Hierarchy::fill_nearest(const Path& path, CacheArray::SetAndTag where, std::uint8_t state) {
   auto& nearest = *path.nearest;
   nearest.used = true;

@@ -139,7 +139,7 @@ Found Hierarchy::store_through(int core, Address address) {
   return store_at(core, level, address);
 }
 
-// In the first cache that writes back.
+// Stores in the first cache that writes back.
 Found Hierarchy::store_at(int core, int level, Address address) {
   auto& node = contents_.cache_at(core, level);
   const auto where = node.array.locate(address);
@@ -205,7 +205,7 @@ Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::
   return found;
 }
 
-// Stores, which go on to the first cache that writes back.
+// Counts more stores, which go on to the first cache that writes back.
 void Hierarchy::repeat_through(int core, Address address, Count count_of) {
   for (int level = 0; level < levels_; ++level) {
     auto& node = contents_.cache_at(core, level);
@@ -219,8 +219,8 @@ void Hierarchy::repeat_through(int core, Address address, Count count_of) {
 
 // ---- lines that come in and go out
 
-// Puts the line into the caches [first, end) of a core, outermost first, so that inclusive ones have it before those they
-// include. Those before `shared_before` are shared in any case.
+// Puts the line into the caches [first, end) of a core, outermost first, so that inclusive ones have it before those
+// they include. Those before `shared_before` are shared in any case.
 void Hierarchy::fill(int core, int first, int end, Address address, const Located& located, std::uint8_t state,
                      bool stored, int shared_before) {
   bool to_keep = state & modified;  // modified data that the outermost one takes on

@@ -1,5 +1,5 @@
-// What a core's load or store does to the caches of its node: which of them it asks, nearest first, who else is asked
-// for the line, and where the line is put. No time. memory.hpp says in words what happens.
+// Makes a core's loads and stores in the caches of its node: asks them, nearest first, asks other cores' caches for the
+// line, and puts the line where it belongs. Clocks are elsewhere (timing.hpp). memory.hpp describes the steps in words.
 #pragma once
 
 #include "sim/memory/coherence.hpp"
@@ -9,7 +9,7 @@ namespace nearfield::sim {
 
 class Hierarchy {
  public:
-  // std::invalid_argument, naming the cache, for a geometry that cannot be.
+  // Throws std::invalid_argument, which names the cache, for an impossible geometry.
   explicit Hierarchy(const Machine& machine);
   Hierarchy(const Hierarchy&) = delete;
   Hierarchy& operator=(const Hierarchy&) = delete;
@@ -18,10 +18,10 @@ class Hierarchy {
   struct Path;
   const Path& path(int core) const { return paths_[static_cast<std::size_t>(core)]; }
 
-  // One access inside one line of the nearest cache.
+  // Makes one access inside one line of the nearest cache; returns where the line was found.
   Found load(const Path& path, Address address);
   Found store(const Path& path, Address address);
-  // Of `count` accesses to one line the first is made, the others are hits or, where stores go on, stores further out.
+  // Counts `count` more accesses to the line of the last access: hits, or stores that go on through the nearest cache.
   NEARFIELD_INNERMOST void repeat(const Path& path, bool store, Address address, Count count);
   // Brings the unit into the caches of `core` from `level` outward. Returns the level that it came from (their number:
   // memory), or -1 if it is there already or another core has it.
@@ -30,13 +30,13 @@ class Hierarchy {
   Contents& contents() { return contents_; }
 
   // ---- what the host may fetch while other accesses are simulated
-  // How many accesses went as far as caches whose state is large for the host's own.
+  // Returns how many accesses went as far as the caches whose state does not fit the host's nearest caches.
   Count went_far(int core) const {
     if (fetched_early_from_ == contents_.levels()) return 0;
     const auto& counts = contents_.cache_at(core, fetched_early_from_).counts;
     return counts.hits + counts.misses;
   }
-  // What that access will need there; and, not as early, what a line that makes room for it will.
+  // Fetches the sets that an access will need there, and those of a line that makes room for it, which is needed later.
   NEARFIELD_INNERMOST void fetch_early(int core, Address address) const {
     for (int k = fetched_early_from_; k < contents_.levels(); ++k)
       contents_.cache_at(core, k).array.fetch_early(address);
@@ -45,7 +45,7 @@ class Hierarchy {
 
  private:
   using Ask = Snooping::Ask;
-  // Of one core's access: where its line belongs at every level.
+  // The set and tag of one access's line at every level.
   using Located = std::array<CacheArray::SetAndTag, most_cache_levels>;
 
   // ---- the fast path

@@ -16,8 +16,8 @@ Machine without_translation(Machine machine) {
   return machine;
 }
 
-// The same machine with caches of few sets: what streams past them does not see the difference, and they are soon full
-// of modified lines.
+// Returns the machine with caches of few sets. Accesses that stream past the caches do not see the difference, and the
+// caches are soon full of modified lines.
 Machine with_small_caches(Machine machine) {
   std::uint64_t least_sets = 16;
   for (auto& cache : machine.caches) {
@@ -29,7 +29,7 @@ Machine with_small_caches(Machine machine) {
   return machine;
 }
 
-// What one core finds in the caches up to `level`.
+// Returns the bytes that one core's caches up to `level` hold.
 std::uint64_t reach_bytes(const Machine& machine, std::size_t level) {
   std::uint64_t reach = 0;
   for (std::size_t k = 0; k <= level; ++k) {
@@ -39,7 +39,7 @@ std::uint64_t reach_bytes(const Machine& machine, std::size_t level) {
   return reach;
 }
 
-// A chain through all of that many lines, in an order without a pattern.
+// Returns a chain through that many lines in an order without a pattern.
 std::vector<Address> chain_of(std::uint64_t lines, std::uint64_t line_bytes) {
   std::vector<Address> chain(lines);
   for (std::uint64_t i = 0; i < lines; ++i) chain[i] = i * line_bytes;
@@ -54,8 +54,8 @@ double follow_ns(Memory& memory, const std::vector<Address>& chain) {
   return (memory.now(0)[0] - start) / 1e3 / static_cast<double>(chain.size());
 }
 
-// More lines than the caches before hold, so that none of them is there when its turn comes, but not more than this one
-// does; of memory, lines that no cache ever had.
+// Returns the ns per load of a chain of lines that all hit this level. The chain is longer than the nearer caches hold,
+// so that none of them has a line when its turn comes, and fits this cache. For memory no cache ever had its lines.
 double chase_ns(const Machine& machine, std::size_t level) {
   const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
   Memory memory(machine);

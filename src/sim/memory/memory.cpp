@@ -14,7 +14,7 @@ namespace {
 
 constexpr Address end_of_memory = Address{1} << 37;
 constexpr std::uint64_t word_bytes = 8;
-// References of a trace whose sets the host fetches early, and those of the lines that will make room for them.
+// How many references ahead the host fetches the sets of a trace's lines, and those of the lines that make room.
 constexpr std::size_t ahead_on_host = 12, victim_ahead_on_host = 6;
 constexpr std::size_t of_late = 256;  // references
 
@@ -128,7 +128,7 @@ void Memory::access(int core, Access kind, Address address, unsigned bytes) {
   some(acting(core), kind, address, bytes);
 }
 
-// Perhaps in several lines.
+// One access, perhaps to several lines.
 void Memory::some(const Acting& acting, Access kind, Address address, unsigned bytes) {
   if (address + bytes > end_of_memory || bytes == 0) throw std::out_of_range("a simulated node has 128 GiB");
   const auto line = caches_->contents.nearest_line_bytes();
@@ -165,7 +165,7 @@ void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, 
 }
 
 void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
-  // A line at a time, as the loads of a copying loop run ahead of its stores.
+  // It goes line by line, because the loads of a copying loop run ahead of its stores.
   const auto line = caches_->contents.nearest_line_bytes();
   for (std::uint64_t done = 0; done < bytes;) {
     const auto here = std::min(line, bytes - done);

@@ -1,16 +1,16 @@
 // The memory of one simulated node: its cores' caches, coherence between them, TLBs, DRAM, and the doors through which
 // a NIC reads, writes and injects. Contents of memory are not kept, only where lines are and in which state.
 //
-// Who calls: one thread; cores in the order in which they act. Nothing here knows where accesses come from.
+// One thread calls it, for cores in the order in which they act. Nothing here knows where accesses come from.
 //
-// What happens on an access of core c to a line (the oracle in the tests follows these words):
+// An access of core c to a line goes as follows (the oracle in the tests follows these words):
 //
-// 1. The caches between c and memory are asked, nearest first. A hit in an exclusive cache moves the line out of it. The
-//    line is then put into every cache before the one that had it, outermost first, apart from exclusive ones and, for
-//    stores, from write-through ones that missed. What has to make room goes on to the next cache: into an exclusive
-//    one always; into any other one if it is modified and not there yet; a modified line is marked where it is; beyond
-//    the last cache, modified lines are written to memory. A line evicted from an inclusive cache is first removed from
-//    all caches before it, and is modified if one of them was.
+// 1. The caches between c and memory are asked, nearest first. A hit in an exclusive cache moves the line out of it.
+//    The line is then put into every cache before the one that had it, outermost first, apart from exclusive ones and,
+//    for stores, from write-through ones that missed. A line that makes room goes on to the next cache: always into an
+//    exclusive one; into any other one if it is modified and not there yet, and if it is there, it is marked modified;
+//    beyond the last cache, modified lines are written to memory. A line evicted from an inclusive cache is first
+//    removed from all caches before it, and is modified if one of them was.
 // 2. Where the path to memory meets other cores' caches, in a cache shared with them or at the memory, those are asked
 //    on a miss before it (a load), or on anything but exclusive ownership (a store). A load leaves their copies shared:
 //    a modified one is then written to the meeting point (mesi) or stays its owner's (moesi). A store removes them.
@@ -47,7 +47,7 @@ enum class Access {
   store_bypass,  // a non-temporal store
 };
 
-// Where lines that a NIC writes go.
+// The place in the memory hierarchy into which a NIC writes lines.
 struct Placement {
   static constexpr int memory = -1;
   int level = memory;  // cache level, counted from 0; the line is written to memory, too, and clean there
@@ -55,7 +55,7 @@ struct Placement {
   int ways = 0;        // into the first so many ways of a set only, as a way mask does; 0: into any
 };
 
-// Where a line was found.
+// The place where a line was found.
 struct Found {
   int level = 0;             // number of caches: memory
   bool transferred = false;  // it came from a cache of another core
@@ -67,8 +67,8 @@ class StreamFollower;  // prefetcher.hpp
 
 class Memory {
  public:
-  // `memory_slowdown`: for each speed, how many times as long what lies beyond the last cache takes, and as little it
-  // carries. std::invalid_argument, naming the cache, for a geometry that cannot be.
+  // `memory_slowdown` has a factor for each speed: the latency beyond the last cache is multiplied by it, and the
+  // bandwidth divided. Throws std::invalid_argument, which names the cache, for an impossible geometry.
   explicit Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown = {1, 1, 1, 1});
   ~Memory();
   Memory(const Memory&) = delete;
@@ -76,21 +76,21 @@ class Memory {
 
   // ---- what cores do
   void access(int core, Access kind, Address address, unsigned bytes);
-  // `count` accesses to `bytes` each, `stride_bytes` apart.
+  // Makes `count` accesses to `bytes` each, `stride_bytes` apart.
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
-  // In pieces as long as a line of the nearest cache, from the start; each is loaded, then stored, in words of 8 bytes
-  // and what is left in single bytes.
+  // Copies in pieces as long as a line of the nearest cache. Each piece is loaded, then stored, in words of 8 bytes; a
+  // rest is copied in single bytes.
   void copy(int core, Address to, Address from, std::uint64_t bytes);
   struct Reference {
     Address address;
     std::uint32_t bytes;
     Access kind;
   };
-  // A recorded trace.
+  // Makes the accesses of a recorded trace.
   void replay(int core, std::span<const Reference> trace);
 
-  // ---- what devices do; the time is what the transfer itself takes, from `start`. A read gets from caches what one of
-  // them has whole or modified, and only the rest from DRAM, for which it waits once: lines come one behind the other.
+  // ---- what devices do. These return when the transfer, which begins at `start`, is done. A read gets units that a
+  // cache has whole or modified from there, and the rest from DRAM, for which it waits once: lines follow one another.
   Times dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times& start);
   Times dma_read(Address address, std::uint64_t bytes, const Times& start);
 
@@ -107,7 +107,7 @@ class Memory {
   Counts counts() const;
   void reset_counts();
 
-  // Whether the caches of `core` hold the line, nearest first; for tests and for buffer states.
+  // Tells whether and in which state the core's cache of that level holds the line; for tests and for buffer states.
   struct Copy {
     bool present = false, modified = false, shared = false;
   };

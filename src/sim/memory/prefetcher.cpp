@@ -3,7 +3,7 @@
 namespace nearfield::sim {
 namespace {
 
-// A stream upward and one downward are tried for every first access.
+// Every first access starts a stream upward and one downward.
 Cache set_of_streams(const Prefetcher& prefetcher, std::uint64_t line_bytes) {
   Cache cache;
   cache.line_bytes = static_cast<int>(line_bytes);

@@ -1,5 +1,5 @@
-// Which line of a full set has to make room. A replacement is an object that its cache calls; it keeps what it needs in
-// the ages of the set's blocks (16 bytes per 16 ways). Empty ways are always filled first.
+// Chooses the line of a full set that must make room. A replacement is an object that its cache calls; it keeps its
+// state in the ages of the set's blocks (16 bytes per 16 ways). Empty ways are always filled first.
 //
 // A set begins with zeros; if these are not good for an order of use, the cache calls prepare() before the first line
 // comes. Then, for a way that holds a line: touch() when it is used or filled; and emptied() when its line is removed.
@@ -21,7 +21,7 @@ class Replacement {
   virtual void touch(Block* set, int ways, int way) = 0;
   virtual void emptied(Block* set, int ways, int way) = 0;
   virtual int victim(Block* set, int ways) = 0;
-  // Of the first `limit` ways only.
+  // Chooses among the first `limit` ways only.
   virtual int victim_among(Block* set, int ways, int limit) = 0;
 };
 
@@ -34,7 +34,7 @@ struct ReplacementSpec {
 
 extern const ReplacementSpec lru_replacement;
 
-// The first one, lru, is the default, and the cache has a shorter way to it.
+// The first one, lru, is the default, and the cache calls it inline.
 const std::vector<const ReplacementSpec*>& all_replacements();
 
 }  // namespace nearfield::sim

@@ -64,7 +64,7 @@ void Timing::prefetched(CoreClock& me, Address line, const Found& from, unsigned
   me.ahead.add(line, ready(me, from, line, me.now));
 }
 
-// From a cache of another core.
+// Returns when a line from a cache of another core is there.
 Times Timing::transferred(const Found& found, const Times& start) const {
   const bool below_last = found.level < caches_;
   const Ps transfer = below_last ? shared_transfer_ : remote_transfer_;

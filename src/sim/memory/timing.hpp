@@ -1,4 +1,4 @@
-// The clocks of a node's cores: what an access costs, given where it found its line. A core issues one access per
+// The clocks of a node's cores: the time of an access, given where its line was found. A core issues one access per
 // Core::cycles_per_access; loads and stores that miss go on in the background, Core::outstanding_misses at a time,
 // those past the caches Core::outstanding_bypass at a time; a chase waits for its data.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace nearfield::sim {
 
-// When lines that were fetched ahead arrive: the last 64 of one core's that nobody used yet, by their addresses.
+// The arrival times of one core's prefetched lines, by address: the last 64 lines that were not used yet.
 class Arrivals {
  public:
   Arrivals() { first_.fill(none); }
@@ -24,7 +24,7 @@ class Arrivals {
     oldest_ = (oldest_ + 1) % most;
   }
   bool may_have(Address line) const { return first_[hash(line)] != none; }
-  // When this line is there, if it comes after `now`; it is forgotten.
+  // Returns the later of `now` and the line's arrival, and forgets the line.
   Times take(Address line, Times now);
 
  private:
@@ -34,19 +34,19 @@ class Arrivals {
     Address line = 0;
     Times there;
     bool known = false;
-    std::uint8_t next = none;  // of those with the same hash
+    std::uint8_t next = none;  // arrival with the same hash
   };
 
   static std::size_t hash(Address line) { return line * 0x9E3779B97F4A7C15ULL >> 56; }
   void unchain(std::uint8_t arrival);
 
   std::array<Arrival, most> arrivals_;
-  std::array<std::uint8_t, 256> first_;  // with a hash
+  std::array<std::uint8_t, 256> first_;  // arrival of each hash
   std::size_t oldest_ = 0;
 };
 
-// When the last so many accesses of a kind are done: what a further one waits for, and takes the place of, is the
-// oldest's.
+// The times at which the last accesses of a kind are done, as many as can be under way. A further access waits for the
+// oldest of them and takes its slot.
 class UnderWay {
  public:
   void resize(int most) {
@@ -64,7 +64,7 @@ class UnderWay {
 
 class Timing {
  public:
-  // Of one core.
+  // The clock of one core and its accesses under way.
   struct CoreClock {
     int core = 0;
     Times now;
@@ -77,15 +77,15 @@ class Timing {
   Timing(const Machine& machine, const std::array<double, speeds>& slowdown);
 
   CoreClock& of(int core) { return cores_[static_cast<std::size_t>(core)]; }
-  // That many accesses that hit the nearest cache.
+  // One access, or `count` accesses, that hit the nearest cache.
   void hit(CoreClock& me) { me.now += per_access_; }
   void hits(CoreClock& me, Count count) { me.now += static_cast<Ps>(count) * per_access_; }
   void chase_hit(CoreClock& me) { me.now += levels_.front().latency; }
-  // One access that did not, and units that were written to memory to make room for it.
+  // One access that missed it; `writes` units were written to memory to make room for the line.
   void missed(CoreClock& me, Access kind, const Found& found, Address address, unsigned writes);
   // One access past the caches.
   void bypassed(int core, Address address, unsigned bytes, unsigned writes);
-  // A line that is fetched ahead, and an access that found it on its way.
+  // A line is fetched ahead; an access waits for such a line if it is still on its way.
   void prefetched(CoreClock& me, Address line, const Found& from, unsigned writes);
   void wait_for_prefetched(CoreClock& me, Address line) {
     if (me.ahead.may_have(line)) me.now = me.ahead.take(line, me.now);
@@ -100,7 +100,7 @@ class Timing {
  private:
   struct Level {
     Ps latency = 0;
-    Ps per_unit = 0;  // of a line, at most that fast
+    Ps per_unit = 0;  // of the port, which a line occupies
   };
 
   Times ready(CoreClock& me, const Found& found, Address address, const Times& start);

@@ -1,5 +1,5 @@
-// What a core pays for translating addresses: TLBs, nearest first, and the first touch of a page. Pages are mapped to
-// themselves.
+// Computes the time that a core needs to translate addresses: TLBs, nearest first, and the first touch of a page. Pages
+// are mapped to themselves.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,14 @@
 
 namespace nearfield::sim {
 
-// One TLB: the pages it has, in sets, each in the order of use (least recently used goes). Pages are found by hashing
-// and the order is a list, so that a page costs the same in any number of ways.
+// One TLB: sets of pages, each in the order of use; the least recently used page makes room. Pages are found by hashing
+// and the order is a list, so that a look-up costs the same in any number of ways.
 class TlbArray {
  public:
   explicit TlbArray(const Tlb& spec);
 
-  // Whether it has the page, which is the last used one of its set from now on, in the place of the least recent one.
+  // Returns whether it has the page, which becomes the most recently used one of its set and takes the entry of the
+  // least recently used one if it is new.
   bool use(std::uint32_t page);
   void clear();
 
@@ -38,11 +39,11 @@ class TlbArray {
   int hash_shift_;
 };
 
-// Which pages were ever touched: a bit for each, kept in pieces that come with the first one of them.
+// The pages that were ever touched: a bit for each, in pieces that are allocated with the first of their pages.
 class TouchedPages {
  public:
   explicit TouchedPages(int page_shift);
-  bool insert(std::uint64_t page);  // whether it is new
+  bool insert(std::uint64_t page);  // returns whether the page is new
 
  private:
   static constexpr std::size_t pages_per_piece = 1 << 15;
@@ -54,7 +55,7 @@ class Translation {
  public:
   Translation(const Machine& machine, std::vector<TlbCounts>& counts, Count& page_faults);
 
-  // What an access by this core takes longer.
+  // Returns how much longer an access by this core takes.
   Ps cost(int core, Address address) {
     if (cores_.empty()) return 0;
     auto& last_page = cores_[static_cast<std::size_t>(core)].last_page;
@@ -65,7 +66,7 @@ class Translation {
     last_page = address >> page_shift_;
     return look_up(core, address);
   }
-  // That many more accesses to the page of the last one.
+  // Counts that many more accesses to the page of the last access.
   void repeat(Count count) {
     if (!cores_.empty()) counts_[0].hits += count;
   }

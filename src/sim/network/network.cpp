@@ -58,7 +58,7 @@ Passage Network::transfer(int from, int to, std::uint64_t bytes, const Clock& st
   const Ps at_nic = serial(bytes, nic_gb_per_s_), on_link = serial(bytes, parameters_.link_gb_per_s);
   Passage passage{start, start, start};
   Clock &first = passage.first, &last = passage.last;
-  // What reading takes counts from when the NIC begins, so the wait for the NIC comes before.
+  // The time of reading counts from when the NIC begins, so the wait for the NIC comes first.
   Times* const sender = sending_.of(from);
   for (int v = 0; v < variants_; ++v) first[v] = later(first[v], sender[v]);
   last = first + feed;

@@ -1,7 +1,7 @@
 // An Open MPI 4 component (btl/nearfield) that gives messages inside a node their own transport parameters per core
 // distance, in programs that nobody edits.
 //
-// What it models: Open MPI sends all messages of a node by one module of its shared-memory transport (btl/vader), with
+// Open MPI sends all messages of a node by one module of its shared-memory transport (btl/vader), with
 // one eager limit, one fragment size, one choice of single copies. This component stands in front of it with one module
 // per class of distance, each with its own limits, and lets it move every byte.
 //
@@ -21,7 +21,7 @@
 //             left: deferred.h.
 //   finalize  puts back what was replaced. After abort there is nothing of ours: no file, no process, no segment.
 //
-// What it leaves out: threads that call MPI at once; vader's memory by XPMEM, POSIX or System V
+// It leaves out threads that call MPI at once; vader's memory by XPMEM, POSIX or System V
 // (told on stderr; those peers stay stock); other MPI jobs (MPI_Comm_spawn: between jobs Open MPI 4 does not use vader;
 // inside the new job it is as in any); one-sided communication (osc/rdma finds vader as ever, osc/sm and osc/pt2pt do
 // not look at modules); vader's fast boxes and segment size, which are of the process and not of a pair; Open MPI 5,

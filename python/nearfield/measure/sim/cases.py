@@ -25,7 +25,7 @@ _MOST_LOADED_NODES = 48  # src/sim/scenarios/load.cpp
 _BYTES_OF_A_LINE = 8  # that take as long to simulate in a scenario of a pair as a line's way in a collective
 _LINES_OF_APPLICATION = 150  # per line of a rank's data, as it is gone through again and again
 
-# What records of a case at one memory speed by one policy have in common: scenario, distance and parameters.
+# The common values of a case's records at one memory speed by one policy: scenario, distance and parameters.
 Point = tuple[str, str | None, frozenset[tuple[str, int | str]]]
 
 

@@ -1,4 +1,4 @@
-"""What machine.toml and run.toml of a simulated profile say. What a description does not say is absent."""
+"""Makes machine.toml and run.toml of a simulated profile. A value that the description lacks is absent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-// What S4 leaves for the future (section 6): by message size, and by counters. Small messages and events go near the
-// core (the second-level cache), middle ones to the last level, long ones to memory. After every window of injected
-// lines the NIC looks at how many were lost before anybody used them: more than a threshold, and it writes to memory
-// for as many lines as `pause` windows have, then tries again.
+// Places lines by message size and by counters, which S4 leaves for the future (section 6). Small messages and events
+// go near the core (the second-level cache), middle ones to the last level, long ones to memory. After every window of
+// injected lines the NIC looks at how many were lost before anybody used them. If these are more than a threshold, it
+// writes to memory for as many lines as `pause` windows have, then tries again.
 #include <algorithm>
 
 #include "sim/nic/policy.hpp"
