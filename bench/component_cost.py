@@ -27,7 +27,7 @@ from nearfield.tune.rules import MpiTable, Rules, RuleTable, TriedTable, machine
 
 BAR_NS = 50.0
 CASE = ("pingpong", 8)
-# Of a distance that this pair does not have; the pair's own rule repeats what stock does.
+# A rule for a distance that this pair does not have; the pair's own rule repeats the stock settings.
 ELSEWHERE = {"openmpi": {"eager_limit": 8192}, "mpich": {"cma_threshold": 1 << 20}}
 
 

@@ -1,6 +1,6 @@
-// What timing through the engine adds to an operation of known length. Each repetition times a chain of dependent
-// multiplications three ways: `engine` in body(), as every scenario does, after prepare(), the start line and the
-// engine's virtual call; `bare` by the shortest loop there is around two clock reads; `alone` without clock reads
+// Measures what timing through the engine adds to an operation of known length. Each repetition times a chain of
+// dependent multiplications three ways: `engine` in body(), as every scenario does, after prepare(), the start line and
+// the engine's virtual call; `bare` by the shortest loop there is around two clock reads; `alone` without clock reads
 // inside, many operations between two reads. Built into the engine by engine_overhead.py only.
 // Leaves out: what repetitions do to one another through caches, which is for pingpong's `reused` to show.
 #include <algorithm>

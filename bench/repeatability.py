@@ -92,7 +92,7 @@ def worst_first(changes: Iterable[Change]) -> list[Change]:
 
 
 def sittings(profiles: list[Profile]) -> Table:
-    """What the machine did meanwhile."""
+    """Describes what the machine did meanwhile."""
     made = new_table("profiles", "profile, MPI, tier, complete", "seconds, load before")
     for profile in profiles:
         run = profile.run

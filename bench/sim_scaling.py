@@ -46,7 +46,7 @@ def cost(operation: str, size: int, nodes: int, repetitions: int) -> tuple[float
 
 
 def exponent(points: list[tuple[float, int]]) -> float:
-    """Of time as a power of the accesses: the slope through all points in logarithms."""
+    """Returns the exponent of time as a power of the accesses: the slope through all points in logarithms."""
     x = [math.log(accesses) for _, accesses in points]
     y = [math.log(seconds) for seconds, _ in points]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)

@@ -84,7 +84,7 @@ Result simulate(Grid<2>& grid, const Options& options) {
   return {std::move(fields[now]), heat};
 }
 
-// The same on one array of this process, with a rim of zeros.
+// Does the same on one array of this process, with a rim of zeros.
 struct Serial {
   explicit Serial(const Options& options) : width(options.columns + 2) {
     for (auto& cells : memory) cells.resize(static_cast<std::size_t>((options.rows + 2) * width));

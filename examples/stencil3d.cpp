@@ -77,7 +77,7 @@ Field<double, 3> simulate(Grid<3>& grid, const Options& options) {
   return now;
 }
 
-// The same on one array of this process, whose rim is filled before every step.
+// Does the same on one array of this process, whose rim is filled before every step.
 class Serial {
  public:
   explicit Serial(const Options& options) : size_(options.size), width_(size_ + 2) {

@@ -31,7 +31,7 @@ def bind() -> None:
 
 
 def time_us(work: Callable[[], Any], count: int) -> float:
-    """Of one call, on the slowest rank."""
+    """Returns the seconds of one call on the slowest rank."""
     WORLD.Barrier()
     start = time.perf_counter()
     for _ in range(count):

@@ -1,4 +1,4 @@
-// What the benches of the halo library share: timing in rounds, private memory, results as lines of JSON.
+// The common parts of the halo library's benches: timing in rounds, private memory, results as lines of JSON.
 #pragma once
 
 #include <mpi.h>

@@ -66,7 +66,7 @@ struct Halo {
   int turn = 0;
 };
 
-// The same on memory of this process, or, with somebody else's planes and a flag, the least that can be done.
+// Does the same on memory of this process; with another rank's planes and a flag it is the least that can be done.
 struct Raw {
   Raw(const Halo& like, Grid<1>& shared_by, bool alone) : width(like.width), alone(alone), grid(shared_by) {
     const auto& view = like.views[0];

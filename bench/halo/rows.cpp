@@ -64,7 +64,7 @@ struct Stencil {
   bool started = false;
 };
 
-// The same without neighbours, on memory of this process alone.
+// Does the same without neighbours, on memory of this process alone.
 struct Alone {
   Alone(const Stencil& like) {
     const auto& view = like.views[0];

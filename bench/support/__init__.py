@@ -1,4 +1,4 @@
-"""What the benches share: the command line, where ranks go, running the engine as a probe does, the end."""
+"""Common parts of the benches: the command line, where ranks go, running the engine as a probe does, the end."""
 
 from __future__ import annotations
 

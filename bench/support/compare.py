@@ -103,7 +103,7 @@ def gains_json(gains: Mapping[Case, Gain]) -> dict[str, Any]:
 
 
 class Bar(NamedTuple):
-    """What was promised, what came of it, and whether that is enough; None if it could not be told."""
+    """Holds a promise, the result, and whether the result is enough; None if that could not be told."""
 
     words: str
     met: bool | None

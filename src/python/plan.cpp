@@ -18,13 +18,13 @@ using namespace nearfield::planning;
 namespace {
 
 void bind_costs(nb::module_& module) {
-  settable(nb::class_<Link>(module, "Link", "What messages of one kind cost.")
+  settable(nb::class_<Link>(module, "Link", "The costs of messages of one kind.")
                .def(nb::init<>())
                .def(nb::init<const Link&>()),
            field("latency_ns", &Link::latency_ns), field("ns_per_byte", &Link::ns_per_byte),
            field("strided", &Link::strided), field("banked", &Link::banked), field("load_factor", &Link::load_factor),
            field("load_from_bytes", &Link::load_from_bytes));
-  settable(nb::class_<Costs>(module, "Costs", "What messages and sweeps cost.")
+  settable(nb::class_<Costs>(module, "Costs", "The costs of messages and sweeps.")
                .def(nb::init<>())
                .def(nb::init<const Costs&>()),
            field("in_place", &Costs::in_place), field("same_node", &Costs::same_node),
@@ -45,7 +45,7 @@ void bind_costs(nb::module_& module) {
 
 void bind_request(nb::module_& module) {
   settable(
-      nb::class_<PlanRequest>(module, "PlanRequest", "What is to be split, over how many ranks.").def(nb::init<>()),
+      nb::class_<PlanRequest>(module, "PlanRequest", "The grid to split, and over how many ranks.").def(nb::init<>()),
       field("dimensions", &PlanRequest::dimensions), field("extents", &PlanRequest::extents),
       field("halo", &PlanRequest::halo), field("periodic", &PlanRequest::periodic),
       field("corners", &PlanRequest::corners), field("ranks", &PlanRequest::ranks),
@@ -57,7 +57,7 @@ void bind_plan(nb::module_& module) {
   readable(nb::class_<Message>(module, "Message", "A box of cells as runs of contiguous bytes."),
            field("bytes", &Message::bytes), field("runs", &Message::runs), field("run_bytes", &Message::run_bytes),
            field("stride_bytes", &Message::stride_bytes));
-  readable(nb::class_<Face>(module, "Face", "What a rank receives from one side of a dimension."),
+  readable(nb::class_<Face>(module, "Face", "The part that a rank receives from one side of a dimension."),
            field("message", &Face::message), field("messages", &Face::messages));
   readable(nb::class_<Time>(module, "Time", "The parts of a time, in ns."), field("latency_ns", &Time::latency_ns),
            field("bytes_ns", &Time::bytes_ns), field("strided_ns", &Time::strided_ns));

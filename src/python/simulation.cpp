@@ -78,7 +78,7 @@ void bind_scenarios(nb::module_& module) {
            field("summary", &ParameterInfo::summary));
   readable(nb::class_<MetricInfo>(module, "Metric"), field("name", &MetricInfo::name), field("unit", &MetricInfo::unit),
            field("summary", &MetricInfo::summary));
-  nb::class_<sim::ScenarioSpec>(module, "Scenario", "What can be simulated; src/scenario/ declares it.")
+  nb::class_<sim::ScenarioSpec>(module, "Scenario", "A scenario that can be simulated; src/scenario/ declares it.")
       .def_prop_ro("name", [](const sim::ScenarioSpec& spec) { return spec.info.name; })
       .def_prop_ro("summary", [](const sim::ScenarioSpec& spec) { return spec.info.summary; })
       .def_prop_ro("of_pair", [](const sim::ScenarioSpec& spec) { return spec.info.ranks != Ranks::all; })
@@ -87,7 +87,8 @@ void bind_scenarios(nb::module_& module) {
       .def_ro("more_metrics", &sim::ScenarioSpec::more_metrics, "Those that only the simulator knows.")
       .def_ro("usual", &sim::ScenarioSpec::usual, "False: it is simulated only when asked for.")
       .def_ro("policies", &sim::ScenarioSpec::policies, "How many policies one run carries.")
-      .def_ro("repetitions", &sim::ScenarioSpec::repetitions, "Of a case, unless it is asked for others.")
+      .def_ro("repetitions", &sim::ScenarioSpec::repetitions,
+              "The repetitions of a case, unless it is asked for another number.")
       .def_ro("of_nodes", &sim::ScenarioSpec::of_nodes, "Whether it takes the parameter `nodes`.");
   nb::class_<sim::Place>(module, "Place")
       .def(

@@ -19,7 +19,7 @@ inline constexpr int speeds = 4;  // of memory, in one run
 
 inline Ps ps_from_ns(double ns) { return std::nearbyint(ns * 1e3); }
 
-// The same instant or duration on the clock of every memory speed.
+// One instant or duration on the clocks of all memory speeds.
 struct alignas(16) Times {
   std::array<Ps, speeds> at{};
 

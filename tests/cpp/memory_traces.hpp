@@ -36,7 +36,7 @@ class Random {
 };
 
 Machine random_machine(Random& random);
-// Of the kind that src/sim/memory/fast_path.hpp is for as a whole, which is rare among the others.
+// A trace all of whose accesses are for src/sim/memory/fast_path.hpp, which is rare among the others.
 Machine random_machine_with_victims(Random& random);
 std::vector<Step> random_trace(Random& random, const Machine& machine, std::size_t steps);
 

@@ -278,7 +278,7 @@ void ReferenceMemory::load_line(int core, Address address, const Walk& way, Stat
       count_dram(counts_.dram.writes, unit_bytes_);  // of one unit there is one owner
       is_written = true;
     }
-    // What the hit gave is written together with what others had there, or theirs is newer.
+    // The hit's modified data is written together with that of others, or theirs is newer.
     if (meeting == way.end && (is_written || others.had_line_modified)) arriving.modified = false;
   }
   for (int level = way.end - 1; level >= 0; --level) {
@@ -333,7 +333,7 @@ ReferenceMemory::Walk ReferenceMemory::walk(int core, bool is_store, Address add
   return {levels_, false, false};
 }
 
-// What a hit there gives to the caches before it.
+// Returns the state that a hit there gives to the caches before it.
 ReferenceMemory::State ReferenceMemory::take_from(OneCache& cache, Address address) {
   const State state = find(cache, address)->state;
   if (!is_exclusive(cache.level)) return {false, state.shared, false};

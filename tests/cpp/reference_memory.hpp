@@ -1,4 +1,4 @@
-// What the memory of a simulated node does, written for reading: slow, without time, without anything clever. It
+// The memory of a simulated node, written for reading: slow, without time, without anything clever. It
 // follows the words in src/sim/memory/memory.hpp and shares no code with what implements them; test_memory_oracle.cpp
 // compares the two.
 //

@@ -2,7 +2,7 @@
 // prints the misses by cachegrind's names. Core 0 does the data accesses, core 1 fetches the instructions; each has a
 // cache of its own (D1 and I1, of one geometry), the last one (LL) is shared and includes nothing.
 //
-// What cachegrind knows nothing of, and how it is kept out of the comparison (test_cachegrind.py):
+// Cachegrind does not model the following, which is kept out of the comparison (test_cachegrind.py):
 //  - Modified lines. Here their eviction from D1 may put a line into LL. So either `--stores-as-loads`, or an LL that
 //  keeps
 //    everything: then stores are stores, and all counts must be equal still. D1's own misses do not depend on LL.

@@ -42,7 +42,7 @@ Bytes part(const Bytes& data, std::uint64_t bytes, int block) {
 
 bool adds_up(const std::string& name) { return name == "reduce" || name == "allreduce" || name == "reduce_scatter"; }
 
-// What MPI says that a rank gets; `sum` is that of what all give, where the collective adds up.
+// The values that a rank must get by MPI's standard; `sum` is the sum of all contributions, if the collective adds up.
 Bytes wanted(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in, const Bytes& sum) {
   const Bytes& from_root = in[static_cast<std::size_t>(call.root)];
   if (name == "bcast") return from_root;

@@ -14,7 +14,7 @@ using nearfield::Machine;
 
 constexpr std::uint64_t line = 128;
 
-// What one message of a size left at its receiver, which does not touch the payload.
+// The counts that one message leaves at its receiver, which does not touch the payload.
 struct Left {
   int l2_lines = 0, l3_lines = 0;    // of the payload
   Count l2 = 0, l3 = 0;              // lines that the NIC put there, events included

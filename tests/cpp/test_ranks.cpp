@@ -139,7 +139,7 @@ void node_protocols_add_up() {
     }
 }
 
-// What all ranks send in a random run; both sides know it.
+// The messages of all ranks in a random run; both sides know them.
 struct Sent {
   int from, to, tag;
   std::uint64_t bytes;

@@ -208,7 +208,7 @@ void splits_differ_by_their_faces() {
                {{"cells", 32}, {"split", std::string(split)}, {"mode", std::string("standard")}});
   };
   const auto x = with("4x1x1"), z = with("1x1x4"), xy = with("2x2x1");
-  // Of a rank: 8 x 30 x 30 cells of seven loads and a store.
+  // Accesses of a rank: 8 x 30 x 30 cells of seven loads and a store.
   CHECK(x.at("iteration") - x.at("exchange") >= 8 * 30 * 30 * 8);
   CHECK(z.at("exchange") > x.at("exchange"));
   CHECK(xy.at("iteration") > 0);

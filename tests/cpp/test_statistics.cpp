@@ -115,7 +115,7 @@ void coarse_clock_is_interpolated() {
   // Equal readings lie within one step, evenly: ranks 40 and 61 of 100 are 0.21 of a step apart.
   const Estimate equal = median_estimate(Samples(100, 200.0), 10);
   CHECK(near(equal.value, 200, 1e-6) && near(equal.high - equal.low, 2.1, 1e-6));
-  // What the clock can tell apart is left alone.
+  // Differences that the clock can resolve are left alone.
   CHECK(near(median_estimate(upwards(101), 1e-6).value, 51, 1e-6));
   const Samples real = recorded("send_8_coarse_clock");
   const double step = 9.8143;

@@ -104,7 +104,7 @@ void compare(const Case& c, const Part& p, std::int64_t* first, const std::array
     } else {
       bool inside = true;
       for (int d = 0; d < c.options.dimensions; ++d) inside = inside && cell[d] >= 0 && cell[d] < c.options.extents[d];
-      // Without corners a diagonal ghost cell may or may not be a neighbour's, read in place.
+      // If corners are not exchanged, a diagonal ghost cell may or may not be a neighbour's, read in place.
       if (inside || !boundary_kept || !c.options.corners) return;
     }
     if (found != wanted)
@@ -199,7 +199,7 @@ void run_arrays(const Case& c, const std::string& protocol) {
   nf_grid_free(&grid);
 }
 
-// What C++ makes of `periodic`: which ghost cells beyond the grid's edges are filled, low and high of each dimension.
+// `periodic` in C++ as pairs: which ghost cells beyond the grid's edges are filled, low and high of each dimension.
 void run_periodic(const nearfield::Periodic<2>& periodic, const bool (&wanted)[2][2]) {
   const std::int64_t rows = 2 * ranks, columns = 3;
   Grid<2> grid(MPI_COMM_WORLD,

@@ -77,7 +77,7 @@ void refused(int code, const std::string& words, Work&& work) {
   }
 }
 
-// What another program's nf_grid_options of so many bytes comes to.
+// Returns what the library makes of another program's nf_grid_options of so many bytes.
 void create(const nf_grid_options& options, std::size_t bytes) {
   nf_grid_options changed = options;
   changed.struct_size = bytes;
@@ -104,7 +104,7 @@ void sizes() {
           [&] { create(options, all + 8); });
 }
 
-// Of a program with a smaller struct no byte beyond it is written; one with a larger struct has zeros there.
+// If a program's struct is smaller, no byte beyond it is written; if it is larger, the rest becomes zeros.
 void defaults_of_other_sizes() {
   constexpr std::size_t all = sizeof(nf_grid_options), known = offsetof(nf_grid_options, reorder);
   alignas(nf_grid_options) unsigned char bytes[all + 8];

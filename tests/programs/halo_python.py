@@ -30,7 +30,7 @@ def numbered(grid: Grid) -> np.ndarray:
 
 
 def wrapped(grid: Grid) -> np.ndarray:
-    """What own and ghost cells of a periodic grid must hold."""
+    """Returns the values that own and ghost cells of a periodic grid must hold."""
     axes = [
         np.arange(s - low, s + n + high) % whole
         for s, n, (low, high), whole in zip(grid.start_cell, grid.count, grid.halo, grid.extents, strict=True)
@@ -101,7 +101,7 @@ def arrays_of_the_callers() -> None:
 
 
 def mappings() -> int:
-    """Of the library's memory."""
+    """Checks arrays in the library's memory."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return sum("/memfd:nearfield" in line or "/dev/shm/nearfield" in line for line in lines)
 

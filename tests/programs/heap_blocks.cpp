@@ -200,7 +200,7 @@ void other_threads() {
   }
 }
 
-// What goes through syscall() besides the two calls that the library replaces.
+// Calls syscall() with numbers other than the two calls that the library replaces.
 void calls_by_number() {
   CHECK(syscall(SYS_getpid) == getpid());
   errno = 0;

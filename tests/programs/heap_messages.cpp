@@ -71,7 +71,7 @@ void messages() {
   int tag = 0;
   for (int bytes = 4096; bytes <= longest; bytes *= 2)
     for (const int off : {0, 1, -1, 1000}) exchange(MPI_COMM_WORLD, 1 - own, bytes + off, 8u << ++tag % 14, tag);
-  // The same blocks again and again, one way, while the sender waits and may help.
+  // Sends the same blocks again and again, one way, while the sender waits and may help.
   for (const int bytes : {8192, 300000, longest}) {
     Block block(bytes, 4096);
     for (int round = 0; round < (bytes == 300000 ? 100 : 10); ++round) {

@@ -78,7 +78,7 @@ std::string error() {
   }
 }
 
-// What the heap has no part in: memory of the program's own, and the C library's syscall(), which asks the kernel.
+// Parts that are not the heap's: memory of the program's own, and the C library's syscall(), which asks the kernel.
 Byte scratch[16 << 20];
 const auto c_library_syscall = reinterpret_cast<decltype(&syscall)>(dlsym(dlopen("libc.so.6", RTLD_LAZY), "syscall"));
 
@@ -173,7 +173,7 @@ class Ragged {
 
   std::string read() {
     choose();
-    // What lies before and behind the pieces must stay.
+    // The bytes before and behind the pieces must stay.
     const std::size_t begin = here_.front().begin, end = here_.back().begin + here_.back().length;
     std::vector<Byte> wanted(end - begin + 2, 0xee), stream;
     for (const Piece& piece : there_)

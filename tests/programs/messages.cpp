@@ -298,7 +298,7 @@ struct Standing {
     (kind == 2 ? MPI_Send_init : MPI_Ssend_init)(out.data(), sent.size, MPI_BYTE, right, sent.tag, apart, &requests[1]);
   }
 
-  // What is sent changes from round to round, where it lies does not.
+  // The values change from round to round, their addresses do not.
   void turn(int round) {
     Message sent = ring_message(0, kind, own, right), taken = ring_message(0, kind, left, own);
     sent.number += 10000000 * (round + 1);

@@ -1,4 +1,4 @@
-// What the messages of messages.cpp are: their kinds, communicators, the layouts of their bytes in memory and what they
+// Defines the messages of messages.cpp: their kinds, communicators, the layouts of their bytes in memory and what they
 // hold. One file includes it.
 #pragma once
 
@@ -188,7 +188,7 @@ inline Bytes spread(const Bytes& bytes, const Layout& layout) {
   return memory;
 }
 
-// What lies between the blocks must not have been touched either.
+// The bytes between the blocks must not have been touched either.
 inline void verify(const Bytes& memory, const Layout& layout, const Message& m) {
   const Bytes wanted = spread(content(m), layout);
   if (const auto at = std::mismatch(wanted.begin(), wanted.end(), memory.begin()); at.first != wanted.end())

@@ -1,4 +1,4 @@
-"""What several test files need: the MPIs of this machine. A test that takes `installation` runs on each; one marked
+"""Fixtures of several test files: the MPIs of this machine. A test that takes `installation` runs on each; one marked
 `families`, that asks what versions of an MPI do alike, on the first of each family."""
 
 import os
@@ -13,7 +13,7 @@ from two_nodes import TwoNodes, two_nodes, why_not
 from nearfield import mpi
 from nearfield.mpi import Installation
 
-# What Debian's Open MPI leaves out anyway: nothing here goes that way, and Open MPI 5's ofi sleeps for a second in each
+# Debian's Open MPI has no such component: nothing here goes that way, and Open MPI 5's ofi sleeps for a second in each
 # launch.
 os.environ.setdefault("OMPI_MCA_btl", "^uct,openib,ofi")
 

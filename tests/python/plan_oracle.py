@@ -1,5 +1,5 @@
-"""What an exchange costs the slowest rank, by walking over every cell of every rank's halo: slow, and written apart
-from src/halo. For the tests of plans."""
+"""Computes what an exchange costs the slowest rank by walking over every cell of every rank's halo: slow, and written
+apart from src/halo. For the tests of plans."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_misses_are_cachegrinds(folder, nearest, last):
     assert all(expected.values())
     assert expected["DLmr"] > 2000
     assert simulated(folder, nearest, last, "--stores-as-loads") == expected
-    # What the last cache holds is no matter to the nearest ones.
+    # The contents of the last cache do not matter to the nearest ones.
     stored = simulated(folder, nearest, last)
     assert {n: v for n, v in stored.items() if "L" not in n} == {n: v for n, v in expected.items() if "L" not in n}
 

@@ -14,7 +14,7 @@ from nearfield.cli import VERBS, app, at_once, run
 
 RULES = Path(__file__).parents[1] / "data" / "rules" / "openmpi-5.0.11.toml"
 HEAVY = ("polars", "plotly", "optuna", "nearfield.measure", "nearfield.report", "typer")
-# What only the first of several runs needs.
+# Packages that only the first of several runs needs.
 FOUND_OUT = ("pydantic", "nearfield.mpi", "nearfield._native", "subprocess", "dataclasses")
 NAMES = ("argv", "rules", "verbose", "force", "mpi_name", "explain")  # of at_once.start
 # Instead of becoming the program, what has been imported by then.
@@ -27,7 +27,7 @@ main()
 
 
 def completed(words: str) -> set[str]:
-    """What bash would be given for the last of these words."""
+    """Returns the completions that bash would be given for the last of these words."""
     asked = {"_NEARFIELD_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
     script = "from nearfield.cli import app; app(prog_name='nearfield')"
     done = subprocess.run([sys.executable, "-c", script], env={**os.environ, **asked}, capture_output=True, text=True)

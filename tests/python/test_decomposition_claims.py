@@ -24,7 +24,7 @@ MODES = [
     ("origin-2000", "two-threads"),
     ("origin-2000", "one-thread"),
 ]
-# Of the application: z split over x split; 1-D and 3-D over the best 2-D split.
+# Gains of the application: z split over x split; 1-D and 3-D over the best 2-D split.
 Z_OVER_X = {("t3e-900", "buffered"): 2.0, ("t3e-900", "synchronous"): 1.6, ("origin-2000", "two-threads"): 1.3}
 OVER_2D = {("t3e-900", "buffered"): (1.15, 1.05), ("origin-2000", "two-threads"): (1.22, 1.08)}
 

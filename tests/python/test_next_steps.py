@@ -80,7 +80,7 @@ def printed_texts(file: Path) -> list[str]:
     return [node.value for node in texts if id(node) not in left_out]
 
 
-# What is written into files, and says what made them.
+# Words that are written into files and say what made them.
 OF_FILES = ("What nearfield tune found.", "nearfield simulate", "All pairs get the same rule; `nearfield run` gives")
 
 

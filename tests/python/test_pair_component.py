@@ -25,7 +25,7 @@ CXX_COMPILER = shutil.which("mpicxx.openmpi")
 LAUNCHER = shutil.which("mpirun.openmpi")
 INFO = shutil.which("ompi_info.openmpi") or shutil.which("ompi_info")
 
-# What `nearfield run` does: vader itself can do what the largest class asks for.
+# The module that `nearfield run` chooses: vader itself can do what the largest class asks for.
 WIDE = {
     "btl_vader_eager_limit": "32768",
     "btl_vader_max_send_size": "65536",
@@ -140,7 +140,7 @@ def said(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 @functools.cache
 def stock_messages(run: Runs, ranks: int, seed: int, count: int) -> list[str]:
-    """What every rank says of the random messages that it got, without the component."""
+    """Returns what every rank says of the random messages that it got, without the component."""
     lines = said(run(ranks, "messages", str(seed), str(count), component=False))
     assert len(lines) == ranks and all(re.fullmatch(r"rank .* digest .* ok", line) for line in lines)
     return lines
@@ -223,7 +223,7 @@ def lines_of(program: Path, *arguments: str) -> list[str]:
 
 
 def test_the_class_is_the_nearest_thing_shared(class_of: Path) -> None:
-    """What two bindings share, as Open MPI tells it: tigerton, nehalem-ep, NUMA nodes in a package, and unbound."""
+    """Open MPI's words for what two bindings share: tigerton, nehalem-ep, NUMA nodes in a package, and unbound."""
     expected = {
         "core+l2+l3+numa+socket": 0, "l2+numa+socket": 1, "l3+numa+socket": 2, "numa+socket": 3, "socket": 4,
         "numa": 5,  # tigerton: one memory for all packages

@@ -55,7 +55,7 @@ def test_every_statement_asks_for_records_that_are_simulated(quick: bool) -> Non
 
 
 def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
-    """What the cases would give, if every metric were 1 and there at the sides that are asked for."""
+    """Returns what the cases would give if every metric were 1, at the sides that are asked for."""
     sides = curve.where.get("side")
     for case in cases:
         row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.given}

@@ -173,7 +173,7 @@ def test_nothing_that_a_file_says_of_itself_is_run(tmp_path: Path, name: str, te
     assert not touched.exists()
 
 
-# What a modulefile may use, as plain Tcl.
+# The commands that a modulefile may use, as plain Tcl.
 TCL = """
 proc module-info {{what}} {{ return tuned/1.0 }}
 proc module-whatis {{text}} {{}}

@@ -561,7 +561,7 @@ def test_a_setting_that_is_not_understood_is_said() -> None:
 # ---- MPIs
 
 
-# What fails without the heap, too: how, under which MPI, why.
+# Checks that fail without the heap, too: how, under which MPI, why.
 FAILS_WITHOUT = {
     ("windows", "mpich-4.0"): "MPI_Put between fences is not there after the second one",
     ("freed", "mpich-4.0"): "MPI_Finalize does not end before the message has arrived, which it never does",

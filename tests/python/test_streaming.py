@@ -22,7 +22,7 @@ SIZES = (8, 4 * K, 64 * K, 256 * K, 1024 * K, 4096 * K)
 
 
 def gains(values: Mapping[int, float], other: float = 1.0) -> dict[Case, Gain]:
-    """Of all message patterns; `other`: at the sizes that are not named."""
+    """Returns times of all message patterns; `other` is the time at the sizes that are not named."""
     found = {size: values.get(size, other) for size in SIZES}
     return {(pattern, size): Gain(value, value, value, 3) for size, value in found.items() for pattern in MESSAGES}
 

@@ -1,4 +1,4 @@
-"""What type checkers know of the extension module."""
+"""Do the stubs, which type checkers read, describe the extension module as it is?"""
 
 from __future__ import annotations
 

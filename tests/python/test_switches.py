@@ -7,7 +7,7 @@ import pytest
 from nearfield.measure.live.switches import Kind, Seen, add_steps, name_switches
 from nearfield.profile.schema import Switch
 
-# What MPI_T says on these MPIs (those that matter, and some that must not be mistaken for them).
+# Control variables that MPI_T names on these MPIs (those that matter, and some that must not be mistaken for them).
 OPEN_MPI_5 = {
     "btl_self_eager_limit": 1024,
     "btl_sm_eager_limit": 4096,

@@ -117,8 +117,8 @@ def printed(table: Table, width: int | None) -> list[str]:
 
 
 def whole(table: Table) -> set[str]:
-    """What must not be broken: keys and numbers; of prose and headings, the words. Where each row is a block, its keys
-    need no heading."""
+    """Returns what must not be broken: keys and numbers, and the words of prose and headings. Where each row is a
+    block, its keys need no heading."""
     words = chain.from_iterable(column.heading.split() for column in table.columns if not column.key)
     cells = [(column, cell.plain) for row, _ in table.rows for column, cell in zip(table.columns, row, strict=True)]
     return set(words) | set(chain.from_iterable(text.split() if column.prose else [text] for column, text in cells))

@@ -47,7 +47,7 @@ def functions_of(file: Path, pattern: str) -> dict[str, range]:
 
 
 def said_of(text: str, file: Path, lines: range) -> list[str]:
-    """What the compiler optimised in these lines of the file."""
+    """Returns the compiler's remarks on these lines of the file."""
     found = re.findall(rf"{re.escape(file.name)}:(\d+):\d+: optimized:\s+(.*)", text)
     return [words for line, words in found if int(line) in lines]
 

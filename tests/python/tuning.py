@@ -29,7 +29,7 @@ def nearfield(*arguments: object, timeout_s: float = 170, **more: Any) -> Ended:
 
 
 def in_process(*arguments: object) -> Ended:
-    """The same in this process: where most of the time would go into starting Python and importing data frames."""
+    """Does the same in this process: where most of the time would go into starting Python and importing data frames."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     code = 0
     before = signal.getsignal(signal.SIGTERM)

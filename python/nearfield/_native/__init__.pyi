@@ -117,7 +117,7 @@ def paired_ratio(arg0: Sequence[float], arg1: Sequence[float], /) -> Estimate: .
 def find_steps(arg0: Sequence[float], arg1: Sequence[float], arg2: float, /) -> list[Step]: ...
 
 class Link:
-    """What messages of one kind cost."""
+    """The costs of messages of one kind."""
 
     @overload
     def __init__(self) -> None: ...
@@ -162,7 +162,7 @@ class Link:
     def load_from_bytes(self, arg: int, /) -> None: ...
 
 class Costs:
-    """What messages and sweeps cost."""
+    """The costs of messages and sweeps."""
 
     @overload
     def __init__(self) -> None: ...
@@ -209,7 +209,7 @@ def parse_costs(text: str, name: str) -> tuple[Costs, str]:
     """Such a file as (costs, origin); ValueError names the line."""
 
 class PlanRequest:
-    """What is to be split, over how many ranks."""
+    """The grid to split, and over how many ranks."""
 
     def __init__(self) -> None: ...
 
@@ -289,7 +289,7 @@ class Message:
     def stride_bytes(self) -> int: ...
 
 class Face:
-    """What a rank receives from one side of a dimension."""
+    """The part that a rank receives from one side of a dimension."""
 
     @property
     def message(self) -> Message: ...

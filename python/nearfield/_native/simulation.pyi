@@ -77,7 +77,7 @@ class Metric:
     def summary(self) -> str: ...
 
 class Scenario:
-    """What can be simulated; src/scenario/ declares it."""
+    """A scenario that can be simulated; src/scenario/ declares it."""
 
     @property
     def name(self) -> str: ...
@@ -108,7 +108,7 @@ class Scenario:
 
     @property
     def repetitions(self) -> int:
-        """Of a case, unless it is asked for others."""
+        """The repetitions of a case, unless it is asked for another number."""
 
     @property
     def of_nodes(self) -> bool:

@@ -173,7 +173,7 @@ static bool stand_in_front_of_stock(void) {
   if (!stock_look_up()) return false;
   stock_add_procs = stock->btl_add_procs;
   stock->btl_add_procs = stock_add_procs_again;
-  // The same function, so that r2 calls it once; and the stock module is all that there is to progress.
+  // It is the stock module's function, so that r2 calls it once: only the stock module has work to progress.
   mca_btl_nearfield_component.btl_progress = stock_component->btl_progress;
   upcall_wrap_registered();
   return true;
