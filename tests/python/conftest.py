@@ -13,8 +13,8 @@ from two_nodes import TwoNodes, two_nodes, why_not
 from nearfield import mpi
 from nearfield.mpi import Installation
 
-# Debian's Open MPI has no such component: nothing here goes that way, and Open MPI 5's ofi sleeps for a second in each
-# launch.
+# Debian's Open MPI leaves these components out by its own configuration. No test needs them, and ofi of Open MPI 5
+# sleeps for a second in each launch.
 os.environ.setdefault("OMPI_MCA_btl", "^uct,openib,ofi")
 
 

@@ -206,7 +206,7 @@ def test_each_pair_follows_its_own_threshold(mpich: Installation, program: Path,
 
 @pytest.fixture(scope="session")
 def thresholds(mpich: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Builds the program that reads and sets them, with a made-up MPICH."""
+    """Builds the program that reads and sets thresholds, with a made-up MPICH."""
     program = tmp_path_factory.mktemp("thresholds") / "thresholds"
     sources = [str(mpi_program.PROGRAMS / "thresholds.cpp"), str(SOURCE / "tune/mpich/thresholds.cpp")]
     command = [str(mpich.compiler), "-std=c++20", "-Wall", "-Wextra", f"-I{SOURCE}", *sources, "-o", str(program)]

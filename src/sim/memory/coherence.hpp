@@ -8,8 +8,9 @@ namespace nearfield::sim {
 
 class Snooping {
  public:
-  // What the asked caches must do with their copies, and a summary of the copies that they had.
+  // The request to the asked caches: to keep their copies as shared ones, or to remove them.
   enum class Ask { share, give_up };
+  // The copies that asked caches had.
   struct Others {
     bool any = false;       // the line
     bool part = false;      // some of the unit

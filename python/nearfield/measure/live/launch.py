@@ -148,7 +148,7 @@ def _ending(job: Job, output: Path, finished: mpi.Finished) -> Ending:
             reason = f"the time was over: {counted(missed, 'case')} not reached" if missed else None
             state: LaunchState = "stopped" if missed or line.type == "stopped" else "complete"
             return Ending(state, reason, finished.seconds, line.measuring_s, missed)
-    if job.group.hosts and not line and not finished.timed_out and not _said(finished):
+    if job.group.hosts and not line and not finished.timed_out and not _rank_error(finished):
         _raise_unreached([host for host, _ in job.group.hosts], finished)
     return Ending("failed", _why_failed(finished), finished.seconds)
 
@@ -156,13 +156,13 @@ def _ending(job: Job, output: Path, finished: mpi.Finished) -> Ending:
 def _why_failed(finished: mpi.Finished) -> str:
     if finished.timed_out:
         return f"no end after {finished.seconds:.0f} s"
-    said = _said(finished)
+    said = _rank_error(finished)
     if said and said[1] in _REMEDIES:
         _raise_error(said[1], said[2])
     return f"exit code {finished.exit_code}: {_last_words(finished) or finished.silence}"
 
 
-def _said(finished: mpi.Finished) -> re.Match[str] | None:
+def _rank_error(finished: mpi.Finished) -> re.Match[str] | None:
     """Returns the kind and the words of the error that a rank printed; None if no rank printed one."""
     return re.search(r"nearfield-probe: (\w+): (.*)", finished.stderr)
 
