@@ -19,6 +19,8 @@ enum class WritePolicy { back, through };  // through: stores go on to the next 
 enum class Coherence { mesi, moesi };
 // The state of a modified line in the cache after a NIC has read it.
 enum class DmaRead { keep, clean, invalidate };
+// How a core learns of events: it reads a queue that the NIC writes them into, or asks the NIC by commands.
+enum class Polling { queue, command };
 
 struct Cache {
   std::uint64_t size_bytes = 0;
@@ -35,9 +37,12 @@ struct Cache {
 
 struct Core {
   double clock_ghz = 0;
-  double cycles_per_access = 1;  // of one load or store that hits the nearest cache, others being under way
-  int outstanding_misses = 1;    // of one core, at a time
-  int outstanding_bypass = 0;    // the same of accesses past the caches; 0: as outstanding_misses
+  double cycles_per_access = 1;    // of one load or store that hits the nearest cache, others being under way
+  int outstanding_misses = 1;      // of one core, at a time
+  int outstanding_bypass = 0;      // the same of accesses past the caches; 0: as outstanding_misses
+  int window = 0;                  // instructions issued behind a load without its data; 0: no limit
+  double flops_per_cycle = 0;      // floating-point instructions that do not wait for each other; 0: they take no time
+  double flop_latency_cycles = 0;  // from one to the next that needs its result; 0: they take no time
 };
 
 struct Dram {
@@ -57,8 +62,12 @@ struct Tlb {
   double miss_cycles = 0;  // extra time if a miss here hits the next one or walks the page tables
 };
 
+// Whether a page lies in memory where its address says, or anywhere.
+enum class PagePlacement { identity, random };
+
 struct Pages {
   std::uint64_t page_bytes = 4096;
+  PagePlacement placement = PagePlacement::identity;
   double fault_ns = 0;    // the first touch of a page
   std::vector<Tlb> tlbs;  // nearest first
 };
@@ -82,6 +91,7 @@ struct Nic {
   int event_bytes = 128;  // of an entry of the event queue
   int event_entries = 1024;
   DmaRead read_of_modified = DmaRead::keep;
+  Polling polling = Polling::queue;
   std::string policy = "memory";  // where this machine puts incoming bytes unless a run says otherwise
   int policy_ways = 0;            // of a set of the cache it puts them into, that they may take; 0: any
 };

@@ -21,16 +21,21 @@ void bind_words(nb::module_& module) {
       .value("neither", Inclusion::neither);
   nb::enum_<WritePolicy>(module, "WritePolicy").value("back", WritePolicy::back).value("through", WritePolicy::through);
   nb::enum_<Coherence>(module, "Coherence").value("mesi", Coherence::mesi).value("moesi", Coherence::moesi);
+  nb::enum_<PagePlacement>(module, "PagePlacement")
+      .value("identity", PagePlacement::identity)
+      .value("random", PagePlacement::random);
   nb::enum_<DmaRead>(module, "DmaRead")
       .value("keep", DmaRead::keep)
       .value("clean", DmaRead::clean)
       .value("invalidate", DmaRead::invalidate);
+  nb::enum_<Polling>(module, "Polling").value("queue", Polling::queue).value("command", Polling::command);
 }
 
 void bind_core_and_caches(nb::module_& module) {
   settable(nb::class_<Core>(module, "Core").def(nb::init<>()), field("clock_ghz", &Core::clock_ghz),
            field("cycles_per_access", &Core::cycles_per_access), field("outstanding_misses", &Core::outstanding_misses),
-           field("outstanding_bypass", &Core::outstanding_bypass));
+           field("outstanding_bypass", &Core::outstanding_bypass), field("window", &Core::window),
+           field("flops_per_cycle", &Core::flops_per_cycle), field("flop_latency_cycles", &Core::flop_latency_cycles));
   settable(nb::class_<Cache>(module, "Cache").def(nb::init<>()), field("size_bytes", &Cache::size_bytes),
            field("ways", &Cache::ways), field("line_bytes", &Cache::line_bytes),
            field("sub_blocks", &Cache::sub_blocks), field("shared_by", &Cache::shared_by),
@@ -50,7 +55,7 @@ void bind_memory(nb::module_& module) {
   settable(nb::class_<Tlb>(module, "Tlb").def(nb::init<>()), field("entries", &Tlb::entries), field("ways", &Tlb::ways),
            field("miss_cycles", &Tlb::miss_cycles));
   settable(nb::class_<Pages>(module, "Pages").def(nb::init<>()), field("page_bytes", &Pages::page_bytes),
-           field("fault_ns", &Pages::fault_ns), field("tlbs", &Pages::tlbs));
+           field("placement", &Pages::placement), field("fault_ns", &Pages::fault_ns), field("tlbs", &Pages::tlbs));
   settable(nb::class_<Prefetcher>(module, "Prefetcher").def(nb::init<>()), field("streams", &Prefetcher::streams),
            field("distance_lines", &Prefetcher::distance_lines), field("level", &Prefetcher::level));
 }
@@ -59,7 +64,7 @@ void bind_between_nodes(nb::module_& module) {
   settable(nb::class_<Nic>(module, "Nic").def(nb::init<>()), field("gb_per_s", &Nic::gb_per_s),
            field("dma_ns", &Nic::dma_ns), field("post_ns", &Nic::post_ns), field("event_bytes", &Nic::event_bytes),
            field("event_entries", &Nic::event_entries), field("read_of_modified", &Nic::read_of_modified),
-           field("policy", &Nic::policy), field("policy_ways", &Nic::policy_ways));
+           field("polling", &Nic::polling), field("policy", &Nic::policy), field("policy_ways", &Nic::policy_ways));
   settable(nb::class_<Network>(module, "Network").def(nb::init<>()), field("topology", &Network::topology),
            field("shape", &Network::shape), field("nodes_per_router", &Network::nodes_per_router),
            field("latency_ns", &Network::latency_ns), field("hop_ns", &Network::hop_ns),

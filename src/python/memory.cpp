@@ -57,6 +57,8 @@ void bind_simulated_memory(nb::module_& parent) {
       .value("load", Access::load)
       .value("store", Access::store)
       .value("chase", Access::chase)
+      .value("index", Access::index)
+      .value("gather", Access::gather)
       .value("load_bypass", Access::load_bypass)
       .value("store_bypass", Access::store_bypass);
   bind_counts(module);
@@ -67,7 +69,7 @@ void bind_simulated_memory(nb::module_& parent) {
       .def("replay", &replay, nb::arg("addresses"), nb::arg("core") = 0, nb::arg("kind") = Access::load,
            nb::arg("bytes") = 8, "Accesses of so many bytes at these addresses (uint64, contiguous), in order.")
       .def("sweep", &Memory::sweep, nb::arg("core"), nb::arg("kind"), nb::arg("address"), nb::arg("count"),
-           nb::arg("stride_bytes"), nb::arg("bytes"), nb::call_guard<nb::gil_scoped_release>())
+           nb::arg("stride_bytes"), nb::arg("bytes"), nb::arg("work_ps") = 0, nb::call_guard<nb::gil_scoped_release>())
       .def("drain", &Memory::drain, nb::arg("core"))
       .def("counts", &Memory::counts)
       .def("reset_counts", &Memory::reset_counts)

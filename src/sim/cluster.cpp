@@ -118,7 +118,11 @@ Outcome Cluster::outcome() {
   for (int v = 0; v < world_->variants; ++v) {
     VariantOutcome variant;
     variant.policy = policies_[static_cast<std::size_t>(v)].text();
-    for (const auto& node : nodes_) variant.memory += variant.memory_of_node.emplace_back(node->counts(v));
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+      auto& counts = variant.memory_of_node.emplace_back(nodes_[n]->counts(v));
+      if (n < nics_.size()) counts.add(nics_[n]->of_empty_polls(v), 1);
+      variant.memory += counts;
+    }
     for (const auto& nic : nics_) variant.nic += variant.nic_of_node.emplace_back(nic->counts(v));
     outcome.variants.push_back(std::move(variant));
   }

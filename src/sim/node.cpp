@@ -24,6 +24,7 @@ Run run_at(const Buffer& buffer, std::uint64_t offset) {
 Node::Node(const Machine& machine, const Options& options)
     : variants_(options.variants),
       page_bytes_(machine.pages.page_bytes),
+      ps_per_cycle_(1e3 / machine.core.clock_ghz),
       cores_per_memory_(machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores) {
   if (page_bytes_ == 0) throw std::invalid_argument("machine '" + machine.name + "': page_bytes: at least 1");
   if (machine.cores < 1) throw std::invalid_argument("machine '" + machine.name + "': cores: at least 1");
@@ -86,10 +87,11 @@ void Node::sweep(int core, std::span<const Sweep> sweeps) {
   acting(core);
   for (auto& memory : memories_)
     for (const Sweep& one : sweeps) {
-      if (one.count == 1)
+      if (one.count == 1 && one.work_cycles == 0)
         memory->access(core, one.kind, one.address, one.bytes);
       else
-        memory->sweep(core, one.kind, one.address, one.count, one.stride_bytes, one.bytes);
+        memory->sweep(core, one.kind, one.address, one.count, one.stride_bytes, one.bytes,
+                      std::nearbyint(one.work_cycles * ps_per_cycle_));
     }
 }
 

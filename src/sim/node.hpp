@@ -21,6 +21,7 @@ struct Sweep {
   Address address = 0;
   std::uint64_t count = 1;
   std::int64_t stride_bytes = 0;
+  double work_cycles = 0;  // what is computed with each takes so much longer than the access is issued
 };
 
 class Node {
@@ -88,6 +89,7 @@ class Node {
 
   int variants_;
   std::uint64_t page_bytes_;
+  double ps_per_cycle_;
   int cores_per_memory_;
   std::vector<Address> next_;  // per memory
   std::vector<std::unique_ptr<Memory>> memories_;

@@ -25,6 +25,7 @@ Task<> touch(Endpoint& endpoint, Access kind, Address address, std::uint64_t byt
 int Rank::rank() const { return endpoint_.rank(); }
 int Rank::size() const { return static_cast<int>(endpoint_.world().ranks.size()); }
 int Rank::node() const { return endpoint_.node_number(); }
+const Core& Rank::core() const { return endpoint_.world().machine.core; }
 Address Rank::allocate(std::uint64_t bytes) { return endpoint_.node().allocate(endpoint_.core(), bytes); }
 
 // ---- messages

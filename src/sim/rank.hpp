@@ -52,6 +52,7 @@ class Rank {
   int rank() const;
   int size() const;
   int node() const;
+  const Core& core() const;
 
   // Returns memory that begins at a page; no two allocations of a node overlap. It is never freed, and free of cost
   // until it is touched.

@@ -1,11 +1,28 @@
 #include "sim/shipping.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/endpoint.hpp"
 #include "sim/world.hpp"
 
 namespace nearfield::sim {
+
+namespace {
+
+constexpr std::uint64_t most_at_a_time = 4096;
+
+// When the bytes behind those that are written begin to arrive: bytes come evenly from the first to the last.
+Clock arrival(const Shipment& shipment, std::uint64_t bytes) {
+  if (shipment.written == bytes) return shipment.last;
+  Clock when = shipment.last - shipment.first;
+  const double share = static_cast<double>(shipment.written) / static_cast<double>(bytes);
+  for (auto& times : when)
+    for (auto& time : times.at) time = std::nearbyint(time * share);
+  return when + shipment.first;
+}
+
+}  // namespace
 
 template <void (Shipping::*phase)(Shipment&)>
 void Shipping::at(const Clock& when, Shipment& shipment) {
@@ -71,9 +88,24 @@ void Shipping::release(Shipment& kept, Address target, const Clock& start) {
 }
 
 void Shipping::write(Shipment& shipment, Address target, const Clock& start) {
-  // Without payload, too, what arrived before is written first, or headers would overtake.
-  shipment.last = shipment.to->nic().write(shipment.to->core(), target, target ? shipment.bytes : 0,
-                                           shipment.message->bytes, start, later(shipment.last, start));
+  shipment.target = target;
+  shipment.first = start;
+  shipment.last = later(shipment.last, start);
+  write_piece(shipment);
+}
+
+// What has arrived by the end of the next piece is written when its first byte is there. Without payload, too, what
+// arrived before is written first, or headers would overtake.
+void Shipping::write_piece(Shipment& shipment) {
+  const std::uint64_t bytes = shipment.target ? shipment.bytes : 0;
+  const Address begin = shipment.target + shipment.written, piece_end = (begin / most_at_a_time + 1) * most_at_a_time;
+  const std::uint64_t piece = std::min(piece_end - begin, bytes - shipment.written);
+  const Clock start = arrival(shipment, bytes);
+  shipment.written += piece;
+  const Clock there = shipment.to->nic().write(shipment.to->core(), begin, piece, shipment.message->bytes, start,
+                                               arrival(shipment, bytes));
+  if (shipment.written < bytes) return at<&Shipping::write_piece>(arrival(shipment, bytes), shipment);
+  shipment.last = there;
   at<&Shipping::tell>(shipment.last, shipment);
 }
 

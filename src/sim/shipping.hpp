@@ -1,5 +1,6 @@
 // The way of one network message from the sender's NIC to the event that tells the receiver, as events of the engine:
-// the NIC fetches the command and reads the payload, the network carries it, the other NIC writes it and then an event.
+// the NIC fetches the command and reads the payload, the network carries it, the other NIC writes it, a page at a time as
+// it arrives, and then an event.
 #pragma once
 
 #include <optional>
@@ -26,7 +27,8 @@ struct Shipment {
   std::uint64_t part_offset = 0, part_bytes = 0;  // what the items say
   // Set on the way:
   Clock start, left, first, last;
-  int under_way = 0;  // events that still need it
+  std::uint64_t written = 0;  // payload bytes
+  int under_way = 0;          // events that still need it
 };
 
 class Shipping {
@@ -44,6 +46,7 @@ class Shipping {
   void leave(Shipment& shipment);
   void arrive(Shipment& shipment);
   void write(Shipment& shipment, Address target, const Clock& start);
+  void write_piece(Shipment& shipment);
   void tell(Shipment& shipment);
   void done(Shipment& shipment);
 

@@ -53,7 +53,10 @@ void protocols_are_loggp() {
     machine.network->shape = {2, static_cast<int>(random() % 4 + 1)};
     const int nodes = 2 * machine.network->shape[1];
     const std::uint64_t bytes = random() % (1u << (random() % 12 + 1));  // one block, one piece
-    const double way = 1000, serial = static_cast<double>(bytes), event = 70;
+    if (i % 2 == 1) machine.nic->polling = nearfield::Polling::command;
+    // The NIC writes an event in 70 ns; or it answers a command, which takes the core 30 ns, in 70 ns.
+    const double way = 1000, serial = static_cast<double>(bytes), answer = 70,
+                 event = i % 2 == 1 ? 30 + answer : answer;
     const double begin = 3 + 30, header = way + event;
     const auto finish = [&](const char* name) {
       machine.messaging.network = name;
@@ -65,7 +68,7 @@ void protocols_are_loggp() {
     CHECK(everywhere(finish("buffered").ranks[1].finished, begin + way + serial + event + 7));
     CHECK(everywhere(finish("buffered").ranks[0].finished, begin));
     CHECK(everywhere(finish("zero-copy").ranks[1].finished, begin + way + serial + event + 7));
-    CHECK(everywhere(finish("zero-copy").ranks[0].finished, begin + serial / 2 + event));  // the NIC carries 2 GB/s
+    CHECK(everywhere(finish("zero-copy").ranks[0].finished, begin + serial / 2 + answer));  // the NIC carries 2 GB/s
     const double registered = bytes > 0 ? 11 : 0;
     CHECK(everywhere(finish("rendezvous").ranks[1].finished,
                      begin + header + 7 + registered + 30 + header + registered + 30 + way + serial + event));

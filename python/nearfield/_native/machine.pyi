@@ -22,12 +22,22 @@ class Coherence(enum.Enum):
 
     moesi = 1
 
+class PagePlacement(enum.Enum):
+    identity = 0
+
+    random = 1
+
 class DmaRead(enum.Enum):
     keep = 0
 
     clean = 1
 
     invalidate = 2
+
+class Polling(enum.Enum):
+    queue = 0
+
+    command = 1
 
 class Core:
     def __init__(self) -> None: ...
@@ -55,6 +65,24 @@ class Core:
 
     @outstanding_bypass.setter
     def outstanding_bypass(self, arg: int, /) -> None: ...
+
+    @property
+    def window(self) -> int: ...
+
+    @window.setter
+    def window(self, arg: int, /) -> None: ...
+
+    @property
+    def flops_per_cycle(self) -> float: ...
+
+    @flops_per_cycle.setter
+    def flops_per_cycle(self, arg: float, /) -> None: ...
+
+    @property
+    def flop_latency_cycles(self) -> float: ...
+
+    @flop_latency_cycles.setter
+    def flop_latency_cycles(self, arg: float, /) -> None: ...
 
 class Cache:
     def __init__(self) -> None: ...
@@ -216,6 +244,12 @@ class Pages:
     def page_bytes(self, arg: int, /) -> None: ...
 
     @property
+    def placement(self) -> PagePlacement: ...
+
+    @placement.setter
+    def placement(self, arg: PagePlacement, /) -> None: ...
+
+    @property
     def fault_ns(self) -> float: ...
 
     @fault_ns.setter
@@ -286,6 +320,12 @@ class Nic:
 
     @read_of_modified.setter
     def read_of_modified(self, arg: DmaRead, /) -> None: ...
+
+    @property
+    def polling(self) -> Polling: ...
+
+    @polling.setter
+    def polling(self, arg: Polling, /) -> None: ...
 
     @property
     def policy(self) -> str: ...

@@ -17,9 +17,13 @@ class Access(enum.Enum):
 
     chase = 2
 
-    load_bypass = 3
+    index = 3
 
-    store_bypass = 4
+    gather = 4
+
+    load_bypass = 5
+
+    store_bypass = 6
 
 class LevelCounts:
     @property
@@ -118,7 +122,7 @@ class Memory:
         Accesses of so many bytes at these addresses (uint64, contiguous), in order.
         """
 
-    def sweep(self, core: int, kind: Access, address: int, count: int, stride_bytes: int, bytes: int) -> None: ...
+    def sweep(self, core: int, kind: Access, address: int, count: int, stride_bytes: int, bytes: int, work_ps: float = 0) -> None: ...
 
     def drain(self, core: int) -> None: ...
 

@@ -14,7 +14,7 @@ from nearfield.cli.case_bar import CaseBar
 from nearfield.measure.sim import pool
 from nearfield.measure.stop import Stop
 from nearfield.report.markup import write_page
-from nearfield.reproduce.outcome import JudgedPaper, Reproduction
+from nearfield.reproduce.outcome import JudgedPaper, Reproduction, counts
 from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.session import Settings
@@ -23,7 +23,8 @@ from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.units import counted
 
 _MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}
-_COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "not simulated": "dim"}
+_COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "by construction": "dim",
+            "not simulated": "dim"}  # fmt: skip
 
 
 def _claim_names(incomplete: str) -> list[str]:
@@ -102,8 +103,10 @@ def _judged(paper: JudgedPaper) -> Table:
         colour = _COLOURS[claim.verdict]
         table.add_row(f"[bold]{claim.id}[/bold]", f"[{colour} bold]{claim.verdict}[/{colour} bold]", "", "")
         for statement in claim.statements:
-            table.add_row("", f"{_MARKS[statement.holds]} {escape(statement.says)}", escape(statement.paper),
-                          escape(statement.ours))  # fmt: skip
+            mark, ours = _MARKS[statement.holds], escape(statement.ours)
+            if statement.not_counted:
+                mark, ours = f"({mark})", f"{ours} [dim](not counted: {escape(statement.not_counted)})[/dim]"
+            table.add_row("", f"{mark} {escape(statement.says)}", escape(statement.paper), ours)
         if claim.note:
             table.add_row("", f"[dim]{escape(claim.note)}[/dim]", "", "")
     return table
@@ -112,7 +115,8 @@ def _judged(paper: JudgedPaper) -> Table:
 def _count(found: Reproduction) -> None:
     verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
     told = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
-    Terminal().print(f"\n{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {told}")
+    held, judged = counts(one for paper in found.papers for claim in paper.claims for one in claim.statements)
+    Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {told}; {held} of {counted(judged, 'statement')} hold")
 
 
 def _list(wanted: list[Any], as_json: bool) -> None:

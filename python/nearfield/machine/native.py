@@ -16,7 +16,9 @@ _WORDS = {
     "inclusion": structs.Inclusion,
     "write": structs.WritePolicy,
     "coherence": structs.Coherence,
+    "placement": structs.PagePlacement,
     "read_of_modified": structs.DmaRead,
+    "polling": structs.Polling,
 }  # members that are enumerations
 _TABLES = {
     "core": structs.Core,

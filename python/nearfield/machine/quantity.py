@@ -155,6 +155,18 @@ class Coherence(Valued):
     value: Literal["mesi", "moesi"]
 
 
+class PagePlacement(Valued):
+    """Which frame of physical memory a page gets."""
+
+    value: Literal["identity", "random"]
+
+
+class Polling(Valued):
+    """How a core learns of a NIC's events."""
+
+    value: Literal["queue", "command"]
+
+
 class DmaRead(Valued):
     """The state of a modified line after a NIC has read it."""
 

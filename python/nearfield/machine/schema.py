@@ -40,6 +40,11 @@ class Core(Table):
     outstanding_bypass: q.Count | None = _optional(
         "the same of accesses past the caches; absent: as outstanding_misses"
     )
+    window: q.Count | None = _optional("instructions in flight behind a load that waits for its data; absent: no limit")
+    flops_per_cycle: q.Rate | None = _optional(
+        "floating-point instructions that need no other's result; absent: no limit"
+    )
+    flop_latency_cycles: q.Cycles | None = _optional("from one to the next that needs its result; absent: no time")
 
 
 class Cache(Table):
@@ -100,6 +105,9 @@ class Pages(Table):
     """The pages of ordinary memory."""
 
     page_bytes: q.Size = _key("of ordinary memory")
+    placement: q.PagePlacement | None = _optional(
+        "identity (absent): a page lies where its address says; random: anywhere"
+    )
     fault_ns: q.Ns = _key("the first touch of a page")
     tlb: list[Tlb] = Field(default_factory=list, max_length=4, description="nearest first; absent: no misses")
 
@@ -121,6 +129,9 @@ class Nic(Table):
     event_bytes: q.Size = _key("of an entry of the event queue")
     event_entries: q.Count = _key("of the event queue")
     read_of_modified: q.DmaRead = _key("what becomes of a modified line that is read: keep, clean or invalidate")
+    polling: q.Polling | None = _optional(
+        "queue (absent): cores read a queue that the NIC writes events into; command: they ask it, and it answers"
+    )
     policy: q.Policy | None = _optional(
         "where it puts incoming bytes unless a run says otherwise; absent: memory", needed="with policy_ways"
     )

@@ -69,6 +69,17 @@ def _everywhere(asked: Asked) -> Found:
     return _all_numbers(asked, lambda y: near(y, number))
 
 
+def _bound(asked: Asked, best: Callable[..., float], sign: int) -> Found:
+    """Holds if the highest number is not below (sign 1) or not above (sign -1) the paper's by more than the
+    tolerance."""
+    assert asked.number
+    x = best(asked.curve, key=lambda at: asked.curve[at])
+    limit = asked.number[0] if sign > 0 else asked.number[1]
+    there = asked.at is None or asked.at[0] <= x <= asked.at[1]
+    holds = sign * (asked.curve[x] - limit) >= -NEAR * abs(limit)
+    return Found(holds and there, f"{asked.write(asked.curve[x])} at {asked.write_x(x)}")
+
+
 # ---- shapes
 
 
@@ -111,15 +122,18 @@ def _higher(asked: Asked) -> Found:
 def _monotonic(asked: Asked, sign: int) -> Found:
     """Holds if the numbers grow (or fall) from first to last, and no step goes the other way."""
     ys = [sign * y for y in asked.curve.values()]
-    scale = max(abs(y) for y in ys) or 1.0
+    # Shares and differences are compared in points, as everywhere: a step back of one is no step.
+    scale = MORE / SAME if asked.is_difference else max(abs(y) for y in ys) or 1.0
     steady = all(after >= before - SAME * scale for before, after in zip(ys, ys[1:], strict=False))
     ours = f"{asked.write(sign * ys[0])} to {asked.write(sign * ys[-1])}"
     return Found(len(ys) > 1 and steady and ys[-1] - ys[0] > SAME * scale, ours)
 
 
 def _flat(asked: Asked) -> Found:
+    """Holds if no number is farther from the middle than what counts as the same."""
     ys = list(asked.curve.values())
-    return Found(len(ys) > 1 and max(ys) <= min(ys) * (1 + SAME) ** 2, _range(asked))
+    widest = min(ys) + 2 * SAME if asked.is_difference else min(ys) * (1 + SAME) ** 2
+    return Found(len(ys) > 1 and max(ys) <= widest, _range(asked))
 
 
 def _steps(asked: Asked) -> Found:
@@ -150,6 +164,9 @@ JUDGES = {
     "highest": Judge(lambda asked: _extreme(asked, max), of_number=True),
     "lowest": Judge(lambda asked: _extreme(asked, min), of_number=True),
     "everywhere": Judge(_everywhere, of_number=True),
+    # Bounds: the paper says "more than", or "at most", and whatever is beyond the number agrees with it.
+    "at-least": Judge(lambda asked: _bound(asked, max, 1), of_number=True),
+    "at-most": Judge(lambda asked: _bound(asked, max, -1), of_number=True),
     "same": Judge(lambda asked: _all_compared(asked, lambda by: abs(by) <= SAME), of_two=True),
     "more": Judge(lambda asked: _all_compared(asked, lambda by: by > MORE), of_two=True),
     "less": Judge(lambda asked: _all_compared(asked, lambda by: by < -MORE), of_two=True),

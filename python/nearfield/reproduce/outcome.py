@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -14,17 +15,19 @@ from nearfield.errors import ProfileError
 
 FILE = "reproduction.json"
 
-Verdict = Literal["within", "shape only", "in part", "not", "not simulated"]
+Verdict = Literal["within", "shape only", "in part", "not", "by construction", "not simulated"]
 
 
 class Judged(Table):
-    """A statement of a paper. `holds` is None if nothing of ours judges it, and `ours` then says why."""
+    """A statement of a paper. `holds` is None if nothing of ours judges it, and `ours` then says why. `not_counted`
+    says why a verdict counts for nothing; '' if it counts."""
 
     says: str
     paper: str
     ours: str
     holds: bool | None
     is_number: bool
+    not_counted: str = ""
 
 
 class JudgedClaim(Table):
@@ -71,10 +74,13 @@ class Reproduction(Table):
 
 def verdict(statements: list[Judged]) -> Verdict:
     """Returns the verdict. "within": all statements hold. "shape only": all shapes hold, but a number does not. "in
-    part": only some hold, or some were not simulated. "not": none holds. "not simulated": none was simulated."""
+    part": only some hold, or some were not simulated. "not": none holds. "by construction": none could fail. "not
+    simulated": none was simulated."""
+    simulated = any(one.holds is not None for one in statements)
+    statements = [one for one in statements if not one.not_counted]
     known = [one for one in statements if one.holds is not None]
     if not known:
-        return "not simulated"
+        return "by construction" if simulated else "not simulated"
     if not any(one.holds for one in known):
         return "not"
     shapes = [one for one in known if not one.is_number]
@@ -83,6 +89,12 @@ def verdict(statements: list[Judged]) -> Verdict:
     if all(one.holds for one in known):
         return "within"
     return "shape only" if shapes else "in part"
+
+
+def counts(statements: Iterable[Judged]) -> tuple[int, int]:
+    """Returns how many statements hold, and how many are judged and counted."""
+    known = [bool(one.holds) for one in statements if one.holds is not None and not one.not_counted]
+    return sum(known), len(known)
 
 
 def save(folder: Path, reproduction: Reproduction) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
-from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction
+from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction, counts
 from nearfield.units import counted
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
@@ -53,8 +53,8 @@ def _verdict(claim: JudgedClaim) -> str:
 
 
 def _count(statements: Iterable[Judged]) -> str:
-    known = [one for one in statements if one.holds is not None]
-    return text(f"{sum(bool(one.holds) for one in known)} of {len(known)}") if known else ""
+    held, judged = counts(statements)
+    return text(f"{held} of {judged}") if judged else ""
 
 
 def _paper(paper: JudgedPaper) -> str:
@@ -64,11 +64,21 @@ def _paper(paper: JudgedPaper) -> str:
 
 def _claim(claim: JudgedClaim) -> str:
     head = tag("h3", f"{claim.id} {_verdict(claim)}") + tag("p", text(claim.says))
-    rows = [[_MARKS[one.holds], text(one.says), text(one.paper), text(one.ours)] for one in claim.statements]
+    rows = [[_mark(one), text(one.says), text(one.paper), _ours(one)] for one in claim.statements]
     note = tag("p", tag("b", "Why: ") + text(claim.note)) if claim.note else ""
     where = tag("p", text(claim.where), class_="quiet")
     return tag("div", head + where + table(("", "statement", "the paper", "ours"), rows) + note, id=claim.id,
                class_="claim")  # fmt: skip
+
+
+def _mark(one: Judged) -> str:
+    return f"({_MARKS[one.holds]})" if one.not_counted else _MARKS[one.holds]
+
+
+def _ours(one: Judged) -> str:
+    return text(one.ours) + (
+        tag("p", text(f"Not counted: {one.not_counted}"), class_="quiet") if one.not_counted else ""
+    )
 
 
 def _chosen(chosen: list[Chosen]) -> str:

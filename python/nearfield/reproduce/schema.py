@@ -121,6 +121,7 @@ class Statement(Table):
     )
     rule: PlacementRule | None = None
     not_simulated: str | None = Field(default=None, description="why nothing of ours judges it")
+    not_counted: str = Field(default="", description="why its verdict is shown, but counts for nothing: it cannot fail")
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> Statement:

@@ -53,7 +53,7 @@ def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
     """Returns whether the statement holds, and our numbers beside the paper's."""
     holds, ours = _holds(statement, evidence)
     return Judged(says=statement.says, paper=statement.paper, ours=ours, holds=holds,
-                  is_number=statement.number is not None)  # fmt: skip
+                  is_number=statement.number is not None, not_counted=statement.not_counted)  # fmt: skip
 
 
 def _holds(statement: Statement, evidence: Evidence) -> tuple[bool | None, str]:

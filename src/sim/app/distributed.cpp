@@ -56,7 +56,7 @@ void connect(std::vector<RankMatrix>& ranks, int me, const std::vector<int>& fir
 Task<> product(Rank& rank, const LocalMatrix& a, Address x, Address y, bool adds) {
   Walk walk(rank);
   for (std::uint64_t row = 0; row < a.rows(); ++row) {
-    read_row(walk, a, row, x);
+    read_row(walk, a, row, x, true);
     if (adds) walk.load(y + row * word);
     walk.store(y + row * word);
     if (walk.full()) co_await walk.go();
@@ -70,9 +70,11 @@ Task<> transposed_product(Rank& rank, const LocalMatrix& a, Address x, Address y
   Walk walk(rank);
   for (std::uint64_t row = 0; row < a.rows(); ++row) {
     walk.load(x + row * word);
-    read_row(walk, a, row, y);
-    for (int k = a.begin[row]; k < a.begin[row + 1]; ++k)
+    read_row(walk, a, row, y, false);
+    for (int k = a.begin[row]; k < a.begin[row + 1]; ++k) {
       walk.store(y + static_cast<std::uint64_t>(a.column[static_cast<std::size_t>(k)]) * word);
+      walk.flops(1, 4);
+    }
     if (walk.full()) co_await walk.go();
   }
   co_await walk.go();
@@ -107,13 +109,16 @@ std::vector<Request> start(Rank& rank, const std::vector<Package>& receives, Add
 
 }  // namespace
 
-void read_row(Walk& walk, const LocalMatrix& a, std::uint64_t row, Address x) {
+void read_row(Walk& walk, const LocalMatrix& a, std::uint64_t row, Address x, bool sums) {
   const auto begin = static_cast<std::uint64_t>(a.begin[row]),
              count = static_cast<std::uint64_t>(a.begin[row + 1]) - begin;
   walk.load(a.begin_at + (row + 1) * index, 1, 0, index);
-  walk.load(a.column_at + begin * index, count, index, index);
+  walk.index(a.column_at + begin * index, count, index, index);
   walk.load(a.value_at + begin * word, count, word, word);
-  for (auto k = begin; k < begin + count; ++k) walk.load(x + static_cast<std::uint64_t>(a.column[k]) * word);
+  for (auto k = begin; k < begin + count; ++k) {
+    walk.gather(x + static_cast<std::uint64_t>(a.column[k]) * word);
+    if (sums) walk.chain(1, 3);  // of column[k], value[k] and x: sum += value[k] * x[column[k]]
+  }
 }
 
 std::vector<RankMatrix> cut(const multigrid::Matrix& matrix, const std::vector<int>& row_first,

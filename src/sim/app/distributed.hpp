@@ -39,8 +39,8 @@ std::vector<RankMatrix> cut(const multigrid::Matrix& matrix, const std::vector<i
 // Allocates the arrays, which the rank writes.
 Task<> place(Heap& heap, RankMatrix& matrix);
 
-// Accesses one row's entries, and x at their columns.
-void read_row(Walk& walk, const LocalMatrix& a, std::uint64_t row, Address x);
+// Accesses one row's entries, and x at their columns; `sums`: their products are added to one number.
+void read_row(Walk& walk, const LocalMatrix& a, std::uint64_t row, Address x, bool sums);
 // Does one rank's part of y = A x (or y += A x): others' entries of x are on their way while own columns are done.
 Task<> multiply(Rank& rank, const RankMatrix& a, Address x, Address y, bool adds);
 // Does y = A^T x: entries of others are worked out first and are on their way while own columns are done.

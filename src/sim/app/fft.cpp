@@ -3,8 +3,9 @@
 // three MPI_Alltoall, between them loops that gather 16 columns at a time, transform them and put them back. The
 // accesses are those of its loops over its arrays, in words of 8 bytes, real parts of up to 16 numbers before their
 // imaginary ones. Inside a column a pass loads all numbers and stores them in order, not in the order of its
-// butterflies: a column fits the nearest cache. Left out: arithmetic beyond what an access costs, numbers of ranks and
-// points that are not powers of two.
+// butterflies: a column fits the nearest cache. Arithmetic is counted in FFTE's kernel.f, a multiply-add as one
+// instruction; that of the roots of unity inside a pass is left out, and so are numbers of ranks and points that are not
+// powers of two.
 #include <bit>
 #include <stdexcept>
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::uint64_t number = 16;  // bytes of a complex one
 constexpr std::uint64_t word = 8;
+constexpr double product_flops = 2;    // of two complex numbers, for each word of the result
 constexpr std::uint64_t columns = 16;  // FFTE_NBLK: at a time
 constexpr std::uint64_t padding = 8;   // FFTE_NP: numbers between columns
 constexpr int tag = 1 << 20;
@@ -56,7 +58,8 @@ struct View {
   std::uint64_t inner, outer;  // strides, in numbers
 };
 
-void add(Walk& walk, Access kind, Address begin, std::uint64_t count, std::uint64_t stride) {
+// `flops`: floating-point instructions with each word, beside two accesses to it.
+void add(Walk& walk, Access kind, Address begin, std::uint64_t count, std::uint64_t stride, double flops = 0) {
   const auto apart = static_cast<std::int64_t>(stride * number);
   const auto both = [&](auto&& access) {
     if (stride == 1) return access(begin, 2 * count, static_cast<std::int64_t>(word));
@@ -68,6 +71,7 @@ void add(Walk& walk, Access kind, Address begin, std::uint64_t count, std::uint6
       walk.store(at, times, bytes_apart, word);
     else
       walk.load(at, times, bytes_apart, word);
+    walk.flops(flops, 2);
   });
 }
 
@@ -106,7 +110,7 @@ class Transform {
     for (std::uint64_t o = 0; o < outer; ++o) {
       add(walk_, Access::load, from.begin + o * from.outer * number, inner, from.inner);
       if (factor.begin) add(walk_, Access::load, factor.begin + o * factor.outer * number, inner, factor.inner);
-      add(walk_, Access::store, to.begin + o * to.outer * number, inner, to.inner);
+      add(walk_, Access::store, to.begin + o * to.outer * number, inner, to.inner, factor.begin ? product_flops : 0);
       if (walk_.full()) co_await walk_.go();
     }
   }
@@ -119,7 +123,7 @@ class Transform {
       rest /= radix;
       add(walk_, Access::load, roots, rest, 1);
       add(walk_, Access::load, from, length, 1);
-      add(walk_, Access::store, to, length, 1);
+      add(walk_, Access::store, to, length, 1, radix == 8 ? 5 : radix == 4 ? 3.5 : 1);
       std::swap(from, to);
     }
     if (walk_.full()) co_await walk_.go();

@@ -1,4 +1,4 @@
-// The accesses of a loop, gathered and then done some hundred at a time:
+// The accesses of a loop and what it computes with them, gathered and then done some hundred at a time:
 //
 //   Walk walk(rank);
 //   for (...) {
@@ -28,6 +28,18 @@ class Walk {
   // Loads or stores one word.
   void load(Address address) { load(address, 1, 0, 8); }
   void store(Address address) { store(address, 1, 0, 8); }
+  // Loads of addresses, and of one word at such an address.
+  void index(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
+    add({Access::index, bytes, address, count, stride_bytes});
+  }
+  void gather(Address address) { add({Access::gather, 8, address, 1, 0}); }
+
+  // What the core computes with the last accesses, each time: a chain of instructions that need each other's result, or
+  // instructions that do not. It goes on beside the loop's accesses, of which there are `accesses` each time.
+  void chain(double flops, double accesses) { beside(flops * rank_.core().flop_latency_cycles, accesses); }
+  void flops(double flops, double accesses) {
+    if (const double rate = rank_.core().flops_per_cycle; rate > 0) beside(flops / rate, accesses);
+  }
 
   bool full() const { return sweeps_.size() >= 256; }
   Task<> go() {
@@ -38,6 +50,10 @@ class Walk {
  private:
   void add(const Sweep& sweep) {
     if (sweep.count > 0) sweeps_.push_back(sweep);
+  }
+  void beside(double cycles, double accesses) {
+    if (!sweeps_.empty())
+      sweeps_.back().work_cycles = std::max(0.0, cycles - accesses * rank_.core().cycles_per_access);
   }
 
   Rank& rank_;

@@ -2,6 +2,7 @@
 // are the misses of the one before it, and the stores that that one writes through.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -28,12 +29,14 @@ struct LevelCounts {
   Count injected_victims = 0;    // lines that had to make room for them
   Count victims_missed = 0;      // of these, those that were missed again
 
-  LevelCounts& operator+=(const LevelCounts& other) {
+  LevelCounts& operator+=(const LevelCounts& other) { return add(other, 1); }
+  // `times` may be negative, for what was counted between two moments.
+  LevelCounts& add(const LevelCounts& other, std::int64_t times) {
     for (auto field : {&LevelCounts::hits, &LevelCounts::misses, &LevelCounts::evictions, &LevelCounts::write_backs,
                        &LevelCounts::back_invalidations, &LevelCounts::snoops, &LevelCounts::invalidations,
                        &LevelCounts::prefetches, &LevelCounts::injections, &LevelCounts::injected_unused,
                        &LevelCounts::injected_victims, &LevelCounts::victims_missed})
-      this->*field += other.*field;
+      this->*field += other.*field * static_cast<Count>(times);
     return *this;
   }
 };
@@ -48,10 +51,10 @@ struct DramCounts {
   Count dma_writes = 0;  // lines, whole or in part
   Count bytes = 0;       // of all these
 
-  DramCounts& operator+=(const DramCounts& other) {
+  DramCounts& add(const DramCounts& other, std::int64_t times) {
     for (auto field : {&DramCounts::reads, &DramCounts::writes, &DramCounts::prefetches, &DramCounts::bypass_reads,
                        &DramCounts::bypass_writes, &DramCounts::dma_reads, &DramCounts::dma_writes, &DramCounts::bytes})
-      this->*field += other.*field;
+      this->*field += other.*field * static_cast<Count>(times);
     return *this;
   }
 };
@@ -69,17 +72,19 @@ struct Counts {
   Count transfers = 0;  // lines that came from another core's cache
 
   // Adds the counts of another node of the same machine.
-  Counts& operator+=(const Counts& other) {
-    levels.resize(other.levels.size());
-    for (std::size_t l = 0; l < levels.size(); ++l) levels[l] += other.levels[l];
-    dram += other.dram;
-    tlbs.resize(other.tlbs.size());
-    for (std::size_t t = 0; t < tlbs.size(); ++t) {
-      tlbs[t].hits += other.tlbs[t].hits;
-      tlbs[t].misses += other.tlbs[t].misses;
+  Counts& operator+=(const Counts& other) { return add(other, 1); }
+  // Adds them so many times; -1 takes them away.
+  Counts& add(const Counts& other, std::int64_t times) {
+    levels.resize(std::max(levels.size(), other.levels.size()));
+    for (std::size_t l = 0; l < other.levels.size(); ++l) levels[l].add(other.levels[l], times);
+    dram.add(other.dram, times);
+    tlbs.resize(std::max(tlbs.size(), other.tlbs.size()));
+    for (std::size_t t = 0; t < other.tlbs.size(); ++t) {
+      tlbs[t].hits += other.tlbs[t].hits * static_cast<Count>(times);
+      tlbs[t].misses += other.tlbs[t].misses * static_cast<Count>(times);
     }
-    page_faults += other.page_faults;
-    transfers += other.transfers;
+    page_faults += other.page_faults * static_cast<Count>(times);
+    transfers += other.transfers * static_cast<Count>(times);
     return *this;
   }
 };

@@ -52,13 +52,13 @@ NEARFIELD_INNERMOST void Hierarchy::repeat(const Path& path, bool store, Address
 }
 
 // Other cores cannot have a line that a second cache before a victim cache misses, or the cache would know of them.
-inline int Hierarchy::prefetch(int core, int level, Address address) {
+inline std::optional<Found> Hierarchy::prefetch(int core, int level, Address address) {
   const auto& path = paths_[static_cast<std::size_t>(core)];
   if (level != 1 || !path.victims) return prefetch_any(core, level, address);
   const auto where = path.second->array.quick_locate(address);
-  if (CacheArray::quick_find(where)) return -1;
+  if (CacheArray::quick_find(where)) return std::nullopt;
   const int from = fetch_beyond_second<Use::prefetch>(path, address, where, where);
-  return from > 0 ? from : prefetch_any(core, level, address);
+  return from > 0 ? Found{from, false} : prefetch_any(core, level, address);
 }
 
 NEARFIELD_INNERMOST void Hierarchy::fetch_victim_early(const Path& path, Address address) const {

@@ -52,21 +52,34 @@ std::uint8_t Hierarchy::hit_or_take(CacheNode& node, const CacheArray::Way& way,
   return node.array.state(way, address) & shared;
 }
 
+// The same for a line that is fetched ahead, which is no use of it.
+std::uint8_t Hierarchy::take(CacheNode& node, const CacheArray::Way& way, Address address) {
+  if (node.inclusion == Inclusion::exclusive) return node.array.remove(way, address) & (modified | shared);
+  return node.array.state(way, address) & shared;
+}
+
 Found Hierarchy::load_missed(int core, Address address, CacheArray::SetAndTag nearest) {
   contents_.miss(contents_.cache_at(core, 0), address);
   Located located;
   located[0] = nearest;
+  return fetch<true>(core, 0, address, located);
+}
+
+// Brings a line to read into the caches of `core` from level `first` outward, which does not have it. `counts`: hits,
+// misses and reads as those of a core.
+template <bool counts>
+Found Hierarchy::fetch(int core, int first, Address address, Located& located) {
   Found found{levels_, false};
   std::uint8_t state = 0;
   int parts = 0;  // others before the core's cache of this level have some of the unit, though not this line
-  for (int k = 1; k < levels_; ++k) {
+  for (int k = std::max(first, 1); k < levels_; ++k) {
     auto& node = contents_.cache_at(core, k);
     const auto& own = contents_.cache_at(core, k - 1);
     const auto where = located[static_cast<std::size_t>(k)] = node.array.locate(address);
     const auto way = node.array.find(where, address);
     Snooping::Others others;
     if (!way) {
-      contents_.miss(node, address);
+      if (counts) contents_.miss(node, address);
       if (!node.meeting || node.knows_absence) continue;
       others = others_.ask(node, own, address, Ask::share);
       if (others.unwritten) contents_.write_to_memory();
@@ -79,7 +92,7 @@ Found Hierarchy::load_missed(int core, Address address, CacheArray::SetAndTag ne
     }
     if (Snooping::may_have(node, way, own)) [[unlikely]]
       others = others_.ask(node, own, address, Ask::share);
-    state = hit_or_take(node, way, address);
+    state = counts ? hit_or_take(node, way, address) : take(node, way, address);
     if (others.part) [[unlikely]]
       state = others_.state_with(others, state);
     if (node.knows_sharers) way.sharers() |= own.bit();
@@ -91,10 +104,12 @@ Found Hierarchy::load_missed(int core, Address address, CacheArray::SetAndTag ne
     if (others.unwritten) contents_.write_to_memory();
     found.transferred = others.any;
     contents_.count_transfers(others.any);
-    contents_.dram_counts().reads += !others.any;
+    auto& dram = contents_.dram_counts();
+    (counts ? dram.reads : dram.prefetches) += !others.any;
     if (others.part) state = shared;
   }
-  fill(core, 0, found.level, address, located, state, false, parts);
+  // If others before the cache of level `first` itself had it, that cache is filled, too.
+  fill(core, first, std::max(found.level, first + 1), address, located, state, false, parts);
   return found;
 }
 
@@ -236,46 +251,17 @@ void Hierarchy::fill(int core, int first, int end, Address address, const Locate
   if (to_keep && !stored) contents_.write_to_memory();
 }
 
-bool Hierarchy::elsewhere(int core, Address unit) const {
-  for (const auto& node : contents_.nodes()) {
-    if (!node->used || node.get() == &contents_.cache_at(core, node->level)) continue;
-    for (auto at = unit; at < unit + contents_.unit_bytes(); at += node->array.unit_bytes())
-      if (node->array.find(node->array.locate(at), at)) return true;
-  }
-  return false;
-}
-
-int Hierarchy::prefetch_any(int core, int level, Address address) {
-  int from = level;
-  while (from < levels_) {
-    const auto& array = contents_.cache_at(core, from).array;
-    if (array.find(array.locate(address), address)) break;
-    ++from;
-  }
-  const bool alone = contents_.nodes().size() == static_cast<std::size_t>(levels_);
-  if (from == level || (!alone && elsewhere(core, contents_.unit_of(address)))) return -1;
-  std::uint8_t state = 0;
-  if (from == levels_) {
-    ++contents_.dram_counts().prefetches;
-  } else {
-    auto& node = contents_.cache_at(core, from);
-    const auto where = node.array.locate(address);
-    const auto way = node.array.find(where, address);
-    state = node.array.state(way, address) & shared;
-    if (node.knows_sharers) way.sharers() |= contents_.cache_at(core, from - 1).bit();
-    if (node.inclusion == Inclusion::exclusive) state = node.array.remove(way, address) & (modified | shared);
-  }
-  Located located;
-  for (int k = level; k < from; ++k)
-    located[static_cast<std::size_t>(k)] = contents_.cache_at(core, k).array.locate(address);
-  fill(core, level, from, address, located, state);
+std::optional<Found> Hierarchy::prefetch_any(int core, int level, Address address) {
   auto& target = contents_.cache_at(core, level);
-  const auto where = target.array.locate(address);
+  Located located;
+  const auto where = located[static_cast<std::size_t>(level)] = target.array.locate(address);
+  if (target.array.find(where, address)) return std::nullopt;
+  const Found found = fetch<false>(core, level, address, located);
   if (const auto way = target.array.find(where, address)) {
     target.array.add_state(way, address, prefetched);
     ++target.counts.prefetches;
   }
-  return from;
+  return found;
 }
 
 }  // namespace nearfield::sim

@@ -2,6 +2,8 @@
 // line, and puts the line where it belongs. Clocks are elsewhere (timing.hpp). memory.hpp describes the steps in words.
 #pragma once
 
+#include <optional>
+
 #include "sim/memory/coherence.hpp"
 #include "sim/memory/contents.hpp"
 
@@ -23,9 +25,9 @@ class Hierarchy {
   Found store(const Path& path, Address address);
   // Counts `count` more accesses to the line of the last access: hits, or stores that go on through the nearest cache.
   NEARFIELD_INNERMOST void repeat(const Path& path, bool store, Address address, Count count);
-  // Brings the unit into the caches of `core` from `level` outward. Returns the level that it came from (their number:
-  // memory), or -1 if it is there already or another core has it.
-  int prefetch(int core, int level, Address address);
+  // Brings the line into the caches of `core` from `level` outward. Returns where it came from; nothing if it is there
+  // already.
+  std::optional<Found> prefetch(int core, int level, Address address);
 
   Contents& contents() { return contents_; }
 
@@ -63,18 +65,20 @@ class Hierarchy {
 
   // ---- the slow path
   void repeat_through(int core, Address address, Count count);
-  int prefetch_any(int core, int level, Address address);
+  std::optional<Found> prefetch_any(int core, int level, Address address);
   Found load_any(int core, Address address);
   Found store_any(int core, Address address);
   NEARFIELD_INNERMOST std::uint8_t hit_or_take(CacheNode& node, const CacheArray::Way& way, Address address);
+  static std::uint8_t take(CacheNode& node, const CacheArray::Way& way, Address address);
   Found load_missed(int core, Address address, CacheArray::SetAndTag nearest);
+  template <bool counts>
+  Found fetch(int core, int first, Address address, Located& located);
   Found store_missed(int core, int level, Address address, CacheArray::SetAndTag where);
   void store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address);
   Found store_through(int core, Address address);
   Found store_at(int core, int level, Address address);
   NEARFIELD_INNERMOST void fill(int core, int first, int end, Address address, const Located& located,
                                 std::uint8_t state, bool stored = false, int shared_before = 0);
-  bool elsewhere(int core, Address unit) const;
 
   Contents contents_;
   Snooping others_;  // the caches of other cores

@@ -4,6 +4,7 @@
 
 #include "sim/memory/devices.hpp"
 #include "sim/memory/fast_path.hpp"
+#include "sim/memory/frames.hpp"
 #include "sim/memory/hierarchy.hpp"
 #include "sim/memory/prefetcher.hpp"
 #include "sim/memory/timing.hpp"
@@ -38,12 +39,17 @@ struct Memory::Caches {
 
 Memory::Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown)
     : caches_(std::make_unique<Caches>(checked(machine))),
+      frames_(std::make_unique<Frames>(machine.pages)),
       timing_(std::make_unique<Timing>(machine, memory_slowdown)),
       translation_(std::make_unique<Translation>(machine, counts_of_tlbs_.tlbs, counts_of_tlbs_.page_faults)),
       translates_(!machine.pages.tlbs.empty()) {
   if (!machine.prefetcher || machine.prefetcher->streams == 0) return;
+  const auto into = static_cast<std::size_t>(machine.prefetcher->level);
+  if (into >= machine.caches.size() || machine.caches[into].inclusion == Inclusion::exclusive)
+    throw std::invalid_argument("prefetcher.level must name a cache that is not exclusive");
+  const auto page_bytes = static_cast<std::uint64_t>(machine.pages.page_bytes);
   for (int core = 0; core < machine.cores; ++core)
-    followers_.emplace_back(*machine.prefetcher, caches_->contents.unit_bytes());
+    followers_.emplace_back(*machine.prefetcher, caches_->contents.unit_bytes(), page_bytes);
 }
 
 Memory::~Memory() = default;
@@ -56,6 +62,7 @@ struct Memory::Acting {
   Contents& contents;
   Timing& timing;
   Translation* translation;  // if it costs something
+  const Frames& frames;
   const Hierarchy::Path& path;
   Timing::CoreClock& clock;
   StreamFollower* follower;  // if there is one
@@ -67,13 +74,15 @@ Memory::Acting Memory::acting(int core) {
           caches_->contents,
           *timing_,
           translates_ ? translation_.get() : nullptr,
+          *frames_,
           caches_->hierarchy.path(core),
           timing_->of(core),
           followers_.empty() ? nullptr : &followers_[static_cast<std::size_t>(core)]};
 }
 
 // `times` accesses to one line of the nearest cache.
-NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address address, Count times) {
+NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address address, unsigned bytes, Count times,
+                                     Ps work) {
   auto& hierarchy = acting.hierarchy;
   auto& contents = acting.contents;
   auto& timing = acting.timing;
@@ -82,83 +91,92 @@ NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address 
     if (const Ps cost = acting.translation->cost(acting.core, address); cost > 0) clock.now += cost;
     acting.translation->repeat(times - 1);
   }
+  address = acting.frames.physical(address);
   const auto found = is_store(kind) ? hierarchy.store(acting.path, address) : hierarchy.load(acting.path, address);
-  if (found.level == 0) {
-    if (acting.follower) timing.wait_for_prefetched(clock, contents.unit_of(address));
-    if (kind == Access::chase)
-      timing.chase_hit(clock);
-    else
-      timing.hit(clock);
-  } else {
-    timing.missed(clock, kind, found, address, contents.take_writes());
-    if (acting.follower) look_ahead(acting, address, found);
+  Count hits = times - 1;
+  if (found.level > 0) {
+    timing.missed(clock, kind, bytes, found, address, contents.take_writes(), work);
+    if (acting.follower) look_ahead(acting, address);
+  } else if (!acting.follower || !timing.hit_ahead(clock, kind, contents.unit_of(address), work)) {
+    hits = times;
   }
-  if (times == 1) return;
-  hierarchy.repeat(acting.path, is_store(kind), address, times - 1);
-  if (kind == Access::chase)
-    for (Count i = 1; i < times; ++i) timing.chase_hit(clock);
-  else
-    timing.hits(clock, times - 1);
+  if (times > 1) {
+    hierarchy.repeat(acting.path, is_store(kind), address, times - 1);
+    if (is_store(kind) && acting.path.nearest->through)
+      if (const auto writes = contents.take_writes()) timing.dram().post(address, writes * contents.unit_bytes());
+  }
+  if (hits > 0) timing.hits(clock, kind, bytes, hits, work);
 }
 
-void Memory::one_apart(const Acting& acting, Access kind, Address address) { one(acting, kind, address, 1); }
+void Memory::one_apart(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work) {
+  one(acting, kind, address, bytes, 1, work);
+}
 
-void Memory::look_ahead(const Acting& acting, Address address, Found found) {
-  if (found.level < caches_->contents.levels())
-    timing_->wait_for_prefetched(acting.clock, caches_->contents.unit_of(address));
+void Memory::look_ahead(const Acting& acting, Address address) {
   const auto next = acting.follower->follow(address);
   if (!next || *next >= end_of_memory) return;
-  const auto level = caches_->hierarchy.prefetch(acting.core, acting.follower->level(), *next);
-  if (level >= 0) timing_->prefetched(acting.clock, *next, {level, false}, caches_->contents.take_writes());
+  const auto from = caches_->hierarchy.prefetch(acting.core, acting.follower->level(), *next);
+  if (from) timing_->prefetched(acting.clock, *next, *from, caches_->contents.take_writes());
 }
 
-void Memory::bypass(int core, Access kind, Address address, unsigned bytes) {
+void Memory::bypass(int core, Access kind, Address address, unsigned bytes, Ps work) {
+  address = frames_->physical(address);
   caches_->contents.flush(address);
   auto& dram = caches_->contents.dram_counts();
   ++(kind == Access::load_bypass ? dram.bypass_reads : dram.bypass_writes);
   dram.bytes += bytes;
-  timing_->bypassed(core, address, bytes, caches_->contents.take_writes());
+  timing_->bypassed(core, address, bytes, caches_->contents.take_writes(), work);
 }
 
 void Memory::access(int core, Access kind, Address address, unsigned bytes) {
   const auto line = caches_->contents.nearest_line_bytes();
   if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & ~(line - 1)) == 0 && address < end_of_memory)
       [[likely]]
-    return one_apart(acting(core), kind, address);
-  some(acting(core), kind, address, bytes);
+    return one_apart(acting(core), kind, address, bytes, 0);
+  some(acting(core), kind, address, bytes, 0);
 }
 
 // One access, perhaps to several lines.
-void Memory::some(const Acting& acting, Access kind, Address address, unsigned bytes) {
+void Memory::some(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work) {
   if (address + bytes > end_of_memory || bytes == 0) throw std::out_of_range("a simulated node has 128 GiB");
   const auto line = caches_->contents.nearest_line_bytes();
   const Address end = address + bytes;
   for (Address next; address < end; address = next) {
     next = std::min((address & ~(line - 1)) + line, end);
     if (is_bypass(kind))
-      bypass(acting.core, kind, address, static_cast<unsigned>(next - address));
+      bypass(acting.core, kind, address, static_cast<unsigned>(next - address), work);
     else
-      one_apart(acting, kind, address);
+      one_apart(acting, kind, address, static_cast<unsigned>(next - address), work);
   }
 }
 
 void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
-                   unsigned bytes) {
+                   unsigned bytes, Ps work) {
   if (count == 0) return;
   const auto line = caches_->contents.nearest_line_bytes();
   const auto stride = static_cast<std::uint64_t>(stride_bytes);
   const bool together = !is_bypass(kind) && stride_bytes > 0 && stride <= line / 2 && stride % bytes == 0 &&
                         address % bytes == 0 && line % bytes == 0;
   if (!together) {
-    for (; count > 0; --count, address += stride) access(core, kind, address, bytes);
+    for (const auto each = acting(core); count > 0; --count, address += stride) some(each, kind, address, bytes, work);
     return;
   }
   if (address + count * stride > end_of_memory) throw std::out_of_range("a simulated node has 128 GiB");
   const auto core_acting = acting(core);
+  // What the first access to a line fetches ahead is younger than the line, until the next access that gets as far as
+  // that cache: then the first two are not done as one.
+  const bool touches_after_prefetch = core_acting.follower && (core_acting.follower->level() == 0 ||
+                                                               (is_store(kind) && core_acting.path.nearest->through));
   while (count > 0) {
     const auto rest = (address | (line - 1)) - address;  // bytes of this line beyond the first one accessed
-    const auto here = std::min(count, rest / stride + 1);
-    one(core_acting, kind, address, here);
+    auto here = std::min(count, rest / stride + 1);
+    if (touches_after_prefetch) {
+      one(core_acting, kind, address, bytes, 1, work);
+      address += stride;
+      --count;
+      if (--here == 0) continue;
+    }
+    one(core_acting, kind, address, bytes, here, work);
     count -= here;
     address += here * stride;
   }
@@ -186,15 +204,17 @@ void Memory::replay(int core, std::span<const Reference> trace) {
   Count far = caches_->hierarchy.went_far(core);
   for (std::size_t i = 0; i < trace.size(); ++i) {
     if (looks_ahead && i + victim_ahead_on_host < trace.size()) {
-      caches_->hierarchy.fetch_early(core, trace[std::min(i + ahead_on_host, trace.size() - 1)].address);
-      caches_->hierarchy.fetch_victim_early(core_acting.path, trace[i + victim_ahead_on_host].address);
+      const auto& soon = trace[std::min(i + ahead_on_host, trace.size() - 1)];
+      caches_->hierarchy.fetch_early(core, frames_->physical(soon.address));
+      caches_->hierarchy.fetch_victim_early(core_acting.path,
+                                            frames_->physical(trace[i + victim_ahead_on_host].address));
     }
     const auto& [address, bytes, kind] = trace[i];
     if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & beyond_line) == 0 && address < end_of_memory)
         [[likely]]
-      one(core_acting, kind, address, 1);
+      one(core_acting, kind, address, bytes, 1, 0);
     else
-      some(core_acting, kind, address, bytes);
+      some(core_acting, kind, address, bytes, 0);
     if (i % of_late == of_late - 1) {
       const Count so_far = caches_->hierarchy.went_far(core);
       looks_ahead = so_far - far > of_late / 8;
@@ -211,7 +231,7 @@ void Memory::for_each_unit(Address address, std::uint64_t bytes, Function&& func
   const Address end = address + bytes;
   for (Address next; address < end; address = next) {
     next = std::min((address & ~(unit - 1)) + unit, end);
-    function(address, next - address);
+    function(frames_->physical(address), next - address);
   }
 }
 
@@ -279,7 +299,7 @@ void Memory::reset_counts() {
 }
 
 Memory::Copy Memory::copy_in(int core, int level, Address address) const {
-  return caches_->contents.copy_in(core, level, address);
+  return caches_->contents.copy_in(core, level, frames_->physical(address));
 }
 
 }  // namespace nearfield::sim

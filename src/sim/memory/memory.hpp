@@ -19,8 +19,9 @@
 // 4. Coherence, DRAM and DMA work in the longest line of all caches (of sub-blocks, where they are): the unit.
 //
 // Time: an access costs Core::cycles_per_access. A load that depends on the one before it (chase) also waits for its
-// data. Others wait for data only when Core::outstanding_misses are under way, or at drain(); accesses past the caches
-// when Core::outstanding_bypass of their own are.
+// data. The core waits for the data of others only when Core::outstanding_misses are under way, when it is Core::window
+// instructions ahead of a load that has no data yet, or at drain(); for accesses past the caches when
+// Core::outstanding_bypass of their own are under way. How accesses are grouped into sweeps changes no count and no time.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,9 @@ inline constexpr int home_shift = 33;
 enum class Access {
   load,
   store,
-  chase,         // a load whose address came from the load before it
+  chase,         // a load whose address came from the load before it, and which the core waits for
+  index,         // a load whose data is the address of gathers after it
+  gather,        // a load whose address came from the last index load
   load_bypass,   // past the caches; a line that is in one is written back and removed first
   store_bypass,  // a non-temporal store
 };
@@ -61,6 +64,7 @@ struct Found {
   bool transferred = false;  // it came from a cache of another core
 };
 
+class Frames;          // frames.hpp: where pages lie
 class Timing;          // timing.hpp: clocks
 class Translation;     // tlb.hpp
 class StreamFollower;  // prefetcher.hpp
@@ -76,8 +80,9 @@ class Memory {
 
   // ---- what cores do
   void access(int core, Access kind, Address address, unsigned bytes);
-  // Makes `count` accesses to `bytes` each, `stride_bytes` apart.
-  void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
+  // Makes `count` accesses to `bytes` each, `stride_bytes` apart; the computation between them takes `work` beside each.
+  void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes,
+             Ps work = 0);
   // Copies in pieces as long as a line of the nearest cache. Each piece is loaded, then stored, in words of 8 bytes; a
   // rest is copied in single bytes.
   void copy(int core, Address to, Address from, std::uint64_t bytes);
@@ -117,16 +122,17 @@ class Memory {
   struct Caches;  // hierarchy.hpp and devices.hpp
   struct Acting;  // a core, with all of it at hand
   Acting acting(int core);
-  void one(const Acting& acting, Access kind, Address address, Count times);
-  void one_apart(const Acting& acting, Access kind, Address address);  // one(), not inline
-  void some(const Acting& acting, Access kind, Address address, unsigned bytes);
-  void bypass(int core, Access kind, Address address, unsigned bytes);
-  void look_ahead(const Acting& acting, Address address, Found found);
+  void one(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
+  void one_apart(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);  // one(), not inline
+  void some(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);
+  void bypass(int core, Access kind, Address address, unsigned bytes, Ps work);
+  void look_ahead(const Acting& acting, Address address);
   template <class Function>
   void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
 
   Counts counts_of_tlbs_;  // and page faults
   std::unique_ptr<Caches> caches_;
+  std::unique_ptr<Frames> frames_;
   std::unique_ptr<Timing> timing_;
   std::unique_ptr<Translation> translation_;
   std::vector<StreamFollower> followers_;  // one per core

@@ -1,5 +1,6 @@
 // Follows a core's streams of lines: two misses in neighbouring lines start a stream, and each further line of it asks
-// for a line some distance ahead. Streams go up or down; strides of more than a line are not followed.
+// for a line some distance ahead, up to the end of the page: what comes after it in memory is another page's. Streams go
+// up or down; strides of more than a line are not followed.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,7 @@ namespace nearfield::sim {
 
 class StreamFollower {
  public:
-  StreamFollower(const Prefetcher& prefetcher, std::uint64_t line_bytes);
+  StreamFollower(const Prefetcher& prefetcher, std::uint64_t line_bytes, std::uint64_t page_bytes);
 
   // Call it for each access that misses the nearest cache. Returns the line to fetch ahead, if there is one.
   std::optional<Address> follow(Address address);
@@ -20,11 +21,16 @@ class StreamFollower {
  private:
   // A stream's direction; it is stored in the flags of the line that the stream expects.
   enum Direction : std::uint8_t { up = 1, down = 2 };
+  bool is_followed(const CacheArray::SetAndTag& here) const;
   std::optional<Address> go_on(const CacheArray::SetAndTag& here, const CacheArray::Way& stream);
+  bool in_one_page(std::int64_t line, std::int64_t other) const {
+    return ((line ^ other) & ~(lines_per_page_ - 1)) == 0;
+  }
   CacheArray::Way start(const CacheArray::SetAndTag& here, Direction direction);
 
   CacheArray streams_;  // one set: each line is the one that a stream expects next
   int line_shift_;
+  std::int64_t lines_per_page_;  // a power of two
   int distance_;
   int level_;
 };

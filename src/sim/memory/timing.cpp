@@ -29,6 +29,7 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
       unit_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)) {
   const auto ps = [&](double cycles) { return ps_from_ns(cycles / machine.core.clock_ghz); };
   per_access_ = ps(machine.core.cycles_per_access);
+  window_ = static_cast<Count>(std::max(0, machine.core.window));
   shared_transfer_ = ps(machine.transfers.shared_cycles);
   remote_transfer_ = ps(machine.transfers.remote_cycles);
   bypass_ps_per_byte_ = machine.dram.gb_per_s_bypass > 0 ? 1e3 / machine.dram.gb_per_s_bypass : 0;
@@ -36,7 +37,11 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
   for (std::size_t k = 0; k < machine.caches.size(); ++k) {
     const auto& cache = machine.caches[k];
     levels_[k].latency = ps(cache.latency_cycles);
-    if (cache.bytes_per_cycle > 0) levels_[k].per_unit = ps(before->line_bytes / cache.bytes_per_cycle);
+    if (cache.bytes_per_cycle > 0) {
+      levels_[k].per_unit = ps(before->line_bytes / cache.bytes_per_cycle);
+      levels_[k].per_byte = 1e3 / machine.core.clock_ghz / cache.bytes_per_cycle;
+    }
+    if (cache.write == WritePolicy::through) through_ = static_cast<int>(k) + 1;
     before = &cache;
   }
   const int misses = std::max(1, machine.core.outstanding_misses), bypasses = machine.core.outstanding_bypass;
@@ -45,23 +50,66 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
     me.core = core;
     me.misses.resize(misses);
     me.bypasses.resize(bypasses > 0 ? bypasses : misses);
+    me.window.resize(misses);
   }
 }
 
-void Timing::bypassed(int core, Address address, unsigned bytes, unsigned writes) {
+void Timing::bypassed(int core, Address address, unsigned bytes, unsigned writes, Ps work) {
   auto& me = of(core);
+  wait_for_window(me);
   if (writes > 0) dram_.post(address, writes * unit_);
   auto& slot = me.bypasses.oldest();
   const Times start = later(me.now, slot);
   slot = dram_.serve(core, address, bytes, start);
   me.all_bypassed = later(me.all_bypassed, slot);
   me.bypasses.next();
-  me.now = start + std::max(per_access_, std::nearbyint(bytes * bypass_ps_per_byte_));
+  ++me.issued;
+  me.now = start + std::max(per_access_ + work, std::nearbyint(bytes * bypass_ps_per_byte_));
 }
 
+// Lines that are fetched ahead share the slots of those that are waited for.
 void Timing::prefetched(CoreClock& me, Address line, const Found& from, unsigned writes) {
   if (writes > 0) dram_.post(line, writes * unit_);
-  me.ahead.add(line, ready(me, from, line, me.now));
+  auto& slot = me.misses.oldest();
+  slot = ready(me, from, line, later(me.now, slot));
+  me.ahead.add(line, slot);
+  me.misses.next();
+}
+
+// As a miss that somebody else began: the core goes on, and a chase waits.
+bool Timing::wait_for_line(CoreClock& me, Access kind, Address line, Ps work) {
+  const Times there = me.ahead.take(line, me.now);
+  if (there == me.now) return false;
+  wait_for_window(me);
+  if (kind == Access::chase) {
+    ++me.issued;
+    me.now = later(me.now, there) + (levels_.front().latency + work);
+    return true;
+  }
+  const Times start = later(me.now, me.misses.oldest());
+  goes_on(me, kind, start, later(start, there), work);
+  return true;
+}
+
+// Stores that go through to the first cache that writes back, which has the line (if there is none: to memory, which is
+// not waited for). Each takes that cache's port for its own bytes.
+void Timing::stored_through(CoreClock& me, unsigned bytes, Count count, Ps work) {
+  const auto level = static_cast<std::size_t>(through_);
+  const Ps each = std::nearbyint(bytes * levels_[level].per_byte), issued = per_access_ + work;
+  auto& free = me.port_free[level];
+  for (; count > 0; --count) {
+    wait_for_window(me);
+    me.now = later(me.now, free);
+    free = me.now + each;
+    issue(me, 1, issued);
+    if (each > issued || count == 1) continue;
+    // From here on the port is free before each store.
+    issue(me, count - 1, issued);
+    Times last = me.now;
+    last += each - issued;
+    free = last;
+    return;
+  }
 }
 
 // Returns when a line from a cache of another core is there.

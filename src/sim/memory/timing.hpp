@@ -1,6 +1,8 @@
 // The clocks of a node's cores: the time of an access, given where its line was found. A core issues one access per
-// Core::cycles_per_access; loads and stores that miss go on in the background, Core::outstanding_misses at a time,
-// those past the caches Core::outstanding_bypass at a time; a chase waits for its data.
+// Core::cycles_per_access. Loads and stores that miss go on in the background, Core::outstanding_misses at a time, those
+// past the caches Core::outstanding_bypass at a time; so do lines that are fetched ahead, which take the same slots. No
+// instruction is issued Core::window instructions after a load whose data is not there. A chase waits for its data, a
+// gather for the data of the index load before it.
 #pragma once
 
 #include <vector>
@@ -62,33 +64,69 @@ class UnderWay {
   Times* oldest_ = nullptr;
 };
 
+// Which loads the instruction window is waiting for: those that missed, the oldest first, and the number of the first
+// instruction that cannot be issued before each of them has its data.
+class Window {
+ public:
+  static constexpr Count never = ~Count{0};
+
+  // `most` loads can be under way at a time, so that one that is older than so many others is done.
+  void resize(int most) { loads_.resize(static_cast<std::size_t>(most)); }
+  Count stalls() const { return stalls_; }
+  void add(Count stalls, const Times& there) {
+    if (count_ == loads_.size()) pop();
+    loads_[(first_ + count_++) % loads_.size()] = {stalls, there};
+    stalls_ = loads_[first_].stalls;
+  }
+  // Returns when the oldest load's data is there, and forgets the load.
+  Times pop() {
+    const Times there = loads_[first_].there;
+    first_ = (first_ + 1) % loads_.size();
+    stalls_ = --count_ > 0 ? loads_[first_].stalls : never;
+    return there;
+  }
+
+ private:
+  struct Load {
+    Count stalls = never;
+    Times there;
+  };
+  std::vector<Load> loads_;
+  std::size_t first_ = 0, count_ = 0;
+  Count stalls_ = never;  // the oldest's
+};
+
 class Timing {
  public:
   // The clock of one core and its accesses under way.
   struct CoreClock {
     int core = 0;
     Times now;
+    Count issued = 0;  // instructions
     UnderWay misses, bypasses;
+    Window window;
+    Times index;         // when the last index load that missed has its data
     Times all_bypassed;  // when all accesses past the caches are done
-    std::array<Times, most_cache_levels> port_free;
+    std::array<Times, most_cache_levels + 1> port_free;
     Arrivals ahead;
   };
 
   Timing(const Machine& machine, const std::array<double, speeds>& slowdown);
 
   CoreClock& of(int core) { return cores_[static_cast<std::size_t>(core)]; }
-  // One access, or `count` accesses, that hit the nearest cache.
-  void hit(CoreClock& me) { me.now += per_access_; }
-  void hits(CoreClock& me, Count count) { me.now += static_cast<Ps>(count) * per_access_; }
-  void chase_hit(CoreClock& me) { me.now += levels_.front().latency; }
+  // `count` accesses that hit the nearest cache; of stores that go through it, those that hit the one that takes them.
+  // `work`: the computation between accesses takes so much longer than issuing them, each time.
+  void hits(CoreClock& me, Access kind, unsigned bytes, Count count, Ps work);
   // One access that missed it; `writes` units were written to memory to make room for the line.
-  void missed(CoreClock& me, Access kind, const Found& found, Address address, unsigned writes);
+  void missed(CoreClock& me, Access kind, unsigned bytes, const Found& found, Address address, unsigned writes,
+              Ps work);
   // One access past the caches.
-  void bypassed(int core, Address address, unsigned bytes, unsigned writes);
-  // A line is fetched ahead; an access waits for such a line if it is still on its way.
+  void bypassed(int core, Address address, unsigned bytes, unsigned writes, Ps work);
+  // A line is fetched ahead.
   void prefetched(CoreClock& me, Address line, const Found& from, unsigned writes);
-  void wait_for_prefetched(CoreClock& me, Address line) {
-    if (me.ahead.may_have(line)) me.now = me.ahead.take(line, me.now);
+  // One access that hit the nearest cache, if its line is still on its way there; returns whether it is.
+  bool hit_ahead(CoreClock& me, Access kind, Address line, Ps work) {
+    return me.ahead.may_have(line) && wait_for_line(me, kind, line, work);
   }
 
   void advance(int core, Ps duration) { of(core).now += duration; }
@@ -100,47 +138,90 @@ class Timing {
  private:
   struct Level {
     Ps latency = 0;
-    Ps per_unit = 0;  // of the port, which a line occupies
+    Ps per_unit = 0;  // of the port, which a line occupies; at most that fast
+    Ps per_byte = 0;
   };
 
+  NEARFIELD_INNERMOST void issue(CoreClock& me, Count count, Ps each);
+  NEARFIELD_INNERMOST void wait_for_window(CoreClock& me) {
+    while (me.issued >= me.window.stalls()) [[unlikely]]
+      me.now = later(me.now, me.window.pop());
+  }
+  NEARFIELD_INNERMOST void goes_on(CoreClock& me, Access kind, const Times& start, const Times& done, Ps work);
+  void stored_through(CoreClock& me, unsigned bytes, Count count, Ps work);
+  bool wait_for_line(CoreClock& me, Access kind, Address line, Ps work);
   Times ready(CoreClock& me, const Found& found, Address address, const Times& start);
   Times transferred(const Found& found, const Times& start) const;
 
   std::vector<CoreClock> cores_;
-  std::array<Level, most_cache_levels> levels_;
+  std::array<Level, most_cache_levels + 1> levels_;
   int caches_;
+  int through_ = 0;  // caches that write through
   DramTiming dram_;
   Ps per_access_;
+  Count window_;
   Ps shared_transfer_, remote_transfer_;
   std::uint64_t unit_;
   double bypass_ps_per_byte_;
 };
 
+// Does not depend on how instructions are grouped: those before the window stalls, then the rest.
+NEARFIELD_INNERMOST void Timing::issue(CoreClock& me, Count count, Ps each) {
+  while (me.issued + count > me.window.stalls()) [[unlikely]] {
+    const Count before = me.window.stalls() - me.issued;
+    me.issued += before;
+    count -= before;
+    me.now = later(me.now + static_cast<Ps>(before) * each, me.window.pop());
+  }
+  me.issued += count;
+  me.now += static_cast<Ps>(count) * each;
+}
+
+NEARFIELD_INNERMOST void Timing::hits(CoreClock& me, Access kind, unsigned bytes, Count count, Ps work) {
+  if (kind == Access::store && through_ > 0) [[unlikely]]
+    return stored_through(me, bytes, count, work);
+  issue(me, count, (kind == Access::chase ? levels_.front().latency : per_access_) + work);
+}
+
 NEARFIELD_INNERMOST Times Timing::ready(CoreClock& me, const Found& found, Address address, const Times& start) {
+  const Address unit = address & ~(unit_ - 1);
+  const Times ahead = me.ahead.may_have(unit) ? me.ahead.take(unit, start) : start;
+  // What was fetched ahead was lost before its use, to a store of another core or to other lines.
   if (found.transferred) [[unlikely]]
     return transferred(found, start);
   if (found.level == caches_) return dram_.serve(me.core, address, unit_, start);
   const auto level = static_cast<std::size_t>(found.level);
   const auto& its = levels_[level];
-  if (its.per_unit == 0) return start + its.latency;
+  if (its.per_unit == 0) return ahead + its.latency;
   auto& free = me.port_free[level];
-  const Times begun = later(start, free);
+  const Times begun = later(ahead, free);
   free = begun + its.per_unit;
   return begun + its.latency;
 }
 
-NEARFIELD_INNERMOST void Timing::missed(CoreClock& me, Access kind, const Found& found, Address address,
-                                        unsigned writes) {
+// An access takes a slot, and the core goes on.
+NEARFIELD_INNERMOST void Timing::goes_on(CoreClock& me, Access kind, const Times& start, const Times& done, Ps work) {
+  me.misses.oldest() = done;
+  me.misses.next();
+  if (kind != Access::store && window_ > 0) me.window.add(me.issued + window_, done);
+  if (kind == Access::index) me.index = done;
+  ++me.issued;
+  me.now = start + (per_access_ + work);
+}
+
+NEARFIELD_INNERMOST void Timing::missed(CoreClock& me, Access kind, unsigned bytes, const Found& found, Address address,
+                                        unsigned writes, Ps work) {
   if (writes > 0) dram_.post(address, writes * unit_);
+  if (kind == Access::store && found.level == through_ && !found.transferred) return stored_through(me, bytes, 1, work);
+  wait_for_window(me);
   if (kind == Access::chase) {
-    me.now = ready(me, found, address, me.now);
+    ++me.issued;
+    me.now = ready(me, found, address, me.now) + work;
     return;
   }
-  auto& slot = me.misses.oldest();
-  const Times start = later(me.now, slot);
-  slot = ready(me, found, address, start);
-  me.misses.next();
-  me.now = start + per_access_;
+  const Times start = later(me.now, me.misses.oldest());
+  const Times known = kind == Access::gather ? later(start, me.index) : start;  // the address
+  goes_on(me, kind, start, ready(me, found, address, known), work);
 }
 
 }  // namespace nearfield::sim

@@ -9,6 +9,7 @@ namespace {
 constexpr unsigned word = 8;
 constexpr std::uint64_t head_bytes = 128;    // what the NIC has before the first byte can leave
 constexpr std::uint64_t command_bytes = 64;  // what a core writes into an entry, if that has room for it
+constexpr Count looks_at_every = 64;         // polls, since to look takes the host time
 
 class OfNode final : public Evidence {
  public:
@@ -29,7 +30,9 @@ Nic::Nic(Node& node, const Machine& machine, const std::vector<PolicyChoice>& po
       dma_(ps_from_ns(parameters_.dma_ns)),
       queues_(static_cast<std::size_t>(machine.cores)),
       written_(node.variants()),
-      counts_(static_cast<std::size_t>(node.variants())) {
+      counts_(static_cast<std::size_t>(node.variants())),
+      of_poll_(counts_.size()),
+      of_empty_polls_(counts_.size()) {
   if (parameters_.event_bytes < 1 || parameters_.event_entries < 1)
     throw std::invalid_argument("machine '" + machine.name + "': event_bytes and event_entries: at least 1");
   for (const auto& policy : policies) policies_.push_back(policy.make(machine));
@@ -41,7 +44,7 @@ Address Nic::next_entry(int core) {
   EventQueue& mine = queue(core);
   if (mine.begin == 0) {
     mine.begin = node_.allocate(core, entry_bytes * entries);
-    mine.poll = Clock(node_.variants());
+    mine.pace = Clock(node_.variants());
   }
   return mine.begin + mine.next++ % entries * entry_bytes;
 }
@@ -58,20 +61,52 @@ Address Nic::post(int core) {
   return entry;
 }
 
+void Nic::read_entry(int core, Address entry) {
+  node_.access(core, Access::chase, entry, std::min(word, static_cast<unsigned>(parameters_.event_bytes)));
+}
+
+// A command that asks for what is new, and its answer.
+void Nic::ask(int core) {
+  const Address entry = post(core);
+  const Clock known = fetch(entry, node_.now(core));
+  node_.wait_until(core, answer(core, entry, known).visible);
+  read_entry(core, entry);
+}
+
+// An ask() whose duration and, now and then, counts become those of all polls until the next one.
+void Nic::ask_and_look(int core) {
+  const bool looks = asked_++ % looks_at_every == 0;
+  std::vector<Counts> before;
+  for (int v = 0; looks && v < node_.variants(); ++v) before.push_back(node_.counts(v));
+  ask(core);
+  for (int v = 0; looks && v < node_.variants(); ++v) {
+    const auto variant = static_cast<std::size_t>(v);
+    of_poll_[variant] = node_.counts(v);
+    of_poll_[variant].add(before[variant], -1);
+  }
+}
+
 void Nic::poll(int core, Address entry, const Clock& visible) {
   const Clock before = node_.now(core);
-  EventQueue& mine = queue(core);
-  for (int v = 0; v < before.variants(); ++v)
-    for (int l = 0; l < speeds; ++l) {
-      const Ps waited = visible[v][l] - before[v][l], pace = mine.poll[v][l];
-      if (waited > 0 && pace > 0)
-        counts_[static_cast<std::size_t>(v)].empty_polls[static_cast<std::size_t>(l)] +=
-            static_cast<Count>(waited / pace);
-    }
   node_.wait_until(core, visible);
   const Clock begun = node_.now(core);
-  node_.access(core, Access::chase, entry, std::min(word, static_cast<unsigned>(parameters_.event_bytes)));
-  mine.poll = node_.now(core) - begun;
+  Clock& pace = queue(core).pace;
+  if (entry)
+    read_entry(core, entry);
+  else
+    ask_and_look(core);
+  if (!entry || parameters_.polling == Polling::queue) pace = node_.now(core) - begun;
+  for (std::size_t v = 0; v < counts_.size(); ++v) {
+    const auto variant = static_cast<int>(v);
+    auto& empty = counts_[v].empty_polls;
+    const Count so_far = empty[0];
+    for (int l = 0; l < speeds; ++l) {
+      const Ps waited = visible[variant][l] - before[variant][l], each = pace[variant][l];
+      if (waited > 0 && each > 0) empty[static_cast<std::size_t>(l)] += static_cast<Count>(waited / each);
+    }
+    if (parameters_.polling == Polling::command)
+      of_empty_polls_[v].add(of_poll_[v], static_cast<std::int64_t>(empty[0] - so_far));
+  }
 }
 
 // ---- the NIC
@@ -116,6 +151,7 @@ Clock Nic::write(int core, Address address, std::uint64_t bytes, std::uint64_t m
 
 Nic::Event Nic::notify(int core, const Clock& start) {
   written_ = later(written_, start);
+  if (parameters_.polling == Polling::command) return {0, written_};
   return answer(core, next_entry(core), written_);
 }
 

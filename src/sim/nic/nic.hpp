@@ -2,10 +2,15 @@
 // core, answers and headers by the NIC; payload read and written by DMA. A policy, one per variant, decides where the
 // NIC writes to.
 //
-// A core polls the entry that comes next. A poll that finds an event is an access to its line: a miss if the NIC wrote
-// it to memory, a hit where it was injected. Polls before that find nothing; they are counted as going on at the pace
-// of the last one that found something, and take no time beyond the waiting. What the network does to a message is
-// network.hpp's.
+// Machine::nic->polling says how a core learns of an event. By `queue` the NIC writes each event into the next entry,
+// and the core reads that: a miss if the NIC wrote it to memory, a hit where it was injected. By `command` a poll is a
+// command, as S4 has it (sections 2 and 4.3): the core writes it into an entry and tells the NIC, the NIC fetches it and
+// writes its answer, the event, into the entry, and the core reads that. In both, the answer to a send is written into
+// the entry of its command.
+//
+// The poll that finds something is simulated. Those before it find nothing; they go on at its pace and take no time
+// beyond the waiting. What each command among them does in the caches is counted as often (at the first memory speed),
+// but not done. What the network does to a message is network.hpp's.
 #pragma once
 
 #include <array>
@@ -40,7 +45,7 @@ class Nic {
   // ---- what a core does; its clock goes on
   // Writes a command and tells the NIC; returns the entry, where the answer will be.
   Address post(int core);
-  // Reads the event that the NIC wrote at `visible`.
+  // Polls until it learns of the event that notify() or answer() returned.
   void poll(int core, Address entry, const Clock& visible);
 
   // ---- what the NIC does. Called in the order of time
@@ -58,21 +63,26 @@ class Nic {
     Address entry = 0;
     Clock visible;
   };
-  // Writes an event for a core, a header, into the next entry; returns where and when.
+  // Tells a core of an event, a header; returns the entry that it was written into, or none, and when.
   Event notify(int core, const Clock& start);
   // Writes the answer to a command into its entry; returns where and when.
   Event answer(int core, Address entry, const Clock& start);
 
   // Steers payload for this range into this cache level, counted from 0; the latest call counts.
   void steer(Address address, std::uint64_t bytes, int level);
-  void reset_counts() { counts_.assign(counts_.size(), {}); }
+  void reset_counts() {
+    counts_.assign(counts_.size(), {});
+    of_empty_polls_.assign(of_empty_polls_.size(), {});
+  }
   const NicCounts& counts(int variant) const { return counts_[static_cast<std::size_t>(variant)]; }
+  // What polls that found nothing did in the caches.
+  const Counts& of_empty_polls(int variant) const { return of_empty_polls_[static_cast<std::size_t>(variant)]; }
 
  private:
   struct EventQueue {
     Address begin = 0;
     std::uint64_t next = 0;
-    Clock poll;  // how long the last one that found something took
+    Clock pace;  // how long the last poll that found something took
   };
   struct Steered {
     Address begin, end;
@@ -80,6 +90,9 @@ class Nic {
   };
 
   Address next_entry(int core);
+  void read_entry(int core, Address entry);
+  void ask(int core);
+  void ask_and_look(int core);
   Clock place(const Incoming& incoming, const Clock& start);
   std::optional<int> steered(Address address) const;
   EventQueue& queue(int core) { return queues_[static_cast<std::size_t>(core)]; }
@@ -92,6 +105,9 @@ class Nic {
   std::vector<Steered> steered_;
   Clock written_;  // everything that arrived before
   std::vector<NicCounts> counts_;
+  Count asked_ = 0;
+  std::vector<Counts> of_poll_;  // what a poll does in the caches, by the last one that was looked at
+  std::vector<Counts> of_empty_polls_;
 };
 
 }  // namespace nearfield::sim

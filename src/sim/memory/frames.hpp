@@ -1,0 +1,44 @@
+// Where pages of virtual memory lie in physical memory. A kernel gives a page any free frame, so neighbouring pages
+// meet other sets of a cache, as many colours as there are: with PagePlacement::random each page has a frame by chance,
+// the same one in every run. Frames stay in the memory (the 8 GiB) of their page.
+#pragma once
+
+#include <bit>
+
+#include "machine/machine.hpp"
+#include "sim/memory/memory.hpp"
+
+namespace nearfield::sim {
+
+class Frames {
+ public:
+  explicit Frames(const Pages& pages)
+      : page_shift_(std::countr_zero(pages.page_bytes)),
+        bits_(home_shift - page_shift_),
+        random_(pages.placement == PagePlacement::random && bits_ > 1) {}
+
+  bool random() const { return random_; }
+  Address physical(Address address) const {
+    if (!random_) [[likely]]
+      return address;
+    const Address home = address >> home_shift, inside = address & ((Address{1} << page_shift_) - 1);
+    return home << home_shift | shuffled(address >> page_shift_ & mask()) << page_shift_ | inside;
+  }
+
+ private:
+  Address mask() const { return (Address{1} << bits_) - 1; }
+  // A permutation of the numbers of `bits_` bits: each step can be undone.
+  Address shuffled(Address page) const {
+    for (const Address odd : {0x9E3779B97F4A7C15ULL, 0xBF58476D1CE4E5B9ULL, 0x94D049BB133111EBULL}) {
+      page = page * odd & mask();
+      page ^= page >> (bits_ / 2);
+    }
+    return page;
+  }
+
+  int page_shift_;
+  int bits_;  // of a frame's number inside its memory
+  bool random_;
+};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,254 @@
+// When is data there, and what does a core wait for? Times are worked out by hand for a small machine whose costs are
+// all different, or compared between two ways to say the same.
+#include <set>
+
+#include "check.hpp"
+#include "made_up_machine.hpp"
+#include "memory_traces.hpp"
+#include "sim/memory/frames.hpp"
+#include "sim/memory/memory.hpp"
+
+namespace {
+
+using namespace nearfield;
+using namespace nearfield::sim;
+
+constexpr unsigned word = 8;
+constexpr Address line = 128;
+
+// A cycle is 1 ns; memory answers after 100 ns, and a line passes its bus in 12.8 ns.
+Machine machine_with(int window, int misses = 8) {
+  Machine machine = made_up_machine();
+  machine.core.window = window;
+  machine.core.outstanding_misses = misses;
+  return machine;
+}
+
+double ns(const Memory& memory, int core = 0) { return memory.now(core)[0] / 1e3; }
+
+Machine any_machine(Random& random) {
+  Machine machine = random.in(50) ? random_machine(random) : random_machine_with_victims(random);
+  machine.core.window = random.in(50) ? random.between(1, 40) : 0;
+  for (Cache& cache : machine.caches)
+    if (random.in(50)) cache.bytes_per_cycle = 1 << random.between(0, 5);
+  if (random.in(50)) {
+    const auto level = random.below(machine.caches.size());
+    const bool can = machine.caches[level].inclusion != Inclusion::exclusive;
+    machine.prefetcher = Prefetcher{random.between(1, 4), random.between(1, 6), can ? static_cast<int>(level) : 0};
+  }
+  if (random.in(30)) machine.pages.placement = PagePlacement::random;
+  return machine;
+}
+
+// Whether a loop is one sweep or its accesses one by one: neither a count nor a time may differ.
+void grouping_changes_nothing() {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    Random random(seed);
+    const Machine machine = any_machine(random);
+    Memory together(machine, {1, 2, 4, 7.5}), apart(machine, {1, 2, 4, 7.5});
+    const Access kinds[] = {Access::load, Access::store, Access::chase, Access::index, Access::gather};
+    for (int step = 0; step < 60; ++step) {
+      const int core = random.between(0, machine.cores - 1);
+      const Access kind = kinds[random.below(5)];
+      const unsigned bytes = 1U << random.below(5);
+      const auto stride = static_cast<std::int64_t>(bytes << random.below(3));
+      const Address begin = random.below(1 << 14) * bytes;
+      const std::uint64_t count = 1 + random.below(80);
+      const Ps work = random.in(30) ? 1500 : 0;
+      together.sweep(core, kind, begin, count, stride, bytes, work);
+      for (std::uint64_t i = 0; i < count; ++i)
+        apart.sweep(core, kind, begin + i * static_cast<std::uint64_t>(stride), 1, stride, bytes, work);
+      const bool same = together.now(core) == apart.now(core);
+      CHECK(same);
+      if (!same) {
+        std::printf(
+            "seed %llu, step %d, kind %d, %u bytes, stride %lld, %llu times from %llu, %.0f against %.0f ps: window "
+            "%d, %s\n",
+            static_cast<unsigned long long>(seed), step, static_cast<int>(kind), bytes, static_cast<long long>(stride),
+            static_cast<unsigned long long>(count), static_cast<unsigned long long>(begin), together.now(core)[0],
+            apart.now(core)[0], machine.core.window, in_words(machine).c_str());
+        const Counts a = together.counts(), b = apart.counts();
+        std::printf(
+            "DEBUG reads %llu %llu writes %llu %llu pf %llu %llu | misses0 %llu %llu pf0 %llu %llu streams %d dist %d "
+            "level %d bpc %f %f place %d\n",
+            (unsigned long long)a.dram.reads, (unsigned long long)b.dram.reads, (unsigned long long)a.dram.writes,
+            (unsigned long long)b.dram.writes, (unsigned long long)a.dram.prefetches,
+            (unsigned long long)b.dram.prefetches, (unsigned long long)a.levels[0].misses,
+            (unsigned long long)b.levels[0].misses, (unsigned long long)a.levels[0].prefetches,
+            (unsigned long long)b.levels[0].prefetches, machine.prefetcher ? machine.prefetcher->streams : 0,
+            machine.prefetcher ? machine.prefetcher->distance_lines : 0,
+            machine.prefetcher ? machine.prefetcher->level : 0, machine.caches[0].bytes_per_cycle,
+            machine.caches[1].bytes_per_cycle, (int)machine.pages.placement);
+        return;
+      }
+    }
+    const Counts one = together.counts(), other = apart.counts();
+    for (std::size_t k = 0; k < one.levels.size(); ++k) {
+      CHECK(one.levels[k].hits == other.levels[k].hits && one.levels[k].misses == other.levels[k].misses);
+      CHECK(one.levels[k].prefetches == other.levels[k].prefetches);
+    }
+    CHECK(one.dram.reads == other.dram.reads && one.dram.writes == other.dram.writes);
+  }
+}
+
+// Behind a load that misses, the core issues as many instructions as its window holds, then waits for the data.
+void a_window_ends_what_goes_on_behind_a_miss() {
+  const auto after = [](int window, int hits) {
+    Memory memory(machine_with(window));
+    memory.access(0, Access::load, 0, word);  // brings the line that is hit
+    memory.drain(0);
+    const double begun = ns(memory);
+    memory.access(0, Access::load, 4096, word);
+    for (int i = 0; i < hits; ++i) memory.access(0, Access::load, 0, word);
+    return ns(memory) - begun;
+  };
+  CHECK(after(0, 60) == 61);
+  CHECK(after(32, 31) == 32);       // the miss is the first of the 32
+  CHECK(after(32, 32) == 100 + 1);  // the next one waits for it
+  CHECK(after(32, 60) == 100 + 29);
+  CHECK(after(128, 60) == 61);
+}
+
+// Stores leave the window before their line is there.
+void stores_do_not_fill_the_window() {
+  Memory memory(machine_with(4));
+  for (Address i = 0; i < 8; ++i) memory.access(0, Access::store, i * line, word);
+  CHECK(ns(memory) == 8);
+}
+
+// A gather's address is the data of the index load before it; other loads do not wait for that.
+void a_gather_waits_for_its_index() {
+  const auto until = [](Access second) {
+    Memory memory(machine_with(0));
+    memory.access(0, Access::index, 0, word);
+    memory.access(0, second, 64 * line, word);
+    CHECK(ns(memory) == 2);  // the core goes on
+    memory.drain(0);
+    return ns(memory);
+  };
+  CHECK(until(Access::gather) == 200);
+  CHECK(until(Access::load) < 120);
+}
+
+Machine with_prefetcher(int misses) {
+  Machine machine = machine_with(0, misses);
+  machine.prefetcher = Prefetcher{4, 2, 1};
+  return machine;
+}
+
+// What is fetched ahead and still on its way is waited for as a miss is: in the background.
+void a_line_on_its_way_stalls_nobody() {
+  Memory memory(with_prefetcher(8));
+  for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one asks for line 3
+  const double begun = ns(memory);
+  memory.access(0, Access::store, 3 * line, word);
+  CHECK(ns(memory) == begun + 1);
+  memory.access(0, Access::chase, 3 * line + word, word);
+  CHECK(ns(memory) < begun + 10);  // its own first cache has it by now, as the simulation has it
+  memory.drain(0);
+  CHECK(ns(memory) > 100);
+}
+
+// Lines that are fetched ahead take slots that misses wait for.
+void prefetches_take_slots_of_misses() {
+  const auto until_third = [](int misses) {
+    Memory memory(with_prefetcher(misses));
+    for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);
+    memory.access(0, Access::load, 64 * line, word);
+    return ns(memory);
+  };
+  CHECK(until_third(8) == 3);
+  CHECK(until_third(3) >= 100);  // two misses and the prefetch hold all three
+}
+
+// No stream goes on into another page.
+void streams_end_with_their_page() {
+  Memory memory(with_prefetcher(8));
+  const Address lines = 4096 / line;
+  for (Address i = 0; i < lines; ++i) memory.access(0, Access::load, i * line, word);
+  CHECK(memory.counts().levels[1].prefetches == lines - 3);  // of lines 3 to 31
+  CHECK(!memory.copy_in(0, 1, 4096).present && !memory.copy_in(0, 1, 4096 + line).present);
+  memory.access(0, Access::load, 4096, word);
+  CHECK(memory.counts().levels[1].prefetches == lines - 3);  // a new stream needs two lines
+}
+
+// A line that another core holds modified is fetched ahead from there, and both share it then.
+void prefetches_are_served_by_other_cores() {
+  Memory memory(with_prefetcher(8));
+  memory.access(1, Access::store, 3 * line, word);
+  for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);
+  CHECK(memory.copy_in(0, 1, 3 * line).present && memory.copy_in(0, 1, 3 * line).shared);
+  CHECK(memory.copy_in(1, 1, 3 * line).shared && memory.counts().transfers == 1);
+}
+
+// Stores that go through the first cache take the next one's port for their bytes, not for a line.
+void a_store_goes_through_with_its_bytes() {
+  Machine machine = machine_with(0);
+  machine.caches[0].write = WritePolicy::through;
+  machine.caches[1].bytes_per_cycle = 4;
+  Memory memory(machine);
+  memory.access(0, Access::load, 0, word);
+  memory.drain(0);
+  const double begun = ns(memory);
+  for (int i = 0; i < 10; ++i) memory.access(0, Access::store, 0, word);
+  CHECK(ns(memory) == begun + 9 * 2 + 1);  // two cycles each; the last one's bytes still pass
+}
+
+// Random frames: no two pages share one, all lie in the memory of their page, and colours are taken evenly.
+void frames_are_a_permutation() {
+  for (const std::uint64_t page_bytes : {4096U, 1U << 21}) {
+    Pages pages;
+    pages.page_bytes = page_bytes;
+    pages.placement = PagePlacement::random;
+    const Frames frames(pages);
+    const Address home = Address{3} << home_shift;
+    const std::uint64_t pages_here = (Address{1} << home_shift) / page_bytes;
+    std::set<Address> seen;
+    std::vector<int> colours(64);
+    for (std::uint64_t page = 0; page < pages_here; ++page) {
+      const Address frame = frames.physical(home + page * page_bytes + 5);
+      CHECK(frame >> home_shift == 3 && frame % page_bytes == 5);
+      seen.insert(frame);
+      if (page < 64 * 100) ++colours[frame / page_bytes % 64];
+    }
+    CHECK(seen.size() == pages_here);
+    if (pages_here >= 64 * 100)
+      for (const int times : colours) CHECK(50 < times && times < 150);
+  }
+  const Frames identity{Pages{}};
+  CHECK(identity.physical(0x123456789) == 0x123456789);
+}
+
+// 3/4 of a cache in 4 KiB pages: each set has room for all if pages lie side by side, and not if they lie anywhere.
+void random_frames_meet_in_sets() {
+  const auto misses = [](PagePlacement placement) {
+    Machine machine = machine_with(0);
+    machine.caches[2].size_bytes = 1 << 20;
+    machine.pages.placement = placement;
+    Memory memory(machine);
+    for (int sweep = 0; sweep < 3; ++sweep) {
+      if (sweep == 2) memory.reset_counts();
+      memory.sweep(0, Access::load, 0, (3 << 18) / word, word, word);
+    }
+    return memory.counts().dram.reads;
+  };
+  CHECK(misses(PagePlacement::identity) == 0);
+  CHECK(misses(PagePlacement::random) > 100);
+}
+
+}  // namespace
+
+int main() {
+  grouping_changes_nothing();
+  a_window_ends_what_goes_on_behind_a_miss();
+  stores_do_not_fill_the_window();
+  a_gather_waits_for_its_index();
+  a_line_on_its_way_stalls_nobody();
+  prefetches_take_slots_of_misses();
+  streams_end_with_their_page();
+  prefetches_are_served_by_other_cores();
+  a_store_goes_through_with_its_bytes();
+  frames_are_a_permutation();
+  random_frames_meet_in_sets();
+  return failed_checks != 0;
+}
