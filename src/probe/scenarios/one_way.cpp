@@ -1,0 +1,105 @@
+// scenario/one_way.hpp by MPI.
+#include "scenario/one_way.hpp"
+
+#include <algorithm>
+
+#include "probe/buffer.hpp"
+#include "probe/context.hpp"
+#include "probe/scenario.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+constexpr int one_way_tag = 3;
+
+class OneWayMessage final : public Scenario {
+ public:
+  explicit OneWayMessage(Context& ctx) : Scenario(ctx) {
+    cases_ = one_way_cases(ctx.size_choice());
+    const std::size_t most = most_bytes();
+    message_ = Buffer(most);
+    foreign_ = Buffer(std::max(most, static_cast<std::size_t>(ctx.plan.llc_bytes())));
+  }
+
+  void select(std::size_t index) override {
+    memory_ = message_.first(bytes_of(index));
+    case_ = one_way_of(cases_[index]);
+  }
+
+  void prepare() override {
+    const std::size_t line = ctx_.line_bytes();
+    for (std::size_t i = 0; i < foreign_bytes(); i += line) rewrite(foreign_.data()[i]);
+    if (case_.lines == "invalid") return;
+    for (std::size_t i = (memory_.size() + line - 1) / line * line; i > 0;) {
+      i -= line;
+      if (case_.lines == "modified")
+        rewrite(memory_[i]);
+      else
+        sum_ += load(memory_[i]);
+    }
+  }
+
+  void body(std::span<double> values) override {
+    values[0] = not_here();
+    if (case_.with_call) {
+      say_ready();
+      const Ticks start = now();
+      communicate();
+      values[0] = static_cast<double>(now() - start);
+      MPI_Barrier(ctx_.timed);
+    }
+    const Ticks start = now();
+    for (std::size_t i = 0; i < memory_.size(); i += ctx_.line_bytes()) {
+      if (case_.writes)
+        rewrite(memory_[i]);
+      else
+        sum_ += load(memory_[i]);
+    }
+    values[1] = static_cast<double>(now() - start);
+  }
+
+  void fill(unsigned seed) override { fill_pattern(memory_, ctx_.sender() || !case_.with_call ? seed : seed + 1); }
+  std::string problem(unsigned seed) override { return pattern_problem(memory_, seed); }
+  std::span<std::byte> arrived() override { return memory_; }
+  std::vector<StatedBuffer> stated() override { return {{memory_, case_.lines}}; }
+
+ private:
+  static unsigned load(const std::byte& byte) { return *reinterpret_cast<const volatile unsigned char*>(&byte); }
+  // Writes the value that is there, so that the message stays as it is.
+  static void rewrite(std::byte& byte) {
+    auto& there = reinterpret_cast<volatile unsigned char&>(byte);
+    there = there;
+  }
+
+  std::size_t foreign_bytes() const {
+    return std::max(memory_.size(), static_cast<std::size_t>(ctx_.plan.llc_bytes()));
+  }
+
+  void say_ready() {
+    const auto tell = [&] { MPI_Send(nullptr, 0, MPI_BYTE, ctx_.peer(), one_way_tag, ctx_.timed); };
+    const auto hear = [&] { MPI_Recv(nullptr, 0, MPI_BYTE, ctx_.peer(), one_way_tag, ctx_.timed, MPI_STATUS_IGNORE); };
+    if (ctx_.sender()) hear();
+    tell();
+    if (!ctx_.sender()) hear();
+  }
+
+  void communicate() {
+    const int count = static_cast<int>(memory_.size());
+    if (ctx_.sender())
+      MPI_Send(memory_.data(), count, MPI_BYTE, 1, one_way_tag, ctx_.timed);
+    else
+      MPI_Recv(memory_.data(), count, MPI_BYTE, 0, one_way_tag, ctx_.timed, MPI_STATUS_IGNORE);
+  }
+
+  Buffer message_, foreign_;
+  std::span<std::byte> memory_;
+  OneWay case_;
+  unsigned sum_ = 0;  // so that the loads are used
+};
+
+}  // namespace
+
+extern const Spec one_way_spec;
+const Spec one_way_spec{one_way_info, 0.0, made<Scenario, OneWayMessage>};
+
+}  // namespace nearfield::probe

@@ -1,0 +1,54 @@
+// SCN1 and SCN2 of S0, sections II.A and II.B, in the order of the authors' own program (mpi-cache-bench, reference 15
+// of the paper). Every rank first writes to each line of other memory that is as long as the last-level cache, or as
+// the message if that is longer: the caches are then full of modified lines of no use. It then goes through the lines of
+// its message from the end to the beginning, so that the first ones are in the nearest caches: it reads them
+// (exclusive), writes to them (modified), or leaves that out (invalid). Messages of no bytes, one each way, say that
+// both are ready; one message goes from the sender to the receiver; and each goes through its message from the
+// beginning. The states base-* leave the message out.
+//
+// Other than pingpong: the caches have no room, a message goes one way, and the receiver calls Recv when the sender is
+// already sending.
+#pragma once
+
+#include "scenario/scenario.hpp"
+#include "scenario/size_ladder.hpp"
+
+namespace nearfield {
+
+inline constexpr const char* one_way_states[] = {"invalid",      "exclusive",      "modified",
+                                                 "base-invalid", "base-exclusive", "base-modified"};
+inline constexpr const char* one_way_accesses[] = {"read", "write"};
+
+inline std::vector<Parameters> one_way_cases(const SizeChoice& choice) {
+  std::vector<Parameters> list;
+  for (const auto size : size_ladder(choice, 64, 2 * choice.llc_bytes))
+    for (const char* state : one_way_states)
+      for (const char* access : one_way_accesses)
+        list.push_back({{"size_bytes", size}, {"state", state}, {"access", access}});
+  return list;
+}
+
+struct OneWay {
+  std::string lines = "invalid";  // the state before the call: invalid, exclusive or modified
+  bool with_call = true, writes = false;
+};
+
+// Returns what the parameters of a case say.
+inline OneWay one_way_of(const Parameters& parameters) {
+  const std::string state = word(parameters, "state");
+  const bool with_call = !state.starts_with("base-");
+  return {with_call ? state : state.substr(5), with_call, word(parameters, "access") == "write"};
+}
+
+inline const ScenarioInfo one_way_info{
+    "one-way",
+    "One message when the caches are full of other data, and going through its buffer afterwards",
+    Ranks::pair,
+    {{"size_bytes", "message size"},
+     {"state", "lines of the message before the call: invalid, exclusive, modified; base-*: there is no call"},
+     {"access", "how the buffer is gone through, one word of each line: read or write"}},
+    {{"call", "ns", Combine::sides, "Send at the sender, Recv at the receiver"},
+     {"traverse", "ns", Combine::sides, "going through the buffer once, in order"}},
+};
+
+}  // namespace nearfield
