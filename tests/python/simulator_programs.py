@@ -9,7 +9,16 @@ from installed import cmake, ninja
 
 ROOT = Path(__file__).parents[2]
 CPP = ROOT / "tests" / "cpp"
-PROGRAMS = ("network", "ranks", "policies", "scenarios", "collectives", "applications", "memory_oracle")
+PROGRAMS = (
+    "network",
+    "ranks",
+    "policies",
+    "scenarios",
+    "collectives",
+    "applications",
+    "memory_oracle",
+    "memory_timing",
+)
 # Abandoned runs must not leak, and no bits be shifted away. All checks that compilers know take four times as long:
 # NEARFIELD_TEST_FLAGS="-O1 -fsanitize=address,undefined" make test
 FLAGS = os.environ.get("NEARFIELD_TEST_FLAGS", "-O1 -fsanitize=leak,shift -fno-sanitize-recover=shift")

@@ -10,7 +10,9 @@ import pytest
 import tomlkit
 from simulator_programs import CPP, ROOT, build
 
-BUGS = tomlkit.parse((ROOT / "tests" / "injected_bugs" / "reference_memory.toml").read_text()).unwrap()["bug"]
+INJECTED = ROOT / "tests" / "injected_bugs"
+BUGS = tomlkit.parse((INJECTED / "reference_memory.toml").read_text()).unwrap()["bug"]
+BUGS_IN_TIME = tomlkit.parse((INJECTED / "memory_timing.toml").read_text()).unwrap()["bug"]
 COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", f"-I{ROOT / 'src'}", f"-I{CPP}"]
 HEADERS = ["<algorithm>", "<iterator>", "<list>", "<memory>", "<string>", "<vector>", '"sim/memory/memory.hpp"']
 
@@ -65,3 +67,51 @@ def test_every_injected_bug_is_found(comparison):
     with ThreadPoolExecutor(2) as pool:
         survivors = [name for name in pool.map(survives, enumerate(BUGS)) if name]
     assert not survivors
+
+
+def test_times_are_those_worked_out_by_hand(programs):
+    """Do loops take the same time however they are written, and windows, prefetches and frames do what they should?"""
+    result = subprocess.run([build("test_memory_timing", programs)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+def test_every_bug_in_the_clocks_is_found(programs, tmp_path):
+    """Would the tests of time notice a mistake? All are compiled into one program, which makes the one it is told."""
+    memory = tmp_path / "src" / "sim" / "memory"
+    shutil.copytree(ROOT / "src" / "sim" / "memory", memory)
+    (tmp_path / "bug.hpp").write_text('#include <cstdlib>\ninline const int bug = std::atoi(std::getenv("BUG"));\n')
+    for place in {(bug["file"], bug["old"]) for bug in BUGS_IN_TIME}:
+        _inject(
+            memory / place[0], place[1], {n: b for n, b in enumerate(BUGS_IN_TIME) if (b["file"], b["old"]) == place}
+        )
+    generated = build("test_memory_timing", programs).parents[2] / "src" / "sim" / "all_replacements.cpp"
+    sources = [*sorted(memory.rglob("*.cpp")), generated]
+    (tmp_path / "all.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
+    compiler = [COMPILE[0], "-std=c++20", "-O1", f"-I{tmp_path / 'src'}", *COMPILE[2:], "-include", "bug.hpp", "-c"]
+    with ThreadPoolExecutor(2) as pool:
+        made = [tmp_path / "all.cpp", CPP / "test_memory_timing.cpp", CPP / "memory_traces.cpp"]
+        list(pool.map(lambda source: subprocess.run([*compiler, source], check=True, cwd=tmp_path), made))
+
+        subprocess.run([COMPILE[0], "-o", "tests", *(f"{source.stem}.o" for source in made)], check=True, cwd=tmp_path)
+
+        def fails(number: int) -> bool:
+            command = [tmp_path / "tests", "40"]
+            environment = {**os.environ, "BUG": str(number)}
+            return subprocess.run(command, env=environment, capture_output=True, check=False).returncode != 0
+
+        assert not fails(-1)
+        found = list(pool.map(fails, range(len(BUGS_IN_TIME))))
+    survivors = [bug["name"] for bug, caught in zip(BUGS_IN_TIME, found, strict=True) if not caught]
+    assert not survivors
+
+
+def _inject(file: Path, old: str, bugs: dict[int, dict]) -> None:
+    right = file.read_text()
+    assert right.count(old) == 1, f"'{old}' is not once in {file.name}"
+    wrong = old
+    for number, bug in bugs.items():
+        if bug.get("statements"):
+            wrong = f"if (bug == {number}) {{ {bug['new']} }} else {{ {wrong} }}"
+        else:
+            wrong = f"(bug == {number} ? ({bug['new']}) : ({wrong}))"
+    file.write_text(right.replace(old, wrong))
