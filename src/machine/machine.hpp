@@ -76,6 +76,7 @@ struct Prefetcher {
   int streams = 0;         // followed at a time, per core; 0: there is none
   int distance_lines = 0;  // how far ahead of the access
   int level = 1;           // into which cache, counted from 0
+  int outstanding = 0;     // requests of its own, at a time; 0: they are among Core::outstanding_misses
 };
 
 // The costs of getting a line from another core's cache.

@@ -57,7 +57,8 @@ void bind_memory(nb::module_& module) {
   settable(nb::class_<Pages>(module, "Pages").def(nb::init<>()), field("page_bytes", &Pages::page_bytes),
            field("placement", &Pages::placement), field("fault_ns", &Pages::fault_ns), field("tlbs", &Pages::tlbs));
   settable(nb::class_<Prefetcher>(module, "Prefetcher").def(nb::init<>()), field("streams", &Prefetcher::streams),
-           field("distance_lines", &Prefetcher::distance_lines), field("level", &Prefetcher::level));
+           field("distance_lines", &Prefetcher::distance_lines), field("level", &Prefetcher::level),
+           field("outstanding", &Prefetcher::outstanding));
 }
 
 void bind_between_nodes(nb::module_& module) {

@@ -26,7 +26,7 @@ void Memory::access(int core, Access kind, Address address, unsigned bytes) {
   caches_->access(core, kind, address, bytes);
 }
 void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
-                   unsigned bytes) {
+                   unsigned bytes, Ps) {
   for (std::uint64_t i = 0; i < count; ++i, address += static_cast<Address>(stride_bytes))
     access(core, kind, address, bytes);
 }

@@ -151,16 +151,20 @@ void a_line_on_its_way_stalls_nobody(int level) {
   CHECK(ns(memory) > 100);
 }
 
-// Lines that are fetched ahead take slots that misses wait for.
+// Lines that are fetched ahead take slots that misses wait for; an access to such a line takes no further one.
 void prefetches_take_slots_of_misses() {
-  const auto until_third = [](int misses) {
-    Memory memory(with_prefetcher(misses));
-    for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);
-    memory.access(0, Access::load, 64 * line, word);
+  const auto until_third = [](Address third, int misses, int own = 0) {
+    Machine machine = with_prefetcher(misses);
+    machine.prefetcher->outstanding = own;
+    Memory memory(machine);
+    for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one asks for line 3
+    memory.access(0, Access::load, third, word);
     return ns(memory);
   };
-  CHECK(until_third(8) == 3);
-  CHECK(until_third(3) >= 100);  // two misses and the prefetch hold all three
+  CHECK(until_third(64 * line, 8) == 3);
+  CHECK(until_third(64 * line, 3) >= 100);  // two misses and the prefetch hold all three
+  CHECK(until_third(64 * line, 3, 1) == 3);
+  CHECK(until_third(3 * line, 3) == 3);
 }
 
 // No stream goes on into another page.

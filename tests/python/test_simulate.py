@@ -345,7 +345,7 @@ def test_every_machine_has_a_topology(name):
 
 def test_applications_gain_where_s4_says():
     """S4.2, S4.4, S4.6 on 8 nodes: does AMG gain from headers and FFT from payload, the more the slower memory is, and
-    are there fewer looks at the event queue with slow memory, unless events are in a cache?"""
+    are there fewer polls with slow memory, unless events are in a cache?"""
     options = [
         "--nodes",
         "8",
@@ -361,8 +361,8 @@ def test_applications_gain_where_s4_says():
     small, large = (case["by_policy"] for case in found["cases"])
     assert small["header-l2"] < large["header-l2"] > 0.1 and abs(large["payload-l3"]) < 0.01
     polls = {(r["policy"], r["memory_slowdown"]): r["value"] for r in found["records"] if r["metric"] == "nic_polls"}
-    assert polls["memory", "7.5"] < polls["memory", "1"] / 2
-    assert polls["header-l2", "7.5"] > 0.9 * polls["header-l2", "1"]
+    assert polls["memory", "7.5"] < 0.9 * polls["memory", "1"]
+    assert polls["header-l2", "7.5"] > 0.95 * polls["header-l2", "1"]
     found = json.loads(run("fft", *options, "--bytes", "64K"))
     assert {record["scenario"] for record in found["records"]} == {"application"}
     small, large = (case["by_policy"] for case in found["cases"])

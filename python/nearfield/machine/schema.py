@@ -118,6 +118,9 @@ class Prefetcher(Table):
     streams: q.Count = _key("followed at a time, per core")
     distance_lines: q.Count = _key("how far ahead of the access")
     level: q.Level = _key("into which cache, counted from 0")
+    outstanding: q.Count | None = _optional(
+        "requests of its own under way at a time; absent: they are among core.outstanding_misses"
+    )
 
 
 class Nic(Table):

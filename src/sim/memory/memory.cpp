@@ -114,7 +114,7 @@ void Memory::one_apart(const Acting& acting, Access kind, Address address, unsig
 
 void Memory::look_ahead(const Acting& acting, Address address) {
   const auto next = acting.follower->follow(address);
-  if (!next || *next >= end_of_memory) return;
+  if (!next || *next >= end_of_memory || !timing_->has_slot_to_prefetch(acting.clock)) return;
   const auto from = caches_->hierarchy.prefetch(acting.core, acting.follower->level(), *next);
   if (from) timing_->prefetched(acting.clock, *next, *from, caches_->contents.take_writes());
 }

@@ -44,13 +44,15 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
     if (cache.write == WritePolicy::through) through_ = static_cast<int>(k) + 1;
     before = &cache;
   }
+  prefetches_apart_ = machine.prefetcher && machine.prefetcher->outstanding > 0;
   const int misses = std::max(1, machine.core.outstanding_misses), bypasses = machine.core.outstanding_bypass;
   for (int core = 0; core < machine.cores; ++core) {
     auto& me = of(core);
     me.core = core;
     me.misses.resize(misses);
     me.bypasses.resize(bypasses > 0 ? bypasses : misses);
-    me.window.resize(misses);
+    me.window.resize(misses + Arrivals::most);
+    if (prefetches_apart_) me.prefetches.resize(machine.prefetcher->outstanding);
   }
 }
 
@@ -58,25 +60,22 @@ void Timing::bypassed(int core, Address address, unsigned bytes, unsigned writes
   auto& me = of(core);
   wait_for_window(me);
   if (writes > 0) dram_.post(address, writes * unit_);
-  auto& slot = me.bypasses.oldest();
-  const Times start = later(me.now, slot);
-  slot = dram_.serve(core, address, bytes, start);
-  me.all_bypassed = later(me.all_bypassed, slot);
-  me.bypasses.next();
+  const Times start = later(me.now, me.bypasses.free()), done = dram_.serve(core, address, bytes, start);
+  me.all_bypassed = later(me.all_bypassed, done);
+  me.bypasses.take_slot(done);
   ++me.issued;
   me.now = start + std::max(per_access_ + work, std::nearbyint(bytes * bypass_ps_per_byte_));
 }
 
-// Lines that are fetched ahead share the slots of those that are waited for.
 void Timing::prefetched(CoreClock& me, Address line, const Found& from, unsigned writes) {
   if (writes > 0) dram_.post(line, writes * unit_);
-  auto& slot = me.misses.oldest();
-  slot = ready(me, from, line, later(me.now, slot));
-  me.ahead.add(line, slot);
-  me.misses.next();
+  auto& slots = prefetches_apart_ ? me.prefetches : me.misses;
+  const Times there = ready(me, from, line, later(me.now, slots.free()));
+  me.ahead.add(line, there);
+  slots.take_slot(there);
 }
 
-// As a miss that somebody else began: the core goes on, and a chase waits.
+// As an access to a line that is on its way to the second cache.
 bool Timing::wait_for_line(CoreClock& me, Access kind, Address line, Ps work) {
   const Times there = me.ahead.take(line, me.now);
   if (there == me.now) return false;
@@ -86,8 +85,7 @@ bool Timing::wait_for_line(CoreClock& me, Access kind, Address line, Ps work) {
     me.now = later(me.now, there) + (levels_.front().latency + work);
     return true;
   }
-  const Times start = later(me.now, me.misses.oldest());
-  goes_on(me, kind, start, later(start, there), work);
+  goes_on(me, kind, me.now, there, work);
   return true;
 }
 

@@ -1,10 +1,12 @@
 // The clocks of a node's cores: the time of an access, given where its line was found. A core issues one access per
 // Core::cycles_per_access. Loads and stores that miss go on in the background, Core::outstanding_misses at a time, those
-// past the caches Core::outstanding_bypass at a time; so do lines that are fetched ahead, which take the same slots. No
+// past the caches Core::outstanding_bypass at a time; so do lines that are fetched ahead, which take the same slots unless the prefetcher has its own; an access to such a
+// line takes no further one. No
 // instruction is issued Core::window instructions after a load whose data is not there. A chase waits for its data, a
 // gather for the data of the index load before it.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "sim/memory/dram.hpp"
@@ -15,6 +17,8 @@ namespace nearfield::sim {
 // The arrival times of one core's prefetched lines, by address: the last 64 lines that were not used yet.
 class Arrivals {
  public:
+  static constexpr int most = 64;
+
   Arrivals() { first_.fill(none); }
 
   void add(Address line, const Times& there) {
@@ -30,7 +34,6 @@ class Arrivals {
   Times take(Address line, Times now);
 
  private:
-  static constexpr std::size_t most = 64;
   static constexpr std::uint8_t none = 0xFF;
   struct Arrival {
     Address line = 0;
@@ -47,21 +50,35 @@ class Arrivals {
   std::size_t oldest_ = 0;
 };
 
-// The times at which the last accesses of a kind are done, as many as can be under way. A further access waits for the
-// oldest of them and takes its slot.
+// The times at which accesses of a kind are done, as many as can be under way at a time. A further access waits for the
+// first of them that is done, and takes its slot.
 class UnderWay {
  public:
   void resize(int most) {
     done_.resize(static_cast<std::size_t>(most));
-    oldest_ = done_.data();
+    first_ = 0;
   }
-  Times& oldest() { return *oldest_; }
+  // Returns when the next slot is free.
+  const Times& free() const { return done_[first_]; }
+  void take_slot(Times done) {
+    std::size_t at = first_;
+    first_ = first_ + 1 == done_.size() ? 0 : first_ + 1;
+    // Sorted, at each memory speed for itself. Mostly the latest one is done last.
+    for (std::size_t left = done_.size() - 1; left > 0; --left) {
+      auto& before = done_[at == 0 ? done_.size() - 1 : at - 1];
+      const Times last = later(before, done);
+      if (last == done) break;
+      done_[at] = last;
+      for (std::size_t l = 0; l < speeds; ++l) done.at[l] = std::min(before.at[l], done.at[l]);
+      at = at == 0 ? done_.size() - 1 : at - 1;
+    }
+    done_[at] = done;
+  }
   const std::vector<Times>& all() const { return done_; }
-  void next() { oldest_ = oldest_ == &done_.back() ? done_.data() : oldest_ + 1; }
 
  private:
-  std::vector<Times> done_;
-  Times* oldest_ = nullptr;
+  std::vector<Times> done_;  // a ring
+  std::size_t first_ = 0;
 };
 
 // Which loads the instruction window is waiting for: those that missed, the oldest first, and the number of the first
@@ -70,7 +87,7 @@ class Window {
  public:
   static constexpr Count never = ~Count{0};
 
-  // `most` loads can be under way at a time, so that one that is older than so many others is done.
+  // At most `most` loads are under way at a time.
   void resize(int most) { loads_.resize(static_cast<std::size_t>(most)); }
   Count stalls() const { return stalls_; }
   void add(Count stalls, const Times& there) {
@@ -104,6 +121,7 @@ class Timing {
     Times now;
     Count issued = 0;  // instructions
     UnderWay misses, bypasses;
+    UnderWay prefetches;  // of a prefetcher with slots of its own
     Window window;
     Times index;         // when the last index load that missed has its data
     Times all_bypassed;  // when all accesses past the caches are done
@@ -122,6 +140,11 @@ class Timing {
               Ps work);
   // One access past the caches.
   void bypassed(int core, Address address, unsigned bytes, unsigned writes, Ps work);
+  // Returns whether a line can be fetched ahead now: it is not if that had to wait for a slot. The first memory speed
+  // decides for all, since all share the caches.
+  bool has_slot_to_prefetch(CoreClock& me) {
+    return (prefetches_apart_ ? me.prefetches : me.misses).free()[0] <= me.now[0];
+  }
   // A line is fetched ahead.
   void prefetched(CoreClock& me, Address line, const Found& from, unsigned writes);
   // One access that hit the nearest cache, if its line is still on its way there; returns whether it is.
@@ -157,6 +180,7 @@ class Timing {
   std::array<Level, most_cache_levels + 1> levels_;
   int caches_;
   int through_ = 0;  // caches that write through
+  bool prefetches_apart_ = false;
   DramTiming dram_;
   Ps per_access_;
   Count window_;
@@ -184,25 +208,20 @@ NEARFIELD_INNERMOST void Timing::hits(CoreClock& me, Access kind, unsigned bytes
 }
 
 NEARFIELD_INNERMOST Times Timing::ready(CoreClock& me, const Found& found, Address address, const Times& start) {
-  const Address unit = address & ~(unit_ - 1);
-  const Times ahead = me.ahead.may_have(unit) ? me.ahead.take(unit, start) : start;
-  // What was fetched ahead was lost before its use, to a store of another core or to other lines.
   if (found.transferred) [[unlikely]]
     return transferred(found, start);
-  if (found.level == caches_) return dram_.serve(me.core, address, unit_, start);
+  if (found.level == caches_) return dram_.serve(me.core, address & ~(unit_ - 1), unit_, start);
   const auto level = static_cast<std::size_t>(found.level);
   const auto& its = levels_[level];
-  if (its.per_unit == 0) return ahead + its.latency;
+  if (its.per_unit == 0) return start + its.latency;
   auto& free = me.port_free[level];
-  const Times begun = later(ahead, free);
+  const Times begun = later(start, free);
   free = begun + its.per_unit;
   return begun + its.latency;
 }
 
-// An access takes a slot, and the core goes on.
+// The core goes on while an access is under way, until `done`.
 NEARFIELD_INNERMOST void Timing::goes_on(CoreClock& me, Access kind, const Times& start, const Times& done, Ps work) {
-  me.misses.oldest() = done;
-  me.misses.next();
   if (kind != Access::store && window_ > 0) me.window.add(me.issued + window_, done);
   if (kind == Access::index) me.index = done;
   ++me.issued;
@@ -214,14 +233,22 @@ NEARFIELD_INNERMOST void Timing::missed(CoreClock& me, Access kind, unsigned byt
   if (writes > 0) dram_.post(address, writes * unit_);
   if (kind == Access::store && found.level == through_ && !found.transferred) return stored_through(me, bytes, 1, work);
   wait_for_window(me);
+  const Address unit = address & ~(unit_ - 1);
+  Times arrived = me.ahead.may_have(unit) ? me.ahead.take(unit, me.now) : me.now;
+  // It was lost before its use, to a store of another core or to other lines.
+  if (found.transferred || found.level == caches_) arrived = me.now;
   if (kind == Access::chase) {
     ++me.issued;
-    me.now = ready(me, found, address, me.now) + work;
+    me.now = ready(me, found, address, arrived) + work;
     return;
   }
-  const Times start = later(me.now, me.misses.oldest());
+  // A line that is on its way has its slot already.
+  const bool is_new = arrived == me.now;
+  const Times start = is_new ? later(me.now, me.misses.free()) : me.now;
   const Times known = kind == Access::gather ? later(start, me.index) : start;  // the address
-  goes_on(me, kind, start, ready(me, found, address, known), work);
+  const Times done = ready(me, found, address, later(known, arrived));
+  if (is_new) me.misses.take_slot(done);
+  goes_on(me, kind, start, done, work);
 }
 
 }  // namespace nearfield::sim
