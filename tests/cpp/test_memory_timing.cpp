@@ -165,11 +165,14 @@ void prefetches_take_slots_of_misses() {
   CHECK(until_third(64 * line, 3) >= 100);  // two misses and the prefetch hold all three
   CHECK(until_third(64 * line, 3, 1) == 3);
   CHECK(until_third(3 * line, 3) == 3);
+  Memory full(with_prefetcher(2));
+  for (Address i = 0; i < 2; ++i) full.access(0, Access::load, i * line, word);
+  CHECK(full.counts().levels[1].prefetches == 0);  // both slots are taken: nothing is fetched ahead
 }
 
 // No stream goes on into another page.
 void streams_end_with_their_page() {
-  Memory memory(with_prefetcher(8));
+  Memory memory(with_prefetcher(64));
   const Address lines = 4096 / line;
   for (Address i = 0; i < lines; ++i) memory.access(0, Access::load, i * line, word);
   CHECK(memory.counts().levels[1].prefetches == lines - 3);  // of lines 3 to 31
@@ -189,7 +192,7 @@ void prefetches_are_served_by_other_cores() {
 
 // A prefetch that finds its line in a cache further out is a use of that cache: the line does not make room next.
 void a_prefetch_is_a_use() {
-  Memory memory(with_prefetcher(8));
+  Memory memory(with_prefetcher(64));
   const Address set = 3 * line,
                 apart = 32768;  // lines that far apart meet in a set of the last cache, which has 8 ways
   for (Address i = 0; i < 8; ++i) memory.access(0, Access::load, set + i * apart, word);

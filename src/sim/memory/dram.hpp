@@ -3,6 +3,7 @@
 // less.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -34,6 +35,7 @@ class DramTiming {
  private:
   struct Memory_ {
     Times bus_free;
+    Times gap_begin, gap_end;  // the last time that the bus was free before an access
     std::vector<Times> bank_free;
   };
 
@@ -51,15 +53,29 @@ class DramTiming {
       result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
     return result;
   }
+  // Returns when the access begins. Accesses do not come in the order of time: one of a core that waits for a slot may be
+  // ahead of those of others, which take the time that it left on the bus.
+  static Times occupy_bus(Memory_& memory, const Times& takes, const Times& start) {
+    Times begun;
+    for (std::size_t l = 0; l < speeds; ++l) {
+      Ps &free = memory.bus_free.at[l], &gap = memory.gap_begin.at[l], &gap_end = memory.gap_end.at[l];
+      if (const Ps in_gap = std::max(start.at[l], gap); in_gap + takes.at[l] <= gap_end) {
+        begun.at[l] = in_gap;
+        gap = in_gap + takes.at[l];
+        continue;
+      }
+      begun.at[l] = std::max(start.at[l], free);
+      if (begun.at[l] > free) gap = free, gap_end = begun.at[l];
+      free = begun.at[l] + takes.at[l];
+    }
+    return begun;
+  }
   // Returns when the access begins: as soon as the bus and the bank are free.
   Times occupy(Memory_& memory, Address address, std::uint64_t bytes, const Times& start) {
-    Times begun = later(start, memory.bus_free);
-    if (!memory.bank_free.empty()) {
-      auto& bank = memory.bank_free[address / bank_bytes_ % memory.bank_free.size()];
-      begun = later(begun, bank);
-      bank = begun + bank_busy_;
-    }
-    memory.bus_free = begun + on_bus(bytes);
+    if (memory.bank_free.empty()) return occupy_bus(memory, on_bus(bytes), start);
+    auto& bank = memory.bank_free[address / bank_bytes_ % memory.bank_free.size()];
+    const Times begun = occupy_bus(memory, on_bus(bytes), later(start, bank));
+    bank = begun + bank_busy_;
     return begun;
   }
 
