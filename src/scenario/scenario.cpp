@@ -22,4 +22,10 @@ std::string word(const Parameters& parameters, const std::string& name) {
   return parameter<std::string>(parameters, name);
 }
 
+bool given(const Parameters& parameters, const std::string& name) {
+  for (const auto& [its_name, value] : parameters)
+    if (its_name == name) return true;
+  return false;
+}
+
 }  // namespace nearfield

@@ -20,6 +20,8 @@ using Parameters = std::vector<std::pair<std::string, Value>>;
 /// Returns the parameter of that name; throws std::invalid_argument if it is missing or of the other kind.
 std::int64_t number(const Parameters& parameters, const std::string& name);
 std::string word(const Parameters& parameters, const std::string& name);
+// Returns whether a parameter is there, for those that a case may leave out.
+bool given(const Parameters& parameters, const std::string& name);
 
 /// The ranks that take part.
 enum class Ranks {

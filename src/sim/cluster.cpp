@@ -92,7 +92,10 @@ Outcome Cluster::run(const std::vector<Program>& programs) {
   if (std::exchange(broken_, true)) throw std::logic_error("this cluster's last run ended in the middle");
   for (auto& node : nodes_) node->reset_counts();
   for (auto& nic : nics_) nic->reset_counts();
-  for (auto& rank : world_->ranks) rank->marks().clear();
+  for (auto& rank : world_->ranks) {
+    rank->marks().clear();
+    rank->reset_in_calls();
+  }
   std::vector<Task<>> tasks;
   for (std::size_t r = 0; r < programs.size(); ++r) {
     tasks.push_back(guarded(programs[r], *world_->ranks[r]));
@@ -114,7 +117,8 @@ std::string Cluster::who_waits() const {
 
 Outcome Cluster::outcome() {
   Outcome outcome;
-  for (const auto& rank : world_->ranks) outcome.ranks.push_back({rank->now(), std::move(rank->marks())});
+  for (const auto& rank : world_->ranks)
+    outcome.ranks.push_back({rank->now(), std::move(rank->marks()), rank->in_calls()});
   for (int v = 0; v < world_->variants; ++v) {
     VariantOutcome variant;
     variant.policy = policies_[static_cast<std::size_t>(v)].text();

@@ -36,6 +36,7 @@ struct ClusterOptions {
 struct RankOutcome {
   Clock finished;
   std::vector<Mark> marks;
+  TimeInCalls in_calls;
 };
 
 struct VariantOutcome {

@@ -75,12 +75,20 @@ void Endpoint::hurry() {
 }
 
 void Endpoint::perform(const Call& call) {
-  if (!call.operation)
-    advance(call.duration);
-  else if (call.operation->kind == Operation::Kind::send)
+  if (!call.operation) return advance(call.duration);
+  const Clock before = now();
+  if (call.operation->kind == Operation::Kind::send) {
     perform_send(*call.operation);
-  else
+    in_calls_.sending += now() - before;
+  } else {
     perform_receive(*call.operation);
+    in_calls_.receiving += now() - before;
+  }
+}
+
+void Endpoint::reset_in_calls() {
+  const Clock none(world_.variants);
+  in_calls_ = {none, none, none};
 }
 
 void Endpoint::perform_send(Operation& operation) {
@@ -116,6 +124,7 @@ Task<> Endpoint::wait(Request request) {
   Operation* const operation = request.operation;
   if (!operation || operation->serial != request.serial) co_return;
   if (!calls_.empty()) co_await catch_up();
+  const Clock before = now();
   while (!operation->done) {
     waiting_for_ = operation;
     co_await settle();
@@ -124,6 +133,7 @@ Task<> Endpoint::wait(Request request) {
     co_await handle(*item);
     world_.items.give(item);
   }
+  in_calls_.waiting += now() - before;
   ++operation->serial;
   world_.operations.give(operation);
 }

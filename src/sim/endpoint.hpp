@@ -31,6 +31,8 @@ class Endpoint {
   const Messaging& messaging() const { return world_.machine.messaging; }
   Rank& facade() { return facade_; }
   std::vector<Mark>& marks() { return marks_; }
+  const TimeInCalls& in_calls() const { return in_calls_; }
+  void reset_in_calls();
 
   Clock now() const { return node_.now(core_); }
   Ps first() const { return node_.first(core_); }
@@ -150,6 +152,7 @@ class Endpoint {
   const Operation* waiting_for_ = nullptr;
   bool lining_up_ = false;
   std::vector<Mark> marks_;
+  TimeInCalls in_calls_;
   Ps send_, receive_, match_;
   std::uint64_t slice_bytes_;
 };

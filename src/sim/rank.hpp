@@ -40,6 +40,12 @@ struct Mark {
   Seen seen;  // by the rank's core, if the run was told to count sides
 };
 
+// The time that a rank's calls of the MPI library took, by what they did: posting sends, posting receives, and waiting,
+// in which protocols work too. Copies and reductions that a collective makes itself are not in it.
+struct TimeInCalls {
+  Clock sending, receiving, waiting;
+};
+
 // The state of a buffer's lines in the caches of the rank's core.
 enum class BufferState { invalid, exclusive, modified };
 

@@ -37,8 +37,9 @@ void Results::add_times(const std::vector<Clock>& repetitions) {
     }
 }
 
-void Results::add_mean(const std::string& metric, int variant, int speed, const std::vector<double>& repetitions) {
-  all.push_back({metric, "count", "", variant, speed, mean(repetitions), {}, {}, static_cast<int>(repetitions.size())});
+void Results::add_mean(const std::string& metric, const std::string& unit, int variant, int speed,
+                       const std::vector<double>& repetitions) {
+  all.push_back({metric, unit, "", variant, speed, mean(repetitions), {}, {}, static_cast<int>(repetitions.size())});
 }
 
 void Results::add_number(const std::string& metric, const std::string& unit, const std::string& side, double value,

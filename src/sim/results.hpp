@@ -35,7 +35,8 @@ class Results {
   // Adds the median of repetitions, their mean, and the first one.
   void add_times(const std::vector<Clock>& repetitions);
   // Adds the mean over repetitions of a count that depends on the memory's speed.
-  void add_mean(const std::string& metric, int variant, int speed, const std::vector<double>& repetitions);
+  void add_mean(const std::string& metric, const std::string& unit, int variant, int speed,
+                const std::vector<double>& repetitions);
   void add_number(const std::string& metric, const std::string& unit, const std::string& side, double value,
                   int variant = 0, int n = 1);
   void add_missing(const std::string& metric, const std::string& unit, const std::string& side,

@@ -16,7 +16,10 @@ Repetition repetition(Outcome&& outcome) {
     start = later(start, rank.marks.front().start);
     stop = later(stop, rank.marks.front().stop);
   }
-  return {stop - start, std::move(outcome.variants), outcome.events, outcome.messages, outcome.bytes};
+  std::vector<TimeInCalls> in_calls;
+  for (const RankOutcome& rank : outcome.ranks) in_calls.push_back(rank.in_calls);
+  return {stop - start,   std::move(in_calls), std::move(outcome.variants),
+          outcome.events, outcome.messages,    outcome.bytes};
 }
 
 }  // namespace

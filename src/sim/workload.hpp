@@ -18,7 +18,8 @@ class Workload {
 };
 
 struct Repetition {
-  Clock time;  // from when all ranks are ready until the last one is done
+  Clock time;                         // from when all ranks are ready until the last one is done
+  std::vector<TimeInCalls> in_calls;  // of every rank
   std::vector<VariantOutcome> variants;
   std::uint64_t events = 0, messages = 0, network_bytes = 0;
 };

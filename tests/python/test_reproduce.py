@@ -9,9 +9,11 @@ import pytest
 from tuning import in_process, nearfield
 
 from nearfield.base.toml import parse_toml
-from nearfield.errors import NearfieldError, ProfileError, UsageError
+from nearfield.errors import MeasurementError, NearfieldError, ProfileError, UsageError
+from nearfield.machine import load_machine
 from nearfield.measure.sim import Case, Listener, pool
 from nearfield.measure.sim.cases import OPERATIONS
+from nearfield.measure.sim.places import NOWHERE, all_places
 from nearfield.measure.sim.store import Store
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
@@ -20,11 +22,21 @@ from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.outcome import Judged, verdict
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import Curve, Paper
-from nearfield.reproduce.session import KEPT, Settings, cases_of, reproduce
+from nearfield.reproduce.session import KEPT, Settings, cases_of, machine_of, reproduce
 from nearfield.reproduce.verdicts import Evidence, _chosen_points, judge_claim
 
 CHEAP = "S1.3"
-OF_A_SPEED = ("time", "mean_time", "first_time", "nic_polls")  # of memory; other metrics are the same at all
+# Metrics that depend on the memory's speed; others are the same at all.
+OF_A_SPEED = {
+    "time",
+    "mean_time",
+    "first_time",
+    "nic_polls",
+    "mpi_time",
+    "sending_time",
+    "receiving_time",
+    "waiting_time",
+}
 PAPERS = [load_paper(name) for name in paper_files()]
 STATEMENTS = [(paper, claim, s) for paper in PAPERS for claim in paper.claim for s in claim.statement]
 
@@ -66,7 +78,30 @@ def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
             more = [{"policy": p, "memory_slowdown": s} for p in case.axes.policies for s in speeds]
         else:
             more = [{"side": side} for side in (sides if isinstance(sides, list) else [sides])]
-        yield from ({"metric": curve.metric, "value": 1.0} | row | one for one in more)
+        metrics = [name for name in (curve.metric, curve.per) if name]
+        yield from ({"metric": name, "value": 1.0} | row | one for name in metrics for one in more)
+
+
+@pytest.mark.parametrize(("name", "on", "usual", "named", "other", "metric"), [
+    ("stencil", "leo3", {"size_bytes": 512, "variant": "opt1"}, {"rows": 32}, {"rows": 4}, "iteration"),
+    ("decomposition", "origin-2000", {"cells": 16, "split": "4x1x1", "mode": "standard"}, {"ghosts": "split"},
+     {"ghosts": "all"}, "exchange"),
+])  # fmt: skip
+def test_readings_of_a_paper_are_parameters(
+    name: str, on: str, usual: dict, named: dict, other: dict, metric: str
+) -> None:
+    """Does a parameter that stands for a reading change the result, and is one reading what its absence means?"""
+
+    def time(given: dict) -> float:
+        machine = load_machine(on)
+        place = all_places(machine)[-1] if name == "stencil" else NOWHERE
+        rows = Case(machine, name, place, tuple(given.items())).run()
+        return next(row["value"] for row in rows if row["metric"] == metric)
+
+    assert time(usual) == time(usual | named) != time(usual | other)
+    wrong = {key: "no" if isinstance(value, str) else 2 for key, value in other.items()}
+    with pytest.raises(MeasurementError, match="ghost cells|three rows"):
+        time(usual | wrong)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +166,9 @@ GOOD_AND_BAD = {
     "flat": (ask({1: 100, 2: 109}), [ask({1: 100, 2: 112}), ask({1: 100})]),
     "steps": (ask({1: 1, 2: 1.1, 3: 2, 4: 2.1}, steps=(3,)), [
         ask({1: 1, 2: 1.1, 3: 1.2}, steps=(2,)), ask({1: 1}, steps=(1,)),
+        ask({1: 0.001, 2: 0.002}, steps=(2,), is_difference=True, is_gain=True),
     ]),
+    "between": (ask({1: 10, 2: 15, 3: 20}), [ask({1: 10, 2: 22, 3: 20}), ask({1: 20, 2: 8, 3: 10}), ask({1: 1, 2: 2})]),
 }  # fmt: skip
 
 
@@ -142,6 +179,32 @@ def test_every_judge_says_no_to_what_is_wrong() -> None:
         assert JUDGES[name].judge(good).holds, name
         for number, one in enumerate(bad):
             assert not JUDGES[name].judge(one).holds, (name, number)
+
+
+@pytest.mark.parametrize(("own", "other", "same"), [
+    (0.30, 0.27, True),  # 3 points, a tenth
+    (0.30, 0.24, False),  # 6 points
+    (0.04, 0.02, False),  # 2 points, but half of it
+    (0.01, 0.002, True),  # less than a point
+    (0.02, -0.02, False),
+])  # fmt: skip
+def test_gains_have_one_yardstick(own: float, other: float, same: bool) -> None:
+    """Is a gain of 4 % not the same as one of 2 %, or as none, although both times are the same within 5 %?"""
+    gain = {"is_difference": True, "is_gain": True}
+    assert JUDGES["same"].judge(ask({1: own}, than={1: other}, **gain)).holds is same
+    assert JUDGES["same"].judge(ask({1: own - other}, **gain)).holds is (abs(own - other) <= 0.01)
+    assert JUDGES["flat"].judge(ask({1: own, 2: 2 * other - own}, **gain)).holds is same
+
+
+def test_differences_of_counts_are_compared_relatively() -> None:
+    """Are 1,000 misses spared the same as 1,040, and 1,000 not the same as 1,060, or none?"""
+    count = {"is_difference": True, "is_count": True}
+    assert JUDGES["same"].judge(ask({1: 1040}, than={1: 1000}, **count)).holds
+    assert not JUDGES["same"].judge(ask({1: 1060}, than={1: 1000}, **count)).holds
+    assert not JUDGES["same"].judge(ask({1: 1000}, than={1: 0}, **count)).holds
+    assert JUDGES["flat"].judge(ask({1: 1000, 2: 1080}, **count)).holds
+    assert not JUDGES["flat"].judge(ask({1: 10, 2: 12}, **count)).holds
+    assert JUDGES["more"].judge(ask({1: 3}, **count)).holds and not JUDGES["more"].judge(ask({1: -3}, **count)).holds
 
 
 def test_curves_are_what_they_are_called() -> None:
@@ -160,6 +223,8 @@ def test_curves_are_what_they_are_called() -> None:
     assert curve(versus={"state": "a"}, how="ratio") == {64: 0.8, 128: 1.5}
     assert curve(versus={"state": "a"}, how="minus", unit="per_line") == {64: -20, 128: 50}
     assert curve(unit="mb_per_s") == pytest.approx({64: 800, 128: 1280 / 3})
+    rows += [row | {"metric": "misses", "value": 40.0} for row in rows if row["size_bytes"] == 64]
+    assert curve(per="misses") == {64: 2}, "128 has nothing to be divided by"
     assert curve(where={"state": ["a", "b"]}) == {64: 100, 128: 300}
     assert curve(versus={"size_bytes": 64}, how="ratio") == {64: 1, 128: 3.75}
     slowed = [row | {"memory_slowdown": {64: "1", 128: "2.5"}[row["size_bytes"]]} for row in rows]
@@ -296,8 +361,13 @@ def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path)
     assert (slow.given["operation"], slow.given["size_bytes"], slow.repetitions) == ("fft", 4096, 1)
     assert [case.given["size_bytes"] for case in cases_of(run, quick=False)] == [4096, 8192, 384]
     (usual,) = cases_of(run.model_copy(update={"clock_ghz": None}), quick=True)
+    assert usual.machine.prefetcher and not machine_of(run.model_copy(update={"without": ["prefetcher"]})).prefetcher
     assert Store.key(usual) != Store.key(slow), "another frequency is another simulation"
-    assert _time(slow.run()) > _time(usual.run())
+    rows = slow.run()
+    assert _value(rows, "time") > _value(usual.run(), "time")
+    in_calls = [_value(rows, f"{name}_time") for name in ("sending", "receiving", "waiting")]
+    assert min(in_calls) > 0 and _value(rows, "mpi_time") < _value(rows, "time")
+    assert sum(in_calls) == pytest.approx(_value(rows, "mpi_time"))
 
     settings = Settings(tmp_path / "out", quick=True)
     found = reproduce([(paper, paper.claim)], settings, pool.one_after_the_other, Listener())
@@ -305,8 +375,8 @@ def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path)
     assert in_process("show", tmp_path / "out" / "slow").code == 0
 
 
-def _time(rows: list[dict]) -> float:
-    wanted = {"metric": "time", "policy": "memory", "memory_slowdown": "1"}
+def _value(rows: list[dict], metric: str) -> float:
+    wanted = {"metric": metric, "policy": "memory", "memory_slowdown": "1"}
     (row,) = (row for row in rows if wanted.items() <= row.items())
     return row["value"]
 

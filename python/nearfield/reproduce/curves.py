@@ -47,9 +47,19 @@ def _against(how: str, own: float, base: float) -> float:
 
 
 def _plain(curve: Curve, profile: str, where: dict[str, Any], records: Records, lines: Mapping[str, int]) -> Points:
+    found = _values(curve, curve.metric, profile, where, records, lines)
+    if curve.per is None:
+        return found
+    divisors = _values(curve, curve.per, profile, where, records, lines)
+    return {x: y / divisors[x] for x, y in found.items() if divisors.get(x)}
+
+
+def _values(
+    curve: Curve, metric: str, profile: str, where: dict[str, Any], records: Records, lines: Mapping[str, int]
+) -> Points:
     found: Points = {}
     for row in records.get(profile, []):
-        if row["metric"] != curve.metric or row["value"] is None:
+        if row["metric"] != metric or row["value"] is None:
             continue
         if any(row.get(name) != value for name, value in where.items()):
             continue
@@ -57,7 +67,7 @@ def _plain(curve: Curve, profile: str, where: dict[str, Any], records: Records, 
         if x is None:
             continue
         if float(x) in found:
-            raise ValueError(f"several records of {curve.metric} in {profile} for {curve.by} = {x}: say more in where")
+            raise ValueError(f"several records of {metric} in {profile} for {curve.by} = {x}: say more in where")
         found[float(x)] = _in_unit(curve.unit, row, lines.get(profile, LINE_BYTES))
     return found
 

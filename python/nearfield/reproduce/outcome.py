@@ -28,6 +28,7 @@ class Judged(Table):
     holds: bool | None
     is_number: bool
     not_counted: str = ""
+    why: str = ""
 
 
 class JudgedClaim(Table):

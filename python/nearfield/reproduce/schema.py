@@ -58,6 +58,7 @@ class ProfileRun(Table):
     """One simulated profile: a machine, perhaps with some numbers replaced, and the scenarios to simulate on it."""
 
     on: str = Field(description="the machine")
+    without: list[Literal["prefetcher"]] = Field(default_factory=list, description="parts of it that are switched off")
     clock_ghz: float | None = Field(default=None, description="its processor's frequency, memory's following it")
     set: list[Setting] = Field(default_factory=list)
     scenario: list[ScenarioRun] = Field(default_factory=list)
@@ -87,6 +88,7 @@ class Curve(Table):
         default=None, description="against the base: share saved, how many times as much, how much more"
     )
     unit: Literal["mb_per_s", "per_line"] | None = Field(default=None, description="what numbers are made into first")
+    per: str | None = Field(default=None, description="a metric of the same records that numbers are divided by first")
     by: str = Field(default="size_bytes", description="parameter, or whole_bytes: of the whole buffer of a collective")
 
     @model_validator(mode="after")
@@ -122,6 +124,7 @@ class Statement(Table):
     rule: PlacementRule | None = None
     not_simulated: str | None = Field(default=None, description="why nothing of ours judges it")
     not_counted: str = Field(default="", description="why its verdict is shown, but counts for nothing: it cannot fail")
+    why: str = Field(default="", description="a cause, which a reader can check, of what ours does otherwise")
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> Statement:
@@ -148,6 +151,7 @@ class Paper(Table):
     schema_version: Literal[1]
     name: str = Field(pattern=r"^S\d$")
     title: str
+    reading: str = Field(default="", description="what held, what did not and why, in a paragraph without counts")
     profile: dict[str, ProfileRun] = Field(default_factory=dict)
     chosen: list[Choice] = Field(default_factory=list)
     claim: list[Claim]

@@ -105,8 +105,10 @@ def _save(settings: Settings, name: str, run: ProfileRun, cases: list[Case], sto
 
 
 def machine_of(run: ProfileRun) -> DescribedMachine:
-    """Returns the described machine with the run's settings and frequency."""
+    """Returns the described machine with the run's settings and frequency, and without the parts that it leaves out."""
     machine = load_machine(run.on).model_copy(deep=True)
+    for part in run.without:
+        setattr(machine, part, None)
     for setting in run.set:
         table: Any = machine
         for name in setting.key.split("."):

@@ -38,6 +38,9 @@ class Evidence:
     def alternatives(self, curve: Curve) -> list[Points]:
         return alternatives(curve, self.rows, self._line_bytes())
 
+    def unit_of(self, profile: str, metric: str) -> str:
+        return next((str(row["unit"]) for row in self.rows[profile] if row["metric"] == metric), "count")
+
     def _line_bytes(self) -> dict[str, int]:
         return {name: profile.machine.line_bytes for name, profile in self.profiles.items()}
 
@@ -53,7 +56,8 @@ def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
     """Returns whether the statement holds, and our numbers beside the paper's."""
     holds, ours = _holds(statement, evidence)
     return Judged(says=statement.says, paper=statement.paper, ours=ours, holds=holds,
-                  is_number=statement.number is not None, not_counted=statement.not_counted)  # fmt: skip
+                  is_number=statement.number is not None, not_counted=statement.not_counted,
+                  why=statement.why)  # fmt: skip
 
 
 def _holds(statement: Statement, evidence: Evidence) -> tuple[bool | None, str]:
@@ -79,6 +83,8 @@ def _holds(statement: Statement, evidence: Evidence) -> tuple[bool | None, str]:
             at=tuple(statement.at) if statement.at else None,  # type: ignore[arg-type]
             steps=tuple(statement.points or ()),
             is_difference=statement.curve.how in ("gain", "minus"),
+            is_gain=statement.curve.how == "gain",
+            is_count=statement.curve.how == "minus" and statement.curve.unit != "per_line",
             alternatives=tuple(_chosen_points(statement, one) for one in evidence.alternatives(statement.curve)),
             write=_writer(statement.curve, evidence),
             write_x=format_bytes if statement.curve.by in _IN_BYTES else lambda x: f"{statement.curve.by} {x:g}",  # type: ignore[union-attr]
@@ -117,7 +123,9 @@ def _writer(curve: Curve, evidence: Evidence) -> Callable[[float], str]:
         return lambda y: f"{y:.3g} MB/s"
     if curve.unit == "per_line":
         return lambda y: f"{y:.2g} a line"
-    unit = next((row["unit"] for row in evidence.rows[curve.profile] if row["metric"] == curve.metric), "count")
+    unit = evidence.unit_of(curve.profile, curve.metric)
+    if curve.per is not None and unit == evidence.unit_of(curve.profile, curve.per):
+        unit = "share"
     return UNITS[unit]
 
 

@@ -1,8 +1,9 @@
 // S3, section 5: a finite-difference application on a grid of n^3 cells, stored (x, y, z) with z contiguous, split over
 // ranks. Every iteration sweeps a 7-point stencil from one array into another (a cell's two doubles), then all ranks
 // exchange the faces of the new one with their neighbours at once, as MPI datatypes. Per cell seven loads and a store;
-// arithmetic takes no time. Ghost cells are in split dimensions only; a z face takes the ghost rows of y along, so that
-// its elements have one stride. Ranks are put onto nodes in the order of x, y, z. Left out: reordering of ranks.
+// arithmetic takes no time. Ghost cells are in split dimensions only, or with `ghosts` all in every one; a z face takes
+// the ghost rows of y along, so that its elements have one stride. Ranks are put onto nodes in the order of x, y, z.
+// Left out: reordering of ranks.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -50,13 +51,13 @@ Split split_named(const std::string& text) {
   return split;
 }
 
-Box box_of(const Split& split, std::uint64_t cells) {
+Box box_of(const Split& split, std::uint64_t cells, bool ghosts_everywhere) {
   Box box{};
   for (std::size_t d = 0; d < 3; ++d) {
     if (cells % split.parts[d] != 0 || cells / split.parts[d] < 2)
       throw std::invalid_argument("a split of " + std::to_string(cells) + " cells into equal parts of at least two");
     box.cells[d] = cells / split.parts[d];
-    box.ghosts[d] = split.parts[d] > 1 ? 1 : 0;
+    box.ghosts[d] = ghosts_everywhere || split.parts[d] > 1 ? 1 : 0;
     box.extent[d] = box.cells[d] + 2 * box.ghosts[d];
   }
   return box;
@@ -130,13 +131,16 @@ int ranks_per_node(const Machine& machine, std::uint64_t ranks) {
   return fits ? static_cast<int>(here) : 0;
 }
 
-std::vector<Result> run(const Job& given) {
-  Machine machine = given.machine;
-  const Job job{machine, given.place, given.parameters, given.axes, given.now_and_then};
+std::vector<Result> run(const Job& asked) {
+  Machine machine = asked.machine;
+  const Job job{machine, asked.place, asked.parameters, asked.axes, asked.now_and_then};
   const std::string mode = word(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
   const Split split = split_named(word(job.parameters, "split"));
-  const Box box = box_of(split, static_cast<std::uint64_t>(number(job.parameters, "cells")));
+  const std::string ghosts = given(job.parameters, "ghosts") ? word(job.parameters, "ghosts") : "split";
+  if (ghosts != "split" && ghosts != "all")
+    throw std::invalid_argument("'" + ghosts + "': ghost cells are in dimensions that are 'split', or in 'all'");
+  const Box box = box_of(split, static_cast<std::uint64_t>(number(job.parameters, "cells")), ghosts == "all");
   ClusterOptions options = job.options();
   options.ranks_per_node = ranks_per_node(machine, split.ranks());
   if (options.ranks_per_node == 0) throw std::invalid_argument("decomposition: the machine has too few nodes");
@@ -175,7 +179,8 @@ const ScenarioInfo info{
     Ranks::all,
     {{"cells", "of the cube, in each dimension"},
      {"split", "ranks in each dimension, x first: 8x4x1"},
-     {"mode", "standard, synchronous or buffered send"}},
+     {"mode", "standard, synchronous or buffered send"},
+     {"ghosts", "cells beside a rank's own: in dimensions that are split, or in all; if absent, split"}},
     {{"iteration", "ns", Combine::slowest, "a sweep and an exchange, of the slowest rank"},
      {"exchange", "ns", Combine::slowest, "of the rank that takes longest, the wait for others included"}},
 };

@@ -2,8 +2,8 @@
 // first row sent and the last one received in every iteration. listing-1 communicates first; opt1 (listing 2) after the
 // first row, which is sent; opt2 (listing 3) goes backward and communicates before the last row, which needs what was
 // received. What is meant is done where the listings disagree: each rank sends to the other one. Per element three
-// loads and a store; arithmetic takes no time. The number of rows is not in the paper: as many as columns, at most
-// `most_rows`.
+// loads and a store; arithmetic takes no time. The number of rows is not in the paper: `rows`, and without it as many as
+// columns, at most `most_rows`.
 #include <algorithm>
 #include <stdexcept>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr int tag = 9;
 constexpr std::uint64_t element = 8;
 constexpr std::uint64_t at_a_time = 64;  // elements of a row whose accesses follow each other, operand by operand
-constexpr std::int64_t most_rows = 32, fewest_columns = 3;
+constexpr std::int64_t most_rows = 32, fewest_rows = 3, fewest_columns = 3;
 constexpr int warm = 20, counted = 4;  // iterations: until buffers of the MPI have gone round, and those that count
 
 struct Case {
@@ -78,10 +78,13 @@ std::vector<Result> run(const Job& job) {
   const std::int64_t columns = number(job.parameters, "size_bytes") / static_cast<std::int64_t>(element);
   const std::string variant = word(job.parameters, "variant");
   if (columns < fewest_columns) throw std::invalid_argument("stencil: rows of three doubles at least");
+  const std::int64_t rows =
+      given(job.parameters, "rows") ? number(job.parameters, "rows") : std::min(columns, most_rows);
+  if (rows < fewest_rows) throw std::invalid_argument("stencil: three rows at least");
   if (variant != "listing-1" && variant != "opt1" && variant != "opt2")
     throw std::invalid_argument("'" + variant + "' is no variant of the stencil");
-  const Case c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(std::min(columns, most_rows)),
-               variant == "opt2", variant == "opt1"};
+  const Case c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), variant == "opt2",
+               variant == "opt1"};
   const PairMarks marks = run_pair(job, 1, [&](const Side& side) { return program(side, c); });
   Results results(job.axes.memory_slowdown.size());
   results.add_time("iteration", "", later(elapsed(marks.sender.back()), elapsed(marks.receiver.back())), counted);
@@ -103,7 +106,9 @@ const ScenarioInfo info{
     "stencil",
     "A 3-point stencil of two ranks that communicates first, after its first row, or before its last one",
     Ranks::pair,
-    {{"size_bytes", "a row, which is the message"}, {"variant", "listing-1, opt1 or opt2"}},
+    {{"size_bytes", "a row, which is the message"},
+     {"variant", "listing-1, opt1 or opt2"},
+     {"rows", "of each rank; if absent as many as columns, at most 32"}},
     {{"iteration", "ns", Combine::slowest, "of the slower rank"}},
 };
 

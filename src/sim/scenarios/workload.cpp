@@ -64,25 +64,29 @@ std::string metric_at(std::size_t level, const char* name) {
   return metric.append(std::to_string(level)).append("_").append(name);
 }
 
-template <class Number>
-double mean(const std::vector<Repetition>& repetitions, Number&& number) {
+template <class Item, class Number>
+double mean_of(const std::vector<Item>& items, Number&& number) {
   double sum = 0;
-  for (const auto& repetition : repetitions) sum += static_cast<double>(number(repetition));
-  return sum / static_cast<double>(repetitions.size());
+  for (const auto& item : items) sum += static_cast<double>(number(item));
+  return sum / static_cast<double>(items.size());
+}
+
+double ns_of(const Clock& duration, int variant, std::size_t speed) {
+  return duration[variant][static_cast<int>(speed)] / 1e3;
 }
 
 void add_counts(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant) {
   const int v = static_cast<int>(variant), n = static_cast<int>(repetitions.size());
   for (const auto& [info, of] : counted())
     results.add_number(info.name, info.unit, "",
-                       mean(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }), v, n);
+                       mean_of(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }), v, n);
   const std::size_t levels = repetitions.front().variants[variant].memory.levels.size();
   for (const auto& [name, summary, first_level, count] : counted_at_levels)
     for (std::size_t level = first_level; level <= levels; ++level)
       results.add_number(
           metric_at(level, name), "count", "",
-          mean(repetitions, [&](const auto& one) { return one.variants[variant].memory.levels[level - 1].*count; }), v,
-          n);
+          mean_of(repetitions, [&](const auto& one) { return one.variants[variant].memory.levels[level - 1].*count; }),
+          v, n);
 }
 
 void add_polls(Results& results, const Job& job, const std::vector<Repetition>& repetitions, std::size_t variant) {
@@ -92,7 +96,35 @@ void add_polls(Results& results, const Job& job, const std::vector<Repetition>& 
       const NicCounts& nic = one.variants[variant].nic;
       polls.push_back(static_cast<double>(nic.events + nic.empty_polls[speed]));
     }
-    results.add_mean("nic_polls", static_cast<int>(variant), static_cast<int>(speed), polls);
+    results.add_mean("nic_polls", "count", static_cast<int>(variant), static_cast<int>(speed), polls);
+  }
+}
+
+// A kind of call and the metric that tells its time.
+struct TimedCalls {
+  const char* metric;
+  const char* summary;
+  Clock TimeInCalls::* time;
+};
+
+constexpr TimedCalls timed_calls[] = {
+    {"sending_time", "of posting sends, the mean of all ranks and repetitions", &TimeInCalls::sending},
+    {"receiving_time", "of posting receives, the mean of all ranks and repetitions", &TimeInCalls::receiving},
+    {"waiting_time", "of waiting for messages, the mean of all ranks and repetitions", &TimeInCalls::waiting},
+};
+
+void add_calls(Results& results, const Job& job, const std::vector<Repetition>& repetitions, std::size_t variant) {
+  const int v = static_cast<int>(variant);
+  for (std::size_t speed = 0; speed < job.axes.memory_slowdown.size(); ++speed) {
+    std::vector<double> all(repetitions.size());
+    for (const auto& [metric, summary, time] : timed_calls) {
+      std::vector<double> means;
+      for (const auto& one : repetitions)
+        means.push_back(mean_of(one.in_calls, [&](const TimeInCalls& calls) { return ns_of(calls.*time, v, speed); }));
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] += means[i];
+      results.add_mean(metric, "ns", v, static_cast<int>(speed), means);
+    }
+    results.add_mean("mpi_time", "ns", v, static_cast<int>(speed), all);
   }
 }
 
@@ -103,6 +135,8 @@ std::vector<MetricInfo> metrics() {
       {"nic_polls", "count", Combine::root,
        "looks of cores at their event queues, those that find nothing included; counts are of the mean repetition"},
   };
+  for (const auto& [name, summary, time] : timed_calls) list.push_back({name, "ns", Combine::root, summary});
+  list.push_back({"mpi_time", "ns", Combine::root, "of all these calls together"});
   for (const auto& one : counted()) list.push_back(one.info);
   for (const auto& [name, summary, first_level, count] : counted_at_levels)
     for (std::size_t level = first_level; level <= most_cache_levels; ++level)
@@ -133,6 +167,7 @@ std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& re
   results.add_times(times);
   for (std::size_t variant = 0; variant < repetitions.front().variants.size(); ++variant) {
     add_polls(results, job, repetitions, variant);
+    add_calls(results, job, repetitions, variant);
     add_counts(results, repetitions, variant);
   }
   return results.all;
