@@ -49,7 +49,7 @@ def take(browser: webdriver.Chrome, arguments: argparse.Namespace) -> None:
     features = [{"name": name, "value": value} for name, value in media.items()]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     browser.get(arguments.report.resolve().as_uri())
-    ready = "return document.documentElement.dataset.ready"
+    ready = "return !document.getElementById('charts') || document.documentElement.dataset.ready"
     WebDriverWait(browser, 30).until(lambda b: b.execute_script(ready))
     if arguments.anchor:
         browser.execute_script("document.getElementById(arguments[0]).scrollIntoView()", arguments.anchor)

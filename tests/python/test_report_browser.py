@@ -18,7 +18,7 @@ from nearfield.report import comparison
 from nearfield.report.markup import write_page
 from nearfield.report.page import render, render_summary
 from nearfield.reproduce import page as claims_page
-from nearfield.reproduce.outcome import Reproduction
+from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Line, Reproduction, Series, Shown
 from nearfield.tune.rules import load_rules
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -136,16 +136,31 @@ def test_the_theme_button_changes_the_page_and_its_plots(browser: webdriver.Chro
 
 
 def test_the_page_of_claims_has_the_same_themes(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    """Is it dark where the system is, light at a click, without an error, and without a plot library?"""
-    nothing = Reproduction(
+    """Is it dark where the system is, light at a click, its sketches, too, without an error and a plot library? Does a
+    narrow window hold all but a table that scrolls by itself, whose records a click unfolds?"""
+    points = [(float(1 << i), 100.0 + i) for i in range(12)]
+    series = Series(
+        profile="leo3", metric="time", unit="ns", where={"state": "invalid"}, by="size_bytes", points=points
+    )
+    shown = Shown(by="size_bytes", kind="ns", lines=[Line(name="ours", points=points)], records=[series])
+    one = Judged(says="it is so", paper="so", ours="so", holds=True, is_number=True, number=(100, 100), shown=shown)
+    claim = JudgedClaim(id="S0.1", says="so", where="there", verdict="within", statements=[one])
+    found = Reproduction(
         nearfield="0", created="2026-01-02", command="nearfield reproduce", quick=True, complete=True, seconds=1,
-        papers=[],
+        papers=[JudgedPaper(name="S0", title="a paper", reading="all of it", claims=[claim], chosen=[])],
     )  # fmt: skip
-    show(browser, write_page(tmp_path / "report.html", claims_page.render(nothing)), scheme="dark")
+    path = write_page(tmp_path / "report.html", claims_page.render(found, tmp_path))
+    show(browser, path, scheme="dark", width=380)
     paper = "getComputedStyle(document.body).backgroundColor"
+    line = "getComputedStyle(document.querySelector('.sketch polyline')).stroke"
+    before = script(browser, line)
     assert script(browser, paper) == "rgb(20, 23, 26)"
     browser.find_element("id", "theme").click()
-    assert script(browser, paper) == "rgb(255, 255, 255)"
+    assert script(browser, paper) == "rgb(255, 255, 255)" and script(browser, line) != before
+    table = browser.find_element("css selector", ".behind table")
+    assert not table.is_displayed()
+    browser.find_element("css selector", ".behind summary").click()
+    assert table.is_displayed() and script(browser, "document.body.scrollWidth <= innerWidth")
     assert complaints(browser) == [] and (tmp_path / "report.html").stat().st_size < 100_000
 
 

@@ -19,10 +19,11 @@ from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
 from nearfield.reproduce.curves import points
 from nearfield.reproduce.judges import JUDGES, Asked
-from nearfield.reproduce.outcome import Judged, verdict
+from nearfield.reproduce.outcome import Judged, Line, Shown, verdict
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import Curve, Paper
 from nearfield.reproduce.session import KEPT, Settings, cases_of, machine_of, reproduce
+from nearfield.reproduce.sketch import sketch
 from nearfield.reproduce.verdicts import Evidence, _chosen_points, judge_claim
 
 CHEAP = "S1.3"
@@ -204,6 +205,7 @@ def test_differences_of_counts_are_compared_relatively() -> None:
     assert not JUDGES["same"].judge(ask({1: 1000}, than={1: 0}, **count)).holds
     assert JUDGES["flat"].judge(ask({1: 1000, 2: 1080}, **count)).holds
     assert not JUDGES["flat"].judge(ask({1: 10, 2: 12}, **count)).holds
+    assert not JUDGES["flat"].judge(ask({1: 0, 2: 0}, **count)).holds, "nothing is spared"
     assert JUDGES["more"].judge(ask({1: 3}, **count)).holds and not JUDGES["more"].judge(ask({1: -3}, **count)).holds
 
 
@@ -270,6 +272,9 @@ def test_a_claim_is_simulated_judged_and_told(folder: Path) -> None:
     assert (
         "Page faults and TLB misses of shared memory" in html and "in part" in html and "pages.tlb[0].entries" in html
     )
+    drawn = [s for s in claim.statements if s.shown]
+    assert len(drawn) == html.count("<svg") == html.count('class="behind"') == 4, "all but what is not simulated"
+    assert "<b>2 of 2 statements hold. 2 more are shown, but not counted. 1 is not simulated.</b>" in html
     before = (folder / KEPT).read_bytes()
     again = in_process("reproduce", CHEAP, "--quick", "--json", "-o", folder)
     assert json.loads(again.out)["papers"][0]["claims"][0]["id"] == CHEAP
@@ -278,6 +283,36 @@ def test_a_claim_is_simulated_judged_and_told(folder: Path) -> None:
     assert in_process("report", folder).code == 0 and (folder / "report.html").exists()
     assert json.loads(in_process("report", folder, "--json").out)["papers"] == json.loads(again.out)["papers"]
     assert in_process("show", folder / "fusion").code == 0
+
+
+def test_every_record_behind_a_statement_is_shown(folder: Path) -> None:
+    """Are the records on the page those of the profile beside it, and does the command there show the same?"""
+    one = outcome.load(folder).papers[0].claims[0].statements[3]
+    assert one.shown and len(one.shown.records) == 2, "huge pages, and the base"
+    for series in one.shown.records:
+        where = [word for name, value in series.where.items() for word in ("--where", f"{name}={value}")]
+        told = in_process("show", folder / series.profile, "--metric", series.metric, *where, "--json")
+        rows = {r["size_bytes"]: r["value"] for r in json.loads(told.out)["records"] if r["size_bytes"] >= 4 << 20}
+        assert rows == dict(series.points)
+        for word in (" ".join(map(str, where)), f'href="{series.profile}/"'):
+            assert word in (folder / "report.html").read_text()
+    ((own, curve),) = [(line.name, dict(line.points)) for line in one.shown.lines]
+    huge, base = (dict(series.points) for series in one.shown.records)
+    assert own == "ours" and curve == {x: y / base[x] for x, y in huge.items()}
+
+
+def test_a_sketch_shows_the_curve_and_the_papers_number() -> None:
+    """Are there a point for each number, a line for the paper's, and a place for numbers in an order of their own?"""
+
+    def drawn(points: list, number: tuple | None = None, kind: str = "mb_per_s") -> str:
+        shown = Shown(by="stride", kind=kind, lines=[Line(name="ours", points=points)], records=[])
+        return sketch(Judged(says="", paper="", ours="", holds=True, is_number=False, number=number, shown=shown))
+
+    plain, numbered = drawn([(1, 100), (2, 50), (4, 25)]), drawn([(1, 100), (2, 50)], (70, 80))
+    assert plain.count("<circle") == 3 and "100 MB/s" in plain and 'class="paper"' not in plain
+    assert numbered.count('<line class="paper"') + numbered.count('class="paper"></line>') == 2 and "near" in numbered
+    assert '<text x="6" y="108">stride 3<' in drawn([(3, 0.1), (2, 0.1)], kind="gain"), "the first one is at the left"
+    assert 'cy="nan"' not in drawn([(1, 0.0), (2, 0.0)], (0.2, 0.2), "gain") and not drawn([])
 
 
 def test_records_that_say_otherwise_are_judged_otherwise(folder: Path) -> None:
@@ -309,7 +344,7 @@ def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
     settings = Settings(tmp_path / "out", quick=True)
     found = reproduce(wanted, settings, stopped, Listener())
     assert not found.complete and found.papers[0].claims[0].verdict == "not simulated"
-    assert "was stopped" in page.render(found)
+    assert "was stopped" in page.render(found, settings.out)
     with (tmp_path / "out" / KEPT).open("a") as file:
         file.write('["cut')  # what a crash leaves
     assert reproduce(wanted, settings, go_on, Listener()).complete

@@ -76,7 +76,7 @@ def command(
     with Stop() as stop, CaseBar(err, at_once) as bar:
         settings = Settings(out, quick, itself.typed())
         found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar)
-    page = write_page(out / "report.html", render(found))
+    page = write_page(out / "report.html", render(found, out))
     if as_json:
         print(found.model_dump_json(indent=1))
     else:
@@ -106,6 +106,8 @@ def _judged(paper: JudgedPaper) -> Table:
             mark, ours = _MARKS[statement.holds], escape(statement.ours)
             if statement.not_counted:
                 mark, ours = f"({mark})", f"{ours} [dim](not counted: {escape(statement.not_counted)})[/dim]"
+            if statement.why:
+                ours += f" [dim](why: {escape(statement.why)})[/dim]"
             table.add_row("", f"{mark} {escape(statement.says)}", escape(statement.paper), ours)
         if claim.note:
             table.add_row("", f"[dim]{escape(claim.note)}[/dim]", "", "")

@@ -26,7 +26,7 @@ def points(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Poi
 
 def alternatives(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> list[Points]:
     """Returns the curve for each combination of the lists in `where`."""
-    return [_derived(curve, one, records, line_bytes) for one in _single(curve.where)]
+    return [_derived(curve, one, records, line_bytes) for one in single(curve.where)]
 
 
 def _derived(curve: Curve, where: dict[str, Any], records: Records, line_bytes: Mapping[str, int]) -> Points:
@@ -63,13 +63,24 @@ def _values(
             continue
         if any(row.get(name) != value for name, value in where.items()):
             continue
-        x = row.get("whole_bytes", row.get("size_bytes")) if curve.by == "whole_bytes" else row.get(curve.by)
+        x = x_of(curve, row)
         if x is None:
             continue
-        if float(x) in found:
-            raise ValueError(f"several records of {metric} in {profile} for {curve.by} = {x}: say more in where")
-        found[float(x)] = _in_unit(curve.unit, row, lines.get(profile, LINE_BYTES))
+        if x in found:
+            raise ValueError(f"several records of {metric} in {profile} for {curve.by} = {x:g}: say more in where")
+        found[x] = _in_unit(curve.unit, row, lines.get(profile, LINE_BYTES))
     return found
+
+
+def x_of(curve: Curve, row: Row) -> float | None:
+    """Returns the row's value of the curve's parameter."""
+    x = row.get("whole_bytes", row.get("size_bytes")) if curve.by == "whole_bytes" else row.get(curve.by)
+    return None if x is None else float(x)
+
+
+def metrics_of(curve: Curve) -> list[str]:
+    """Returns the metrics whose records make the curve."""
+    return [name for name in (curve.metric, curve.per) if name]
 
 
 def _in_unit(unit: str | None, row: Row, line_bytes: int) -> float:
@@ -79,6 +90,7 @@ def _in_unit(unit: str | None, row: Row, line_bytes: int) -> float:
     return value / max(1.0, size_bytes / line_bytes) if unit == "per_line" else value
 
 
-def _single(where: Mapping[str, Values]) -> Iterable[dict[str, Any]]:
+def single(where: Mapping[str, Values]) -> Iterable[dict[str, Any]]:
+    """Yields columns with one value each, for every combination of the lists."""
     lists = [value if isinstance(value, list) else [value] for value in where.values()]
     return (dict(zip(where, values, strict=True)) for values in product(*lists))

@@ -157,8 +157,11 @@ def _monotonic(asked: Asked, sign: int) -> Found:
 
 
 def _flat(asked: Asked) -> Found:
-    """Holds if no number is farther from the middle than what counts as the same."""
+    """Holds if no number is farther from the middle than what counts as the same. Of differences of counts some must be
+    above 0: what is not spared at all is not spared steadily."""
     ys = list(asked.curve.values())
+    if asked.is_count and max(ys) <= 0:
+        return Found(False, _range(asked))
     widest = min(ys) + 2 * _tolerance(asked, *ys) if asked.in_points else min(ys) * (1 + SAME) ** 2
     return Found(len(ys) > 1 and max(ys) <= widest, _range(asked))
 

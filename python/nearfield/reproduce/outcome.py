@@ -18,9 +18,37 @@ FILE = "reproduction.json"
 Verdict = Literal["within", "shape only", "in part", "not", "by construction", "not simulated"]
 
 
+class Line(Table):
+    """A judged curve, or the one that it is compared with: (parameter, number)."""
+
+    name: str
+    points: list[tuple[float, float]]
+
+
+class Series(Table):
+    """Records of one profile that differ in one parameter only: (parameter, value)."""
+
+    profile: str
+    metric: str
+    unit: str
+    where: dict[str, int | float | str]
+    by: str
+    points: list[tuple[float, float]]
+
+
+class Shown(Table):
+    """What a verdict stands on. `kind` says what numbers are: gains, factors, or of a unit (shown.py)."""
+
+    by: str
+    kind: str
+    lines: list[Line]
+    records: list[Series]
+
+
 class Judged(Table):
-    """A statement of a paper. `holds` is None if nothing of ours judges it, and `ours` then says why. `not_counted`
-    says why a verdict counts for nothing; '' if it counts."""
+    """A statement of a paper. `holds` is None if nothing of ours judges it, and `ours` then says why. `number` is the
+    paper's, as a range, and `at` where it has it. `not_counted` says why a verdict counts for nothing; '' if it counts.
+    `why` is a cause of what ours does otherwise."""
 
     says: str
     paper: str
@@ -29,6 +57,9 @@ class Judged(Table):
     is_number: bool
     not_counted: str = ""
     why: str = ""
+    number: tuple[float, float] | None = None
+    at: tuple[float, float] | None = None
+    shown: Shown | None = None
 
 
 class JudgedClaim(Table):
@@ -57,6 +88,7 @@ class JudgedPaper(Table):
 
     name: str
     title: str
+    reading: str = ""
     claims: list[JudgedClaim]
     chosen: list[Chosen]
 

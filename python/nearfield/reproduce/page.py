@@ -1,21 +1,28 @@
-"""Writes all verdicts as one HTML page that needs no other files."""
+"""Writes all verdicts as one HTML page that needs no other files; the profiles that it links to lie beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
+from nearfield.reproduce.behind import behind
 from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction, counts
+from nearfield.reproduce.sketch import sketch
 from nearfield.units import counted
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
 
 
-def render(found: Reproduction) -> str:
-    """Returns the whole page; reads only the package's own files."""
+def render(found: Reproduction, folder: Path) -> str:
+    """Returns the whole page; reads only the package's own files. The profiles lie in `folder`, beside the page."""
     main = fill(
         asset("main.html", __package__),
-        {"banner": _incomplete(found), "overview": _overview(found), "papers": "".join(map(_paper, found.papers))},
+        {
+            "banner": _incomplete(found),
+            "overview": _overview(found),
+            "papers": "".join(_paper(paper, folder) for paper in found.papers),
+        },
     )
     title = "What the papers claim, and what is simulated"
     return framed(
@@ -57,28 +64,45 @@ def _count(statements: Iterable[Judged]) -> str:
     return text(f"{held} of {judged}") if judged else ""
 
 
-def _paper(paper: JudgedPaper) -> str:
-    body = tag("h2", text(f"{paper.name}: {paper.title}")) + "".join(map(_claim, paper.claims))
-    return tag("section", body + _chosen(paper.chosen), id=paper.name)
+def _paper(paper: JudgedPaper, folder: Path) -> str:
+    body = tag("h2", text(f"{paper.name}: {paper.title}")) + _reading(paper)
+    claims = "".join(_claim(claim, folder) for claim in paper.claims)
+    return tag("section", body + claims + _chosen(paper.chosen), id=paper.name)
 
 
-def _claim(claim: JudgedClaim) -> str:
+def _reading(paper: JudgedPaper) -> str:
+    """Returns how much held, counted, and what the authors of the claims' file say about it."""
+    statements = [one for claim in paper.claims for one in claim.statements]
+    held, judged = counts(statements)
+    shown = sum(1 for one in statements if one.not_counted)
+    unknown = sum(1 for one in statements if one.holds is None and not one.not_counted)
+    told = f"{held} of {counted(judged, 'statement')} hold."
+    if shown:
+        told += f" {shown} more {'is' if shown == 1 else 'are'} shown, but not counted."
+    if unknown:
+        told += f" {unknown} {'is' if unknown == 1 else 'are'} not simulated."
+    return tag("div", tag("p", tag("b", text(told))) + tag("p", text(paper.reading)), class_="reading")
+
+
+def _claim(claim: JudgedClaim, folder: Path) -> str:
     head = tag("h3", f"{claim.id} {_verdict(claim)}") + tag("p", text(claim.says))
-    rows = [[_mark(one), text(one.says), text(one.paper), _ours(one)] for one in claim.statements]
-    note = tag("p", tag("b", "Why: ") + text(claim.note)) if claim.note else ""
     where = tag("p", text(claim.where), class_="quiet")
-    return tag("div", head + where + table(("", "statement", "the paper", "ours"), rows) + note, id=claim.id,
-               class_="claim")  # fmt: skip
+    note = tag("p", tag("b", "Why: ") + text(claim.note)) if claim.note else ""
+    statements = tag("ol", "".join(_statement(one, folder) for one in claim.statements), class_="statements")
+    return tag("div", head + where + note + statements, id=claim.id, class_="claim")
 
 
-def _mark(one: Judged) -> str:
-    return f"({_MARKS[one.holds]})" if one.not_counted else _MARKS[one.holds]
-
-
-def _ours(one: Judged) -> str:
-    return text(one.ours) + (
-        tag("p", text(f"Not counted: {one.not_counted}"), class_="quiet") if one.not_counted else ""
-    )
+def _statement(one: Judged, folder: Path) -> str:
+    mark = f"({_MARKS[one.holds]})" if one.not_counted else _MARKS[one.holds]
+    told = tag("p", tag("span", mark, class_="mark") + text(one.says), class_="says")
+    facts = tag("dt", "the paper") + tag("dd", text(one.paper)) + tag("dt", "ours") + tag("dd", text(one.ours))
+    told += tag("dl", facts)
+    if one.why:
+        told += tag("p", tag("b", "Why: ") + text(one.why))
+    if one.not_counted:
+        told += tag("p", text(f"Not counted: {one.not_counted}."), class_="quiet")
+    look = {True: "holds", False: "fails", None: "open"}[one.holds]
+    return tag("li", tag("div", told + behind(one, folder)) + sketch(one), class_=f"statement {look}")
 
 
 def _chosen(chosen: list[Chosen]) -> str:

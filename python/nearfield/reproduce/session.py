@@ -75,6 +75,7 @@ def _judged(wanted: Wanted, evidence: Evidence) -> list[outcome.JudgedPaper]:
         outcome.JudgedPaper(
             name=paper.name,
             title=paper.title,
+            reading=paper.reading,
             claims=[judge_claim(claim, evidence) for claim in claims],
             chosen=chosen(paper, claims),
         )

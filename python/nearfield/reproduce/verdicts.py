@@ -3,7 +3,7 @@ what a machine's file and a paper's claims had to choose."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nearfield._native import simulation
@@ -14,11 +14,9 @@ from nearfield.report.rules import rules
 from nearfield.reproduce.checks import other_curve, profiles_of
 from nearfield.reproduce.curves import Points, Row, alternatives, points
 from nearfield.reproduce.judges import JUDGES, Asked
-from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, verdict
+from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, Shown, verdict
 from nearfield.reproduce.schema import Claim, Curve, Paper, Statement
-from nearfield.units import UNITS, format_bytes
-
-_IN_BYTES = ("size_bytes", "load_bytes", "whole_bytes")
+from nearfield.reproduce.shown import WRITERS, kind_of, shown, writer_x
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,6 @@ class Evidence:
     def alternatives(self, curve: Curve) -> list[Points]:
         return alternatives(curve, self.rows, self._line_bytes())
 
-    def unit_of(self, profile: str, metric: str) -> str:
-        return next((str(row["unit"]) for row in self.rows[profile] if row["metric"] == metric), "count")
-
     def _line_bytes(self) -> dict[str, int]:
         return {name: profile.machine.line_bytes for name, profile in self.profiles.items()}
 
@@ -53,44 +48,55 @@ def judge_claim(claim: Claim, evidence: Evidence) -> JudgedClaim:
 
 
 def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
-    """Returns whether the statement holds, and our numbers beside the paper's."""
-    holds, ours = _holds(statement, evidence)
-    return Judged(says=statement.says, paper=statement.paper, ours=ours, holds=holds,
-                  is_number=statement.number is not None, not_counted=statement.not_counted,
-                  why=statement.why)  # fmt: skip
+    """Returns whether the statement holds, our numbers beside the paper's, and what they stand on."""
+    holds, ours, behind = _holds(statement, evidence)
+    return Judged(
+        says=statement.says,
+        paper=statement.paper,
+        ours=ours,
+        holds=holds,
+        is_number=statement.number is not None,
+        not_counted=statement.not_counted,
+        why=statement.why,
+        number=_range(statement.number),
+        at=_range(statement.at),
+        shown=behind,
+    )
 
 
-def _holds(statement: Statement, evidence: Evidence) -> tuple[bool | None, str]:
+def _holds(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, Shown | None]:
     if statement.not_simulated:
-        return None, statement.not_simulated
+        return None, statement.not_simulated, None
     missing = [name for name in profiles_of(statement) if name not in evidence.profiles]
     if missing:
-        return None, f"{', '.join(missing)}: not simulated to the end"
+        return None, f"{', '.join(missing)}: not simulated to the end", None
     if statement.rule:
-        return _rule(evidence.profiles[statement.rule.profile], statement.rule.number)
+        return *_rule(evidence.profiles[statement.rule.profile], statement.rule.number), None
     assert statement.curve and statement.judge
     curve = _chosen_points(statement, evidence.points(statement.curve))
     than = None
     if statement.than is not None:
         than = _chosen_points(statement, evidence.points(other_curve(statement)))
     if not curve or than == {}:
-        return None, "no record tells"
-    found = JUDGES[statement.judge].judge(
-        Asked(
-            curve=curve,
-            than=than,
-            number=_range(statement.number),
-            at=tuple(statement.at) if statement.at else None,  # type: ignore[arg-type]
-            steps=tuple(statement.points or ()),
-            is_difference=statement.curve.how in ("gain", "minus"),
-            is_gain=statement.curve.how == "gain",
-            is_count=statement.curve.how == "minus" and statement.curve.unit != "per_line",
-            alternatives=tuple(_chosen_points(statement, one) for one in evidence.alternatives(statement.curve)),
-            write=_writer(statement.curve, evidence),
-            write_x=format_bytes if statement.curve.by in _IN_BYTES else lambda x: f"{statement.curve.by} {x:g}",  # type: ignore[union-attr]
-        )
+        return None, "no record tells", None
+    found = JUDGES[statement.judge].judge(_asked(statement, statement.curve, curve, than, evidence))
+    return found.holds, found.ours, shown(statement, curve, than, evidence.rows)
+
+
+def _asked(statement: Statement, curve: Curve, points: Points, than: Points | None, evidence: Evidence) -> Asked:
+    return Asked(
+        curve=points,
+        than=than,
+        number=_range(statement.number),
+        at=_range(statement.at),
+        steps=tuple(statement.points or ()),
+        is_difference=curve.how in ("gain", "minus"),
+        is_gain=curve.how == "gain",
+        is_count=curve.how == "minus" and curve.unit != "per_line",
+        alternatives=tuple(_chosen_points(statement, one) for one in evidence.alternatives(curve)),
+        write=WRITERS[kind_of(curve, evidence.rows)],
+        write_x=writer_x(curve.by),
     )
-    return found.holds, found.ours
 
 
 def _rule(profile: Profile, number: int) -> tuple[bool | None, str]:
@@ -112,21 +118,6 @@ def _range(number: float | list[float] | None) -> tuple[float, float] | None:
     if number is None:
         return None
     return (number[0], number[-1]) if isinstance(number, list) else (number, number)
-
-
-def _writer(curve: Curve, evidence: Evidence) -> Callable[[float], str]:
-    if curve.how == "gain":
-        return lambda y: f"{100 * y:.3g} %"
-    if curve.how == "ratio":
-        return lambda y: f"{y:.3g}x"
-    if curve.unit == "mb_per_s":
-        return lambda y: f"{y:.3g} MB/s"
-    if curve.unit == "per_line":
-        return lambda y: f"{y:.2g} a line"
-    unit = evidence.unit_of(curve.profile, curve.metric)
-    if curve.per is not None and unit == evidence.unit_of(curve.profile, curve.per):
-        unit = "share"
-    return UNITS[unit]
 
 
 def _with_whole(row: Row) -> Row:

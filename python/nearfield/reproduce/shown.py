@@ -1,0 +1,132 @@
+"""What stands behind a verdict, for people to look at: the judged curve with what it was compared with, and every
+record that went into it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from nearfield.reproduce.checks import curves_of, other_curve
+from nearfield.reproduce.curves import Points, Records, Row, metrics_of, single, x_of
+from nearfield.reproduce.outcome import Line, Series, Shown
+from nearfield.reproduce.schema import Curve, Statement
+from nearfield.units import UNITS, format_bytes
+
+
+def _short(value: float) -> str:
+    """Returns three digits, without an exponent for what is written without one."""
+    return f"{float(f'{value:.3g}'):g}"
+
+
+IN_BYTES = ("size_bytes", "load_bytes", "whole_bytes")
+WRITERS: Mapping[str, Callable[[float], str]] = {
+    "gain": lambda y: f"{_short(100 * y)} %",
+    "factor": lambda y: f"{_short(y)}x",
+    "mb_per_s": lambda y: f"{_short(y)} MB/s",
+    "per_line": lambda y: f"{y:.2g} a line",
+    **UNITS,
+}
+
+
+def writer_x(by: str) -> Callable[[float], str]:
+    """Returns what formats a curve's parameter."""
+    return format_bytes if by in IN_BYTES else lambda x: f"{by} {x:g}"
+
+
+def kind_of(curve: Curve, records: Records) -> str:
+    """Returns what a curve's numbers are, as a name in WRITERS."""
+    if curve.how == "gain":
+        return "gain"
+    if curve.how == "ratio":
+        return "factor"
+    if curve.unit:
+        return curve.unit
+    units = [_unit_of(records.get(curve.profile, []), name) for name in (curve.metric, curve.per) if name]
+    return "share" if len(set(units)) < len(units) else units[0]
+
+
+def _unit_of(rows: list[Row], metric: str) -> str:
+    return next((str(row["unit"]) for row in rows if row["metric"] == metric), "count")
+
+
+def shown(statement: Statement, curve: Points, than: Points | None, records: Records) -> Shown:
+    """Returns the judged points that are finite, and the records that made them."""
+    assert statement.curve
+    own, other = _names(statement)
+    lines = [Line(name=own, points=_finite(curve))]
+    if than:
+        lines.append(Line(name=other, points=_finite(than)))
+    return Shown(
+        by=statement.curve.by,
+        kind=kind_of(statement.curve, records),
+        lines=lines,
+        records=[series for one in curves_of(statement) for series in _series(one, statement, records)],
+    )
+
+
+def _finite(points: Points) -> list[tuple[float, float]]:
+    return [(x, y) for x, y in points.items() if math.isfinite(y)]
+
+
+def _names(statement: Statement) -> tuple[str, str]:
+    """Returns names of the two curves, made of what differs."""
+    if statement.than is None or statement.curve is None:
+        return "ours", ""
+    one, other = statement.curve, other_curve(statement)
+    keys = [key for key in {**one.where, **other.where} if one.where.get(key) != other.where.get(key)]
+    parts = [
+        [_word(key, curve.where[key]) for key in keys if key in curve.where]
+        + [value for value in (curve.profile, curve.metric) if _differs(one, other, value)]
+        for curve in (one, other)
+    ]
+    return " ".join(parts[0]) or "ours", " ".join(parts[1]) or "the other"
+
+
+def _differs(one: Curve, other: Curve, value: str) -> bool:
+    return (one.profile != other.profile and value in (one.profile, other.profile)) or (
+        one.metric != other.metric and value in (one.metric, other.metric)
+    )
+
+
+def _word(key: str, value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_word(key, one) for one in value)
+    if isinstance(value, str) and key != "memory_slowdown":
+        return value
+    return f"{key} {format_bytes(float(value)) if key in IN_BYTES else value}"
+
+
+def _series(curve: Curve, statement: Statement, records: Records) -> Iterator[Series]:
+    """Yields the records of a curve, those of its base included, each set of fixed columns once."""
+    seen = []
+    for where in single(curve.where):
+        for profile, columns in ((curve.profile, where), (curve.base or curve.profile, where | (curve.versus or {}))):
+            for metric in metrics_of(curve):
+                key = (profile, metric, columns)
+                if key in seen or (columns is not where and curve.how is None):
+                    continue
+                seen.append(key)
+                yield _one_series(curve, statement, records.get(profile, []), *key)
+
+
+def _one_series(
+    curve: Curve, statement: Statement, rows: list[Row], profile: str, metric: str, columns: dict[str, Any]
+) -> Series:
+    points = []
+    for row in rows:
+        if row["metric"] == metric and all(row.get(name) == value for name, value in columns.items()):
+            x = x_of(curve, row)
+            if x is not None and row["value"] is not None and _asked(statement, x, fixed=curve.by in columns):
+                points.append((x, float(row["value"])))
+    return Series(profile=profile, metric=metric, unit=_unit_of(rows, metric), where=columns, by=curve.by,
+                  points=sorted(points))  # fmt: skip
+
+
+def _asked(statement: Statement, x: float, *, fixed: bool) -> bool:
+    """Returns whether the statement is about the parameter; a base that is the same everywhere is."""
+    if fixed:
+        return True
+    if statement.over and not statement.over[0] <= x <= statement.over[1]:
+        return False
+    return not statement.points or statement.judge == "steps" or x in statement.points

@@ -1,0 +1,140 @@
+"""Draws a judged curve beside the paper's number as a small picture (SVG) in the colours of the page, light or dark. A
+page has some hundred of them, and so they need no script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nearfield.report.markup import tag, text
+from nearfield.reproduce.judges import NEAR, SAME
+from nearfield.reproduce.outcome import Judged, Shown
+from nearfield.reproduce.shown import WRITERS, writer_x
+
+WIDTH, HEIGHT = 300, 112
+LEFT, RIGHT, TOP, BOTTOM = 6, 6, 16, 18  # room for texts around the curves
+LOOKS = ("ours", "than")  # classes of style.css
+WIDE_X, WIDE_Y = 4.0, 20.0  # times as much: axes that reach so far are logarithmic
+BASES = {"gain": 0.0, "factor": 1.0}  # no difference: what is the same lies within SAME around it, and looks so
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Maps numbers onto pixels, logarithmically if they reach far."""
+
+    low: float
+    high: float
+    begin: float
+    end: float
+    is_log: bool
+
+    def __call__(self, value: float) -> float:
+        low, high, at = (math.log(v) if self.is_log else v for v in (self.low, self.high, value))
+        share = (at - low) / (high - low) if high > low else 0.5
+        return round(self.begin + share * (self.end - self.begin), 1)
+
+
+def axis(values: Sequence[float], begin: float, end: float, wide: float, also: Sequence[float] = ()) -> Axis:
+    """Returns an axis for the values, and for those of `also` unless it is logarithmic and they are not above 0."""
+    is_log = min(values) > 0 and max(values) / min(values) >= wide
+    known = [*values, *(v for v in also if v > 0 or not is_log)]
+    return Axis(min(known), max(known), begin, end, is_log)
+
+
+def sketch(judged: Judged) -> str:
+    """Returns the picture with a line that says what is drawn; nothing if there is no curve."""
+    if judged.shown is None or not judged.shown.lines[0].points:
+        return ""
+    parts = _Parts(judged, judged.shown)
+    drawing = tag("svg", parts.all(), viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=parts.described())
+    return tag("figure", drawing + tag("figcaption", _legend(judged)), class_="sketch")
+
+
+def _legend(judged: Judged) -> str:
+    """Returns what the lines are."""
+    assert judged.shown
+    keys = [tag("span", text(line.name), class_=look) for look, line in zip(LOOKS, judged.shown.lines, strict=False)]
+    if judged.number:
+        keys.append(tag("span", "the paper", class_="paper"))
+    return " ".join(keys)
+
+
+class _Parts:
+    """The pieces of one picture."""
+
+    def __init__(self, judged: Judged, shown: Shown) -> None:
+        self.judged, self.shown = judged, shown
+        self.write: Callable[[float], str] = WRITERS[shown.kind]
+        self.write_x = writer_x(shown.by)
+        xs = [x for line in shown.lines for x, _ in line.points]
+        ys = [y for line in shown.lines for _, y in line.points]
+        self.low, self.high = min(ys), max(ys)
+        # Values that are compared in an order of their own, not by size, stand side by side.
+        first = [x for x, _ in shown.lines[0].points]
+        self.places = dict.fromkeys(first) if first != sorted(first) else None
+        columns = [float(i) for i in range(len(first))]
+        self.x = axis(columns if self.places else xs, LEFT + 4, WIDTH - RIGHT - 4, WIDE_X)
+        base = BASES.get(shown.kind)
+        also = [*(judged.number or ()), *(() if base is None else (base - SAME, base + SAME))]
+        self.y = axis(ys, HEIGHT - BOTTOM - 4, TOP + 4, WIDE_Y, also)
+
+    def all(self) -> str:
+        return self._base() + self._paper() + "".join(map(self._line, range(len(self.shown.lines)))) + self._labels()
+
+    def described(self) -> str:
+        xs = [x for x, _ in self.shown.lines[0].points]
+        return f"{self.write(self.low)} to {self.write(self.high)} from {self.write_x(xs[0])} to {self.write_x(xs[-1])}"
+
+    def _at(self, x: float) -> float:
+        return self.x(float(list(self.places).index(x))) if self.places else self.x(x)
+
+    def _base(self) -> str:
+        """Returns a rule where two things are alike."""
+        base = BASES.get(self.shown.kind)
+        if base is None or (self.y.is_log and base <= 0):
+            return ""
+        return self._rule(base, "base")
+
+    def _paper(self) -> str:
+        """Returns the paper's number as a line, and around it what counts as agreeing, where the paper has it."""
+        if not self.judged.number or (self.y.is_log and min(self.judged.number) <= 0):
+            return ""
+        low, high = self.judged.number
+        begin, end = self._span()
+        top, bottom = (
+            min(max(self.y(v), TOP), HEIGHT - BOTTOM) for v in (high + NEAR * abs(high), low - NEAR * abs(low))
+        )
+        band = tag(
+            "rect", x=begin, y=top, width=round(end - begin, 1), height=round(max(bottom - top, 1), 1), class_="near"
+        )
+        return band + "".join(self._rule(number, "paper") for number in dict.fromkeys(self.judged.number))
+
+    def _span(self) -> tuple[float, float]:
+        if not self.judged.at or self.places:
+            return LEFT, WIDTH - RIGHT
+        low, high = (min(max(v, self.x.low), self.x.high) for v in self.judged.at)
+        return max(self.x(low) - 4, LEFT), min(self.x(high) + 4, WIDTH - RIGHT)
+
+    def _rule(self, value: float, look: str) -> str:
+        y = self.y(value)
+        return tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_=look)
+
+    def _line(self, index: int) -> str:
+        line = self.shown.lines[index]
+        known = [(x, y) for x, y in line.points if not self.places or x in self.places]
+        path = " ".join(f"{self._at(x)},{self.y(y)}" for x, y in known)
+        dots = "".join(
+            tag("circle", tag("title", text(f"{line.name}, {self.write_x(x)}: {self.write(y)}")), cx=self._at(x),
+                cy=self.y(y), r=2.6)
+            for x, y in known
+        )  # fmt: skip
+        return tag("g", tag("polyline", points=path) + dots, class_=LOOKS[index])
+
+    def _labels(self) -> str:
+        xs = list(self.places) if self.places else sorted({x for line in self.shown.lines for x, _ in line.points})
+        ends = tag("text", text(self.write_x(xs[0])), x=LEFT, y=HEIGHT - 4)
+        if len(xs) > 1:
+            ends += tag("text", text(self.write_x(xs[-1])), x=WIDTH - RIGHT, y=HEIGHT - 4, text_anchor="end")
+        span = self.write(self.low) if self.low == self.high else f"{self.write(self.low)} to {self.write(self.high)}"
+        return ends + tag("text", text(span), x=LEFT, y=TOP - 5)
