@@ -404,6 +404,11 @@ def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path)
     assert min(in_calls) > 0 and _value(rows, "mpi_time") < _value(rows, "time")
     assert sum(in_calls) == pytest.approx(_value(rows, "mpi_time"))
 
+    (one,) = (run.model_copy(update={"apart": True}) for run in run.application[:1])
+    each = cases_of(run.model_copy(update={"application": [one]}), quick=True)
+    assert [case.axes.policies for case in each] == [("memory",), ("payload-l3",)]
+    assert {case.axes.slowdowns for case in each} == {(1.0, 7.5)}
+
     settings = Settings(tmp_path / "out", quick=True)
     found = reproduce([(paper, paper.claim)], settings, pool.one_after_the_other, Listener())
     assert [one.holds for one in found.papers[0].claims[0].statements] == [True, None]

@@ -50,6 +50,7 @@ class ClusterRun(Table):
     quick: list[int] = Field(default_factory=list, description="bytes with --quick")
     slow: bool = Field(default=False, description="left out with --quick")
     whole: bool = Field(default=False, description="bytes are of the whole buffer")
+    apart: bool = Field(default=False, description="each policy in a run of its own, so that none sets another's order")
     memory_slowdown: list[float] = [1.0]
     repetitions: int | None = Field(default=None, description="absent: as usual, 7 calls or 1 run of an application")
 
