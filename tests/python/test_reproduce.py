@@ -14,7 +14,7 @@ from nearfield.machine import load_machine
 from nearfield.measure.sim import Case, Listener, pool
 from nearfield.measure.sim.cases import OPERATIONS
 from nearfield.measure.sim.places import NOWHERE, all_places
-from nearfield.measure.sim.store import Store
+from nearfield.measure.sim.store import Store, fingerprint
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
 from nearfield.reproduce.curves import points
@@ -65,6 +65,19 @@ def test_every_statement_asks_for_records_that_are_simulated(quick: bool) -> Non
             rows = {name: list(_rows(cases[name], curve)) for name in (curve.profile, curve.base) if name}
             found = _chosen_points(statement, points(curve, rows, {}))
             assert found, f"{claim.id}: {statement.says}"
+
+
+def test_no_profile_takes_the_counts_of_another_memory_speed() -> None:
+    """Counts are those at the first memory speed of a run, and have no speed in their key: are there no two cases with
+    one key and different first speeds or policies, of which a store keeps one?"""
+    first: dict[tuple, tuple] = {}
+    for paper in PAPERS:
+        for name, run in paper.profile.items():
+            for case in cases_of(run, quick=False):
+                for point in case.points():
+                    if not any(axis == "memory_slowdown" for axis, _ in point[2]):
+                        of = (case.axes.slowdowns[:1], len(case.axes.policies))
+                        assert first.setdefault((fingerprint(case.machine), point), of) == of, (name, str(case))
 
 
 def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
