@@ -384,6 +384,8 @@ def test_one_run_is_near_runs_apart(name: str, size: int, most: float) -> None:
 
     together = times(Axes(policies, slowdowns))
     apart = times(*(Axes((policy,), (slowdown,)) for policy in policies for slowdown in slowdowns))
+    asked = request(names=(name,), sizes=(size,), policies=policies, slowdowns=slowdowns, apart=True, repetitions=1)
+    assert [case.axes for case in asked.cases()] == [Axes((policy,), slowdowns, 1) for policy in policies]
     assert len(together) == len(apart) == 4 and together["memory", "1"] == apart["memory", "1"]
     assert max(abs(together[key] / apart[key] - 1) for key in apart) < most
 

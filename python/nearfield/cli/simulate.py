@@ -68,6 +68,13 @@ def command(
         int | None,
         typer.Option(min=1, help="calls one after the other (7), or runs of an application (1); caches stay between"),
     ] = None,
+    apart: Annotated[
+        bool,
+        typer.Option(
+            "--apart",
+            help="a run for each policy, so that none sets the order of another's messages; in a folder of its own",
+        ),
+    ] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
     mpi: Annotated[bool, typer.Option("--mpi", help="on the ranks of `mpiexec ... -m mpi4py.futures`")] = False,
     out: Annotated[
@@ -81,7 +88,8 @@ def command(
 
     Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put
     incoming bytes: `memory` is the base that others are compared with. All policies and memory speeds see the same
-    calls. The table shows how much less time each policy takes than the base, in the mean of the repetitions.
+    calls, in the order of the base with the fastest memory, unless policies run --apart. The table shows how much less
+    time each policy takes than the base, in the mean of the repetitions.
 
     Sizes are those that MPI calls take: the message of a bcast, a reduce and an allreduce, and one rank's block of
     others. With --whole they are of the whole buffer: a bcast and an allgather of one size then move the same bytes.
@@ -113,6 +121,7 @@ def command(
         ranks_per_node=ranks_per_node,
         repetitions=repetitions,
         whole=whole,
+        apart=apart,
     )
     at_once = None if mpi else jobs or pool.cores()
     with Stop() as stop, CaseBar(err, at_once) as bar:

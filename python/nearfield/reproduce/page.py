@@ -29,7 +29,7 @@ def render(found: Reproduction, folder: Path) -> str:
         title="nearfield: claims reproduced",
         verb="reproduce",
         headline=tag("h1", title) + tag("p", _facts(found), class_="facts-line"),
-        links=[("verdicts", "Verdicts"), *((p.name, f"{p.name}: {p.title}") for p in found.papers)],
+        links=[("verdicts", "Verdicts"), *((p.name, p.name) for p in found.papers)],
         main=main,
         version=found.nearfield,
         style=asset("style.css", __package__),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -126,17 +126,8 @@ def cases_of(run: ProfileRun, *, quick: bool) -> list[Case]:
     cases = [case for scenario in run.scenario for case in _scenario_cases(machine, scenario, quick)]
     for on_cluster in run.on_cluster:
         if not (quick and on_cluster.slow):
-            cases += _cluster_cases(machine, on_cluster, quick)
+            cases += _operations(machine, on_cluster, quick).cases()
     return cases
-
-
-def _cluster_cases(machine: DescribedMachine, run: ClusterRun, quick: bool) -> Iterator[Case]:
-    for case in _operations(machine, run, quick).cases():
-        if not run.apart:
-            yield case
-            continue
-        for policy in case.axes.policies:
-            yield replace(case, axes=replace(case.axes, policies=(policy,)))
 
 
 def _scenario_cases(machine: DescribedMachine, run: ScenarioRun, quick: bool) -> Iterator[Case]:
@@ -155,4 +146,5 @@ def _operations(machine: DescribedMachine, run: ClusterRun, quick: bool) -> Oper
         slowdowns=tuple(run.memory_slowdown),
         repetitions=run.repetitions,
         whole=run.whole,
+        apart=run.apart,
     )

@@ -4,7 +4,7 @@ by several policies at several memory speeds; and what every policy saves agains
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from nearfield._native import simulation
@@ -14,7 +14,7 @@ from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.measure.request import LARGEST_SIZE
 from nearfield.measure.row import Row
-from nearfield.measure.sim.axes import ALL, check_axes, chosen_policies, policy_order, refused, with_axes
+from nearfield.measure.sim.axes import ALL, check_axes, chosen_policies, groups, policy_order, refused, with_axes
 from nearfield.measure.sim.cases import BASE, Axes, Case, applications, collectives
 from nearfield.measure.sim.places import NOWHERE
 
@@ -35,6 +35,7 @@ class Operations:
     ranks_per_node: int = 1
     repetitions: int | None = None  # None: those usual for each
     whole: bool = False  # sizes of collectives are of the whole buffer, of which a rank's block is a part
+    apart: bool = False  # each policy in a run of its own, so that none sets the order of another's messages
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -46,8 +47,16 @@ class Operations:
             self._check_by_simulator(name, nodes)
 
     def cases(self) -> list[Case]:
-        """Returns every combination; policies and memory speeds stand together, as many as one run carries."""
-        return list(with_axes(self._plain(), Axes(self.policies, self.slowdowns, self.repetitions)))
+        """Returns every combination; policies and memory speeds stand together, as many as one run carries, or policies
+        apart."""
+        cases = list(with_axes(self._plain(), Axes(self.policies, self.slowdowns, self.repetitions)))
+        if not self.apart:
+            return cases
+        return [
+            replace(case, axes=replace(case.axes, policies=some))
+            for case in cases
+            for some in groups(list(case.axes.policies), 1) or [()]
+        ]
 
     def _plain(self) -> Iterator[Case]:
         for name, nodes in product(self.names, self.nodes):
