@@ -2,6 +2,7 @@
 simulated?"""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -324,6 +325,9 @@ def test_a_sketch_shows_the_curve_and_the_papers_number() -> None:
     plain, numbered = drawn([(1, 100), (2, 50), (4, 25)]), drawn([(1, 100), (2, 50)], (70, 80))
     assert plain.count("<circle") == 3 and "100 MB/s" in plain and 'class="paper"' not in plain
     assert numbered.count('<line class="paper"') + numbered.count('class="paper"></line>') == 2 and "near" in numbered
+    far = re.findall(r'cy="([0-9.]+)"', drawn([(1, 0.001), (2, 0.05), (3, 0.1)], kind="gain"))
+    low, middle, high = map(float, far)
+    assert low - middle == pytest.approx(middle - high, rel=0.1), "a point of time is as high everywhere"
     assert '<text x="6" y="108">stride 3<' in drawn([(3, 0.1), (2, 0.1)], kind="gain"), "the first one is at the left"
     assert 'cy="nan"' not in drawn([(1, 0.0), (2, 0.0)], (0.2, 0.2), "gain") and not drawn([])
 

@@ -77,7 +77,9 @@ class _Parts:
         self.x = axis(columns if self.places else xs, LEFT + 4, WIDTH - RIGHT - 4, WIDE_X)
         base = BASES.get(shown.kind)
         also = [*(judged.number or ()), *(() if base is None else (base - SAME, base + SAME))]
-        self.y = axis(ys, HEIGHT - BOTTOM - 4, TOP + 4, WIDE_Y, also)
+        # Gains are compared in points, and so one point is as high everywhere.
+        wide = math.inf if shown.kind == "gain" else WIDE_Y
+        self.y = axis(ys, HEIGHT - BOTTOM - 4, TOP + 4, wide, also)
 
     def all(self) -> str:
         return self._base() + self._paper() + "".join(map(self._line, range(len(self.shown.lines)))) + self._labels()
