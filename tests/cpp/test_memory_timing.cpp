@@ -1,11 +1,13 @@
 // When is data there, and what does a core wait for? Times are worked out by hand for a small machine whose costs are
 // all different, or compared between two ways to say the same.
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "check.hpp"
 #include "made_up_machine.hpp"
 #include "memory_traces.hpp"
+#include "sim/memory/bus.hpp"
 #include "sim/memory/frames.hpp"
 #include "sim/memory/memory.hpp"
 
@@ -259,6 +261,27 @@ void random_frames_meet_in_sets() {
   CHECK(misses(PagePlacement::random) > 100);
 }
 
+// Accesses that come in any order: a bus starts none before its time, and has no pause while it has something to do.
+void a_bus_serves_late_comers_in_its_gaps() {
+  Bus bus;
+  CHECK(bus.occupy(100, 10) == 100);
+  CHECK(bus.occupy(100, 10) == 110);
+  CHECK(bus.occupy(40, 10) == 40);
+  CHECK(bus.occupy(45, 10) == 50);
+  CHECK(bus.occupy(95, 10) == 120 - 5);  // half of it before 100, half behind the others
+  CHECK(bus.occupy(0, 50) == 60 - 40);   // 40 before the first one, and what is left behind the second
+  Random random(1);
+  Bus busy;
+  Ps last = 0;
+  for (int n = 0; n < 100'000; ++n) {
+    const Ps start = 9.0 * n + static_cast<Ps>(random.below(500));
+    const Ps begun = busy.occupy(start, 10);
+    CHECK(begun >= start);
+    last = std::max(last, begun + 10);
+  }
+  CHECK(1e6 <= last && last < 1.001e6);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -274,5 +297,6 @@ int main(int argc, char** argv) {
   a_store_goes_through_with_its_bytes();
   frames_are_a_permutation();
   random_frames_meet_in_sets();
+  a_bus_serves_late_comers_in_its_gaps();
   return failed_checks != 0;
 }

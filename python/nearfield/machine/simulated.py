@@ -11,6 +11,8 @@ from nearfield.machine.native import native
 from nearfield.machine.schema import DescribedMachine
 
 TOLERANCE = 0.03
+# Requests come in bunches, so that a bus has no pause only if the cores could ask it for more than it carries.
+ENOUGH = 1.2
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Comparison:
     described: float
     simulated: float
     unit: str
-    reachable: bool = True  # False: the cores' misses in flight limit it to less
+    reachable: bool = True  # False: the cores' misses in flight may limit it to less
     cause: str = ""  # why the two differ; empty if they agree
     remedy: str = ""
 
@@ -49,7 +51,7 @@ def comparisons(machine: DescribedMachine) -> list[Comparison]:
         for (what, cycles), simulated in zip(described, found, strict=True)
     ]
     described_gb_per_s = machine.memory.gb_per_s.value
-    reachable = _under_way_gb_per_s(machine) >= described_gb_per_s
+    reachable = _under_way_gb_per_s(machine) >= ENOUGH * described_gb_per_s
     compared.append(Comparison("traffic of memory", described_gb_per_s, gb_per_s, "GB/s", reachable))
     return [one if one.agrees else _explained(machine, one, place) for place, one in enumerate(compared)]
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "machine/machine.hpp"
+#include "sim/memory/bus.hpp"
 #include "sim/memory/memory.hpp"
 
 namespace nearfield::sim {
@@ -30,12 +31,15 @@ class DramTiming {
   // The latency that a device's read adds once: its next lines follow directly behind.
   const Times& device_latency() const { return device_latency_; }
   // Puts a write-back on the bus as soon as that is free; nobody waits for it.
-  void post(Address address, std::uint64_t bytes) { memories_[home_of(address)].bus_free += on_bus(bytes); }
+  void post(Address address, std::uint64_t bytes) {
+    auto& memory = memories_[home_of(address)];
+    const Times takes = on_bus(bytes);
+    for (std::size_t l = 0; l < speeds; ++l) memory.bus[l].append(takes.at[l]);
+  }
 
  private:
   struct Memory_ {
-    Times bus_free;
-    Times gap_begin, gap_end;  // the last time that the bus was free before an access
+    std::array<Bus, speeds> bus;
     std::vector<Times> bank_free;
   };
 
@@ -53,21 +57,9 @@ class DramTiming {
       result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
     return result;
   }
-  // Returns when the access begins. Accesses do not come in the order of time: one of a core that waits for a slot may be
-  // ahead of those of others, which take the time that it left on the bus.
   static Times occupy_bus(Memory_& memory, const Times& takes, const Times& start) {
     Times begun;
-    for (std::size_t l = 0; l < speeds; ++l) {
-      Ps &free = memory.bus_free.at[l], &gap = memory.gap_begin.at[l], &gap_end = memory.gap_end.at[l];
-      if (const Ps in_gap = std::max(start.at[l], gap); in_gap + takes.at[l] <= gap_end) {
-        begun.at[l] = in_gap;
-        gap = in_gap + takes.at[l];
-        continue;
-      }
-      begun.at[l] = std::max(start.at[l], free);
-      if (begun.at[l] > free) gap = free, gap_end = begun.at[l];
-      free = begun.at[l] + takes.at[l];
-    }
+    for (std::size_t l = 0; l < speeds; ++l) begun.at[l] = memory.bus[l].occupy(start.at[l], takes.at[l]);
     return begun;
   }
   // Returns when the access begins: as soon as the bus and the bank are free.
