@@ -1,5 +1,8 @@
 #include "sim/rank.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "sim/endpoint.hpp"
 
 namespace nearfield::sim {
@@ -7,6 +10,13 @@ namespace {
 
 constexpr std::uint64_t word = 8;
 constexpr std::uint64_t at_a_time = 128;  // bytes of an operand that a combining loop loads before it stores
+
+// Returns at most `count` of a sweep's accesses, without the first `done`.
+Sweep part_of(Sweep sweep, std::uint64_t done, std::uint64_t count) {
+  sweep.address += done * static_cast<std::uint64_t>(sweep.stride_bytes);
+  sweep.count = std::min(count, sweep.count - done);
+  return sweep;
+}
 
 std::vector<Counts> counts_of(const Node& node) {
   std::vector<Counts> all;
@@ -77,12 +87,18 @@ Task<> Rank::sweep(Access kind, Address address, std::uint64_t count, std::int64
 
 Task<> Rank::sweep(std::span<const Sweep> sweeps) {
   co_await endpoint_.catch_up();
+  std::vector<Sweep> slice;
+  std::uint64_t done = 0;  // accesses of the first sweep
   while (!sweeps.empty() && endpoint_.node().has_memory()) {
-    std::size_t some = 0;
-    for (std::uint64_t words = 0; some < sweeps.size() && words * word < endpoint_.slice_bytes();)
-      words += sweeps[some++].count;
-    endpoint_.node().sweep(endpoint_.core(), sweeps.first(some));
-    sweeps = sweeps.subspan(some);
+    slice.clear();
+    for (std::uint64_t left = endpoint_.slice_bytes() / word; left > 0 && !sweeps.empty();) {
+      const Sweep& first = sweeps.front();
+      slice.push_back(part_of(first, done, left));
+      left -= slice.back().count;
+      done += slice.back().count;
+      if (done == first.count) sweeps = sweeps.subspan(1), done = 0;
+    }
+    endpoint_.node().sweep(endpoint_.core(), slice);
     co_await endpoint_.settle();
   }
 }

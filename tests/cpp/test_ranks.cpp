@@ -1,6 +1,7 @@
 // Do simulated ranks behave as ranks of an MPI, at the times that arithmetic gives?
 #include <cmath>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -433,6 +434,29 @@ void pieces_arrive_in_their_places() {
   CHECK(outcome.messages == 1 + 3 + 3);
 }
 
+// Does the NIC write in the middle of a long loop? It loads one line again and again, which the message replaces.
+void devices_act_during_a_loop() {
+  Machine machine = made_up_machine();
+  machine.messaging.network = "zero-copy";
+  const auto run = [&](bool as_span) {
+    return Cluster(machine, options(2, 1, true)).run([as_span](Rank& rank) -> Task<> {
+      const Buffer buffer(rank.allocate(128), 128);
+      if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
+      if (rank.rank() == 1) {
+        const auto arrives = rank.receive(0, buffer, 0);
+        const Sweep loop{.bytes = 8, .address = buffer.address, .count = 100'000};
+        if (as_span) co_await rank.sweep(std::span(&loop, 1));
+        if (!as_span) co_await rank.sweep(loop.kind, loop.address, loop.count, loop.stride_bytes, loop.bytes);
+        co_await rank.wait(arrives);
+      }
+    });
+  };
+  const Outcome span = run(true), plain = run(false);
+  CHECK(span.variants[0].memory.dram.reads == plain.variants[0].memory.dram.reads);
+  CHECK(plain.variants[0].memory.dram.reads >= 2);
+  CHECK(span.ranks[1].finished.first() == plain.ranks[1].finished.first());
+}
+
 // Within a node: with a single copy the receiver's core has read the sender's buffer; through the ring it has not.
 void who_touches_what_within_a_node() {
   for (const char* way : {"copy-in-copy-out", "single-copy"}) {
@@ -543,6 +567,7 @@ int main() {
   a_cluster_runs_twice();
   who_touches_what_between_nodes();
   pieces_arrive_in_their_places();
+  devices_act_during_a_loop();
   who_touches_what_within_a_node();
   cores_work_side_by_side();
   being_ahead_holds_nobody_back();
