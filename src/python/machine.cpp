@@ -28,6 +28,9 @@ void bind_words(nb::module_& module) {
       .value("keep", DmaRead::keep)
       .value("clean", DmaRead::clean)
       .value("invalidate", DmaRead::invalidate);
+  nb::enum_<SocketTraffic>(module, "SocketTraffic")
+      .value("other-sockets", SocketTraffic::other_sockets)
+      .value("everything", SocketTraffic::everything);
   nb::enum_<Polling>(module, "Polling").value("queue", Polling::queue).value("command", Polling::command);
 }
 
@@ -52,6 +55,8 @@ void bind_memory(nb::module_& module) {
            field("remote_ns", &Dram::remote_ns), field("banks", &Dram::banks),
            field("bank_interleave_bytes", &Dram::bank_interleave_bytes), field("bank_busy_ns", &Dram::bank_busy_ns),
            field("gb_per_s_bypass", &Dram::gb_per_s_bypass));
+  settable(nb::class_<Socket>(module, "Socket").def(nb::init<>()), field("gb_per_s", &Socket::gb_per_s),
+           field("shared_by", &Socket::shared_by), field("carries", &Socket::carries));
   settable(nb::class_<Tlb>(module, "Tlb").def(nb::init<>()), field("entries", &Tlb::entries), field("ways", &Tlb::ways),
            field("miss_cycles", &Tlb::miss_cycles));
   settable(nb::class_<Pages>(module, "Pages").def(nb::init<>()), field("page_bytes", &Pages::page_bytes),
@@ -89,7 +94,7 @@ void bind_machine(nb::module_& parent) {
   settable(nb::class_<Machine>(module, "Machine").def(nb::init<>()).def(nb::init<const Machine&>()),
            field("name", &Machine::name), field("cores", &Machine::cores), field("core", &Machine::core),
            field("caches", &Machine::caches), field("coherence", &Machine::coherence),
-           field("transfers", &Machine::transfers), field("dram", &Machine::dram), field("pages", &Machine::pages),
-           field("prefetcher", &Machine::prefetcher), field("nic", &Machine::nic), field("network", &Machine::network),
+           field("transfers", &Machine::transfers), field("dram", &Machine::dram), field("socket", &Machine::socket),
+           field("pages", &Machine::pages), field("prefetcher", &Machine::prefetcher), field("nic", &Machine::nic), field("network", &Machine::network),
            field("messaging", &Machine::messaging), field("max_nodes", &Machine::max_nodes));
 }

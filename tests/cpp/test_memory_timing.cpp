@@ -1,6 +1,7 @@
 // When is data there, and what does a core wait for? Times are worked out by hand for a small machine whose costs are
 // all different, or compared between two ways to say the same.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -282,6 +283,36 @@ void a_bus_serves_late_comers_in_its_gaps() {
   CHECK(1e6 <= last && last < 1.001e6);
 }
 
+// Two sockets of one core each. Links carry what comes from the other socket: 64 lines from its memory take the time
+// of the link. A bus carries the memory's lines, too, and those that the other socket gets.
+void sockets_are_connected_by_so_much() {
+  const auto ns_of = [](SocketTraffic carries, bool remote, bool by_other = false) {
+    Machine machine = machine_with(0, 1000);
+    machine.cores = 2;
+    for (Cache& cache : machine.caches) cache.shared_by = 1;
+    machine.transfers.remote_cycles = 1;
+    machine.dram.gb_per_s = 100;
+    machine.dram.shared_by = 1;
+    machine.socket = {.gb_per_s = 1, .shared_by = 1, .carries = carries};
+    Memory memory(machine);
+    const Address begin = remote ? Address{1} << home_shift : 0;
+    if (by_other) {
+      memory.sweep(1, Access::load, begin, 64, line, word);
+      memory.drain(1);
+    }
+    const double before = ns(memory);
+    memory.sweep(0, Access::load, begin, 64, line, word);
+    memory.drain(0);
+    return ns(memory) - before;
+  };
+  const double crossing = 64 * line;  // at 1 GB/s
+  CHECK(ns_of(SocketTraffic::other_sockets, false) < crossing / 10);
+  CHECK(std::abs(ns_of(SocketTraffic::other_sockets, true) - crossing) < crossing / 10);
+  CHECK(std::abs(ns_of(SocketTraffic::other_sockets, false, true) - crossing) < crossing / 10);
+  CHECK(std::abs(ns_of(SocketTraffic::everything, false) - crossing) < crossing / 10);
+  CHECK(std::abs(ns_of(SocketTraffic::everything, false, true) - 2 * crossing) < crossing / 5);  // both buses
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -298,5 +329,6 @@ int main(int argc, char** argv) {
   frames_are_a_permutation();
   random_frames_meet_in_sets();
   a_bus_serves_late_comers_in_its_gaps();
+  sockets_are_connected_by_so_much();
   return failed_checks != 0;
 }

@@ -34,6 +34,11 @@ class DmaRead(enum.Enum):
 
     invalidate = 2
 
+class SocketTraffic(enum.Enum):
+    other-sockets = 0
+
+    everything = 1
+
 class Polling(enum.Enum):
     queue = 0
 
@@ -212,6 +217,27 @@ class Dram:
 
     @gb_per_s_bypass.setter
     def gb_per_s_bypass(self, arg: float, /) -> None: ...
+
+class Socket:
+    def __init__(self) -> None: ...
+
+    @property
+    def gb_per_s(self) -> float: ...
+
+    @gb_per_s.setter
+    def gb_per_s(self, arg: float, /) -> None: ...
+
+    @property
+    def shared_by(self) -> int: ...
+
+    @shared_by.setter
+    def shared_by(self, arg: int, /) -> None: ...
+
+    @property
+    def carries(self) -> SocketTraffic: ...
+
+    @carries.setter
+    def carries(self, arg: SocketTraffic, /) -> None: ...
 
 class Tlb:
     def __init__(self) -> None: ...
@@ -501,6 +527,12 @@ class Machine:
 
     @dram.setter
     def dram(self, arg: Dram, /) -> None: ...
+
+    @property
+    def socket(self) -> Socket: ...
+
+    @socket.setter
+    def socket(self, arg: Socket, /) -> None: ...
 
     @property
     def pages(self) -> Pages: ...

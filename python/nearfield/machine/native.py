@@ -19,9 +19,11 @@ _WORDS = {
     "placement": structs.PagePlacement,
     "read_of_modified": structs.DmaRead,
     "polling": structs.Polling,
+    "carries": structs.SocketTraffic,
 }  # members that are enumerations
 _TABLES = {
     "core": structs.Core,
+    "socket": structs.Socket,
     "pages": structs.Pages,
     "transfers": structs.Transfers,
     "prefetcher": structs.Prefetcher,

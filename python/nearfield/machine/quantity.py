@@ -161,6 +161,12 @@ class PagePlacement(Valued):
     value: Literal["identity", "random"]
 
 
+class SocketTraffic(Valued):
+    """The traffic that what connects a socket to the rest of its node carries."""
+
+    value: Literal["other-sockets", "everything"]
+
+
 class Polling(Valued):
     """How a core learns of a NIC's events."""
 

@@ -93,6 +93,16 @@ class Memory(Table):
     gb_per_s_bypass: q.Rate | None = _optional("of loads and stores past the caches, per core; absent: as gb_per_s")
 
 
+class Socket(Table):
+    """What connects a socket to the rest of its node: links to other sockets, or a front-side bus."""
+
+    gb_per_s: q.Rate = _key("of links, into one socket; of a bus, in and out together")
+    shared_by: q.Count = _key("cores of a socket")
+    carries: q.SocketTraffic | None = _optional(
+        "other-sockets (absent): lines of their caches and memories, over links; everything: the memory's, too, by a bus"
+    )
+
+
 class Tlb(Table):
     """One level of translation buffers."""
 
@@ -207,6 +217,7 @@ class DescribedMachine(Table):
         "from other cores' caches", needed="with several cores that do not share every cache"
     )
     memory: Memory | None = _optional("main memory", needed="unless only messages are described")
+    socket: Socket | None = _optional("absent: what connects sockets limits nothing")
     pages: Pages | None = _optional("absent: pages cost nothing")
     prefetcher: Prefetcher | None = _optional("absent: there is none")
     nic: Nic | None = _optional("absent: one node only", needed="with [network]")

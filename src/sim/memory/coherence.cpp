@@ -19,8 +19,12 @@ Snooping::Others Snooping::ask(CacheNode& node, const CacheNode& own, Address ad
 
 Snooping::Others Snooping::ask_all_but(const CacheNode& own, Address address, Ask ask) {
   Others found;
-  for (auto* node : contents_.last())
-    if (node != &own) ask_in(*node, nullptr, address, ask, found);
+  for (auto* node : contents_.last()) {
+    if (node == &own) continue;
+    const bool before = found.any;
+    ask_in(*node, nullptr, address, ask, found);
+    if (found.any && !before) found.holder = node->number;
+  }
   return found;
 }
 

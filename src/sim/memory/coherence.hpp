@@ -18,6 +18,7 @@ class Snooping {
     bool part_modified = false;
     bool unwritten = false;  // mesi: modified lines of the unit that the cache where the paths meet does not have
     bool shared = true;      // all that was found
+    int holder = 0;          // which of the last caches had the line, if they were asked
   };
 
   // `contents` must outlive this object.

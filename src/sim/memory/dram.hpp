@@ -28,6 +28,8 @@ class DramTiming {
   Times pass(Address address, std::uint64_t bytes, const Times& start) {
     return occupy(memories_[home_of(address)], address, bytes, start) + on_bus(bytes);
   }
+  // Returns one of the cores that have the memory of this address beside them.
+  int core_at(Address address) const { return static_cast<int>(home_of(address)) * cores_per_memory_; }
   // The latency that a device's read adds once: its next lines follow directly behind.
   const Times& device_latency() const { return device_latency_; }
   // Puts a write-back on the bus as soon as that is free; nobody waits for it.

@@ -104,6 +104,7 @@ Found Hierarchy::fetch(int core, int first, Address address, Located& located) {
     const auto others = others_.ask_at_memory(core, address, Ask::share);
     if (others.unwritten) contents_.write_to_memory();
     found.transferred = others.any;
+    found.holder = others.holder;
     contents_.count_transfers(others.any);
     auto& dram = contents_.dram_counts();
     (counts ? dram.reads : dram.prefetches) += !others.any;
@@ -210,7 +211,9 @@ Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::
     alone = !others.shared;
   }
   if (found.level == levels_) {
-    found.transferred = others_.ask_at_memory(core, address, Ask::give_up).any;
+    const auto others = others_.ask_at_memory(core, address, Ask::give_up);
+    found.transferred = others.any;
+    found.holder = others.holder;
     contents_.dram_counts().reads += !found.transferred;
   } else if (!alone) {
     others_.remove_beyond(core, found.level, address);

@@ -62,6 +62,7 @@ struct Placement {
 struct Found {
   int level = 0;             // number of caches: memory
   bool transferred = false;  // it came from a cache of another core
+  int holder = 0;            // beyond the last cache: which of the last caches had it
 };
 
 class Frames;          // frames.hpp: where pages lie

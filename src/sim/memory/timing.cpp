@@ -26,6 +26,7 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
     : cores_(static_cast<std::size_t>(machine.cores)),
       caches_(static_cast<int>(machine.caches.size())),
       dram_(machine, slowdown),
+      sockets_(machine),
       unit_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)) {
   const auto ps = [&](double cycles) { return ps_from_ns(cycles / machine.core.clock_ghz); };
   per_access_ = ps(machine.core.cycles_per_access);
@@ -59,8 +60,8 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
 void Timing::bypassed(int core, Address address, unsigned bytes, unsigned writes, Ps work) {
   auto& me = of(core);
   wait_for_window(me);
-  if (writes > 0) dram_.post(address, writes * unit_);
-  const Times start = later(me.now, me.bypasses.free()), done = dram_.serve(core, address, bytes, start);
+  write_back(me, address, writes);
+  const Times start = later(me.now, me.bypasses.free()), done = from_memory(me, address, bytes, start);
   me.all_bypassed = later(me.all_bypassed, done);
   me.bypasses.take_slot(done);
   ++me.issued;
@@ -68,7 +69,7 @@ void Timing::bypassed(int core, Address address, unsigned bytes, unsigned writes
 }
 
 void Timing::prefetched(CoreClock& me, Address line, const Found& from, unsigned writes) {
-  if (writes > 0) dram_.post(line, writes * unit_);
+  write_back(me, line, writes);
   auto& slots = prefetches_apart_ ? me.prefetches : me.misses;
   const Times there = ready(me, from, line, later(me.now, slots.free()));
   me.ahead.add(line, there);
@@ -111,10 +112,11 @@ void Timing::stored_through(CoreClock& me, unsigned bytes, Count count, Ps work)
 }
 
 // Returns when a line from a cache of another core is there.
-Times Timing::transferred(const Found& found, const Times& start) const {
+Times Timing::transferred(CoreClock& me, const Found& found, const Times& start) {
   const bool below_last = found.level < caches_;
   const Ps transfer = below_last ? shared_transfer_ : remote_transfer_;
-  return start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
+  const Times there = start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
+  return below_last || !sockets_.limit() ? there : sockets_.from_cache(me.core, found.holder, unit_, there);
 }
 
 void Timing::drain(int core) {

@@ -11,6 +11,7 @@
 
 #include "sim/memory/dram.hpp"
 #include "sim/memory/hierarchy.hpp"
+#include "sim/memory/sockets.hpp"
 
 namespace nearfield::sim {
 
@@ -171,10 +172,23 @@ class Timing {
       me.now = later(me.now, me.window.pop());
   }
   NEARFIELD_INNERMOST void goes_on(CoreClock& me, Access kind, const Times& start, const Times& done, Ps work);
+  // Units that were written to memory to make room for a line.
+  NEARFIELD_INNERMOST void write_back(CoreClock& me, Address address, unsigned writes) {
+    if (writes == 0) return;
+    dram_.post(address, writes * unit_);
+    if (sockets_.limit()) [[unlikely]]
+      sockets_.post(me.core, dram_.core_at(address), writes * unit_);
+  }
   void stored_through(CoreClock& me, unsigned bytes, Count count, Ps work);
   bool wait_for_line(CoreClock& me, Access kind, Address line, Ps work);
   Times ready(CoreClock& me, const Found& found, Address address, const Times& start);
-  Times transferred(const Found& found, const Times& start) const;
+  Times transferred(CoreClock& me, const Found& found, const Times& start);
+  Times from_memory(CoreClock& me, Address address, std::uint64_t bytes, const Times& start) {
+    const Times there = dram_.serve(me.core, address, bytes, start);
+    if (!sockets_.limit()) [[likely]]
+      return there;
+    return sockets_.from_memory(me.core, dram_.core_at(address), bytes, there);
+  }
 
   std::vector<CoreClock> cores_;
   std::array<Level, most_cache_levels + 1> levels_;
@@ -182,6 +196,7 @@ class Timing {
   int through_ = 0;  // caches that write through
   bool prefetches_apart_ = false;
   DramTiming dram_;
+  Sockets sockets_;
   Ps per_access_;
   Count window_;
   Ps shared_transfer_, remote_transfer_;
@@ -209,8 +224,8 @@ NEARFIELD_INNERMOST void Timing::hits(CoreClock& me, Access kind, unsigned bytes
 
 NEARFIELD_INNERMOST Times Timing::ready(CoreClock& me, const Found& found, Address address, const Times& start) {
   if (found.transferred) [[unlikely]]
-    return transferred(found, start);
-  if (found.level == caches_) return dram_.serve(me.core, address & ~(unit_ - 1), unit_, start);
+    return transferred(me, found, start);
+  if (found.level == caches_) return from_memory(me, address & ~(unit_ - 1), unit_, start);
   const auto level = static_cast<std::size_t>(found.level);
   const auto& its = levels_[level];
   if (its.per_unit == 0) return start + its.latency;
@@ -230,7 +245,7 @@ NEARFIELD_INNERMOST void Timing::goes_on(CoreClock& me, Access kind, const Times
 
 NEARFIELD_INNERMOST void Timing::missed(CoreClock& me, Access kind, unsigned bytes, const Found& found, Address address,
                                         unsigned writes, Ps work) {
-  if (writes > 0) dram_.post(address, writes * unit_);
+  write_back(me, address, writes);
   if (kind == Access::store && found.level == through_ && !found.transferred) return stored_through(me, bytes, 1, work);
   wait_for_window(me);
   const Address unit = address & ~(unit_ - 1);
