@@ -56,13 +56,13 @@ struct Dram {
   double gb_per_s_bypass = 0;  // of loads and stores past the caches, per core; 0: as gb_per_s
 };
 
-enum class SocketTraffic { other_sockets, everything };
+enum class SocketTraffic { remote, everything };
 
 // What connects a socket to the rest of the node.
 struct Socket {
   double gb_per_s = 0;  // into one socket; of a bus, both ways together; 0: no limit
   int shared_by = 0;    // cores of a socket; 0: all
-  SocketTraffic carries = SocketTraffic::other_sockets;
+  SocketTraffic carries = SocketTraffic::remote;
 };
 
 struct Tlb {

@@ -29,7 +29,7 @@ void bind_words(nb::module_& module) {
       .value("clean", DmaRead::clean)
       .value("invalidate", DmaRead::invalidate);
   nb::enum_<SocketTraffic>(module, "SocketTraffic")
-      .value("other-sockets", SocketTraffic::other_sockets)
+      .value("remote", SocketTraffic::remote)
       .value("everything", SocketTraffic::everything);
   nb::enum_<Polling>(module, "Polling").value("queue", Polling::queue).value("command", Polling::command);
 }
@@ -95,6 +95,7 @@ void bind_machine(nb::module_& parent) {
            field("name", &Machine::name), field("cores", &Machine::cores), field("core", &Machine::core),
            field("caches", &Machine::caches), field("coherence", &Machine::coherence),
            field("transfers", &Machine::transfers), field("dram", &Machine::dram), field("socket", &Machine::socket),
-           field("pages", &Machine::pages), field("prefetcher", &Machine::prefetcher), field("nic", &Machine::nic), field("network", &Machine::network),
-           field("messaging", &Machine::messaging), field("max_nodes", &Machine::max_nodes));
+           field("pages", &Machine::pages), field("prefetcher", &Machine::prefetcher), field("nic", &Machine::nic),
+           field("network", &Machine::network), field("messaging", &Machine::messaging),
+           field("max_nodes", &Machine::max_nodes));
 }

@@ -123,10 +123,13 @@ Outcome Cluster::outcome() {
     VariantOutcome variant;
     variant.policy = policies_[static_cast<std::size_t>(v)].text();
     for (std::size_t n = 0; n < nodes_.size(); ++n) {
-      auto& counts = variant.memory_of_node.emplace_back(nodes_[n]->counts(v));
-      if (n < nics_.size()) counts.add(nics_[n]->of_empty_polls(v), 1);
-      variant.memory += counts;
+      const Counts accesses = nodes_[n]->counts(v);
+      for (std::size_t speed = 0; speed < speeds; ++speed) {
+        auto& counts = variant.memory_at[speed] += accesses;
+        if (n < nics_.size()) counts += nics_[n]->of_empty_polls(v, speed);
+      }
     }
+    variant.memory = variant.memory_at[0];
     for (const auto& nic : nics_) variant.nic += variant.nic_of_node.emplace_back(nic->counts(v));
     outcome.variants.push_back(std::move(variant));
   }

@@ -41,9 +41,9 @@ struct RankOutcome {
 
 struct VariantOutcome {
   std::string policy;
-  Counts memory;  // of all nodes together
+  Counts memory;                         // of all nodes together, at the first memory speed
+  std::array<Counts, speeds> memory_at;  // at each; they differ only in what polls do that find nothing
   NicCounts nic;
-  std::vector<Counts> memory_of_node;
   std::vector<NicCounts> nic_of_node;
 };
 

@@ -39,13 +39,13 @@ void Results::add_times(const std::vector<Clock>& repetitions) {
 
 void Results::add_mean(const std::string& metric, const std::string& unit, int variant, int speed,
                        const std::vector<double>& repetitions) {
-  all.push_back({metric, unit, "", variant, speed, mean(repetitions), {}, {}, static_cast<int>(repetitions.size())});
+  const double value = mean(repetitions);
+  const auto bound = repetitions.size() == 1 ? std::optional(value) : std::nullopt;
+  all.push_back({metric, unit, "", variant, speed, value, bound, bound, static_cast<int>(repetitions.size())});
 }
 
-void Results::add_number(const std::string& metric, const std::string& unit, const std::string& side, double value,
-                         int variant, int n) {
-  const auto bound = n == 1 ? std::optional(value) : std::nullopt;
-  all.push_back({metric, unit, side, variant, -1, value, bound, bound, n});
+void Results::add_number(const std::string& metric, const std::string& unit, const std::string& side, double value) {
+  all.push_back({metric, unit, side, 0, -1, value, value, value});
 }
 
 void Results::add_missing(const std::string& metric, const std::string& unit, const std::string& side,

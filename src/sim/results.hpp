@@ -34,11 +34,10 @@ class Results {
   void add_time(const std::string& metric, const std::string& side, const Clock& duration, double parts = 1);
   // Adds the median of repetitions, their mean, and the first one.
   void add_times(const std::vector<Clock>& repetitions);
-  // Adds the mean over repetitions of a count that depends on the memory's speed.
+  // Adds the mean over repetitions; `speed` is -1 if the number is the same at all speeds.
   void add_mean(const std::string& metric, const std::string& unit, int variant, int speed,
                 const std::vector<double>& repetitions);
-  void add_number(const std::string& metric, const std::string& unit, const std::string& side, double value,
-                  int variant = 0, int n = 1);
+  void add_number(const std::string& metric, const std::string& unit, const std::string& side, double value);
   void add_missing(const std::string& metric, const std::string& unit, const std::string& side,
                    const std::string& reason);
 

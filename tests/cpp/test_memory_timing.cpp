@@ -306,9 +306,9 @@ void sockets_are_connected_by_so_much() {
     return ns(memory) - before;
   };
   const double crossing = 64 * line;  // at 1 GB/s
-  CHECK(ns_of(SocketTraffic::other_sockets, false) < crossing / 10);
-  CHECK(std::abs(ns_of(SocketTraffic::other_sockets, true) - crossing) < crossing / 10);
-  CHECK(std::abs(ns_of(SocketTraffic::other_sockets, false, true) - crossing) < crossing / 10);
+  CHECK(ns_of(SocketTraffic::remote, false) < crossing / 10);
+  CHECK(std::abs(ns_of(SocketTraffic::remote, true) - crossing) < crossing / 10);
+  CHECK(std::abs(ns_of(SocketTraffic::remote, false, true) - crossing) < crossing / 10);
   CHECK(std::abs(ns_of(SocketTraffic::everything, false) - crossing) < crossing / 10);
   CHECK(std::abs(ns_of(SocketTraffic::everything, false, true) - 2 * crossing) < crossing / 5);  // both buses
 }

@@ -208,6 +208,10 @@ void polling_follows_memory(nearfield::Polling polling, int rounds, double held)
   CHECK(memory[3] < memory[0] / 2);
   CHECK(static_cast<double>(header[3]) > static_cast<double>(header[0]) * held);
   CHECK(outcome.variants[0].nic.events == outcome.variants[1].nic.events);
+  // A poll is one look at an entry in a cache, or a command whose answer the core reads from memory.
+  const auto& at = outcome.variants[0].memory_at;
+  const auto fewer_reads = at[0].dram.reads - at[3].dram.reads, fewer_polls = memory[0] - memory[3];
+  CHECK(polling == nearfield::Polling::command ? fewer_reads >= fewer_polls : fewer_reads == 0);
 }
 
 // Does a device wait for DRAM once, however much it reads, at every speed of memory, and not for what a cache has? DRAM

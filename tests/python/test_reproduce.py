@@ -28,17 +28,8 @@ from nearfield.reproduce.sketch import sketch
 from nearfield.reproduce.verdicts import Evidence, _chosen_points, judge_claim
 
 CHEAP = "S1.3"
-# Metrics that depend on the memory's speed; others are the same at all.
-OF_A_SPEED = {
-    "time",
-    "mean_time",
-    "first_time",
-    "nic_polls",
-    "mpi_time",
-    "sending_time",
-    "receiving_time",
-    "waiting_time",
-}
+# Of collectives and applications; the other numbers have a value at each memory speed.
+OF_NO_SPEED = {"nic_events", "network_messages", "network_bytes", "engine_events"}
 PAPERS = [load_paper(name) for name in paper_files()]
 STATEMENTS = [(paper, claim, s) for paper in PAPERS for claim in paper.claim for s in claim.statement]
 
@@ -68,9 +59,9 @@ def test_every_statement_asks_for_records_that_are_simulated(quick: bool) -> Non
             assert found, f"{claim.id}: {statement.says}"
 
 
-def test_no_profile_takes_the_counts_of_another_memory_speed() -> None:
-    """Counts are those at the first memory speed of a run, and have no speed in their key: are there no two cases with
-    one key and different first speeds or policies, of which a store keeps one?"""
+def test_no_two_cases_have_one_key_and_different_orders() -> None:
+    """The first policy and memory speed of a run set the order of its messages, and numbers without a memory speed have
+    neither in their key: are there no two cases with one key and another order, of which a store keeps one?"""
     first: dict[tuple, tuple] = {}
     for paper in PAPERS:
         for name, run in paper.profile.items():
@@ -88,7 +79,7 @@ def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
         row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.given}
         if case.scenario in OPERATIONS:
             blocks = 1 if row["operation"] in ("bcast", "allreduce") else row["nodes"]
-            speeds = [f"{s:g}" for s in case.axes.slowdowns] if curve.metric in OF_A_SPEED else [None]
+            speeds = [f"{s:g}" for s in case.axes.slowdowns] if curve.metric not in OF_NO_SPEED else [None]
             row["whole_bytes"] = row["size_bytes"] * blocks
             more = [{"policy": p, "memory_slowdown": s} for p in case.axes.policies for s in speeds]
         else:
@@ -397,16 +388,16 @@ paper = "longer"
 judge = "grows"
 curve = { profile = "slow", metric = "time", where = { nodes = 4, policy = "payload-l3" }, by = "memory_slowdown" }
 [[claim.statement]]
-says = "misses are counted once, not for each speed"
+says = "messages are counted once, not for each speed"
 paper = "none"
 judge = "given"
-curve = { profile = "slow", metric = "l3_misses", where = { nodes = 4, policy = "memory" }, by = "memory_slowdown" }
+curve = { profile = "slow", metric = "nic_events", where = { nodes = 4, policy = "memory" }, by = "memory_slowdown" }
 """
 
 
 def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path) -> None:
     """Is an application simulated once, on a processor of the frequency that the profile asks for, less of it if
-    quick; judged by memory's speeds; and not judged by counts, which are the same at all speeds?"""
+    quick; judged by memory's speeds; and not judged by numbers that are the same at all speeds?"""
     paper = parse_toml(Paper, APPLICATION.encode(), tmp_path / "claims.toml")
     run = paper.profile["slow"]
     (slow,) = cases_of(run, quick=True)

@@ -95,7 +95,7 @@ def test_runs_are_deterministic():
 def test_what_counts_say():
     """Do injected lines spare the NICs' and cores' reads of DRAM, and does the base inject none?"""
     rows = rows_of(request(sizes=(65536,)))
-    counts = {(row["policy"], row["metric"]): row["value"] for row in rows if row.get("memory_slowdown") is None}
+    counts = {(row["policy"], row["metric"]): row["value"] for row in rows}
     assert counts["memory", "l3_injected"] == 0 < counts["payload-l3", "l3_injected"]
     assert counts["payload-l3", "dram_dma_reads"] < counts["memory", "dram_dma_reads"]
     assert counts["payload-l3", "network_bytes"] == counts["memory", "network_bytes"]

@@ -35,7 +35,7 @@ class DmaRead(enum.Enum):
     invalidate = 2
 
 class SocketTraffic(enum.Enum):
-    other-sockets = 0
+    remote = 0
 
     everything = 1
 

@@ -164,7 +164,7 @@ class PagePlacement(Valued):
 class SocketTraffic(Valued):
     """The traffic that what connects a socket to the rest of its node carries."""
 
-    value: Literal["other-sockets", "everything"]
+    value: Literal["remote", "everything"]
 
 
 class Polling(Valued):

@@ -99,7 +99,7 @@ class Socket(Table):
     gb_per_s: q.Rate = _key("of links, into one socket; of a bus, in and out together")
     shared_by: q.Count = _key("cores of a socket")
     carries: q.SocketTraffic | None = _optional(
-        "other-sockets (absent): lines of their caches and memories, over links; everything: the memory's, too, by a bus"
+        "remote (absent): links, for lines of their caches and memories; everything: a bus, for all memory"
     )
 
 

@@ -115,7 +115,8 @@ void Timing::stored_through(CoreClock& me, unsigned bytes, Count count, Ps work)
 Times Timing::transferred(CoreClock& me, const Found& found, const Times& start) {
   const bool below_last = found.level < caches_;
   const Ps transfer = below_last ? shared_transfer_ : remote_transfer_;
-  const Times there = start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
+  const Times there =
+      start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
   return below_last || !sockets_.limit() ? there : sockets_.from_cache(me.core, found.holder, unit_, there);
 }
 

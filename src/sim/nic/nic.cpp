@@ -32,6 +32,7 @@ Nic::Nic(Node& node, const Machine& machine, const std::vector<PolicyChoice>& po
       written_(node.variants()),
       counts_(static_cast<std::size_t>(node.variants())),
       of_poll_(counts_.size()),
+      like_last_(counts_.size()),
       of_empty_polls_(counts_.size()) {
   if (parameters_.event_bytes < 1 || parameters_.event_entries < 1)
     throw std::invalid_argument("machine '" + machine.name + "': event_bytes and event_entries: at least 1");
@@ -81,6 +82,8 @@ void Nic::ask_and_look(int core) {
   ask(core);
   for (int v = 0; looks && v < node_.variants(); ++v) {
     const auto variant = static_cast<std::size_t>(v);
+    for (std::size_t speed = 0; speed < speeds; ++speed) of_empty_polls_[variant][speed] = of_empty_polls(v, speed);
+    like_last_[variant] = {};
     of_poll_[variant] = node_.counts(v);
     of_poll_[variant].add(before[variant], -1);
   }
@@ -98,15 +101,21 @@ void Nic::poll(int core, Address entry, const Clock& visible) {
   if (!entry || parameters_.polling == Polling::queue) pace = node_.now(core) - begun;
   for (std::size_t v = 0; v < counts_.size(); ++v) {
     const auto variant = static_cast<int>(v);
-    auto& empty = counts_[v].empty_polls;
-    const Count so_far = empty[0];
     for (int l = 0; l < speeds; ++l) {
       const Ps waited = visible[variant][l] - before[variant][l], each = pace[variant][l];
-      if (waited > 0 && each > 0) empty[static_cast<std::size_t>(l)] += static_cast<Count>(waited / each);
+      if (waited <= 0 || each <= 0) continue;
+      const auto speed = static_cast<std::size_t>(l);
+      const auto empty = static_cast<Count>(waited / each);
+      counts_[v].empty_polls[speed] += empty;
+      if (parameters_.polling == Polling::command) like_last_[v][speed] += empty;
     }
-    if (parameters_.polling == Polling::command)
-      of_empty_polls_[v].add(of_poll_[v], static_cast<std::int64_t>(empty[0] - so_far));
   }
+}
+
+Counts Nic::of_empty_polls(int variant, std::size_t speed) const {
+  const auto v = static_cast<std::size_t>(variant);
+  Counts all = of_empty_polls_[v][speed];
+  return all.add(of_poll_[v], static_cast<std::int64_t>(like_last_[v][speed]));
 }
 
 // ---- the NIC

@@ -9,8 +9,8 @@
 // the entry of its command.
 //
 // The poll that finds something is simulated. Those before it find nothing; they go on at its pace and take no time
-// beyond the waiting. What each command among them does in the caches is counted as often (at the first memory speed),
-// but not done. What the network does to a message is network.hpp's.
+// beyond the waiting. What each command among them does in the caches is counted as often, at each memory speed, but not
+// done. What the network does to a message is network.hpp's.
 #pragma once
 
 #include <array>
@@ -73,10 +73,11 @@ class Nic {
   void reset_counts() {
     counts_.assign(counts_.size(), {});
     of_empty_polls_.assign(of_empty_polls_.size(), {});
+    like_last_.assign(like_last_.size(), {});
   }
   const NicCounts& counts(int variant) const { return counts_[static_cast<std::size_t>(variant)]; }
   // What polls that found nothing did in the caches.
-  const Counts& of_empty_polls(int variant) const { return of_empty_polls_[static_cast<std::size_t>(variant)]; }
+  Counts of_empty_polls(int variant, std::size_t speed) const;
 
  private:
   struct EventQueue {
@@ -107,7 +108,9 @@ class Nic {
   std::vector<NicCounts> counts_;
   Count asked_ = 0;
   std::vector<Counts> of_poll_;  // what a poll does in the caches, by the last one that was looked at
-  std::vector<Counts> of_empty_polls_;
+  // Empty polls like that one; and what those before did. Both per variant and memory speed.
+  std::vector<std::array<Count, speeds>> like_last_;
+  std::vector<std::array<Counts, speeds>> of_empty_polls_;
 };
 
 }  // namespace nearfield::sim

@@ -1,6 +1,7 @@
 #include "sim/scenarios/workload.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace nearfield::sim {
@@ -16,18 +17,6 @@ const std::vector<Counted>& counted() {
   using R = Repetition;
   using V = VariantOutcome;
   static const std::vector<Counted> all{
-      {{"dram_reads", "count", Combine::root, "lines read for loads and stores; counts are of all nodes together"},
-       [](const R&, const V& v) { return v.memory.dram.reads; }},
-      {{"dram_writes", "count", Combine::root, "lines that caches wrote back"},
-       [](const R&, const V& v) { return v.memory.dram.writes; }},
-      {{"dram_prefetches", "count", Combine::root, "lines fetched ahead"},
-       [](const R&, const V& v) { return v.memory.dram.prefetches; }},
-      {{"dram_dma_reads", "count", Combine::root, "lines read by NICs"},
-       [](const R&, const V& v) { return v.memory.dram.dma_reads; }},
-      {{"dram_dma_writes", "count", Combine::root, "lines written by NICs"},
-       [](const R&, const V& v) { return v.memory.dram.dma_writes; }},
-      {{"dram_bytes", "bytes", Combine::root, "all traffic of DRAM"},
-       [](const R&, const V& v) { return v.memory.dram.bytes; }},
       {{"nic_events", "count", Combine::root, "entries of event queues"},
        [](const R&, const V& v) { return v.nic.events; }},
       {{"network_messages", "count", Combine::root, "messages between nodes"},
@@ -39,6 +28,22 @@ const std::vector<Counted>& counted() {
   };
   return all;
 }
+
+struct CountedInMemory {
+  const char* name;
+  const char* unit;
+  const char* summary;
+  Count DramCounts::* count;
+};
+
+constexpr CountedInMemory counted_in_memory[] = {
+    {"dram_reads", "count", "lines read for loads and stores; counts are of all nodes together", &DramCounts::reads},
+    {"dram_writes", "count", "lines that caches wrote back", &DramCounts::writes},
+    {"dram_prefetches", "count", "lines fetched ahead", &DramCounts::prefetches},
+    {"dram_dma_reads", "count", "lines read by NICs", &DramCounts::dma_reads},
+    {"dram_dma_writes", "count", "lines written by NICs", &DramCounts::dma_writes},
+    {"dram_bytes", "bytes", "all traffic of DRAM", &DramCounts::bytes},
+};
 
 // A count of every cache level. NICs inject into no first level.
 struct CountedAtLevel {
@@ -65,39 +70,41 @@ std::string metric_at(std::size_t level, const char* name) {
 }
 
 template <class Item, class Number>
-double mean_of(const std::vector<Item>& items, Number&& number) {
-  double sum = 0;
-  for (const auto& item : items) sum += static_cast<double>(number(item));
-  return sum / static_cast<double>(items.size());
-}
-
-double ns_of(const Clock& duration, int variant, std::size_t speed) {
-  return duration[variant][static_cast<int>(speed)] / 1e3;
+std::vector<double> of_each(const std::vector<Item>& items, Number&& number) {
+  std::vector<double> numbers;
+  for (const auto& one : items) numbers.push_back(static_cast<double>(number(one)));
+  return numbers;
 }
 
 void add_counts(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant) {
-  const int v = static_cast<int>(variant), n = static_cast<int>(repetitions.size());
   for (const auto& [info, of] : counted())
-    results.add_number(info.name, info.unit, "",
-                       mean_of(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }), v, n);
-  const std::size_t levels = repetitions.front().variants[variant].memory.levels.size();
-  for (const auto& [name, summary, first_level, count] : counted_at_levels)
-    for (std::size_t level = first_level; level <= levels; ++level)
-      results.add_number(
-          metric_at(level, name), "count", "",
-          mean_of(repetitions, [&](const auto& one) { return one.variants[variant].memory.levels[level - 1].*count; }),
-          v, n);
+    results.add_mean(info.name, info.unit, static_cast<int>(variant), -1,
+                     of_each(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }));
 }
 
-void add_polls(Results& results, const Job& job, const std::vector<Repetition>& repetitions, std::size_t variant) {
-  for (std::size_t speed = 0; speed < job.axes.memory_slowdown.size(); ++speed) {
-    std::vector<double> polls;
-    for (const auto& one : repetitions) {
-      const NicCounts& nic = one.variants[variant].nic;
-      polls.push_back(static_cast<double>(nic.events + nic.empty_polls[speed]));
-    }
-    results.add_mean("nic_polls", "count", static_cast<int>(variant), static_cast<int>(speed), polls);
-  }
+// `speed` is -1 if the counts do not depend on the memory's speed.
+void add_counts_of_memory(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant,
+                          int speed) {
+  const auto add = [&](const std::string& name, const char* unit, auto&& count) {
+    const auto at = static_cast<std::size_t>(std::max(speed, 0));
+    const auto of = [&](const auto& one) { return count(one.variants[variant].memory_at[at]); };
+    results.add_mean(name, unit, static_cast<int>(variant), speed, of_each(repetitions, of));
+  };
+  for (const auto& one : counted_in_memory)
+    add(one.name, one.unit, [&](const Counts& counts) { return counts.dram.*one.count; });
+  const std::size_t levels = repetitions.front().variants[variant].memory.levels.size();
+  for (const auto& one : counted_at_levels)
+    for (std::size_t level = one.first_level; level <= levels; ++level)
+      add(metric_at(level, one.name), "count",
+          [&](const Counts& counts) { return counts.levels[level - 1].*one.count; });
+}
+
+void add_polls(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
+  const auto polls = [&](const auto& one) {
+    const NicCounts& nic = one.variants[variant].nic;
+    return nic.events + nic.empty_polls[static_cast<std::size_t>(speed)];
+  };
+  results.add_mean("nic_polls", "count", static_cast<int>(variant), speed, of_each(repetitions, polls));
 }
 
 // A kind of call and the metric that tells its time.
@@ -113,19 +120,19 @@ constexpr TimedCalls timed_calls[] = {
     {"waiting_time", "of waiting for messages, the mean of all ranks and repetitions", &TimeInCalls::waiting},
 };
 
-void add_calls(Results& results, const Job& job, const std::vector<Repetition>& repetitions, std::size_t variant) {
+void add_calls(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
   const int v = static_cast<int>(variant);
-  for (std::size_t speed = 0; speed < job.axes.memory_slowdown.size(); ++speed) {
-    std::vector<double> all(repetitions.size());
-    for (const auto& [metric, summary, time] : timed_calls) {
-      std::vector<double> means;
-      for (const auto& one : repetitions)
-        means.push_back(mean_of(one.in_calls, [&](const TimeInCalls& calls) { return ns_of(calls.*time, v, speed); }));
-      for (std::size_t i = 0; i < all.size(); ++i) all[i] += means[i];
-      results.add_mean(metric, "ns", v, static_cast<int>(speed), means);
+  std::vector<double> all(repetitions.size());
+  for (const auto& [metric, summary, time] : timed_calls) {
+    std::vector<double> means;
+    for (const auto& one : repetitions) {
+      const auto ns = of_each(one.in_calls, [&](const TimeInCalls& calls) { return (calls.*time)[v][speed] / 1e3; });
+      means.push_back(std::accumulate(ns.begin(), ns.end(), 0.0) / static_cast<double>(ns.size()));
     }
-    results.add_mean("mpi_time", "ns", v, static_cast<int>(speed), all);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] += means[i];
+    results.add_mean(metric, "ns", v, speed, means);
   }
+  results.add_mean("mpi_time", "ns", v, speed, all);
 }
 
 std::vector<MetricInfo> metrics() {
@@ -135,9 +142,10 @@ std::vector<MetricInfo> metrics() {
       {"nic_polls", "count", Combine::root,
        "looks of cores at their event queues, those that find nothing included; counts are of the mean repetition"},
   };
-  for (const auto& [name, summary, time] : timed_calls) list.push_back({name, "ns", Combine::root, summary});
+  for (const auto& [metric, summary, time] : timed_calls) list.push_back({metric, "ns", Combine::root, summary});
   list.push_back({"mpi_time", "ns", Combine::root, "of all these calls together"});
   for (const auto& one : counted()) list.push_back(one.info);
+  for (const auto& one : counted_in_memory) list.push_back({one.name, one.unit, Combine::root, one.summary});
   for (const auto& [name, summary, first_level, count] : counted_at_levels)
     for (std::size_t level = first_level; level <= most_cache_levels; ++level)
       list.push_back({metric_at(level, name), "count", Combine::root, summary + std::to_string(level)});
@@ -165,10 +173,15 @@ std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& re
   std::vector<Clock> times;
   for (const auto& one : repetitions) times.push_back(one.time);
   results.add_times(times);
+  const bool polls_are_commands = job.machine.nic && job.machine.nic->polling == Polling::command;
   for (std::size_t variant = 0; variant < repetitions.front().variants.size(); ++variant) {
-    add_polls(results, job, repetitions, variant);
-    add_calls(results, job, repetitions, variant);
     add_counts(results, repetitions, variant);
+    if (!polls_are_commands) add_counts_of_memory(results, repetitions, variant, -1);
+    for (int speed = 0; speed < static_cast<int>(job.axes.memory_slowdown.size()); ++speed) {
+      add_polls(results, repetitions, variant, speed);
+      add_calls(results, repetitions, variant, speed);
+      if (polls_are_commands) add_counts_of_memory(results, repetitions, variant, speed);
+    }
   }
   return results.all;
 }

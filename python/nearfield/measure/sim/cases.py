@@ -82,8 +82,8 @@ class Case:
         return f"{self.scenario}, {self.place.distance or 'all cores'}"
 
     def points(self) -> list[Point]:
-        """Returns the points of this case: for every policy one for the times at each memory speed, and then one for
-        the counts, which do not depend on memory speed."""
+        """Returns the points of this case: for every policy one at each memory speed, and then one for the numbers that
+        do not depend on memory speed."""
         made = []
         for policy in self.axes.policies or (None,):
             for slowdown in (*self.axes.slowdowns, None):
