@@ -25,7 +25,7 @@ from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import Curve, Paper
 from nearfield.reproduce.session import KEPT, Settings, cases_of, machine_of, reproduce
 from nearfield.reproduce.sketch import sketch
-from nearfield.reproduce.verdicts import Evidence, _chosen_points, judge_claim
+from nearfield.reproduce.verdicts import Evidence, chosen_points, judge_claim
 
 CHEAP = "S1.3"
 # Of collectives and applications; the other numbers have a value at each memory speed.
@@ -55,7 +55,7 @@ def test_every_statement_asks_for_records_that_are_simulated(quick: bool) -> Non
         assert set(profiles_of(statement)) <= set(paper.profile)
         for curve in curves_of(statement):
             rows = {name: list(_rows(cases[name], curve)) for name in (curve.profile, curve.base) if name}
-            found = _chosen_points(statement, points(curve, rows, {}))
+            found = chosen_points(statement, points(curve, rows, {}))
             assert found, f"{claim.id}: {statement.says}"
 
 

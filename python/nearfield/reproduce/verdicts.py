@@ -72,28 +72,28 @@ def _holds(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, 
         return None, f"{', '.join(missing)}: not simulated to the end", None
     if statement.rule:
         return *_rule(evidence.profiles[statement.rule.profile], statement.rule.number), None
-    assert statement.curve and statement.judge
-    curve = _chosen_points(statement, evidence.points(statement.curve))
-    than = None
-    if statement.than is not None:
-        than = _chosen_points(statement, evidence.points(other_curve(statement)))
-    if not curve or than == {}:
+    question = asked(statement, evidence)
+    if not question.curve or question.than == {}:
         return None, "no record tells", None
-    found = JUDGES[statement.judge].judge(_asked(statement, statement.curve, curve, than, evidence))
-    return found.holds, found.ours, shown(statement, curve, than, evidence.rows)
+    found = JUDGES[statement.judge or ""].judge(question)
+    return found.holds, found.ours, shown(statement, question.curve, question.than, evidence.rows)
 
 
-def _asked(statement: Statement, curve: Curve, points: Points, than: Points | None, evidence: Evidence) -> Asked:
+def asked(statement: Statement, evidence: Evidence) -> Asked:
+    """Returns what the statement's judge is asked of these records."""
+    curve = statement.curve
+    assert curve
+    other = None if statement.than is None else chosen_points(statement, evidence.points(other_curve(statement)))
     return Asked(
-        curve=points,
-        than=than,
+        curve=chosen_points(statement, evidence.points(curve)),
+        than=other,
         number=_range(statement.number),
         at=_range(statement.at),
         steps=tuple(statement.points or ()),
         is_difference=curve.how in ("gain", "minus"),
         is_gain=curve.how == "gain",
         is_count=curve.how == "minus" and curve.unit != "per_line",
-        alternatives=tuple(_chosen_points(statement, one) for one in evidence.alternatives(curve)),
+        alternatives=tuple(chosen_points(statement, one) for one in evidence.alternatives(curve)),
         write=WRITERS[kind_of(curve, evidence.rows)],
         write_x=writer_x(curve.by),
     )
@@ -104,7 +104,7 @@ def _rule(profile: Profile, number: int) -> tuple[bool | None, str]:
     return (None if rule.status == "not measured" else rule.status == "supported"), f"{rule.range}: {rule.evidence}"
 
 
-def _chosen_points(statement: Statement, curve: Points) -> Points:
+def chosen_points(statement: Statement, curve: Points) -> Points:
     """Returns the points within `over`, and of `points` only these, in that order (unless they are its steps)."""
     if statement.over:
         low, high = statement.over
