@@ -21,6 +21,9 @@ using Parameters = std::vector<std::pair<std::string, Value>>;
 std::int64_t number(const Parameters& parameters, const std::string& name);
 std::string word(const Parameters& parameters, const std::string& name);
 
+/// Returns whether the parameter has one of these values, numbers written in decimals.
+bool has_value(const Parameters& parameters, const std::string& name, const std::vector<std::string>& values);
+
 /// The ranks that take part.
 enum class Ranks {
   pair,                ///< two, at a distance

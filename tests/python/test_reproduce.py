@@ -21,7 +21,7 @@ from nearfield.reproduce.outcome import Judged, verdict
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import Curve, Paper
 from nearfield.reproduce.session import KEPT, Settings, cases_of, reproduce
-from nearfield.reproduce.verdicts import Evidence, _chosen_points, judge_claim
+from nearfield.reproduce.verdicts import Evidence, chosen_points, judge_claim
 
 CHEAP = "S1.3"
 OF_A_SPEED = ("time", "mean_time", "first_time", "nic_polls")  # of memory; other metrics are the same at all
@@ -50,7 +50,7 @@ def test_every_statement_asks_for_records_that_are_simulated(quick: bool) -> Non
         assert set(profiles_of(statement)) <= set(paper.profile)
         for curve in curves_of(statement):
             rows = {name: list(_rows(cases[name], curve)) for name in (curve.profile, curve.base) if name}
-            found = _chosen_points(statement, points(curve, rows, {}))
+            found = chosen_points(statement, points(curve, rows, {}))
             assert found, f"{claim.id}: {statement.says}"
 
 
@@ -110,6 +110,7 @@ GOOD_AND_BAD = {
     "at-least": (ask({1: 0.5, 2: 0.14}, number=(0.15, 0.15)), [ask({1: 0.1, 2: 0.05}, number=(0.15, 0.15))]),
     "at-most": (ask({1: 0.1, 2: 0.17}, number=(0.15, 0.15)), [ask({1: 0.1, 2: 0.5}, number=(0.15, 0.15))]),
     "lowest": (ask({1: 19, 2: 100}, number=(20, 20)), [ask({1: 14, 2: 19}, number=(20, 20))]),
+    "peaks": (ask({1: 0, 2: 0.1}, at=(2, 3)), [ask({1: 0.1, 2: 0}, at=(2, 3)), ask({1: 0, 2: 0.01})]),
     "everywhere": (ask({1: 7, 2: 12}, number=(9, 10)), [ask({1: 7, 2: 13}, number=(9, 10))]),
     "same": (ask({1: 1.04, 2: 0.96}), [ask({1: 1.0, 2: 1.06}), ask({1: 5}, than={1: 6}), ask({1: 5}, than={2: 5})]),
     "more": (ask({1: 1.02, 2: 2}), [ask({1: 1.005, 2: 2}), ask({1: 5}, than={1: 6})]),

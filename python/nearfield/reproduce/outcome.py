@@ -18,6 +18,15 @@ FILE = "reproduction.json"
 Verdict = Literal["within", "shape only", "in part", "not", "by construction", "not simulated"]
 
 
+class Answer(Table):
+    """What the reader's machine says of a statement. `answer` is "" if it says nothing, and `ours` then says why."""
+
+    answer: Literal["holds", "does not", "cannot tell", ""] = ""
+    ours: str = Field(default="", description="our numbers, each with its interval")
+    launches: int = 0
+    profile: str = Field(default="", description="whose records judge it")
+
+
 class Judged(Table):
     """A statement of a paper. `holds` is None if nothing of ours judges it, and `ours` then says why. `not_counted`
     says why a verdict counts for nothing; '' if it counts."""
@@ -28,6 +37,7 @@ class Judged(Table):
     holds: bool | None
     is_number: bool
     not_counted: str = ""
+    here: Answer | None = Field(default=None, description="by --here; counts for no verdict")
 
 
 class JudgedClaim(Table):
@@ -60,6 +70,17 @@ class JudgedPaper(Table):
     chosen: list[Chosen]
 
 
+class Measured(Table):
+    """What `--here` measured, and on what."""
+
+    machine: str
+    mpi: str
+    launches: int
+    folder: str = Field(description="of its profiles, in the output folder")
+    load_1m: float | None = Field(description="load average of the machine when it was measured")
+    complete: bool = Field(description="false: it was stopped; the same command goes on")
+
+
 class Reproduction(Table):
     """All that a reproduction found."""
 
@@ -70,6 +91,7 @@ class Reproduction(Table):
     complete: bool
     seconds: float
     papers: list[JudgedPaper]
+    here: Measured | None = None
 
 
 def verdict(statements: list[Judged]) -> Verdict:

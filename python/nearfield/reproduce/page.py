@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
-from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction, counts
+from nearfield.reproduce.outcome import (
+    Answer,
+    Chosen,
+    Judged,
+    JudgedClaim,
+    JudgedPaper,
+    Measured,
+    Reproduction,
+    counts,
+)
 from nearfield.units import counted
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
@@ -15,7 +24,11 @@ def render(found: Reproduction) -> str:
     """Returns the whole page; reads only the package's own files."""
     main = fill(
         asset("main.html", __package__),
-        {"banner": _incomplete(found), "overview": _overview(found), "papers": "".join(map(_paper, found.papers))},
+        {
+            "banner": _incomplete(found) + _measured(found.here),
+            "overview": _overview(found),
+            "papers": "".join(map(_paper, found.papers)),
+        },
     )
     title = "What the papers claim, and what is simulated"
     return framed(
@@ -64,10 +77,15 @@ def _paper(paper: JudgedPaper) -> str:
 
 def _claim(claim: JudgedClaim) -> str:
     head = tag("h3", f"{claim.id} {_verdict(claim)}") + tag("p", text(claim.says))
-    rows = [[_mark(one), text(one.says), text(one.paper), _ours(one)] for one in claim.statements]
+    asked = any(one.here for one in claim.statements)
+    rows = [[_mark(one), text(one.says), text(one.paper), _ours(one), *[_here(one.here)] * asked]
+            for one in claim.statements]  # fmt: skip
+    headings = (
+        ("", "statement", "the paper", "ours (simulated)", "here") if asked else ("", "statement", "the paper", "ours")
+    )
     note = tag("p", tag("b", "Why: ") + text(claim.note)) if claim.note else ""
     where = tag("p", text(claim.where), class_="quiet")
-    return tag("div", head + where + table(("", "statement", "the paper", "ours"), rows) + note, id=claim.id,
+    return tag("div", head + where + table(headings, rows) + note, id=claim.id,
                class_="claim")  # fmt: skip
 
 
@@ -79,6 +97,24 @@ def _ours(one: Judged) -> str:
     return text(one.ours) + (
         tag("p", text(f"Not counted: {one.not_counted}"), class_="quiet") if one.not_counted else ""
     )
+
+
+def _here(here: Answer | None) -> str:
+    if here is None or not here.answer:
+        return tag("p", text(here.ours if here else ""), class_="quiet")
+    word = tag("span", text(here.answer), class_=f"verdict {here.answer.replace(' ', '-')}")
+    return word + text(f": {here.ours}")
+
+
+def _measured(here: Measured | None) -> str:
+    if here is None:
+        return ""
+    load = f", load average {here.load_1m:.1f} when it began" if here.load_1m is not None else ""
+    message = (
+        f"The column 'here' was measured, on {here.machine} under {here.mpi}, in {here.launches} launches{load}; they "
+        f"are in {here.folder}. No verdict depends on it."
+    )
+    return tag("p", text(message), class_="banner", role="note")
 
 
 def _chosen(chosen: list[Chosen]) -> str:

@@ -14,7 +14,7 @@ from nearfield.report.rules import rules
 from nearfield.reproduce.checks import other_curve, profiles_of
 from nearfield.reproduce.curves import Points, Row, alternatives, points
 from nearfield.reproduce.judges import JUDGES, Asked
-from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, verdict
+from nearfield.reproduce.outcome import Answer, Chosen, Judged, JudgedClaim, verdict
 from nearfield.reproduce.schema import Claim, Curve, Paper, Statement
 from nearfield.units import UNITS, format_bytes
 
@@ -42,9 +42,13 @@ class Evidence:
         return {name: profile.machine.line_bytes for name, profile in self.profiles.items()}
 
 
-def judge_claim(claim: Claim, evidence: Evidence) -> JudgedClaim:
-    """Returns the claim with a verdict from those of its statements."""
+def judge_claim(claim: Claim, evidence: Evidence, here: Callable[[Statement], Answer] | None = None) -> JudgedClaim:
+    """Returns the claim with a verdict from those of its statements. `here` answers for the reader's machine, and that
+    changes no verdict."""
     statements = [judge_statement(statement, evidence) for statement in claim.statement]
+    if here:
+        answers = map(here, claim.statement)
+        statements = [one.model_copy(update={"here": a}) for one, a in zip(statements, answers, strict=True)]
     return JudgedClaim(id=claim.id, says=claim.says, where=claim.where, verdict=verdict(statements),
                        statements=statements, note=claim.note)  # fmt: skip
 
@@ -64,27 +68,29 @@ def _holds(statement: Statement, evidence: Evidence) -> tuple[bool | None, str]:
         return None, f"{', '.join(missing)}: not simulated to the end"
     if statement.rule:
         return _rule(evidence.profiles[statement.rule.profile], statement.rule.number)
-    assert statement.curve and statement.judge
-    curve = _chosen_points(statement, evidence.points(statement.curve))
-    than = None
-    if statement.than is not None:
-        than = _chosen_points(statement, evidence.points(other_curve(statement)))
-    if not curve or than == {}:
+    question = asked(statement, evidence)
+    if not question.curve or question.than == {}:
         return None, "no record tells"
-    found = JUDGES[statement.judge].judge(
-        Asked(
-            curve=curve,
-            than=than,
-            number=_range(statement.number),
-            at=tuple(statement.at) if statement.at else None,  # type: ignore[arg-type]
-            steps=tuple(statement.points or ()),
-            is_difference=statement.curve.how in ("gain", "minus"),
-            alternatives=tuple(_chosen_points(statement, one) for one in evidence.alternatives(statement.curve)),
-            write=_writer(statement.curve, evidence),
-            write_x=format_bytes if statement.curve.by in _IN_BYTES else lambda x: f"{statement.curve.by} {x:g}",  # type: ignore[union-attr]
-        )
-    )
+    found = JUDGES[statement.judge or ""].judge(question)
     return found.holds, found.ours
+
+
+def asked(statement: Statement, evidence: Evidence) -> Asked:
+    """Returns what the statement's judge is asked of these records."""
+    curve = statement.curve
+    assert curve
+    other = None if statement.than is None else chosen_points(statement, evidence.points(other_curve(statement)))
+    return Asked(
+        curve=chosen_points(statement, evidence.points(curve)),
+        than=other,
+        number=_range(statement.number),
+        at=tuple(statement.at) if statement.at else None,  # type: ignore[arg-type]
+        steps=tuple(statement.points or ()),
+        is_difference=curve.how in ("gain", "minus"),
+        alternatives=tuple(chosen_points(statement, one) for one in evidence.alternatives(curve)),
+        write=_writer(curve, evidence),
+        write_x=format_bytes if curve.by in _IN_BYTES else lambda x: f"{curve.by} {x:g}",
+    )
 
 
 def _rule(profile: Profile, number: int) -> tuple[bool | None, str]:
@@ -92,7 +98,7 @@ def _rule(profile: Profile, number: int) -> tuple[bool | None, str]:
     return (None if rule.status == "not measured" else rule.status == "supported"), f"{rule.range}: {rule.evidence}"
 
 
-def _chosen_points(statement: Statement, curve: Points) -> Points:
+def chosen_points(statement: Statement, curve: Points) -> Points:
     """Returns the points within `over`, and of `points` only these, in that order (unless they are its steps)."""
     if statement.over:
         low, high = statement.over

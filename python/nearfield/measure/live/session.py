@@ -199,7 +199,7 @@ class Session:
             self.inst,
             self.engine,
             self.work.folder,
-            lambda output: plan_text(job, self.tier, self.topology, output, self.work.stop_file, extra),
+            lambda output: plan_text(job, self.request, self.topology, output, self.work.stop_file, extra),
             launcher=self.request.launcher,
             on_progress=on_progress,
         )
