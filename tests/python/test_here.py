@@ -1,8 +1,10 @@
 """Does `reproduce --here` say that a statement holds, that it does not, or that noise hides it; and does the paper's
 verdict stay as it was?"""
 
+import io
 import random
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,24 +12,31 @@ from typing import Any
 
 import pytest
 import report_profiles as made
+from rich.console import Console
 from tuning import in_process
 
 from nearfield import mpi
 from nearfield.base.toml import parse_toml
-from nearfield.errors import ProfileError
+from nearfield.cli.launch_bar import LaunchBar
+from nearfield.errors import ProfileError, UsageError
 from nearfield.measure.request import Request
 from nearfield.measure.work import Outcome
 from nearfield.profile import Profile, load, save
 from nearfield.report.evidence import Place
 from nearfield.reproduce.here import measure
 from nearfield.reproduce.here.answers import ANYWHERE, Live, answered
+from nearfield.reproduce.here.compiler import vectorised
 from nearfield.reproduce.here.draws import answer, intervals
+from nearfield.reproduce.here.measure import Launch
 from nearfield.reproduce.here.sizes import Sizes
+from nearfield.reproduce.here.tuned import TUNED
 from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import Here, Paper
 from nearfield.reproduce.verdicts import Evidence, judge_claim
+from nearfield.tune.rules import GainTable, load_rules
 
+DATA = Path(__file__).parents[1] / "data"
 PAPERS = [load_paper(name) for name in paper_files()]
 KIB = 1 << 10
 SIZES = [KIB << i for i in range(6)]
@@ -112,6 +121,12 @@ def test_sizes_are_of_this_machine() -> None:
     sizes = Sizes(facts())
     inside = sizes.place("same-node")
     assert inside == Place("shared-l3", "0-1") and sizes.place("network-1") is None
+    across = made.row("protocol", "single_copies", 0, "count", size_bytes=8, distance="network-1", pair="a:0-b:0")
+    both = Sizes(made.profile([*facts().records.to_dicts(), across], [made.switch("eager-limit", 4096),
+                              made.switch("eager-limit", 8192, distance="network-1", pair="a:0-b:0")]))  # fmt: skip
+    between = both.place("network-3")
+    assert between == Place("network-1", "a:0-b:0") and both.bytes("2*eager", between) == 16384
+    assert both.all_bytes(["eager"]) == (4096, 8192)
     named = {"eager": 4096, "eager/2": 2048, "llc": 8 << 20, "2*llc/3": (16 << 20) // 3, "l2": 1 << 20, 77: 77}
     assert {size: sizes.bytes(size, inside) for size in named} == named
     assert sizes.all_bytes([64, "eager", 4096, "2*llc"]) == (64, 4096, 16 << 20)
@@ -180,6 +195,58 @@ def test_no_verdict_depends_on_it() -> None:
     assert told.verdict == plain.verdict == "not simulated"
 
 
+def test_every_statement_is_judged_here_or_says_why_not() -> None:
+    """Has no statement an empty cell without a reason?"""
+    silent = [f"{c.id}: {s.says}" for p in PAPERS for c in p.claim for s in c.statement
+              if not (s.here or s.here_not or p.here_not)]  # fmt: skip
+    assert not silent
+
+
+GAINS = {"faster": (1.5, 1.45, 1.55), "slower": (0.8, 0.78, 0.82), "noisy": (1.1, 0.9, 1.3)}
+
+
+@pytest.mark.parametrize(
+    ("question", "gain", "word"),
+    [
+        ("faster", "faster", "holds"), ("faster", "slower", "does not"), ("faster", "noisy", "cannot tell"),
+        ("never-slower", "faster", "holds"), ("never-slower", "slower", "does not"),
+        ("never-slower", "noisy", "cannot tell"), ("bcast", "faster", "cannot tell"),
+        ("loses-elsewhere", "slower", "cannot tell"), ("by-distance", "faster", "cannot tell"),
+    ],
+)  # fmt: skip
+def test_tuned_rules_answer(question: str, gain: str, word: str) -> None:
+    """By gains with intervals: is there each of the three answers, and none about what was not measured?"""
+    rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
+    value, low, high = GAINS[gain]
+    point = rules.rule[0].point[0].model_copy(update={"gain": GainTable(value=value, low=low, high=high, n=9)})
+    one = rules.model_copy(update={"rule": [rules.rule[0].model_copy(update={"point": [point]})]})
+    found, ours = TUNED[question](one)
+    assert found == word and (f"{value:.2f}x ({low:.2f}x to {high:.2f}x)" in ours or question != "faster")
+
+
+def test_parameters_that_lose_elsewhere_are_seen() -> None:
+    rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
+    machine = rules.machine.model_copy(update={"distances": ["shared-l3", "same-node"]})
+    near = rules.rule[0].model_copy(update={"elsewhere": {"same-node": 0.6}})
+    far = rules.rule[0].model_copy(update={"distance": "same-node", "parameters": {}})
+    both = rules.model_copy(update={"machine": machine, "rule": [near, far]})
+    assert TUNED["loses-elsewhere"](both) == (
+        "holds",
+        "those of shared-l3 run at 0.60x of stock's speed at same-node",
+    )
+    assert TUNED["by-distance"](both)[0] == "holds"
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_the_compiler_is_asked() -> None:
+    """Is each loop told apart in its report, and is the paper's result there where a double may overlap a pointer?"""
+    every = ("plain", "alias", "restricted")
+    assert vectorised(["gcc"], "gcc") == dict.fromkeys(every, True)
+    assert vectorised(["gcc", "-fno-tree-vectorize"], "gcc") == dict.fromkeys(every, False)
+    assert vectorised(["gcc", "-fno-strict-aliasing"], "gcc") == {"plain": False, "alias": True, "restricted": True}
+    assert vectorised(["false"], "gcc") is None
+
+
 # ---- measuring
 
 
@@ -229,6 +296,26 @@ def test_launches_are_profiles_and_none_is_measured_twice(tmp_path: Path, monkey
     assert len(fake.made) == 6 and '"answer": "holds"' in again.out
     page = (tmp_path / "out" / "report.html").read_text()
     assert "verdict holds" in page and "No verdict depends on it" in page
+
+
+def test_a_launch_aims_at_its_time_and_has_no_limit() -> None:
+    """Is the time of a launch an aim, so that none of its cases is left out where the machine is busy?"""
+    request = Request(tier="quick", launches=1, target_s=9.0)
+    assert (request.thoroughness.launches, request.thoroughness.budget_s, request.budget_s) == (1, 9.0, None)
+    with pytest.raises(UsageError, match="a parameter and values"):
+        Request(only=("pingpong state",))
+
+
+def test_building_the_engine_is_not_expected_again() -> None:
+    """The first launch may have built the engine: are the others expected to take as long as estimated?"""
+    with LaunchBar(Console(file=io.StringIO())) as bar:
+        facts_launch = Launch(Path("facts"), Request(), "protocol", 6.0)
+        bar.start_launch(facts_launch)
+        bar._began -= 600
+        bar.launch_done(facts_launch)
+        bar.launches([Launch(Path("pages-1"), Request(), "pages", 10.0)], kept=0)
+        standing = bar.standing()
+        assert standing and standing.left_s == pytest.approx(10.0)
 
 
 def test_what_is_for_measuring_needs_here(tmp_path: Path) -> None:

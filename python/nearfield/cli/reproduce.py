@@ -16,11 +16,10 @@ from nearfield.cli.case_bar import CaseBar
 from nearfield.cli.launch_bar import LaunchBar
 from nearfield.errors import UsageError
 from nearfield.measure.row import Row
-from nearfield.measure.sim import Case, pool
+from nearfield.measure.sim import Case, Listener, pool
 from nearfield.measure.stop import Stop
 from nearfield.report.markup import write_page
-from nearfield.reproduce.here.measure import Measured, measure
-from nearfield.reproduce.here.measure import Place as At
+from nearfield.reproduce.here.measure import Measured, Setup, measure
 from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, counts
 from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose, load_paper, paper_files
@@ -107,8 +106,10 @@ def command(
     at_once = jobs or pool.cores()
     with Stop() as stop, CaseBar(err, at_once) as bar:
         settings = Settings(out, quick, itself.typed())
-        runner = _nothing if stopped or here_only else pool.on_cores(at_once, stop)
-        found = run_reproduction(wanted, settings, runner, bar, measured)
+        if stopped or here_only:
+            found = run_reproduction(wanted, settings, _nothing, Listener(), measured)
+        else:
+            found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar, measured)
     page = write_page(out / "report.html", render(found))
     if as_json:
         print(found.model_dump_json(indent=1))
@@ -119,15 +120,15 @@ def command(
     if stopped or (not found.complete and not here_only):
         err.print("stopped: incomplete claims are not judged; the same command goes on")
         raise typer.Exit(128 + stopped if stopped else stop.exit_code)
-    err.print(f"page: [bold]{escape(str(page))}[/bold]   the simulated profiles are beside it")
+    err.print(f"page: [bold]{escape(str(page))}[/bold]   the profiles are beside it")
 
 
 def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool) -> Measured:
     opened(out)
     inst = mpi.choose(mpi_name)
-    at = At(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
+    setup = Setup(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
     with LaunchBar(err) as bar:
-        return measure(wanted, at, bar)
+        return measure(wanted, setup, bar)
 
 
 def _nothing(cases: list[Case]) -> Iterator[tuple[Case, list[Row]]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from nearfield.base.words import suggestion
+from nearfield.reproduce.here.questions import QUESTIONS
 from nearfield.reproduce.judges import JUDGES
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ def _of_judge(name: str, number: object, than: object) -> Iterator[str]:
 
 
 def _of_here(paper: Paper, statement: Statement, here: Here) -> Iterator[str]:
+    if here.asks:
+        if here.asks not in QUESTIONS:
+            yield f"there is no question '{here.asks}'; {suggestion(here.asks, QUESTIONS)}"
+        return
     if here.profile not in paper.here:
         yield f"there is no live profile '{here.profile}'; {suggestion(here.profile, paper.here)}"
     if statement.rule and not here.judge:

@@ -48,17 +48,28 @@ def _facts(found: Reproduction) -> str:
 
 
 def _incomplete(found: Reproduction) -> str:
-    message = "The simulation was stopped: claims that need what is missing are not judged. The same command goes on."
+    message = (
+        "Not all of it is simulated yet: claims that need what is missing are not judged. 'nearfield reproduce' with "
+        "the same --out goes on."
+    )
     return "" if found.complete else tag("p", text(message), class_="banner", role="alert")
 
 
 def _overview(found: Reproduction) -> str:
+    asked = found.here is not None
     rows = [
-        [tag("a", claim.id, href=f"#{claim.id}"), text(claim.says), _verdict(claim), _count(claim.statements)]
+        [
+            tag("a", claim.id, href=f"#{claim.id}"),
+            text(claim.says),
+            _verdict(claim),
+            _count(claim.statements),
+            *[_answers(claim.statements)] * asked,
+        ]
         for paper in found.papers
         for claim in paper.claims
     ]
-    return table(("claim", "what the paper says", "verdict", "statements that hold"), rows)
+    headings = ("claim", "what the paper says", "verdict", "statements that hold", *["here"] * asked)
+    return table(headings, rows)
 
 
 def _verdict(claim: JudgedClaim) -> str:
@@ -68,6 +79,11 @@ def _verdict(claim: JudgedClaim) -> str:
 def _count(statements: Iterable[Judged]) -> str:
     held, judged = counts(statements)
     return text(f"{held} of {judged}") if judged else ""
+
+
+def _answers(statements: Iterable[Judged]) -> str:
+    words = [one.here.answer for one in statements if one.here]
+    return text(", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words) if word))
 
 
 def _paper(paper: JudgedPaper) -> str:
@@ -101,7 +117,7 @@ def _ours(one: Judged) -> str:
 
 def _here(here: Answer | None) -> str:
     if here is None or not here.answer:
-        return tag("p", text(here.ours if here else ""), class_="quiet")
+        return tag("span", text(here.ours if here else ""), class_="quiet")
     word = tag("span", text(here.answer), class_=f"verdict {here.answer.replace(' ', '-')}")
     return word + text(f": {here.ours}")
 

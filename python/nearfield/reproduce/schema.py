@@ -121,7 +121,8 @@ class Here(Table):
     """What the statement means on any machine. Judge, curve and `than` are the statement's where they are absent;
     places and numbers are not, since those of the paper are its machine's."""
 
-    profile: str = Field(description="whose records judge it: a name of [here.NAME]")
+    profile: str = Field(default="", description="whose records judge it: a name of [here.NAME]")
+    asks: str = Field(default="", description="a question to tuned rules or to the compiler (here/questions.py)")
     judge: str | None = None
     number: float | list[float] | None = Field(default=None, description="only if the paper states it of any machine")
     curve: dict[str, Any] = Field(default_factory=dict, description="keys of the statement's curve that differ")
@@ -130,6 +131,12 @@ class Here(Table):
     points: list[Size] | None = None
     at: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
     says: str = Field(default="", description="what is judged, if that is not the statement word for word")
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Here:
+        if bool(self.profile) == bool(self.asks):
+            raise ValueError("here is judged by a profile, or asks something else")
+        return self
 
 
 class Statement(Table):

@@ -13,6 +13,7 @@ from nearfield.report.rules import rules
 from nearfield.reproduce.checks import curve_here
 from nearfield.reproduce.curves import Points
 from nearfield.reproduce.here.draws import FEWEST, answer, intervals, middle
+from nearfield.reproduce.here.questions import QUESTIONS
 from nearfield.reproduce.here.sizes import Sizes
 from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.outcome import Answer
@@ -41,21 +42,25 @@ def answered(paper: Paper, statement: Statement, live: Live) -> Answer:
     here = statement.here
     if here is None:
         return Answer(ours=statement.here_not or paper.here_not)
+    if here.asks:
+        return QUESTIONS[here.asks](live.sizes.profile.run.mpi)
     launches = live.profiles.get(here.profile, ())
     told: dict[str, Any] = {"launches": len(launches), "profile": here.profile}
     try:
-        if len(launches) < FEWEST:
-            raise _Unknown(
-                live.reasons.get(here.profile) or f"measured in {counted(len(launches), 'launch', 'launches')}"
-            )
-        found = (
-            _by_rule(statement, launches)
-            if statement.rule and not here.judge
-            else _by_curve(statement, here, launches, live)
-        )
+        found = _by_launches(statement, here, launches, live)
     except _Unknown as lacking:
         return Answer(answer="cannot tell", ours=str(lacking), **told)
-    return found.model_copy(update=told)
+    ours = f"{here.says}: {found.ours}" if here.says else found.ours
+    return found.model_copy(update={**told, "ours": ours})
+
+
+def _by_launches(statement: Statement, here: Here, launches: Sequence[Profile], live: Live) -> Answer:
+    if len(launches) < FEWEST:
+        too_few = f"measured in {counted(len(launches), 'launch', 'launches')}"
+        raise _Unknown(live.reasons.get(here.profile) or too_few)
+    if statement.rule and not here.judge:
+        return _by_rule(statement, launches)
+    return _by_curve(statement, here, launches, live)
 
 
 def _by_rule(statement: Statement, launches: Sequence[Profile]) -> Answer:
@@ -69,10 +74,8 @@ def _by_rule(statement: Statement, launches: Sequence[Profile]) -> Answer:
     seen = [{0.0: float(rule.status == "supported")} for rule in known]
     word = answer(seen, lambda points: points[0.0] > 0.5, (), ANYWHERE)
     held = sum(int(one[0.0]) for one in seen)
-    text = (
-        f"in {held} of {counted(len(seen), 'launch', 'launches')}; in the last: {known[-1].range}: {known[-1].evidence}"
-    )
-    return Answer(answer=word, ours=text)
+    last = f"{known[-1].range}: {known[-1].evidence}"
+    return Answer(answer=word, ours=f"in {held} of {counted(len(seen), 'launch', 'launches')}; in the last: {last}")
 
 
 def _by_curve(statement: Statement, here: Here, launches: Sequence[Profile], live: Live) -> Answer:
@@ -80,10 +83,11 @@ def _by_curve(statement: Statement, here: Here, launches: Sequence[Profile], liv
     judge = JUDGES[meant.judge or ""].judge
     questions = [asked(meant, Evidence.of({here.profile: one})) for one in launches]
     whole = _together(questions)
-    if not whole.curve or whole.than == {}:
+    curves = [_against(one) for one in questions]
+    if not middle(curves):
         raise _Unknown(_why_nothing(launches[0], meant.curve.metric if meant.curve else ""))
     word = answer(
-        [_against(one) for one in questions],
+        curves,
         lambda points: judge(replace(whole, curve=points, than=None)).holds,
         (0.0, 1.0, *(whole.number or ())),
         whole.at or (whole.steps[0] if whole.steps else -math.inf, math.inf),
@@ -99,7 +103,7 @@ def resolved(statement: Statement, here: Here, sizes: Sizes) -> Statement:
     there = [place for place in map(sizes.place, wanted) if place]
     if wanted and not there:
         across = all(map(is_network, wanted))
-        raise _Unknown("needs a second node: --hostfile" if across else "needs two cores")
+        raise _Unknown("needs a second node: --hostfile" if across else "needs two cores of one node")
     place = there[0] if there else sizes.place("inside")
     where = curve.where | ({"distance": place.distance, "pair": place.pair} if wanted and place else {})
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nearfield import profile
+from nearfield import itself, profile
 from nearfield.base.files import writing
 from nearfield.errors import MeasurementError, NearfieldError, ProfileError
 from nearfield.measure.live import Listener, probe
@@ -26,7 +27,7 @@ FACTS_S = 6.0  # seconds that finding the switches takes
 
 
 @dataclass(frozen=True)
-class Place:
+class Setup:
     """Where and how to measure."""
 
     folder: Path  # OUT/here/MPI
@@ -66,25 +67,27 @@ class Measured:
     stopped_by: int | None = None
 
 
-def measure(wanted: list[tuple[Paper, list[Claim]]], place: Place, watcher: Watcher) -> Measured:
+def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, watcher: Watcher) -> Measured:
     """Measures what the claims need and the folder lacks. Ctrl-C ends it; the same call goes on. A launch that fails is
     a reason, not an error. Raises NearfieldError if this MPI does not work at all."""
-    with writing(place.folder, "Give another folder with --out."):
-        place.folder.mkdir(parents=True, exist_ok=True)
-    base = Request(tier="quick", launches=1, mpi=place.mpi, hostfile=place.hostfile)
-    first = _launch(place.folder / "facts", FACTS, base, scenarios=(FACTS,), sizes=(8,), seconds=FACTS_S)
+    with writing(setup.folder, "Give another folder with --out."):
+        setup.folder.mkdir(parents=True, exist_ok=True)
+    base = Request(tier="quick", launches=1, mpi=setup.mpi, hostfile=setup.hostfile)
+    first = _launch(setup.folder / "facts", FACTS, base, scenarios=(FACTS,), sizes=(8,), seconds=FACTS_S)
     runner = _Runner(watcher)
     if not (facts := runner.profile(first)):
-        raise MeasurementError(runner.reasons.get(FACTS, "stopped before anything was measured"), "")
+        if runner.stopped_by:
+            raise KeyboardInterrupt
+        raise MeasurementError(runner.reasons[FACTS], f"see whether this MPI works: {itself.command('mpi')}")
     sizes = Sizes(facts)
-    launches = list(_launches(needed(wanted), base, sizes, place))
+    launches = list(_launches(needed(wanted), base, sizes, setup))
     left = [one for one in launches if not _kept(one)]
     watcher.launches(left, len(launches) - len(left))
     found: dict[str, list[Profile]] = defaultdict(list)
     for one in launches:
         if made := runner.profile(one):
             found[one.name].append(made)
-    return Measured(Live(sizes, found, runner.reasons), place.folder, runner.stopped_by)
+    return Measured(Live(sizes, found, runner.reasons), setup.folder, runner.stopped_by)
 
 
 def needed(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, HereProfile]:
@@ -94,23 +97,23 @@ def needed(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, HereProfile]:
         for paper, claims in wanted
         for claim in claims
         for statement in claim.statement
-        if statement.here
+        if statement.here and statement.here.profile
     }
 
 
-def _launches(wanted: dict[str, HereProfile], base: Request, sizes: Sizes, place: Place) -> Iterator[Launch]:
+def _launches(wanted: dict[str, HereProfile], base: Request, sizes: Sizes, setup: Setup) -> Iterator[Launch]:
     """Yields the launches, one of each profile before the second of any: what lasts as long as a launch of all is not
     mistaken for a property of one."""
-    for number in range(1, place.launches + 1):
+    for number in range(1, setup.launches + 1):
         for name, one in wanted.items():
-            its_sizes = sizes.all_bytes(one.quick if place.quick and one.quick else one.size_bytes)
+            its_sizes = sizes.all_bytes(one.quick if setup.quick and one.quick else one.size_bytes)
             share = len(its_sizes) / max(len(sizes.all_bytes(one.size_bytes)), 1) if its_sizes else 1.0
-            yield _launch(place.folder / f"{name}-{number}", name, base, scenarios=tuple(one.scenario), sizes=its_sizes,
+            yield _launch(setup.folder / f"{name}-{number}", name, base, scenarios=tuple(one.scenario), sizes=its_sizes,
                           only=tuple(one.only), seconds=one.seconds * share)  # fmt: skip
 
 
 def _launch(folder: Path, name: str, base: Request, *, seconds: float, **asked: Any) -> Launch:
-    request = replace(base, **asked)
+    request = replace(base, target_s=seconds, **asked)
     words = [
         "probe",
         "--quick",
@@ -134,6 +137,13 @@ def _kept(launch: Launch) -> Profile | None:
     except ProfileError:
         return None
     return found if found.run.complete and found.run.command == launch.request.command else None
+
+
+def _is_begun(launch: Launch) -> bool:
+    """Returns whether an interrupted attempt at this launch can be resumed."""
+    with suppress(NearfieldError):  # there is none, or it is damaged
+        return Work(launch.folder.resolve()).read_request().command == launch.request.command
+    return False
 
 
 @dataclass
@@ -160,8 +170,6 @@ class _Runner:
         return _kept(launch)
 
     def _measure(self, launch: Launch) -> int | None:
-        work = Work(launch.folder)
-        resume = work.folder.exists() and work.read_request().command == launch.request.command
-        outcome = probe(launch.folder, launch.request, resume=resume, overwrite=True, keep_samples=False,
+        outcome = probe(launch.folder, launch.request, resume=_is_begun(launch), overwrite=True, keep_samples=False,
                         listener=self.watcher)  # fmt: skip
         return outcome.stopped_by
