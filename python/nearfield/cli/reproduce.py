@@ -31,6 +31,7 @@ from nearfield.units import counted
 _MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}
 _COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "by construction": "dim",
             "not simulated": "dim"}  # fmt: skip
+_MANY = {"holds": "hold", "does not": "do not", "cannot tell": "cannot be told"}
 _HERE = {"holds": "green", "does not": "red", "cannot tell": "yellow"}
 
 
@@ -181,9 +182,9 @@ def _count(found: Reproduction) -> None:
     Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {told}; {held} of {counted(judged, 'statement')} hold")
     if found.here:
         words: list[str] = [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
-        told = ", ".join(f"{words.count(word)} {word}" for word in _HERE)
+        told = ", ".join(f"{words.count(word)} {many}" for word, many in _MANY.items())
         where = f"{found.here.mpi}, {counted(found.here.launches, 'launch', 'launches')}"
-        Terminal().print(f"here ({escape(where)}): {told}; {words.count('')} are not for a machine at hand")
+        Terminal().print(f"here ({escape(where)}): {told}; {words.count('')} are not asked here")
 
 
 def _list(wanted: list[Any], as_json: bool) -> None:
