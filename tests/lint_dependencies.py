@@ -46,7 +46,7 @@ PYTHON = {
     "halo": _MACHINES | {"plan", "mpi"},
     "tune": _RECORDS | {"machine", "mpi", "measure"},
     "report": _MACHINES | {"tune"},
-    "reproduce": _MACHINES | {"measure", "report"},
+    "reproduce": _MACHINES | {"measure", "report", "tune"},
     "doctor": _MACHINES | {"mpi", "tune", "halo"},
 }
 

@@ -35,6 +35,8 @@ class Run {
     values_.resize(spec.info.metrics.size());
     data_.resize(cases_.size());
     for (auto& data : data_) data.samples.resize(spec.info.metrics.size());
+    for (const Parameters& parameters : cases_) wanted_.push_back(is_wanted(parameters));
+    if (!cases_.empty() && wanted() == 0) throw Failure("plan", "'only' leaves no case of " + spec.info.name);
   }
 
   void run(Seconds budget, Seconds limit) {
@@ -56,6 +58,7 @@ class Run {
   std::unique_ptr<Scenario> scenario_;
   std::vector<Parameters> cases_;
   std::vector<CaseData> data_;
+  std::vector<bool> wanted_;    // by case; the others are never checked, and so never measured
   std::vector<double> values_;  // of the last body, by metric
   Counters counters_;
   bool has_states_ = false;
@@ -68,6 +71,13 @@ class Run {
 
   // ---- rank 0 decides
   Seconds elapsed() const { return seconds(now() - begin_); }
+
+  bool is_wanted(const Parameters& parameters) const {
+    return std::all_of(ctx_.plan.only.begin(), ctx_.plan.only.end(), [&](const Only& only) {
+      return only.scenario != spec_.info.name || has_value(parameters, only.parameter, only.values);
+    });
+  }
+  std::size_t wanted() const { return static_cast<std::size_t>(std::count(wanted_.begin(), wanted_.end(), true)); }
 
   // Returns whether too little time is left to begin something that takes this long.
   bool is_over(Seconds limit, Seconds what_takes) {
@@ -117,7 +127,7 @@ class Run {
     const auto n = static_cast<std::int64_t>(data.samples[0].size());
     if (n < ctx_.plan.min_samples) return !out_of_time || n < std::int64_t{fewest_samples};
     if (out_of_time) return false;
-    const Seconds fair = budget / static_cast<double>(cases_.size());
+    const Seconds fair = budget / static_cast<double>(wanted());
     if (data.spent > 4 * fair) return false;
     return true;
   }
@@ -126,7 +136,7 @@ class Run {
   double share_reached() const {
     std::size_t reached = 0;
     for (const CaseData& data : data_) reached += std::min<std::size_t>(data.samples[0].size(), fewest_samples);
-    return static_cast<double>(reached) / static_cast<double>(fewest_samples * data_.size());
+    return static_cast<double>(reached) / static_cast<double>(fewest_samples * wanted());
   }
 
   // Returns the time of one repetition, which is about that of the check.
@@ -237,7 +247,7 @@ class Run {
   void check_sanity(unsigned seed, Seconds limit) {
     constexpr Seconds slow = 0.01;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
-      int skip = data_[i].sanity > slow || (ctx_.world_rank == 0 && is_over(limit, 0));
+      int skip = !wanted_[i] || data_[i].sanity > slow || (ctx_.world_rank == 0 && is_over(limit, 0));
       MPI_Bcast(&skip, 1, MPI_INT, 0, ctx_.world);
       if (skip) continue;
       const Ticks begin = now();
@@ -289,7 +299,7 @@ class Run {
   void report_end(Reporter& reporter) {
     int missed = 0;
     for (std::size_t i = 0; i < cases_.size() && !cut_; ++i) {
-      if (!data_[i].samples[0].empty()) continue;
+      if (!wanted_[i] || !data_[i].samples[0].empty()) continue;
       reporter.report_missed(cases_[i]);
       ++missed;
     }

@@ -43,6 +43,16 @@ ScenarioRequest parse_request(const std::string& text) {
   return request;
 }
 
+// "SCENARIO PARAMETER VALUE..."
+Only parse_only(const std::string& text) {
+  std::istringstream in(text);
+  Only only;
+  in >> only.scenario >> only.parameter;
+  for (std::string word; in >> word;) only.values.push_back(word);
+  if (only.values.empty()) throw std::invalid_argument("expected 'SCENARIO PARAMETER VALUE...'");
+  return only;
+}
+
 using Setter = std::function<void(Plan&, const std::string&)>;
 
 const std::map<std::string, Setter>& setters() {
@@ -58,6 +68,7 @@ const std::map<std::string, Setter>& setters() {
       {"sizes", [](Plan& p, const std::string& v) { p.sizes = parse_list(v); }},
       {"rank", [](Plan& p, const std::string& v) { p.ranks.push_back(parse_placement(v)); }},
       {"scenario", [](Plan& p, const std::string& v) { p.scenarios.push_back(parse_request(v)); }},
+      {"only", [](Plan& p, const std::string& v) { p.only.push_back(parse_only(v)); }},
       {"time_limit_s", [](Plan& p, const std::string& v) { p.time_limit_s = parse<double>(v); }},
       {"oversubscribed", [](Plan& p, const std::string& v) { p.oversubscribed = parse<int>(v) != 0; }},
       {"corrupt", [](Plan& p, const std::string& v) { p.corrupt = parse<int>(v) != 0; }},

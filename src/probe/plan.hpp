@@ -18,6 +18,12 @@ struct ScenarioRequest {
   double budget_s = 1.0;
 };
 
+/// Of a scenario, only the cases whose parameter has one of these values.
+struct Only {
+  std::string scenario, parameter;
+  std::vector<std::string> values;
+};
+
 struct Plan {
   std::string output;     ///< rank 0 appends one JSON object a line
   std::string stop_file;  ///< when it exists, finish what is under way and end
@@ -30,6 +36,7 @@ struct Plan {
   std::vector<std::int64_t> sizes;        ///< message sizes instead of the tier's
   std::vector<Placement> ranks;           ///< one per rank
   std::vector<ScenarioRequest> scenarios;
+  std::vector<Only> only;       ///< cases that satisfy all of these are measured
   double time_limit_s = 0;      ///< for all measuring together; 0: no limit
   bool oversubscribed = false;  ///< more ranks than cores: yield instead of spinning, times mean nothing
   bool corrupt = false;         ///< damage what arrived, to test that sanity checks notice

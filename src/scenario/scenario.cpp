@@ -1,5 +1,6 @@
 #include "scenario/scenario.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace nearfield {
@@ -26,6 +27,16 @@ bool given(const Parameters& parameters, const std::string& name) {
   for (const auto& [its_name, value] : parameters)
     if (its_name == name) return true;
   return false;
+}
+
+bool has_value(const Parameters& parameters, const std::string& name, const std::vector<std::string>& values) {
+  const auto written = [](const Value& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    return text ? *text : std::to_string(std::get<std::int64_t>(value));
+  };
+  return std::any_of(parameters.begin(), parameters.end(), [&](const auto& one) {
+    return one.first == name && std::find(values.begin(), values.end(), written(one.second)) != values.end();
+  });
 }
 
 }  // namespace nearfield

@@ -1,5 +1,6 @@
 """Does the engine measure what it says, on every MPI, and does it say so when it cannot?"""
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from engine import CORES, of_type, run_plan, write_plan
 
 from nearfield import mpi
 from nearfield.measure.live.launch import describe_scenarios
+from nearfield.measure.live.lines import parse_line
 from nearfield.mpi import Installation
 
 pytestmark = pytest.mark.mpi
@@ -25,7 +27,8 @@ def _ranks_named(scenario: str) -> str:
     return re.findall(r"Ranks::(\w+),", text)[0]
 
 
-RANKS = {file.stem: _ranks_named(file.stem) for file in sorted((SOURCES / "probe" / "scenarios").glob("*.cpp"))}
+FILES = sorted(file.stem for file in (SOURCES / "probe" / "scenarios").glob("*.cpp"))
+RANKS = {name.replace("_", "-"): _ranks_named(name) for name in FILES}
 SCENARIOS = list(RANKS)
 PAIR = [name for name, ranks in RANKS.items() if ranks == "pair"]
 EVERY_RANK = [name for name, ranks in RANKS.items() if ranks == "all"]
@@ -47,6 +50,8 @@ def test_every_scenario_measures(installation: Installation, tmp_path: Path) -> 
     finished, lines = run_plan(installation, write_plan(tmp_path, PAIR + EVERY_RANK, 2), 2)
     assert finished.exit_code == 0, finished.stderr
     assert of_type(lines, "end")
+    unread = [line for line in lines if parse_line(json.dumps(line)) is None]
+    assert not unread, unread[0]
     promised = {
         (s.name, m.name)
         for s in describe_scenarios(installation, mpi.program(installation))
@@ -92,6 +97,20 @@ def test_more_ranks_than_cores(installation: Installation, tmp_path: Path, ranks
     assert {line["scenario"] for line in of_type(lines, "samples")} == set(EVERY_RANK)
     operations = {line["parameters"].get("operation") for line in of_type(lines, "samples")}
     assert {"bcast", "allreduce", "allgather", "alltoall"} <= operations
+
+
+@needs_two_cores
+def test_only_the_cases_that_are_asked_for_are_measured(installations: list[Installation], tmp_path: Path) -> None:
+    """Are other cases of that scenario neither measured nor missed, and is a value that no case has an error?"""
+    plan = write_plan(tmp_path, ["pingpong"], 2, sizes="8 64", only="pingpong state modified")
+    finished, lines = run_plan(installations[0], plan, 2)
+    assert finished.exit_code == 0, finished.stderr
+    cases = [line["parameters"] for line in of_type(lines, "samples") if line["metric"] == "send"]
+    assert {(case["size_bytes"], case["state"]) for case in cases} == {(8, "modified"), (64, "modified")}
+    assert [line["missed"] for line in of_type(lines, "scenario_end")] == [0]
+    plan = write_plan(tmp_path, ["pingpong"], 2, only="pingpong state modifed")
+    finished, _ = run_plan(installations[0], plan, 2)
+    assert finished.exit_code != 0 and "'only' leaves no case of pingpong" in finished.stderr
 
 
 @pytest.mark.families

@@ -45,6 +45,16 @@ def command(
         typer.Option(help="only these scenarios, e.g. pingpong,stride; see --list", autocompletion=complete.scenarios),
     ] = None,
     sizes: Annotated[str, typer.Option(help="message sizes instead of the tier's, e.g. 8,4KiB,1MiB")] = "",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="of a scenario, only cases with one of these values, e.g. 'pingpong state reused' (repeat for more)",
+            metavar="'SCENARIO PARAMETER VALUE...'",
+        ),
+    ] = None,
+    launches: Annotated[
+        int | None, typer.Option(min=1, help="start each group of ranks so many times, instead of the tier's number")
+    ] = None,
     mpi_name: Annotated[
         str | None,
         typer.Option("--mpi", help="which MPI: a name of `nearfield mpi`, or a path", autocompletion=complete.mpis),
@@ -126,6 +136,8 @@ def command(
         tier="quick" if quick else "full" if full else "default",
         scenarios=tuple(name for names in scenario or () for name in names.split(",")),
         sizes=tuple(parse_bytes(size) for size in sizes.split(",")) if sizes else (),
+        only=tuple(only or ()),
+        launches=launches,
         mpi=mpi_name,
         ranks=ranks,
         all_pairs=pairs == "all",

@@ -22,7 +22,7 @@ from nearfield.profile.schema import Scenario
 from nearfield.terminal import Column, Table, Terminal, err
 
 # Options of `probe` about ranks, launching and time. A simulation has none of these.
-LIVE_ONLY = ("budget", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
+LIVE_ONLY = ("budget", "only", "launches", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
 SIMULATED_ONLY = ("distance", "nodes", "policy", "memory_slowdown", "jobs")
 
 

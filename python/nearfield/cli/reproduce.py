@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield import itself, mpi
+from nearfield.cli import complete
 from nearfield.cli.case_bar import CaseBar
-from nearfield.measure.sim import pool
+from nearfield.cli.launch_bar import LaunchBar
+from nearfield.errors import UsageError
+from nearfield.measure.row import Row
+from nearfield.measure.sim import Case, Listener, pool
 from nearfield.measure.stop import Stop
 from nearfield.report.markup import write_page
-from nearfield.reproduce.outcome import JudgedPaper, Reproduction, counts
+from nearfield.reproduce.here.measure import Measured, Setup, measure
+from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, counts
 from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose, load_paper, paper_files
-from nearfield.reproduce.session import Settings
+from nearfield.reproduce.session import Settings, Wanted, opened
 from nearfield.reproduce.session import reproduce as run_reproduction
 from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.units import counted
@@ -25,6 +31,8 @@ from nearfield.units import counted
 _MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}
 _COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "by construction": "dim",
             "not simulated": "dim"}  # fmt: skip
+_MANY = {"holds": "hold", "does not": "do not", "cannot tell": "cannot be told"}
+_HERE = {"holds": "green", "does not": "red", "cannot tell": "yellow"}
 
 
 def _claim_names(incomplete: str) -> list[str]:
@@ -44,6 +52,19 @@ def command(
         "reproduction"
     ),
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="measure the same on this machine, too: at most 15 minutes, --quick 4")
+    ] = False,
+    here_only: Annotated[
+        bool, typer.Option("--here-only", help="the same, and simulate nothing; what the folder holds is shown")
+    ] = False,
+    mpi_name: Annotated[
+        str | None,
+        typer.Option("--mpi", help="with --here: which MPI, a name of `nearfield mpi`", autocompletion=complete.mpis),
+    ] = None,
+    hostfile: Annotated[
+        Path | None, typer.Option(help="with --here: measure between these nodes, too; as `nearfield probe` takes it")
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="list the claims and stop")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
@@ -60,11 +81,17 @@ def command(
     The folder gets a profile for each simulated machine, which `nearfield show` and `report` read, and report.html, a
     page with all verdicts. Ctrl-C loses nothing: the same command goes on.
 
+    --here asks this machine, too: it measures what the statements mean on any machine, in several launches, and a
+    further column says 'holds', 'does not', or 'cannot tell' where launches differ too much. No paper's verdict depends
+    on it. Keep the machine quiet meanwhile. The folder keeps each launch as a profile.
+
     Examples:
 
       nearfield reproduce S0 S3 S4
 
       nearfield reproduce S0.4 S0.5 --out eager
+
+      nearfield reproduce --here --quick S0 S1
 
       nearfield reproduce --list
     """
@@ -72,10 +99,18 @@ def command(
     if list_:
         _list(wanted, as_json)
         return
+    here = here or here_only
+    if not here and (mpi_name or hostfile):
+        raise UsageError(f"--{'mpi' if mpi_name else 'hostfile'} is for measuring", "Add --here, or leave it out.")
+    measured = _measure(wanted, out, mpi_name, hostfile, quick) if here else None
+    stopped = measured.stopped_by if measured else None
     at_once = jobs or pool.cores()
     with Stop() as stop, CaseBar(err, at_once) as bar:
         settings = Settings(out, quick, itself.typed())
-        found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar)
+        if stopped or here_only:
+            found = run_reproduction(wanted, settings, _nothing, Listener(), measured)
+        else:
+            found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar, measured)
     page = write_page(out / "report.html", render(found, out))
     if as_json:
         print(found.model_dump_json(indent=1))
@@ -83,10 +118,23 @@ def command(
         for paper in found.papers:
             _show(paper)
         _count(found)
-    if not found.complete:
+    if stopped or (not found.complete and not here_only):
         err.print("stopped: incomplete claims are not judged; the same command goes on")
-        raise typer.Exit(stop.exit_code)
-    err.print(f"page: [bold]{escape(str(page))}[/bold]   the simulated profiles are beside it")
+        raise typer.Exit(128 + stopped if stopped else stop.exit_code)
+    err.print(f"page: [bold]{escape(str(page))}[/bold]   the profiles are beside it")
+
+
+def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool) -> Measured:
+    opened(out)
+    inst = mpi.choose(mpi_name)
+    setup = Setup(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
+    with LaunchBar(err) as bar:
+        return measure(wanted, setup, bar)
+
+
+def _nothing(cases: list[Case]) -> Iterator[tuple[Case, list[Row]]]:
+    """Simulates no case."""
+    return iter(())
 
 
 def _show(paper: JudgedPaper) -> None:
@@ -98,20 +146,35 @@ def _show(paper: JudgedPaper) -> None:
 
 
 def _judged(paper: JudgedPaper) -> Table:
-    table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in ("", "the paper", "ours")))
+    asked = any(one.here for claim in paper.claims for one in claim.statements)
+    headings = ("", "the paper", "ours (simulated)", "here") if asked else ("", "the paper", "ours")
+    table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in headings))
+
+    def add_row(key: str, *cells: str) -> None:
+        table.add_row(key, *cells, *[""] * (len(headings) - len(cells)))
+
     for claim in paper.claims:
         colour = _COLOURS[claim.verdict]
-        table.add_row(f"[bold]{claim.id}[/bold]", f"[{colour} bold]{claim.verdict}[/{colour} bold]", "", "")
+        add_row(f"[bold]{claim.id}[/bold]", f"[{colour} bold]{claim.verdict}[/{colour} bold]")
         for statement in claim.statements:
             mark, ours = _MARKS[statement.holds], escape(statement.ours)
             if statement.not_counted:
                 mark, ours = f"({mark})", f"{ours} [dim](not counted: {escape(statement.not_counted)})[/dim]"
             if statement.why:
                 ours += f" [dim](why: {escape(statement.why)})[/dim]"
-            table.add_row("", f"{mark} {escape(statement.says)}", escape(statement.paper), ours)
+            here = [_here(statement.here)] if statement.here else []
+            add_row("", f"{mark} {escape(statement.says)}", escape(statement.paper), ours, *here)
         if claim.note:
-            table.add_row("", f"[dim]{escape(claim.note)}[/dim]", "", "")
+            add_row("", f"[dim]{escape(claim.note)}[/dim]")
     return table
+
+
+def _here(here: Answer) -> str:
+    ours = escape(here.ours)
+    if not here.answer:
+        return f"[dim]{ours}[/dim]"
+    colour = _HERE[here.answer]
+    return f"[{colour} bold]{here.answer}[/{colour} bold]: {ours}"
 
 
 def _count(found: Reproduction) -> None:
@@ -119,6 +182,11 @@ def _count(found: Reproduction) -> None:
     told = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
     held, judged = counts(one for paper in found.papers for claim in paper.claims for one in claim.statements)
     Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {told}; {held} of {counted(judged, 'statement')} hold")
+    if found.here:
+        words: list[str] = [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
+        told = ", ".join(f"{words.count(word)} {many}" for word, many in _MANY.items())
+        where = f"{found.here.mpi}, {counted(found.here.launches, 'launch', 'launches')}"
+        Terminal().print(f"here ({escape(where)}): {told}; {words.count('')} are not asked here")
 
 
 def _list(wanted: list[Any], as_json: bool) -> None:

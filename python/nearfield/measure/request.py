@@ -44,11 +44,14 @@ class Request:
 
     tier: str = "default"
     budget_s: float | None = None  # measuring time instead of the tier's
+    target_s: float | None = None  # the same as an aim: what takes longer is measured all the same
     scenarios: tuple[str, ...] = ()  # empty: all
     sizes: tuple[int, ...] = ()  # empty: the tier's
     mpi: str | None = None
     ranks: int | None = None
     all_pairs: bool = False
+    launches: int | None = None  # of each group of ranks, instead of the tier's
+    only: tuple[str, ...] = ()  # 'SCENARIO PARAMETER VALUE...': of that scenario, only cases with one of these values
     hostfile: str | None = None
     launcher: str | None = None
     on: str | None = None  # simulate this described machine instead of measuring
@@ -65,6 +68,11 @@ class Request:
             raise UsageError(f"there is no tier '{self.tier}'", suggestion(self.tier, TIERS))
         if self.budget_s is not None and not self.budget_s > 0:
             raise UsageError(f"--budget {self.budget_s:g}: must be more than 0 seconds")
+        for which in self.only:
+            if len(which.split()) < 3:
+                raise UsageError(
+                    f"--only '{which}'", "it takes a scenario, a parameter and values: 'pingpong state reused'"
+                )
         for size in self.sizes:
             if not 1 <= size <= LARGEST_SIZE:
                 raise UsageError(
@@ -74,6 +82,7 @@ class Request:
 
     @property
     def thoroughness(self) -> Tier:
-        """Returns the tier with the budget that was asked for."""
+        """Returns the tier with the budget and the launches that were asked for."""
         tier = TIERS[self.tier]
-        return tier if self.budget_s is None else replace(tier, budget_s=self.budget_s)
+        budget_s = self.budget_s or self.target_s or tier.budget_s
+        return replace(tier, budget_s=budget_s, launches=self.launches or tier.launches)

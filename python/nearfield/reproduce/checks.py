@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from nearfield.base.words import suggestion
+from nearfield.reproduce.here.questions import QUESTIONS
 from nearfield.reproduce.judges import JUDGES
 
 if TYPE_CHECKING:
-    from nearfield.reproduce.schema import Curve, Paper, Statement
+    from nearfield.reproduce.schema import Curve, Here, Paper, Statement
 
 
 def problems(paper: Paper) -> Iterator[str]:
@@ -35,16 +38,53 @@ def _of_statement(paper: Paper, statement: Statement) -> Iterator[str]:
     for name in profiles_of(statement):
         if name not in paper.profile:
             yield f"there is no profile '{name}'; {suggestion(name, paper.profile)}"
-    if not statement.judge:
-        return
-    judge = JUDGES.get(statement.judge)
+    if statement.judge:
+        yield from _of_judge(statement.judge, statement.number, statement.than)
+    if statement.here:
+        yield from _of_here(paper, statement, statement.here)
+
+
+def _of_judge(name: str, number: object, than: object) -> Iterator[str]:
+    judge = JUDGES.get(name)
     if judge is None:
-        yield f"there is no judge '{statement.judge}'; {suggestion(statement.judge, JUDGES)}"
+        yield f"there is no judge '{name}'; {suggestion(name, JUDGES)}"
         return
-    if judge.of_number != (statement.number is not None):
-        yield f"the judge '{statement.judge}' {'needs a' if judge.of_number else 'takes no'} number"
-    if statement.than is not None and not judge.of_two:
-        yield f"the judge '{statement.judge}' compares with nothing: leave `than` out"
+    if judge.of_number != (number is not None):
+        yield f"the judge '{name}' {'needs a' if judge.of_number else 'takes no'} number"
+    if than is not None and not judge.of_two:
+        yield f"the judge '{name}' compares with nothing: leave `than` out"
+
+
+def _of_here(paper: Paper, statement: Statement, here: Here) -> Iterator[str]:
+    if here.asks:
+        if here.asks not in QUESTIONS:
+            yield f"there is no question '{here.asks}'; {suggestion(here.asks, QUESTIONS)}"
+        return
+    if here.profile not in paper.here:
+        yield f"there is no live profile '{here.profile}'; {suggestion(here.profile, paper.here)}"
+    if statement.rule and not here.judge:
+        return
+    judge = here.judge or statement.judge
+    if judge is None:
+        yield "here needs a judge, since the statement has none"
+        return
+    yield from _of_judge(judge, here.number, statement.than if here.than is None else here.than)
+    if judge == "higher":
+        yield "here cannot compare the highest of two curves: ask for 'more'"
+    try:
+        curve_here(statement, here)
+    except ValidationError as error:
+        yield f"here: {error.errors()[0]['msg']}"
+
+
+def curve_here(statement: Statement, here: Here) -> Curve:
+    """Returns the statement's curve with the keys that differ on the reader's machine. A key that is "" there is left
+    out; so is a column, which may then have any value."""
+    from nearfield.reproduce.schema import Curve  # it checks itself by this module
+
+    own = statement.curve.model_dump(exclude_none=True) if statement.curve else {}
+    own |= {**here.curve, "where": _changed(own.get("where", {}), here.curve), "profile": here.profile}
+    return Curve.model_validate({name: value for name, value in own.items() if value != ""})
 
 
 def curves_of(statement: Statement) -> list[Curve]:
@@ -58,6 +98,10 @@ def other_curve(statement: Statement) -> Curve:
     """Returns the statement's curve with the changes of `than`; a column that is "" there may have any value."""
     assert statement.curve is not None
     changed = dict(statement.than or {})
-    where = {**statement.curve.where, **changed.pop("where", {})}
-    where = {name: value for name, value in where.items() if value != ""}
+    where = _changed(statement.curve.where, changed)
     return type(statement.curve).model_validate({**statement.curve.model_dump(), **changed, "where": where})
+
+
+def _changed(where: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Returns the columns with those of the changes; one that is "" there may have any value."""
+    return {name: value for name, value in {**where, **changes.get("where", {})}.items() if value != ""}

@@ -73,6 +73,13 @@ def _extreme(asked: Asked, best: Callable[..., float]) -> Found:
     return Found(near(asked.curve[x], asked.number) and there, f"{asked.write(asked.curve[x])} at {asked.write_x(x)}")
 
 
+def _peaks(asked: Asked) -> Found:
+    """Holds if the highest number is more than nothing and lies where the paper has its own."""
+    x = max(asked.curve, key=lambda at: asked.curve[at])
+    there = asked.at is None or asked.at[0] <= x <= asked.at[1]
+    return Found(asked.curve[x] > MORE and there, f"{asked.write(asked.curve[x])} at {asked.write_x(x)}")
+
+
 def _everywhere(asked: Asked) -> Found:
     number = asked.number
     assert number
@@ -205,6 +212,7 @@ def _range_of(asked: Asked, curve: Points) -> str:
 JUDGES = {
     "highest": Judge(lambda asked: _extreme(asked, max), of_number=True),
     "lowest": Judge(lambda asked: _extreme(asked, min), of_number=True),
+    "peaks": Judge(_peaks),
     "everywhere": Judge(_everywhere, of_number=True),
     # Bounds: the paper says "more than", or "at most", and whatever is beyond the number agrees with it.
     "at-least": Judge(lambda asked: _bound(asked, max, 1), of_number=True),

@@ -45,6 +45,15 @@ class Shown(Table):
     records: list[Series]
 
 
+class Answer(Table):
+    """What the reader's machine says of a statement. `answer` is "" if it says nothing, and `ours` then says why."""
+
+    answer: Literal["holds", "does not", "cannot tell", ""] = ""
+    ours: str = Field(default="", description="our numbers, each with its interval")
+    launches: int = 0
+    profile: str = Field(default="", description="whose records judge it")
+
+
 class Judged(Table):
     """A statement of a paper. `holds` is None if nothing of ours judges it, and `ours` then says why. `number` is the
     paper's, as a range, and `at` where it has it. `not_counted` says why a verdict counts for nothing; '' if it counts.
@@ -60,6 +69,7 @@ class Judged(Table):
     number: tuple[float, float] | None = None
     at: tuple[float, float] | None = None
     shown: Shown | None = None
+    here: Answer | None = Field(default=None, description="by --here; counts for no verdict")
 
 
 class JudgedClaim(Table):
@@ -93,6 +103,17 @@ class JudgedPaper(Table):
     chosen: list[Chosen]
 
 
+class Measured(Table):
+    """What `--here` measured, and on what."""
+
+    machine: str
+    mpi: str
+    launches: int
+    folder: str = Field(description="of its profiles, in the output folder")
+    load_1m: float | None = Field(description="load average of the machine when it was measured")
+    complete: bool = Field(description="false: it was stopped; the same command goes on")
+
+
 class Reproduction(Table):
     """All that a reproduction found."""
 
@@ -103,6 +124,7 @@ class Reproduction(Table):
     complete: bool
     seconds: float
     papers: list[JudgedPaper]
+    here: Measured | None = None
 
 
 def verdict(statements: list[Judged]) -> Verdict:

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
 from nearfield.reproduce.behind import behind
-from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, JudgedPaper, Reproduction, counts
+from nearfield.reproduce.outcome import (
+    Answer,
+    Chosen,
+    Judged,
+    JudgedClaim,
+    JudgedPaper,
+    Measured,
+    Reproduction,
+    counts,
+)
 from nearfield.reproduce.sketch import sketch
 from nearfield.units import counted
 
@@ -19,7 +28,7 @@ def render(found: Reproduction, folder: Path) -> str:
     main = fill(
         asset("main.html", __package__),
         {
-            "banner": _incomplete(found),
+            "banner": _incomplete(found) + _measured(found.here),
             "overview": _overview(found),
             "papers": "".join(_paper(paper, folder) for paper in found.papers),
         },
@@ -42,17 +51,28 @@ def _facts(found: Reproduction) -> str:
 
 
 def _incomplete(found: Reproduction) -> str:
-    message = "The simulation was stopped: claims that need what is missing are not judged. The same command goes on."
+    message = (
+        "Not all of it is simulated yet: claims that need what is missing are not judged. 'nearfield reproduce' with "
+        "the same --out goes on."
+    )
     return "" if found.complete else tag("p", text(message), class_="banner", role="alert")
 
 
 def _overview(found: Reproduction) -> str:
+    asked = found.here is not None
     rows = [
-        [tag("a", claim.id, href=f"#{claim.id}"), text(claim.says), _verdict(claim), _count(claim.statements)]
+        [
+            tag("a", claim.id, href=f"#{claim.id}"),
+            text(claim.says),
+            _verdict(claim),
+            _count(claim.statements),
+            *[_answers(claim.statements)] * asked,
+        ]
         for paper in found.papers
         for claim in paper.claims
     ]
-    return table(("claim", "what the paper says", "verdict", "statements that hold"), rows)
+    headings = ("claim", "what the paper says", "verdict", "statements that hold", *["here"] * asked)
+    return table(headings, rows)
 
 
 def _verdict(claim: JudgedClaim) -> str:
@@ -62,6 +82,11 @@ def _verdict(claim: JudgedClaim) -> str:
 def _count(statements: Iterable[Judged]) -> str:
     held, judged = counts(statements)
     return text(f"{held} of {judged}") if judged else ""
+
+
+def _answers(statements: Iterable[Judged]) -> str:
+    words = [one.here.answer for one in statements if one.here]
+    return text(", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words) if word))
 
 
 def _paper(paper: JudgedPaper, folder: Path) -> str:
@@ -96,6 +121,8 @@ def _statement(one: Judged, folder: Path) -> str:
     mark = f"({_MARKS[one.holds]})" if one.not_counted else _MARKS[one.holds]
     told = tag("p", tag("span", mark, class_="mark") + text(one.says), class_="says")
     facts = tag("dt", "the paper") + tag("dd", text(one.paper)) + tag("dt", "ours") + tag("dd", text(one.ours))
+    if one.here:
+        facts += tag("dt", "here") + tag("dd", _here(one.here))
     told += tag("dl", facts)
     if one.why:
         told += tag("p", tag("b", "Why: ") + text(one.why))
@@ -103,6 +130,24 @@ def _statement(one: Judged, folder: Path) -> str:
         told += tag("p", text(f"Not counted: {one.not_counted}."), class_="quiet")
     look = {True: "holds", False: "fails", None: "open"}[one.holds]
     return tag("li", tag("div", told + behind(one, folder)) + sketch(one), class_=f"statement {look}")
+
+
+def _here(here: Answer | None) -> str:
+    if here is None or not here.answer:
+        return tag("span", text(here.ours if here else ""), class_="quiet")
+    word = tag("span", text(here.answer), class_=f"verdict {here.answer.replace(' ', '-')}")
+    return word + text(f": {here.ours}")
+
+
+def _measured(here: Measured | None) -> str:
+    if here is None:
+        return ""
+    load = f", load average {here.load_1m:.1f} when it began" if here.load_1m is not None else ""
+    message = (
+        f"The column 'here' was measured, on {here.machine} under {here.mpi}, in {here.launches} launches{load}; they "
+        f"are in {here.folder}. No verdict depends on it."
+    )
+    return tag("p", text(message), class_="banner", role="note")
 
 
 def _chosen(chosen: list[Chosen]) -> str:

@@ -12,6 +12,8 @@ from nearfield.machine.quantity import Claim as ClaimId
 
 Value = int | float | str
 Values = Value | list[Value]
+# A number of bytes, or one that this machine and MPI decide: eager, l1, l2, llc; 2*llc, llc/2.
+Size = int | Annotated[str, Field(pattern=r"^(\d+\*)?(eager|l1|l2|llc)(/\d+)?$")]
 
 
 class Choice(Table):
@@ -77,6 +79,18 @@ class ProfileRun(Table):
         return self
 
 
+class HereProfile(Table):
+    """One profile of the reader's machine: scenarios that one launch measures, all at these sizes."""
+
+    scenario: list[str] = Field(min_length=1, description="as `nearfield probe` names them")
+    size_bytes: list[Size] = Field(default_factory=list, description="[]: the scenarios' own")
+    quick: list[Size] = Field(default_factory=list, description="sizes with --quick; []: the same")
+    only: list[str] = Field(
+        default_factory=list, description="of a scenario only these cases, as `nearfield probe --only` takes them"
+    )
+    seconds: float = Field(default=10.0, description="of one launch on two cores; for the estimate and nothing else")
+
+
 class Curve(Table):
     """Records as numbers over one of their parameters."""
 
@@ -106,6 +120,28 @@ class PlacementRule(Table):
     number: Literal[1, 2, 3]
 
 
+class Here(Table):
+    """What the statement means on any machine. Judge, curve and `than` are the statement's where they are absent;
+    places and numbers are not, since those of the paper are its machine's."""
+
+    profile: str = Field(default="", description="whose records judge it: a name of [here.NAME]")
+    asks: str = Field(default="", description="a question to tuned rules or to the compiler (here/questions.py)")
+    judge: str | None = None
+    number: float | list[float] | None = Field(default=None, description="only if the paper states it of any machine")
+    curve: dict[str, Any] = Field(default_factory=dict, description="keys of the statement's curve that differ")
+    than: dict[str, Any] | None = None
+    over: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
+    points: list[Size] | None = None
+    at: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
+    says: str = Field(default="", description="what is judged, if that is not the statement word for word")
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Here:
+        if bool(self.profile) == bool(self.asks):
+            raise ValueError("here is judged by a profile, or asks something else")
+        return self
+
+
 class Statement(Table):
     """One statement of the paper. `number` is the paper's number or range; judges.py has the tolerance, one for all."""
 
@@ -126,6 +162,8 @@ class Statement(Table):
     not_simulated: str | None = Field(default=None, description="why nothing of ours judges it")
     not_counted: str = Field(default="", description="why its verdict is shown, but counts for nothing: it cannot fail")
     why: str = Field(default="", description="a cause, which a reader can check, of what ours does otherwise")
+    here: Here | None = Field(default=None, description="how `reproduce --here` judges it on the reader's machine")
+    here_not: str = Field(default="", description="why it cannot be measured on a machine at hand")
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> Statement:
@@ -133,6 +171,8 @@ class Statement(Table):
             raise ValueError("a statement has a judge, or a rule, or the reason why it is not simulated")
         if bool(self.judge) != bool(self.curve):
             raise ValueError("a judge needs a curve, and a curve a judge")
+        if self.here and self.here_not:
+            raise ValueError("a statement is judged here, or there is a reason why not, but not both")
         return self
 
 
@@ -155,6 +195,8 @@ class Paper(Table):
     reading: str = Field(default="", description="what held, what did not and why, in a paragraph without counts")
     profile: dict[str, ProfileRun] = Field(default_factory=dict)
     chosen: list[Choice] = Field(default_factory=list)
+    here: dict[str, HereProfile] = Field(default_factory=dict, description="what `reproduce --here` measures")
+    here_not: str = Field(default="", description="why none of its statements can be measured on a machine at hand")
     claim: list[Claim]
 
     @model_validator(mode="after")

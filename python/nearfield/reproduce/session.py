@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from nearfield.measure.sim.profile import save_profile
 from nearfield.measure.sim.store import Listener, Store, simulate
 from nearfield.reproduce import outcome
 from nearfield.reproduce.checks import profiles_of
+from nearfield.reproduce.here.answers import answered
+from nearfield.reproduce.here.measure import Measured
 from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, ScenarioRun
 from nearfield.reproduce.verdicts import Evidence, chosen, judge_claim
 
@@ -41,9 +44,11 @@ class Settings:
     command: str = ""
 
 
-def reproduce(wanted: Wanted, settings: Settings, runner: Runner, listener: Listener) -> outcome.Reproduction:
+def reproduce(
+    wanted: Wanted, settings: Settings, runner: Runner, listener: Listener, here: Measured | None = None
+) -> outcome.Reproduction:
     """Simulates, judges and saves; returns the result. After Ctrl-C claims with incomplete profiles are not judged.
-    Raises the errors of errors.py."""
+    `here`: what was measured on this machine. Raises the errors of errors.py."""
     started = time.monotonic()
     needed = {
         name: paper.profile[name]
@@ -53,7 +58,7 @@ def reproduce(wanted: Wanted, settings: Settings, runner: Runner, listener: List
         for name in profiles_of(statement)
     }
     cases = {name: cases_of(run, quick=settings.quick) for name, run in needed.items()}
-    store = _opened(settings.out)
+    store = opened(settings.out)
     simulate([case for some in cases.values() for case in some], store, runner, listener)
     done = {name: some for name, some in cases.items() if not any(map(store.missing, some))}
     profiles = {name: _save(settings, name, needed[name], some, store) for name, some in done.items()}
@@ -64,26 +69,40 @@ def reproduce(wanted: Wanted, settings: Settings, runner: Runner, listener: List
         quick=settings.quick,
         complete=len(done) == len(cases),
         seconds=time.monotonic() - started,
-        papers=_judged(wanted, Evidence.of(profiles)),
+        papers=_judged(wanted, Evidence.of(profiles), here),
+        here=_told(here, settings.out) if here else None,
     )
     outcome.save(settings.out, found)
     return found
 
 
-def _judged(wanted: Wanted, evidence: Evidence) -> list[outcome.JudgedPaper]:
+def _judged(wanted: Wanted, evidence: Evidence, here: Measured | None) -> list[outcome.JudgedPaper]:
+    answers = {paper.name: partial(answered, paper, live=here.live) for paper, _ in wanted} if here else {}
     return [
         outcome.JudgedPaper(
             name=paper.name,
             title=paper.title,
             reading=paper.reading,
-            claims=[judge_claim(claim, evidence) for claim in claims],
+            claims=[judge_claim(claim, evidence, answers.get(paper.name)) for claim in claims],
             chosen=chosen(paper, claims),
         )
         for paper, claims in wanted
     ]
 
 
-def _opened(out: Path) -> Store:
+def _told(here: Measured, out: Path) -> outcome.Measured:
+    facts = here.live.sizes.profile
+    return outcome.Measured(
+        machine=facts.machine.cpu_model,
+        mpi=facts.run.mpi.name,
+        launches=max(map(len, here.live.profiles.values()), default=0),
+        folder=str(here.folder.relative_to(out)),
+        load_1m=facts.run.host.load_1m,
+        complete=here.stopped_by is None,
+    )
+
+
+def opened(out: Path) -> Store:
     """Makes the folder and returns its store. Raises ProfileError if it cannot be written or holds something else."""
     journal = out / KEPT
     if out.exists() and not journal.exists() and any(out.iterdir()):

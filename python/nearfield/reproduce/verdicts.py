@@ -3,7 +3,7 @@ what a machine's file and a paper's claims had to choose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from nearfield._native import simulation
@@ -14,7 +14,7 @@ from nearfield.report.rules import rules
 from nearfield.reproduce.checks import other_curve, profiles_of
 from nearfield.reproduce.curves import Points, Row, alternatives, points
 from nearfield.reproduce.judges import JUDGES, Asked
-from nearfield.reproduce.outcome import Chosen, Judged, JudgedClaim, Shown, verdict
+from nearfield.reproduce.outcome import Answer, Chosen, Judged, JudgedClaim, Shown, verdict
 from nearfield.reproduce.schema import Claim, Curve, Paper, Statement
 from nearfield.reproduce.shown import WRITERS, kind_of, shown, writer_x
 
@@ -40,9 +40,13 @@ class Evidence:
         return {name: profile.machine.line_bytes for name, profile in self.profiles.items()}
 
 
-def judge_claim(claim: Claim, evidence: Evidence) -> JudgedClaim:
-    """Returns the claim with a verdict from those of its statements."""
+def judge_claim(claim: Claim, evidence: Evidence, here: Callable[[Statement], Answer] | None = None) -> JudgedClaim:
+    """Returns the claim with a verdict from those of its statements. `here` answers for the reader's machine, and that
+    changes no verdict."""
     statements = [judge_statement(statement, evidence) for statement in claim.statement]
+    if here:
+        answers = map(here, claim.statement)
+        statements = [one.model_copy(update={"here": a}) for one, a in zip(statements, answers, strict=True)]
     return JudgedClaim(id=claim.id, says=claim.says, where=claim.where, verdict=verdict(statements),
                        statements=statements, note=claim.note)  # fmt: skip
 

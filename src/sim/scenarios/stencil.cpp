@@ -1,9 +1,7 @@
-// S0, section V: a 3-point stencil of two ranks, A[i][j] + (A[i+1][j] + A[i][j+1]) / 4 into another array, with the
-// first row sent and the last one received in every iteration. listing-1 communicates first; opt1 (listing 2) after the
-// first row, which is sent; opt2 (listing 3) goes backward and communicates before the last row, which needs what was
-// received. What is meant is done where the listings disagree: each rank sends to the other one. Per element three
-// loads and a store; arithmetic takes no time. The number of rows is not in the paper: `rows`, and without it as many as
-// columns, at most `most_rows`.
+// scenario/stencil.hpp, simulated. Per element three loads and a store; arithmetic takes no time. The number of rows is
+// not in the paper: as many as columns, at most `most_rows`.
+#include "scenario/stencil.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -97,24 +95,14 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice
   std::vector<Parameters> list;
   const std::int64_t largest = choice.sizes.tier == "quick" ? 128 << 10 : 1 << 20;
   for (const auto size : size_ladder(choice.sizes, 64, std::min(llc_bytes(machine), largest)))
-    for (const char* variant : {"listing-1", "opt1", "opt2"})
+    for (const char* variant : stencil_variants)
       if (size >= fewest_columns * std::int64_t{element}) list.push_back({{"size_bytes", size}, {"variant", variant}});
   return list;
 }
 
-const ScenarioInfo info{
-    "stencil",
-    "A 3-point stencil of two ranks that communicates first, after its first row, or before its last one",
-    Ranks::pair,
-    {{"size_bytes", "a row, which is the message"},
-     {"variant", "listing-1, opt1 or opt2"},
-     {"rows", "of each rank; if absent as many as columns, at most 32"}},
-    {{"iteration", "ns", Combine::slowest, "of the slower rank"}},
-};
-
 }  // namespace
 
 extern const ScenarioSpec stencil_scenario;
-const ScenarioSpec stencil_scenario{info, no_such_place, cases, run};
+const ScenarioSpec stencil_scenario{stencil_info, no_such_place, cases, run};
 
 }  // namespace nearfield::sim

@@ -29,7 +29,7 @@ from nearfield.measure.live.lines import (
     parse_scenarios,
     read_lines,
 )
-from nearfield.measure.request import Tier
+from nearfield.measure.request import Request
 from nearfield.mpi import Installation
 from nearfield.profile.schema import LaunchState
 from nearfield.topology import Topology
@@ -81,8 +81,11 @@ def describe_scenarios(inst: Installation, engine: Path) -> list[DescribedScenar
         ) from error
 
 
-def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file: Path, extra: dict[str, str]) -> str:
+def plan_text(
+    job: Job, request: Request, topology: Topology, output: Path, stop_file: Path, extra: dict[str, str]
+) -> str:
     """Returns the text of the plan file, which src/probe/plan.hpp describes."""
+    tier = request.thoroughness
     levels = topology.cache_bytes(job.group.places[0].cpu)
     lines = {
         "output": str(output),
@@ -98,6 +101,7 @@ def plan_text(job: Job, tier: Tier, topology: Topology, output: Path, stop_file:
     text = [f"{key} = {value}" for key, value in lines.items()]
     text += [f"rank = {place.cpu} {place.host}".rstrip() for place in job.group.places]
     text += [f"scenario = {name} {budget:.3f}" for name, budget in job.budgets.items()]
+    text += [f"only = {which}" for which in request.only]
     return "\n".join(text) + "\n"
 
 

@@ -30,6 +30,7 @@ def _no_column_of_all(name: str) -> str:
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+ScenarioName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
 Whole = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 Parameters = dict[Annotated[Name, AfterValidator(_no_column_of_all)], Whole | str]
 Samples = list[float | None]
@@ -69,7 +70,7 @@ class SwitchLine(_Line):
 
 
 class _OfScenario(_Line):
-    scenario: Name
+    scenario: ScenarioName
 
 
 class SkippedLine(_OfScenario):

@@ -114,7 +114,8 @@ class Session:
     def _seconds_per_weight(self, groups: list[Group]) -> float:
         """Returns the seconds for a weight of 1. The tier's budget is for all its scenarios, so that one alone takes no
         longer than among the others; a budget that the user gave is for the wanted scenarios only."""
-        counted = self.kind_of if self.request.budget_s is None else self.wanted
+        given = self.request.budget_s or self.request.target_s
+        counted = self.wanted if given else self.kind_of
         scenarios = [s for s in self.scenarios if s.name in counted]
         weights = [s.weight for group in groups for s in scenarios if s.ranks in group.kinds]
         left = self.tier.budget_s - LAUNCH_OVERHEAD_S * len(groups) * self.tier.launches
@@ -199,7 +200,7 @@ class Session:
             self.inst,
             self.engine,
             self.work.folder,
-            lambda output: plan_text(job, self.tier, self.topology, output, self.work.stop_file, extra),
+            lambda output: plan_text(job, self.request, self.topology, output, self.work.stop_file, extra),
             launcher=self.request.launcher,
             on_progress=on_progress,
         )

@@ -1,0 +1,61 @@
+"""Asks this machine's C compiler which of S1's loops it vectorises: the compiler's own report (section IV-A)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from nearfield.reproduce.outcome import Answer
+from nearfield.reproduce.papers import paper_files
+
+# The words of a report that a loop was vectorised, and the options that ask for it.
+REPORTS = {
+    "gcc": (("-fopt-info-vec-optimized",), r":(\d+):\d+: optimized: loop vectorized"),
+    "clang": (("-Rpass=loop-vectorize",), r":(\d+):\d+: remark: vectorized loop"),
+}
+
+
+def by_compiler(question: str) -> Answer:
+    """Returns what the compiler's report says; "cannot tell" without a compiler that gives one."""
+    words = shlex.split(os.environ.get("CC", "")) or [name for name in ("cc", "gcc", "clang") if shutil.which(name)][:1]
+    if not words or not shutil.which(words[0]):
+        return Answer(answer="cannot tell", ours="there is no C compiler here; $CC may name one")
+    version = subprocess.run([*words, "--version"], capture_output=True, text=True, check=False).stdout
+    loops = vectorised(words, "clang" if "clang" in version else "gcc")
+    if loops is None:
+        return Answer(answer="cannot tell", ours=f"{words[0]} gives no report of vectorised loops")
+    told = ", ".join(f"{name} {'vectorised' if yes else 'not vectorised'}" for name, yes in loops.items())
+    return Answer(
+        answer="holds" if COMPILED[question](loops) else "does not", ours=f"{version.splitlines()[0]} -O3: {told}"
+    )
+
+
+def vectorised(compiler: list[str], kind: str) -> dict[str, bool] | None:
+    """Returns function -> whether its loop is vectorised; None if the compiler fails."""
+    file = paper_files()["S1"].with_name("loop.c")
+    options, pattern = REPORTS[kind]
+    command = [*compiler, "-std=c99", "-O3", *options, "-c", str(file), "-o", os.devnull]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None
+    lines = {int(line) for line in re.findall(pattern, done.stderr)}
+    return {name: any(line in lines for line in span) for name, span in _functions(file).items()}
+
+
+def _functions(file: Path) -> dict[str, range]:
+    """Returns function -> its lines, each from its head to the next function."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    heads = {match[1]: i for i, text in enumerate(lines, 1) if (match := re.match(r"void (\w+)\(", text))}
+    ends = [*list(heads.values())[1:], len(lines) + 1]
+    return {name: range(begin, end) for (name, begin), end in zip(heads.items(), ends, strict=True)}
+
+
+COMPILED: dict[str, Callable[[dict[str, bool]], bool]] = {
+    "plain-is-not-vectorised": lambda loops: not loops["plain"],
+    "told-is-vectorised": lambda loops: loops["alias"] and loops["restricted"],
+}

@@ -1,0 +1,25 @@
+"""Questions that no record answers: to the rules that `nearfield tune` found, and to the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from nearfield.profile.schema import Mpi
+from nearfield.reproduce.here.compiler import COMPILED, by_compiler
+from nearfield.reproduce.here.tuned import TUNED, by_rules
+from nearfield.reproduce.outcome import Answer
+
+
+def _of_rules(question: str, mpi: Mpi) -> Answer:
+    return by_rules(question, mpi.family, mpi.version)
+
+
+def _of_compiler(question: str, _: Mpi) -> Answer:
+    return by_compiler(question)
+
+
+QUESTIONS: dict[str, Callable[[Mpi], Answer]] = {
+    **{name: partial(_of_rules, name) for name in TUNED},
+    **{name: partial(_of_compiler, name) for name in COMPILED},
+}

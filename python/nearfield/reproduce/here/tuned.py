@@ -1,0 +1,110 @@
+"""Answers from the rules that `nearfield tune` has found for this machine and this MPI: a duel of stock's
+parameters and others at each distance, with an interval for each gain. Tuning takes long, so it is not begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from nearfield import itself
+from nearfield.errors import NearfieldError
+from nearfield.reproduce.outcome import Answer
+from nearfield.topology import Topology
+from nearfield.tune.criterion import COLLECTIVES
+from nearfield.tune.rules import PointTable, Rules, differences, find_rules, machine_table, rules_of_mpi
+from nearfield.units import counted, format_bytes
+
+SAME = 0.05  # as for every statement that two things are the same (judges.py)
+
+Word = Literal["holds", "does not", "cannot tell"]
+
+
+def by_rules(question: str, family: str, version: str) -> Answer:
+    """Returns the answer of this machine's rules; "cannot tell" if there are none for it."""
+    try:
+        _, rules = rules_of_mpi(find_rules(None), family, version)
+    except NearfieldError as error:
+        return Answer(answer="cannot tell", ours=f"{error.message}; {error.remedy}")
+    topology = Topology.live()
+    if other := differences(machine_table(topology, topology.cache_bytes(topology.pus[0])), rules.machine):
+        return Answer(
+            answer="cannot tell", ours=f"the rules are of another machine ({other[0]}); {itself.command('tune')}"
+        )
+    word, ours = TUNED[question](rules)
+    return Answer(answer=word, ours=f"by the rules of {rules.created[:10]}: {ours}")
+
+
+def _points(rules: Rules, patterns: Callable[[str], bool]) -> list[tuple[str, PointTable]]:
+    return [(rule.distance, point) for rule in rules.rule for point in rule.point if patterns(point.pattern)]
+
+
+def _text(distance: str, point: PointTable) -> str:
+    gain = point.gain
+    where = f"{point.pattern} of {format_bytes(point.size_bytes)}, {distance}"
+    return f"{gain.value:.2f}x ({gain.low:.2f}x to {gain.high:.2f}x), {where}"
+
+
+def _some_faster(found: Sequence[tuple[str, PointTable]]) -> tuple[Word, str]:
+    """Returns whether some point is surely faster than stock; "does not" if none can be."""
+    if not found:
+        return "cannot tell", "stock's parameters are in use, or these were not measured"
+    best = max(found, key=lambda one: one[1].gain.value)
+    if any(point.gain.as_gain().faster for _, point in found):
+        return "holds", f"up to {_text(*best)}"
+    none = all(point.gain.high <= 1 + SAME for _, point in found)
+    return "does not" if none else "cannot tell", f"at most {_text(*best)}"
+
+
+def _faster(rules: Rules) -> tuple[Word, str]:
+    return _some_faster(_points(rules, lambda pattern: pattern not in COLLECTIVES))
+
+
+def _never_slower(rules: Rules) -> tuple[Word, str]:
+    """Returns whether no message is slower by more than counts as the same."""
+    found = _points(rules, lambda pattern: pattern not in COLLECTIVES)
+    if not found:
+        return "cannot tell", "stock's parameters are in use: nothing can be slower"
+    distance, worst = min(found, key=lambda one: one[1].gain.value)
+    least = 1 - SAME
+    word: Word = "cannot tell"
+    if all(point.gain.low >= least for _, point in found):
+        word = "holds"
+    elif any(point.gain.high < least for _, point in found):
+        word = "does not"
+    return word, f"slowest: {_text(distance, worst)}"
+
+
+def _collective(name: str) -> Callable[[Rules], tuple[Word, str]]:
+    return lambda rules: _some_faster(_points(rules, lambda pattern: pattern == name))
+
+
+def _loses_elsewhere(rules: Rules) -> tuple[Word, str]:
+    """Returns whether the parameters that gain at one distance lose at another. Such gains have no interval."""
+    if len(rules.machine.distances) < 2:
+        return "cannot tell", "this machine has one distance"
+    elsewhere = [(rule.distance, *one) for rule in rules.rule for one in rule.elsewhere.items()]
+    if not elsewhere:
+        return "cannot tell", "no parameters were tried at another distance than theirs"
+    own, other, least = min(elsewhere, key=lambda one: one[2])
+    return (
+        "holds" if least < 1 - SAME else "cannot tell",
+        f"those of {own} run at {least:.2f}x of stock's speed at {other}",
+    )
+
+
+def _by_distance(rules: Rules) -> tuple[Word, str]:
+    distances = rules.machine.distances
+    if len(distances) < 2:
+        return "cannot tell", "this machine has one distance"
+    different = {tuple(sorted(rule.parameters.items(), key=str)) for rule in rules.rule}
+    text = f"{counted(len(different), 'set')} of parameters for {counted(len(distances), 'distance')}"
+    return "holds" if len(different) == len(distances) else "does not", text
+
+
+TUNED: dict[str, Callable[[Rules], tuple[Word, str]]] = {
+    "faster": _faster,
+    "never-slower": _never_slower,
+    "loses-elsewhere": _loses_elsewhere,
+    "by-distance": _by_distance,
+    **{name: _collective(name) for name in ("bcast", "alltoall", "allreduce")},
+}

@@ -1,0 +1,89 @@
+// S0, sections IV-C and VI: a message that is longer than the last-level cache, against the same bytes in pieces. The
+// sender writes what it sends just before, and the receiver reads what has arrived just afterwards: piece by piece, all
+// of it may happen in the caches. Leaves out: programs whose data cannot be produced in that order.
+#include <algorithm>
+
+#include "probe/buffer.hpp"
+#include "probe/context.hpp"
+#include "probe/scenario.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+constexpr int cut_tag = 10;
+
+class Cut final : public Scenario {
+ public:
+  explicit Cut(Context& ctx) : Scenario(ctx) {
+    const std::int64_t llc = ctx.plan.llc_bytes();
+    const auto& asked = ctx.plan.sizes;
+    for (const auto size : asked.empty() ? std::vector<std::int64_t>{2 * llc} : asked)
+      for (const std::int64_t piece : {std::int64_t{0}, std::int64_t{64} << 10, std::int64_t{256} << 10, llc / 8})
+        cases_.push_back({{"size_bytes", size / 8 * 8}, {"piece_bytes", piece / 8 * 8}});
+    buffer_ = Buffer(most_bytes());
+  }
+
+  void select(std::size_t index) override {
+    memory_ = buffer_.first(bytes_of(index));
+    const auto piece = static_cast<std::size_t>(number(cases_[index], "piece_bytes"));
+    piece_ = piece == 0 ? memory_.size() : piece;
+  }
+
+  void body(std::span<double> values) override {
+    const Ticks start = now();
+    for (std::size_t at = 0; at < memory_.size(); at += piece_) {
+      const auto piece = memory_.subspan(at, std::min(piece_, memory_.size() - at));
+      if (ctx_.sender())
+        send(piece, at);
+      else
+        receive(piece);
+    }
+    values[0] = static_cast<double>(now() - start);
+  }
+
+  void fill(unsigned seed) override {
+    first_ = seed;
+    fill_pattern(memory_, seed + 2);
+  }
+
+  std::string problem(unsigned seed) override {
+    const auto* words = reinterpret_cast<const std::uint64_t*>(memory_.data());
+    for (std::size_t i = 0; i < memory_.size() / 8; ++i)
+      if (words[i] != seed + i) return "word " + std::to_string(i) + " is not what was sent";
+    return "";
+  }
+
+  std::span<std::byte> arrived() override { return memory_; }
+
+ private:
+  void send(std::span<std::byte> piece, std::size_t at) {
+    auto* words = reinterpret_cast<std::uint64_t*>(piece.data());
+    for (std::size_t i = 0; i < piece.size() / 8; ++i) words[i] = first_ + at / 8 + i;
+    MPI_Send(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, 1, cut_tag, ctx_.timed);
+  }
+
+  void receive(std::span<std::byte> piece) {
+    MPI_Recv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, 0, cut_tag, ctx_.timed, MPI_STATUS_IGNORE);
+    sum_ += traverse(piece);
+  }
+
+  Buffer buffer_;
+  std::span<std::byte> memory_;
+  std::size_t piece_ = 1;
+  std::uint64_t first_ = 0, sum_ = 0;
+};
+
+const ScenarioInfo cut_info{
+    "cut",
+    "A long message that is written just before and read just afterwards, whole or in pieces",
+    Ranks::pair,
+    {{"size_bytes", "the whole message"}, {"piece_bytes", "a piece; 0: the message is not cut"}},
+    {{"time", "ns", Combine::slowest, "from the first write to the last read"}},
+};
+
+}  // namespace
+
+extern const Spec cut_spec;
+const Spec cut_spec{cut_info, 0.0, made<Scenario, Cut>};
+
+}  // namespace nearfield::probe

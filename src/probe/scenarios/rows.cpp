@@ -1,0 +1,141 @@
+// S1, sections III and V: the rows at the border of two ranks' parts of a matrix. sendrecv: each rank has a ghost row, into
+// which MPI_Sendrecv puts the neighbour's row. one-copy: each rank copies it there itself, out of a shared window.
+// in-place: there is no ghost row; each rank reads the row where it is. For the last two the ranks tell each other by a
+// flag that their rows are written; rows of two iterations lie apart, so that one flag each way is enough. Leaves out: the
+// rest of the stencil, which is the same for all.
+#include <sched.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+
+#include "base/clock.hpp"
+#include "probe/buffer.hpp"
+#include "probe/context.hpp"
+#include "probe/scenario.hpp"
+#include "probe/scenarios/window.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+constexpr int rows_tag = 11;
+constexpr std::size_t flag_bytes = 4096;
+constexpr const char* rows_ways[] = {"sendrecv", "one-copy", "in-place"};
+
+class Rows final : public Scenario {
+ public:
+  explicit Rows(Context& ctx) : Scenario(ctx) {
+    for (const auto size : size_ladder(ctx.size_choice(), 64, 1 << 20))
+      for (const char* way : rows_ways) cases_.push_back({{"size_bytes", (size + 7) / 8 * 8}, {"way", way}});
+    most_ = most_bytes();
+    window_ = std::make_unique<Window>(ctx, flag_bytes + 2 * most_);
+    own_ = window_->part(ctx.rank);
+    other_ = window_->part(ctx.peer());
+    ghost_ = Buffer(most_);
+  }
+
+  void select(std::size_t index) override {
+    bytes_ = bytes_of(index);
+    way_ = word(cases_[index], "way");
+  }
+
+  void prepare() override {
+    ++iteration_;
+    write_row(iteration_);
+  }
+
+  // The neighbour's row is read after each exchange, since what is not copied is fetched then.
+  void body(std::span<double> values) override {
+    const Ticks start = now();
+    const std::span<const std::byte> row = exchange();
+    const Ticks there = now();
+    sum_ = traverse(row);
+    values[0] = static_cast<double>(there - start);
+    values[1] = static_cast<double>(now() - start);
+  }
+
+  void fill(unsigned seed) override {
+    seed_ = seed;
+    ++iteration_;
+    write_row(iteration_);
+    fill_pattern(ghost_.first(bytes_), seed + 5);
+  }
+
+  // The row that is read must be the one that the other rank wrote for this iteration.
+  std::string problem(unsigned seed) override {
+    const auto row = way_ == "in-place" ? row_of(other_, iteration_) : std::span<const std::byte>(ghost_.first(bytes_));
+    const auto* words = reinterpret_cast<const std::uint64_t*>(row.data());
+    for (std::size_t i = 0; i < bytes_ / 8; ++i)
+      if (words[i] != value(seed, ctx_.peer(), iteration_, i)) return "word " + std::to_string(i) + " is wrong";
+    return sum_ == traverse(row) ? "" : "something else was read than what is there";
+  }
+
+  std::span<std::byte> arrived() override {
+    return way_ == "in-place" ? row_of(other_, iteration_) : ghost_.first(bytes_);
+  }
+
+ private:
+  static std::uint64_t value(unsigned seed, int rank, std::uint64_t iteration, std::size_t i) {
+    return seed + 1000003 * static_cast<std::uint64_t>(rank) + 31 * iteration + i;
+  }
+
+  std::span<std::byte> row_of(std::span<std::byte> part, std::uint64_t iteration) const {
+    return part.subspan(flag_bytes + iteration % 2 * most_, bytes_);
+  }
+
+  void write_row(std::uint64_t iteration) {
+    auto* words = reinterpret_cast<std::uint64_t*>(row_of(own_, iteration).data());
+    for (std::size_t i = 0; i < bytes_ / 8; ++i) words[i] = value(seed_, ctx_.rank, iteration, i);
+  }
+
+  std::span<const std::byte> exchange() {
+    const auto ghost = ghost_.first(bytes_);
+    if (way_ == "sendrecv") {
+      const int count = static_cast<int>(bytes_);
+      MPI_Sendrecv(row_of(own_, iteration_).data(), count, MPI_BYTE, ctx_.peer(), rows_tag, ghost.data(), count,
+                   MPI_BYTE, ctx_.peer(), rows_tag, ctx_.timed, MPI_STATUS_IGNORE);
+      return ghost;
+    }
+    meet();
+    const auto row = row_of(other_, iteration_);
+    if (way_ == "in-place") return row;
+    std::memcpy(ghost.data(), row.data(), row.size());
+    return ghost;
+  }
+
+  // Windows are made of zeros, which is a flag that nobody has raised.
+  static std::atomic<std::uint64_t>& flag(std::span<std::byte> part) {
+    static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(part.data());
+  }
+
+  void meet() {
+    flag(own_).store(iteration_, std::memory_order_release);
+    while (flag(other_).load(std::memory_order_acquire) < iteration_)
+      ctx_.plan.oversubscribed ? static_cast<void>(sched_yield()) : cpu_pause();
+  }
+
+  std::unique_ptr<Window> window_;
+  std::span<std::byte> own_, other_;
+  Buffer ghost_;
+  std::size_t bytes_ = 0, most_ = 0;
+  std::string way_;
+  std::uint64_t iteration_ = 0, sum_ = 0;
+  unsigned seed_ = 0;
+};
+
+const ScenarioInfo rows_info{
+    "rows",
+    "The border rows of two ranks: sent, copied once out of shared memory, or read in place",
+    Ranks::pair,
+    {{"size_bytes", "a row"}, {"way", "sendrecv, one-copy or in-place"}},
+    {{"exchange", "ns", Combine::slowest, "until the neighbour's row may be read"},
+     {"exchange_and_read", "ns", Combine::slowest, "until it has been read"}},
+};
+
+}  // namespace
+
+extern const Spec rows_spec;
+const Spec rows_spec{rows_info, 0.0, made<Scenario, Rows>};
+
+}  // namespace nearfield::probe

@@ -1,0 +1,118 @@
+// scenario/stencil.hpp by MPI. The number of rows is not in the paper: as many as columns, at most `most_rows`. The last
+// column has no right neighbour and keeps its value.
+#include "scenario/stencil.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "probe/buffer.hpp"
+#include "probe/context.hpp"
+#include "probe/scenario.hpp"
+
+namespace nearfield::probe {
+namespace {
+
+constexpr int stencil_tag = 9;
+constexpr std::size_t most_rows = 32, fewest_columns = 3;
+
+class Stencil final : public Scenario {
+ public:
+  explicit Stencil(Context& ctx) : Scenario(ctx) {
+    const std::int64_t largest = ctx.plan.tier == "quick" ? 128 << 10 : 1 << 20;
+    for (auto size : size_ladder(ctx.size_choice(), 64, std::min(ctx.plan.llc_bytes(), largest))) {
+      size = std::max<std::int64_t>(size / 8, fewest_columns) * 8;
+      for (const char* variant : stencil_variants) cases_.push_back({{"size_bytes", size}, {"variant", variant}});
+    }
+    from_ = Buffer(most_bytes() * most_rows);
+    into_ = Buffer(most_bytes() * most_rows);
+  }
+
+  void select(std::size_t index) override {
+    columns_ = bytes_of(index) / sizeof(double);
+    rows_ = std::min(columns_, most_rows);
+    variant_ = word(cases_[index], "variant");
+  }
+
+  void prepare() override { std::swap(from_, into_); }
+
+  void body(std::span<double> values) override {
+    const Ticks start = now();
+    const std::size_t last = rows_ - 2;  // of the rows that are updated
+    if (variant_ == "opt2") {
+      for (std::size_t i = last; i-- > 0;) update_backward(i);
+      communicate();
+      update_backward(last);
+    } else {
+      const std::size_t before = variant_ == "opt1" ? 1 : 0;
+      for (std::size_t i = 0; i < before; ++i) update(i);
+      communicate();
+      for (std::size_t i = before; i <= last; ++i) update(i);
+    }
+    values[0] = static_cast<double>(now() - start);
+  }
+
+  void fill(unsigned seed) override {
+    for (std::size_t i = 0; i < rows_; ++i)
+      for (std::size_t j = 0; j < columns_; ++j) row(from_, i)[j] = i + 1 < rows_ ? value(seed, ctx_.rank, i, j) : -1;
+    std::fill_n(row(into_, 0), rows_ * columns_, -1.0);
+  }
+
+  // The listings must give the same: what the formula says of what was filled in and what the other rank sent.
+  std::string problem(unsigned seed) override {
+    const auto old = [&](std::size_t i, std::size_t j) {
+      return i + 1 < rows_ ? value(seed, ctx_.rank, i, j) : value(seed, ctx_.peer(), 0, j);
+    };
+    for (std::size_t i = 0; i + 1 < rows_; ++i)
+      for (std::size_t j = 0; j + 1 < columns_; ++j)
+        if (row(into_, i)[j] != old(i, j) + (old(i + 1, j) + old(i, j + 1)) / 4)
+          return "element " + std::to_string(i) + ", " + std::to_string(j) + " is wrong";
+    for (std::size_t j = 0; j < columns_; ++j)
+      if (row(from_, rows_ - 1)[j] != old(rows_ - 1, j)) return "the row that arrived is wrong";
+    return "";
+  }
+
+  std::span<std::byte> arrived() override {
+    return {reinterpret_cast<std::byte*>(row(from_, rows_ - 1)), columns_ * sizeof(double)};
+  }
+
+ private:
+  static double value(unsigned seed, int rank, std::size_t i, std::size_t j) {
+    return static_cast<double>(seed + 7 * static_cast<unsigned>(rank) + 16 * i + j % 1024);
+  }
+
+  double* row(const Buffer& array, std::size_t i) const {
+    return reinterpret_cast<double*>(array.data()) + i * columns_;
+  }
+
+  void update(std::size_t i) {
+    const double *own = row(from_, i), *below = own + columns_;
+    double* result = row(into_, i);
+    for (std::size_t j = 0; j + 1 < columns_; ++j) result[j] = own[j] + (below[j] + own[j + 1]) / 4;
+    result[columns_ - 1] = own[columns_ - 1];
+  }
+
+  void update_backward(std::size_t i) {
+    const double *own = row(from_, i), *below = own + columns_;
+    double* result = row(into_, i);
+    result[columns_ - 1] = own[columns_ - 1];
+    for (std::size_t j = columns_ - 1; j-- > 0;) result[j] = own[j] + (below[j] + own[j + 1]) / 4;
+  }
+
+  void communicate() {
+    const int count = static_cast<int>(columns_), peer = ctx_.peer();
+    MPI_Sendrecv(row(from_, 0), count, MPI_DOUBLE, peer, stencil_tag, row(from_, rows_ - 1), count, MPI_DOUBLE, peer,
+                 stencil_tag, ctx_.timed, MPI_STATUS_IGNORE);
+  }
+
+  Buffer from_, into_;
+  std::size_t columns_ = 0, rows_ = 0;
+  std::string variant_;
+};
+
+}  // namespace
+
+extern const Spec stencil_spec;
+const Spec stencil_spec{stencil_info, 0.0, made<Scenario, Stencil>};
+
+}  // namespace nearfield::probe

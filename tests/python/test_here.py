@@ -1,0 +1,334 @@
+"""Does `reproduce --here` say that a statement holds, that it does not, or that noise hides it; and does the paper's
+verdict stay as it was?"""
+
+import io
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import report_profiles as made
+from rich.console import Console
+from tuning import in_process
+
+from nearfield import mpi
+from nearfield.base.toml import parse_toml
+from nearfield.cli.launch_bar import LaunchBar
+from nearfield.errors import ProfileError, UsageError
+from nearfield.measure.request import Request
+from nearfield.measure.work import Outcome
+from nearfield.profile import Profile, load, save
+from nearfield.report.evidence import Place
+from nearfield.reproduce.here import measure
+from nearfield.reproduce.here.answers import ANYWHERE, Live, answered
+from nearfield.reproduce.here.compiler import vectorised
+from nearfield.reproduce.here.draws import answer, intervals
+from nearfield.reproduce.here.measure import Launch
+from nearfield.reproduce.here.sizes import Sizes
+from nearfield.reproduce.here.tuned import TUNED
+from nearfield.reproduce.judges import JUDGES, Asked
+from nearfield.reproduce.papers import choose, load_paper, paper_files
+from nearfield.reproduce.schema import Here, Paper
+from nearfield.reproduce.verdicts import Evidence, judge_claim
+from nearfield.tune.rules import GainTable, load_rules
+
+DATA = Path(__file__).parents[1] / "data"
+PAPERS = [load_paper(name) for name in paper_files()]
+KIB = 1 << 10
+SIZES = [KIB << i for i in range(6)]
+
+
+def facts() -> Profile:
+    """A machine with an L2 of 1 MiB, an L3 of 8 MiB and an eager limit of 4 KiB."""
+    row = made.row("protocol", "single_copies", 0, "count", size_bytes=8, **made.HERE)
+    return made.profile([row], [made.switch("eager-limit", 4096)])
+
+
+# ---- noise
+
+
+def launches(truth: Callable[[int], float], noise: float, chance: random.Random, number: int = 5) -> list[dict]:
+    return [{size: truth(size) * (1 + chance.gauss(0, noise)) for size in SIZES} for _ in range(number)]
+
+
+def judged(name: str, is_difference: bool = False, **more: Any) -> Callable[[dict], bool]:
+    def holds(curve: dict) -> bool:
+        asked = Asked(curve, None, None, more.get("at"), (), is_difference, str, str, (curve,))
+        return JUDGES[name].judge(asked).holds
+
+    return holds
+
+
+@pytest.mark.parametrize(
+    ("judge", "true", "false"),
+    [
+        ("same", lambda x: 1.0, lambda x: 1.3),
+        ("more", lambda x: 1.3, lambda x: 0.9),
+        ("less", lambda x: 0.7, lambda x: 1.1),
+        ("grows", lambda x: x, lambda x: 1 / x),
+        ("flat", lambda x: 3.0, lambda x: x),
+        ("some", lambda x: 0.3, lambda x: -0.3),
+    ],
+)
+def test_there_are_three_answers(judge: str, true: Callable, false: Callable) -> None:
+    """By quiet launches: does what is true hold, and what is false not? By noisy ones: can neither be told?"""
+    chance = random.Random(1)
+    ask = judged(judge, is_difference=judge == "some")
+    assert answer(launches(true, 0.003, chance), ask, (0.0, 1.0), ANYWHERE) == "holds"
+    assert answer(launches(false, 0.003, chance), ask, (0.0, 1.0), ANYWHERE) == "does not"
+    assert answer(launches(true, 0.003, chance, 2), ask, (0.0, 1.0), ANYWHERE) == "cannot tell"
+    assert answer(launches(true, 1.0, chance), ask, (0.0, 1.0), ANYWHERE) == "cannot tell"
+
+
+@pytest.mark.parametrize("judge", ["same", "more", "less", "no-more", "grows", "falls", "flat", "peaks"])
+@pytest.mark.parametrize("noise", [0.3, 1.0])
+def test_noise_alone_is_no_answer(judge: str, noise: float) -> None:
+    """Where nothing differs but for noise that hides it: does at most one experiment in twenty say anything that is
+    wrong, whatever is asked? (What is the same holds as "same" and "flat", and as nothing else.)"""
+    chance = random.Random(2)
+    ask = judged(judge, is_difference=judge == "peaks", at=(SIZES[2], SIZES[3]))
+    truth: Callable[[int], float] = lambda x: 1.0  # noqa: E731
+    said = []
+    for _ in range(40):
+        some = launches(truth, noise, chance)
+        if judge == "peaks":
+            some = [{x: y - 1 for x, y in one.items()} for one in some]
+        said.append(answer(some, ask, (0.0, 1.0), (SIZES[2], SIZES[3])))
+    wrong = "does not" if judge in ("same", "flat", "no-more") else "holds"
+    assert said.count(wrong) <= 2
+    assert said.count("cannot tell") >= 38 or noise < 1
+
+
+@pytest.mark.parametrize(("number", "outside"), [(5, 0.015), (4, 0.04), (3, 0.11)])
+def test_an_interval_has_the_truth_in_it(number: int, outside: float) -> None:
+    """How often is the truth outside the interval, by noise alone?"""
+    chance = random.Random(3)
+    missed = 0
+    for _ in range(4000):
+        low, high = intervals([{0: chance.gauss(0, 1)} for _ in range(number)])[0]
+        missed += not low <= 0 <= high
+    assert missed / 4000 < outside
+
+
+# ---- what a statement means here
+
+
+def test_sizes_are_of_this_machine() -> None:
+    sizes = Sizes(facts())
+    inside = sizes.place("same-node")
+    assert inside == Place("shared-l3", "0-1") and sizes.place("network-1") is None
+    across = made.row("protocol", "single_copies", 0, "count", size_bytes=8, distance="network-1", pair="a:0-b:0")
+    both = Sizes(made.profile([*facts().records.to_dicts(), across], [made.switch("eager-limit", 4096),
+                              made.switch("eager-limit", 8192, distance="network-1", pair="a:0-b:0")]))  # fmt: skip
+    between = both.place("network-3")
+    assert between == Place("network-1", "a:0-b:0") and both.bytes("2*eager", between) == 16384
+    assert both.all_bytes(["eager"]) == (4096, 8192)
+    named = {"eager": 4096, "eager/2": 2048, "llc": 8 << 20, "2*llc/3": (16 << 20) // 3, "l2": 1 << 20, 77: 77}
+    assert {size: sizes.bytes(size, inside) for size in named} == named
+    assert sizes.all_bytes([64, "eager", 4096, "2*llc"]) == (64, 4096, 16 << 20)
+
+
+def one_way(side: str, state: str, size: int, time: float, metric: str = "call") -> dict:
+    more = {"side": side, "state": state, "access": "read", "size_bytes": size, **made.HERE}
+    return made.row("one-way", metric, time, **more)
+
+
+def of_states(saved: float, noise: float, chance: random.Random) -> Profile:
+    """Two sides whose calls save this share of their time at 4 MiB when preloaded, and nothing elsewhere."""
+    rows = []
+    for side in ("sender", "receiver"):
+        for size in (KIB, 4 * KIB, 64 * KIB, 4 << 20, 16 << 20):
+            gain = saved if size == 4 << 20 else 0.0
+            wobble = 1 + chance.gauss(0, noise)
+            rows += [
+                one_way(side, "invalid", size, 1000.0),
+                one_way(side, "exclusive", size, 1000 * (1 - gain) * wobble),
+            ]
+    return made.profile(rows, [made.switch("eager-limit", 4096)])
+
+
+@pytest.mark.parametrize(
+    ("saved", "noise", "word"), [(0.25, 0.005, "holds"), (-0.25, 0.0, "does not"), (0.25, 0.3, "cannot tell")]
+)
+def test_a_statement_is_answered_with_its_intervals(saved: float, noise: float, word: str) -> None:
+    """S0.6: the gain peaks just below the last-level cache. Is each answer given, with our number and its interval?"""
+    paper, (claim,) = choose(["S0.6"])[0]
+    chance = random.Random(4)
+    live = Live(Sizes(facts()), {"one-way": [of_states(saved, noise, chance) for _ in range(5)]})
+    statement = next(one for one in claim.statement if one.says.startswith("receiver: the gain"))
+    found = answered(paper, statement, live)
+    assert (found.answer, found.launches, found.profile) == (word, 5, "one-way"), found
+    if word == "holds":
+        assert found.ours.startswith("24.9 %") and " to " in found.ours and found.ours.endswith("at 4 MiB")
+
+
+def test_what_cannot_be_told_says_why() -> None:
+    """Without a second node, an eager limit, enough launches, or a profile: is there a reason, and never an answer?"""
+    paper, (claim,) = choose(["S0.2"])[0]
+    some = [of_states(0.25, 0.0, random.Random(5))] * 5
+    live = Live(Sizes(facts()), {"one-way": some})
+    assert answered(paper, claim.statement[0], live).ours == "needs a second node: --hostfile"
+    inside = claim.statement[0].model_copy(update={"here": Here(profile="one-way", judge="peaks", over=[64, "eager"],
+                                                                curve={"where": {"distance": "inside"}})})  # fmt: skip
+    unknown = Live(Sizes(made.profile(facts().records.to_dicts(), [])), {"one-way": some})
+    assert answered(paper, inside, unknown).ours == "no eager limit was seen here"
+    assert answered(paper, inside, Live(live.sizes, {"one-way": some[:2]})).ours == "measured in 2 launches"
+    refused = Live(live.sizes, {}, {"one-way": "needs 4 free cores; there are 2"})
+    assert answered(paper, inside, refused).ours == "needs 4 free cores; there are 2"
+    assert {answered(paper, inside, one).answer for one in (unknown, refused)} == {"cannot tell"}
+    counted = claim.statement[4]
+    assert answered(paper, counted, live).answer == "" and "counted" in answered(paper, counted, live).ours
+
+
+def test_no_verdict_depends_on_it() -> None:
+    paper, (claim,) = choose(["S0.6"])[0]
+    live = Live(Sizes(facts()), {"one-way": [of_states(0.25, 0.0, random.Random(6))] * 5})
+    nothing = Evidence({}, {})
+    told = judge_claim(claim, nothing, lambda statement: answered(paper, statement, live))
+    plain = judge_claim(claim, nothing)
+    assert any(one.here and one.here.answer == "holds" for one in told.statements)
+    assert [one.model_copy(update={"here": None}) for one in told.statements] == plain.statements
+    assert told.verdict == plain.verdict == "not simulated"
+
+
+def test_every_statement_is_judged_here_or_says_why_not() -> None:
+    """Has no statement an empty cell without a reason?"""
+    silent = [f"{c.id}: {s.says}" for p in PAPERS for c in p.claim for s in c.statement
+              if not (s.here or s.here_not or p.here_not)]  # fmt: skip
+    assert not silent
+
+
+GAINS = {"faster": (1.5, 1.45, 1.55), "slower": (0.8, 0.78, 0.82), "noisy": (1.1, 0.9, 1.3)}
+
+
+@pytest.mark.parametrize(
+    ("question", "gain", "word"),
+    [
+        ("faster", "faster", "holds"), ("faster", "slower", "does not"), ("faster", "noisy", "cannot tell"),
+        ("never-slower", "faster", "holds"), ("never-slower", "slower", "does not"),
+        ("never-slower", "noisy", "cannot tell"), ("bcast", "faster", "cannot tell"),
+        ("loses-elsewhere", "slower", "cannot tell"), ("by-distance", "faster", "cannot tell"),
+    ],
+)  # fmt: skip
+def test_tuned_rules_answer(question: str, gain: str, word: str) -> None:
+    """By gains with intervals: is there each of the three answers, and none about what was not measured?"""
+    rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
+    value, low, high = GAINS[gain]
+    point = rules.rule[0].point[0].model_copy(update={"gain": GainTable(value=value, low=low, high=high, n=9)})
+    one = rules.model_copy(update={"rule": [rules.rule[0].model_copy(update={"point": [point]})]})
+    found, ours = TUNED[question](one)
+    assert found == word and (f"{value:.2f}x ({low:.2f}x to {high:.2f}x)" in ours or question != "faster")
+
+
+def test_parameters_that_lose_elsewhere_are_seen() -> None:
+    rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
+    machine = rules.machine.model_copy(update={"distances": ["shared-l3", "same-node"]})
+    near = rules.rule[0].model_copy(update={"elsewhere": {"same-node": 0.6}})
+    far = rules.rule[0].model_copy(update={"distance": "same-node", "parameters": {}})
+    both = rules.model_copy(update={"machine": machine, "rule": [near, far]})
+    assert TUNED["loses-elsewhere"](both) == (
+        "holds",
+        "those of shared-l3 run at 0.60x of stock's speed at same-node",
+    )
+    assert TUNED["by-distance"](both)[0] == "holds"
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_the_compiler_is_asked() -> None:
+    """Is each loop told apart in its report, and is the paper's result there where a double may overlap a pointer?"""
+    every = ("plain", "alias", "restricted")
+    assert vectorised(["gcc"], "gcc") == dict.fromkeys(every, True)
+    assert vectorised(["gcc", "-fno-tree-vectorize"], "gcc") == dict.fromkeys(every, False)
+    assert vectorised(["gcc", "-fno-strict-aliasing"], "gcc") == {"plain": False, "alias": True, "restricted": True}
+    assert vectorised(["false"], "gcc") is None
+
+
+# ---- measuring
+
+
+class FakeProbe:
+    """Saves made-up profiles where `probe` would measure; `ends` says by which signal each attempt is stopped."""
+
+    def __init__(self, *ends: int | None) -> None:
+        self.made: list[str] = []
+        self._ends = iter(ends)
+
+    def __call__(self, out: Path, request: Request, **_: Any) -> Outcome:
+        self.made.append(out.name)
+        stopped = next(self._ends, None)
+        rows = (
+            facts().records.to_dicts()
+            if out.name == "facts"
+            else of_states(0.25, 0.0, random.Random(7)).records.to_dicts()
+        )
+        like = made.profile(rows, [made.switch("eager-limit", 4096)], command=request.command, complete=stopped is None)
+        save(
+            out,
+            machine=like.machine,
+            topology_xml=like.topology_xml,
+            run=like.run,
+            records=like.records,
+            overwrite=True,
+        )
+        return Outcome(stopped is None, True, stopped)
+
+
+def test_launches_are_profiles_and_none_is_measured_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After Ctrl-C in a launch: does the same command go on with it, is nothing judged meanwhile, and does the finished
+    column stand in the table, JSON and page?"""
+    fake = FakeProbe(None, None, 2)
+    monkeypatch.setattr(measure, "probe", fake)
+    monkeypatch.setattr(mpi, "choose", lambda name: SimpleNamespace(name="made-up"))
+    words = ("reproduce", "S0.6", "--here-only", "--quick", "-o", tmp_path / "out")
+    stopped = in_process(*words)
+    assert stopped.code == 130 and "cannot tell" in stopped.out and "holds:" not in stopped.out
+    assert fake.made == ["facts", "one-way-1", "one-way-2"]
+    done = in_process(*words)
+    assert done.code == 0, done.err
+    assert fake.made[3:] == ["one-way-2", "one-way-3", "one-way-4"]
+    assert "holds: 25 % at 4 MiB" in done.out and "4 launches" in done.out
+    assert load(tmp_path / "out" / "here" / "made-up" / "one-way-4").run.complete
+    again = in_process(*words, "--json")
+    assert len(fake.made) == 6 and '"answer": "holds"' in again.out
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "verdict holds" in page and "No verdict depends on it" in page
+
+
+def test_a_launch_aims_at_its_time_and_has_no_limit() -> None:
+    """Is the time of a launch an aim, so that none of its cases is left out where the machine is busy?"""
+    request = Request(tier="quick", launches=1, target_s=9.0)
+    assert (request.thoroughness.launches, request.thoroughness.budget_s, request.budget_s) == (1, 9.0, None)
+    with pytest.raises(UsageError, match="a parameter and values"):
+        Request(only=("pingpong state",))
+
+
+def test_building_the_engine_is_not_expected_again() -> None:
+    """The first launch may have built the engine: are the others expected to take as long as estimated?"""
+    with LaunchBar(Console(file=io.StringIO())) as bar:
+        facts_launch = Launch(Path("facts"), Request(), "protocol", 6.0)
+        bar.start_launch(facts_launch)
+        bar._began -= 600
+        bar.launch_done(facts_launch)
+        bar.launches([Launch(Path("pages-1"), Request(), "pages", 10.0)], kept=0)
+        standing = bar.standing()
+        assert standing and standing.left_s == pytest.approx(10.0)
+
+
+def test_what_is_for_measuring_needs_here(tmp_path: Path) -> None:
+    refused = in_process("reproduce", "S0.6", "--mpi", "mpich", "-o", tmp_path / "out")
+    assert refused.code == 2 and "--here" in refused.err
+
+
+def test_a_mistake_in_what_is_judged_here_is_named() -> None:
+    path = paper_files()["S0"]
+    for old, new, told in (
+        ('here = { profile = "rules" }', 'here = { profile = "rule" }', "did you mean 'rules'"),
+        ('"2*llc/3"', '"2*llcc/3"', "2*llcc/3"),
+        ('here = { profile = "rules" }', 'here = { profile = "rules", judge = "highest" }', "needs a number"),
+    ):
+        with pytest.raises(ProfileError, match=re.escape(told)):
+            parse_toml(Paper, path.read_text().replace(old, new).encode(), path)
