@@ -23,7 +23,7 @@ std::string word(const Parameters& parameters, const std::string& name);
 // Returns whether a parameter is there, for those that a case may leave out.
 bool given(const Parameters& parameters, const std::string& name);
 
-/// Returns whether the parameter has one of these values, numbers written in decimals.
+// Returns whether the parameter has one of these values, numbers written in decimals.
 bool has_value(const Parameters& parameters, const std::string& name, const std::vector<std::string>& values);
 
 /// The ranks that take part.
