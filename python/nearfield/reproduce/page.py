@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from nearfield import itself
 from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
 from nearfield.reproduce.behind import behind
 from nearfield.reproduce.outcome import (
@@ -28,7 +29,7 @@ def render(found: Reproduction, folder: Path) -> str:
     main = fill(
         asset("main.html", __package__),
         {
-            "banner": _incomplete(found) + _measured(found.here),
+            "banner": _incomplete(found, folder) + _measured(found.here),
             "overview": _overview(found),
             "papers": "".join(_paper(paper, folder) for paper in found.papers),
         },
@@ -50,12 +51,12 @@ def _facts(found: Reproduction) -> str:
     return " &ensp;|&ensp; ".join([*map(text, parts), tag("code", raw(found.command))])
 
 
-def _incomplete(found: Reproduction) -> str:
-    message = (
-        "Not all of it is simulated yet: claims that need what is missing are not judged. 'nearfield reproduce' with "
-        "the same --out goes on."
-    )
-    return "" if found.complete else tag("p", text(message), class_="banner", role="alert")
+def _incomplete(found: Reproduction, folder: Path) -> str:
+    if found.complete:
+        return ""
+    message = text("Not all of it is simulated yet: claims that need what is missing are not judged. This goes on: ")
+    command = itself.command("reproduce", "--out", folder.absolute(), anywhere=True)
+    return tag("p", message + tag("code", raw(command)), class_="banner", role="alert")
 
 
 def _overview(found: Reproduction) -> str:
