@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t most_at_a_time = 4096;
 
-// When the bytes behind those that are written begin to arrive: bytes come evenly from the first to the last.
+// Returns when the first byte arrives that is not written yet: bytes come evenly from the first to the last.
 Clock arrival(const Shipment& shipment, std::uint64_t bytes) {
   if (shipment.written == bytes) return shipment.last;
   Clock when = shipment.last - shipment.first;
@@ -94,8 +94,8 @@ void Shipping::write(Shipment& shipment, Address target, const Clock& start) {
   write_piece(shipment);
 }
 
-// What has arrived by the end of the next piece is written when its first byte is there. Without payload, too, what
-// arrived before is written first, or headers would overtake.
+// Writes the next piece when its first byte is there. A message without payload is written as well: it waits for those
+// that arrived before it, which its header must not overtake.
 void Shipping::write_piece(Shipment& shipment) {
   const std::uint64_t bytes = shipment.target ? shipment.bytes : 0;
   const Address begin = shipment.target + shipment.written, piece_end = (begin / most_at_a_time + 1) * most_at_a_time;

@@ -71,18 +71,6 @@ void grouping_changes_nothing(std::uint64_t machines) {
             static_cast<unsigned long long>(seed), step, static_cast<int>(kind), bytes, static_cast<long long>(stride),
             static_cast<unsigned long long>(count), static_cast<unsigned long long>(begin), together.now(core)[0],
             apart.now(core)[0], machine.core.window, in_words(machine).c_str());
-        const Counts a = together.counts(), b = apart.counts();
-        std::printf(
-            "DEBUG reads %llu %llu writes %llu %llu pf %llu %llu | misses0 %llu %llu pf0 %llu %llu streams %d dist %d "
-            "level %d bpc %f %f place %d\n",
-            (unsigned long long)a.dram.reads, (unsigned long long)b.dram.reads, (unsigned long long)a.dram.writes,
-            (unsigned long long)b.dram.writes, (unsigned long long)a.dram.prefetches,
-            (unsigned long long)b.dram.prefetches, (unsigned long long)a.levels[0].misses,
-            (unsigned long long)b.levels[0].misses, (unsigned long long)a.levels[0].prefetches,
-            (unsigned long long)b.levels[0].prefetches, machine.prefetcher ? machine.prefetcher->streams : 0,
-            machine.prefetcher ? machine.prefetcher->distance_lines : 0,
-            machine.prefetcher ? machine.prefetcher->level : 0, machine.caches[0].bytes_per_cycle,
-            machine.caches[1].bytes_per_cycle, (int)machine.pages.placement);
         return;
       }
     }
@@ -141,7 +129,7 @@ Machine with_prefetcher(int misses, int level = 1) {
   return machine;
 }
 
-// What is fetched ahead and still on its way is waited for as a miss is: in the background.
+// A core waits for a line that was fetched ahead and is still on its way as for a miss: in the background.
 void a_line_on_its_way_stalls_nobody(int level) {
   Memory memory(with_prefetcher(8, level));
   for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one asks for line 3

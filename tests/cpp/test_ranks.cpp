@@ -434,6 +434,29 @@ void pieces_arrive_in_their_places() {
   CHECK(outcome.messages == 1 + 3 + 3);
 }
 
+// Is a payload written as it arrives? In the middle of 64 us the receiver's cache still has the last line of its buffer,
+// but no longer the first one.
+void a_payload_takes_its_time() {
+  Machine machine = made_up_machine();
+  machine.messaging.network = "zero-copy";
+  Cluster cluster(machine, options(2, 1, true));
+  cluster.run([&](Rank& rank) -> Task<> {
+    const Buffer buffer(rank.allocate(1 << 16), 1 << 16);
+    const Address first = buffer.address, last = buffer.address + buffer.bytes() - 128;
+    co_await rank.prepare(Buffer(first, 128), BufferState::modified);
+    co_await rank.prepare(Buffer(last, 128), BufferState::modified);
+    co_await rank.line_up();
+    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
+    if (rank.rank() == 1) {
+      const auto arrives = rank.receive(0, buffer, 0);
+      co_await rank.sweep(Access::load, rank.allocate(8), 32'000, 0, 8);
+      CHECK(!holds(cluster, 1, 0, first) && holds(cluster, 1, 0, last));
+      co_await rank.wait(arrives);
+      CHECK(!holds(cluster, 1, 0, last));
+    }
+  });
+}
+
 // Does the NIC write in the middle of a long loop? It loads one line again and again, which the message replaces.
 void devices_act_during_a_loop() {
   Machine machine = made_up_machine();
@@ -567,6 +590,7 @@ int main() {
   a_cluster_runs_twice();
   who_touches_what_between_nodes();
   pieces_arrive_in_their_places();
+  a_payload_takes_its_time();
   devices_act_during_a_loop();
   who_touches_what_within_a_node();
   cores_work_side_by_side();
