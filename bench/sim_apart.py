@@ -35,12 +35,12 @@ Numbers = dict[tuple[str, str, float], float]  # metric, policy, memory speed
 
 
 def simulated(operation: str, size: int, policies: list[str], slowdowns: list[float]) -> Numbers:
-    """Returns times of every policy at every speed, and at the first speed the counts, which all speeds share."""
+    """Returns times and counts of every policy at every speed."""
     parameters: list[Any] = [("operation", operation), ("size_bytes", size), ("ranks", NODES), ("nodes", NODES)]
     machine = native(load_machine("power5-redstorm"))
     found = simulation.run("application", machine, NOWHERE.native(), parameters, policies, slowdowns, 1)
     return {
-        (one.metric, policies[one.variant], slowdowns[max(one.speed, 0)]): one.value
+        (one.metric, policies[one.variant], slowdowns[one.speed]): one.value
         for one in found
         if one.metric in ("time", *COUNTS)
     }
@@ -73,9 +73,8 @@ def departure(together: Numbers, apart: Numbers) -> Departure:
         if off >= found.time:
             found.time, found.where = off, f"{policy}, memory {slowdown:g} times as slow"
         found.gain = max(found.gain, abs(_gain(together, policy, slowdown) - _gain(apart, policy, slowdown)))
-    # Counts of a run are those at its fastest memory, and so are compared with runs apart at that speed.
-    for metric, policy in product(COUNTS, POLICIES):
-        one, other = (numbers[(metric, policy, SLOWDOWNS[0])] for numbers in (together, apart))
+    for key in product(COUNTS, POLICIES, SLOWDOWNS):
+        one, other = together[key], apart[key]
         found.counts = max(found.counts, abs(one - other) / max(other, 1.0))
     return found
 
