@@ -20,10 +20,9 @@ using Parameters = std::vector<std::pair<std::string, Value>>;
 /// Returns the parameter of that name; throws std::invalid_argument if it is missing or of the other kind.
 std::int64_t number(const Parameters& parameters, const std::string& name);
 std::string word(const Parameters& parameters, const std::string& name);
-// Returns whether a parameter is there, for those that a case may leave out.
+/// Returns whether a parameter is there, for those that a case may leave out.
 bool given(const Parameters& parameters, const std::string& name);
-
-// Returns whether the parameter has one of these values, numbers written in decimals.
+/// Returns whether the parameter has one of these values, numbers written in decimals.
 bool has_value(const Parameters& parameters, const std::string& name, const std::vector<std::string>& values);
 
 /// The ranks that take part.

@@ -162,7 +162,7 @@ class PagePlacement(Valued):
 
 
 class SocketTraffic(Valued):
-    """The traffic that what connects a socket to the rest of its node carries."""
+    """The lines that cross the links or the bus of a socket."""
 
     value: Literal["remote", "everything"]
 

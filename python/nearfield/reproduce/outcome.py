@@ -37,7 +37,7 @@ class Series(Table):
 
 
 class Shown(Table):
-    """What a verdict stands on. `kind` says what numbers are: gains, factors, or of a unit (shown.py)."""
+    """The curves and the records that a verdict follows from. `kind` names the unit of the numbers (shown.py)."""
 
     by: str
     kind: str
@@ -46,7 +46,7 @@ class Shown(Table):
 
 
 class Answer(Table):
-    """What the reader's machine says of a statement. `answer` is "" if it says nothing, and `ours` then says why."""
+    """The answer of the reader's machine to a statement. If there is none, `answer` is "", and `ours` says why."""
 
     answer: Literal["holds", "does not", "cannot tell", ""] = ""
     ours: str = Field(default="", description="our numbers, each with its interval")
@@ -104,7 +104,7 @@ class JudgedPaper(Table):
 
 
 class Measured(Table):
-    """What `--here` measured, and on what."""
+    """The machine and the launches by which `--here` measured."""
 
     machine: str
     mpi: str

@@ -133,9 +133,9 @@ def _statement(one: Judged, folder: Path) -> str:
     return tag("li", tag("div", told + behind(one, folder)) + sketch(one), class_=f"statement {look}")
 
 
-def _here(here: Answer | None) -> str:
-    if here is None or not here.answer:
-        return tag("span", text(here.ours if here else ""), class_="quiet")
+def _here(here: Answer) -> str:
+    if not here.answer:
+        return tag("span", text(here.ours), class_="quiet")
     word = tag("span", text(here.answer), class_=f"verdict {here.answer.replace(' ', '-')}")
     return word + text(f": {here.ours}")
 

@@ -121,8 +121,8 @@ class PlacementRule(Table):
 
 
 class Here(Table):
-    """What the statement means on any machine. Judge, curve and `than` are the statement's where they are absent;
-    places and numbers are not, since those of the paper are its machine's."""
+    """The meaning of a statement on any machine. An absent judge, curve or `than` is that of the statement. Places and
+    numbers are not taken from the statement, since the paper states them for its own machine."""
 
     profile: str = Field(default="", description="whose records judge it: a name of [here.NAME]")
     asks: str = Field(default="", description="a question to tuned rules or to the compiler (here/questions.py)")

@@ -2,10 +2,9 @@
 // preconditioned by algebraic multigrid. The operators of all levels come from a real setup (multigrid.hpp), which is
 // not simulated, as in S4; so do the number of iterations and who sends what to whom. Every product, relaxation and
 // vector operation does the accesses of hypre's loops, every exchange its Irecv, Isend and Waitall, every dot product
-// an allreduce of 8 bytes. Its arithmetic is a
-// multiply-add for each element of a sparse row or of a dot product, which needs the sum before it, as hypre's loops
-// have it. Left out: the setup phase's accesses and messages, divisions, loops' own instructions beyond what an access
-// costs.
+// an allreduce of 8 bytes. Its arithmetic is a multiply-add for each element of a sparse row or of a dot product, which
+// needs the sum before it, as hypre's loops have it. Left out: the setup phase's accesses and messages, divisions, loops'
+// own instructions beyond what an access costs.
 #include <cmath>
 #include <stdexcept>
 

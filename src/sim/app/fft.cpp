@@ -58,6 +58,12 @@ struct View {
   std::uint64_t inner, outer;  // strides, in numbers
 };
 
+// Returns the floating-point instructions of a pass for each word of its result (FFTE's kernel.f).
+double butterfly_flops(std::uint64_t radix) {
+  if (radix == 8) return 5;
+  return radix == 4 ? 3.5 : 1;
+}
+
 // `flops`: floating-point instructions with each word, beside two accesses to it.
 void add(Walk& walk, Access kind, Address begin, std::uint64_t count, std::uint64_t stride, double flops = 0) {
   const auto apart = static_cast<std::int64_t>(stride * number);
@@ -123,7 +129,7 @@ class Transform {
       rest /= radix;
       add(walk_, Access::load, roots, rest, 1);
       add(walk_, Access::load, from, length, 1);
-      add(walk_, Access::store, to, length, 1, radix == 8 ? 5 : radix == 4 ? 3.5 : 1);
+      add(walk_, Access::store, to, length, 1, butterfly_flops(radix));
       std::swap(from, to);
     }
     if (walk_.full()) co_await walk_.go();

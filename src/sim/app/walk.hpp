@@ -34,8 +34,8 @@ class Walk {
   }
   void gather(Address address) { add({Access::gather, 8, address, 1, 0}); }
 
-  // What the core computes with the last accesses, each time: a chain of instructions that need each other's result, or
-  // instructions that do not. It goes on beside the loop's accesses, of which there are `accesses` each time.
+  // The core computes with each of the last accesses: in a chain of instructions that need each other's result, or in
+  // instructions that do not. It does so while it issues `accesses` accesses, and the rest of the time comes on top.
   void chain(double flops, double accesses) { beside(flops * rank_.core().flop_latency_cycles, accesses); }
   void flops(double flops, double accesses) {
     if (const double rate = rank_.core().flops_per_cycle; rate > 0) beside(flops / rate, accesses);

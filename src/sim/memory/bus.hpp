@@ -12,8 +12,8 @@ namespace nearfield::sim {
 
 class Bus {
  public:
-  // Takes the bus for a while from `start` on, and returns when the access began, had nothing interrupted it. It is
-  // served in the gaps between earlier calls' accesses, in pieces if need be, as if these had waited for it.
+  // Takes the bus for an access that may begin at `start`, in the gaps between those of earlier calls, in several pieces
+  // if one gap is too short. Returns when the last piece ends, less `takes`.
   Ps occupy(Ps start, Ps takes) {
     if (start >= free_) {
       if (start > free_) remember({free_, start});

@@ -1,6 +1,6 @@
-// Where pages of virtual memory lie in physical memory. A kernel gives a page any free frame, so neighbouring pages
-// meet other sets of a cache, as many colours as there are: with PagePlacement::random each page has a frame by chance,
-// the same one in every run. Frames stay in the memory (the 8 GiB) of their page.
+// Says where pages of virtual memory lie in physical memory. A kernel gives a page any free frame, so that neighbouring
+// pages need not lie in neighbouring sets of a cache. With PagePlacement::random each page has a frame by chance, the
+// same one in every run. A frame lies in the memory (the 8 GiB) in which its page lies.
 #pragma once
 
 #include <bit>

@@ -102,8 +102,7 @@ NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address 
   }
   if (times > 1) {
     hierarchy.repeat(acting.path, is_store(kind), address, times - 1);
-    if (is_store(kind) && acting.path.nearest->through)
-      if (const auto writes = contents.take_writes()) timing.dram().post(address, writes * contents.unit_bytes());
+    if (is_store(kind) && acting.path.nearest->through) timing.write_back(clock, address, contents.take_writes());
   }
   if (hits > 0) timing.hits(clock, kind, bytes, hits, work);
 }
@@ -163,8 +162,8 @@ void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, 
   }
   if (address + count * stride > end_of_memory) throw std::out_of_range("a simulated node has 128 GiB");
   const auto core_acting = acting(core);
-  // What the first access to a line fetches ahead is younger than the line, until the next access that gets as far as
-  // that cache: then the first two are not done as one.
+  // The first access to a line may fetch another line ahead, which then was used later than the first one, until the
+  // second access that reaches that cache. So the first access is done apart from the others.
   const bool touches_after_prefetch = core_acting.follower && (core_acting.follower->level() == 0 ||
                                                                (is_store(kind) && core_acting.path.nearest->through));
   while (count > 0) {

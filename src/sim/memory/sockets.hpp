@@ -28,8 +28,8 @@ class Sockets {
   }
   Times from_cache(int core, int number, std::uint64_t bytes, const Times& there) {
     const int holder = number * cores_per_cache_;
-    if (has_bus_ && of(core) != of(holder)) return cross(core, bytes, cross(holder, bytes, there));
-    return has_bus_ || of(core) != of(holder) ? cross(core, bytes, there) : there;
+    if (of(core) == of(holder)) return has_bus_ ? cross(core, bytes, there) : there;
+    return cross(core, bytes, has_bus_ ? cross(holder, bytes, there) : there);
   }
   // Puts a line that a core writes to memory behind all others; nobody waits for it.
   void post(int core, int core_at_home, std::uint64_t bytes) {

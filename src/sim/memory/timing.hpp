@@ -1,9 +1,9 @@
 // The clocks of a node's cores: the time of an access, given where its line was found. A core issues one access per
 // Core::cycles_per_access. Loads and stores that miss go on in the background, Core::outstanding_misses at a time, those
-// past the caches Core::outstanding_bypass at a time; so do lines that are fetched ahead, which take the same slots unless the prefetcher has its own; an access to such a
-// line takes no further one. No
-// instruction is issued Core::window instructions after a load whose data is not there. A chase waits for its data, a
-// gather for the data of the index load before it.
+// past the caches Core::outstanding_bypass at a time. So do lines that are fetched ahead: they take slots of misses,
+// unless the prefetcher has slots of its own, and an access to such a line takes no further one. No instruction is issued
+// Core::window instructions after a load whose data is not there. A chase waits for its data, a gather for the data of
+// the index load before it.
 #pragma once
 
 #include <algorithm>
@@ -148,6 +148,13 @@ class Timing {
   }
   // A line is fetched ahead.
   void prefetched(CoreClock& me, Address line, const Found& from, unsigned writes);
+  // A core's caches write so many units to memory.
+  NEARFIELD_INNERMOST void write_back(CoreClock& me, Address address, unsigned writes) {
+    if (writes == 0) return;
+    dram_.post(address, writes * unit_);
+    if (sockets_.limit()) [[unlikely]]
+      sockets_.post(me.core, dram_.core_at(address), writes * unit_);
+  }
   // One access that hit the nearest cache, if its line is still on its way there; returns whether it is.
   bool hit_ahead(CoreClock& me, Access kind, Address line, Ps work) {
     return me.ahead.may_have(line) && wait_for_line(me, kind, line, work);
@@ -172,13 +179,6 @@ class Timing {
       me.now = later(me.now, me.window.pop());
   }
   NEARFIELD_INNERMOST void goes_on(CoreClock& me, Access kind, const Times& start, const Times& done, Ps work);
-  // Units that were written to memory to make room for a line.
-  NEARFIELD_INNERMOST void write_back(CoreClock& me, Address address, unsigned writes) {
-    if (writes == 0) return;
-    dram_.post(address, writes * unit_);
-    if (sockets_.limit()) [[unlikely]]
-      sockets_.post(me.core, dram_.core_at(address), writes * unit_);
-  }
   void stored_through(CoreClock& me, unsigned bytes, Count count, Ps work);
   bool wait_for_line(CoreClock& me, Access kind, Address line, Ps work);
   Times ready(CoreClock& me, const Found& found, Address address, const Times& start);

@@ -1,6 +1,5 @@
-// Decides where a NIC puts incoming bytes. Each file in policies/ exports one PolicySpec. A policy is an object
-// that is handed to a NIC, one per node and variant; the NIC asks it once per event (header) and once per
-// piece of a payload.
+// Decides where a NIC puts incoming bytes. Each file in policies/ exports one PolicySpec. A policy is an object that is
+// handed to a NIC, one per node and variant; the NIC asks it once per event (header) and once per piece of a payload.
 // Memory does what it says for whole units (memory.hpp); parts of units, at the ends of a payload, always go to memory
 // only.
 #pragma once
