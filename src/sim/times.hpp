@@ -7,7 +7,7 @@
 #include <cmath>
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace nearfield::sim {
@@ -20,7 +20,7 @@ inline constexpr int speeds = 4;  // of memory, in one run
 inline Ps ps_from_ns(double ns) { return std::nearbyint(ns * 1e3); }
 
 // One instant or duration on the clocks of all memory speeds.
-struct alignas(16) Times {
+struct alignas(32) Times {
   std::array<Ps, speeds> at{};
 
   Times() = default;
@@ -32,10 +32,30 @@ struct alignas(16) Times {
   Times& operator+=(Ps everywhere);
   friend Times operator+(Times a, const Times& b) { return a += b; }
   friend Times operator+(Times a, Ps b) { return a += b; }
-  friend bool operator==(const Times&, const Times&) = default;
 };
 
-#if defined(__SSE2__)
+#if defined(__AVX__)
+inline __m256d lanes_of(const Times& times) { return _mm256_load_pd(times.at.data()); }
+inline Times of_lanes(__m256d lanes) {
+  Times result;
+  _mm256_store_pd(result.at.data(), lanes);
+  return result;
+}
+inline Times& Times::operator+=(const Times& other) {
+  return *this = of_lanes(_mm256_add_pd(lanes_of(*this), lanes_of(other)));
+}
+inline Times& Times::operator+=(Ps everywhere) {
+  return *this = of_lanes(_mm256_add_pd(lanes_of(*this), _mm256_set1_pd(everywhere)));
+}
+inline Times later(const Times& a, const Times& b) { return of_lanes(_mm256_max_pd(lanes_of(a), lanes_of(b))); }
+inline Times earlier(const Times& a, const Times& b) { return of_lanes(_mm256_min_pd(lanes_of(a), lanes_of(b))); }
+inline bool all_at_least(const Times& a, const Times& b) {
+  return _mm256_movemask_pd(_mm256_cmp_pd(lanes_of(a), lanes_of(b), _CMP_GE_OQ)) == 0xF;
+}
+inline bool operator==(const Times& a, const Times& b) {
+  return _mm256_movemask_pd(_mm256_cmp_pd(lanes_of(a), lanes_of(b), _CMP_EQ_OQ)) == 0xF;
+}
+#elif defined(__SSE2__)
 // By pairs and never one by one: a pair that is loaded right after its halves were stored has to wait for both.
 inline __m128d pair(const Times& times, std::size_t first) { return _mm_load_pd(&times.at[first]); }
 inline Times of_pairs(__m128d low, __m128d high) {
@@ -54,6 +74,15 @@ inline Times& Times::operator+=(Ps everywhere) {
 inline Times later(const Times& a, const Times& b) {
   return of_pairs(_mm_max_pd(pair(a, 0), pair(b, 0)), _mm_max_pd(pair(a, 2), pair(b, 2)));
 }
+inline Times earlier(const Times& a, const Times& b) {
+  return of_pairs(_mm_min_pd(pair(a, 0), pair(b, 0)), _mm_min_pd(pair(a, 2), pair(b, 2)));
+}
+inline bool all_at_least(const Times& a, const Times& b) {
+  return _mm_movemask_pd(_mm_and_pd(_mm_cmpge_pd(pair(a, 0), pair(b, 0)), _mm_cmpge_pd(pair(a, 2), pair(b, 2)))) == 3;
+}
+inline bool operator==(const Times& a, const Times& b) {
+  return _mm_movemask_pd(_mm_and_pd(_mm_cmpeq_pd(pair(a, 0), pair(b, 0)), _mm_cmpeq_pd(pair(a, 2), pair(b, 2)))) == 3;
+}
 #else
 inline Times& Times::operator+=(const Times& other) {
   for (std::size_t l = 0; l < speeds; ++l) at[l] += other.at[l];
@@ -68,6 +97,17 @@ inline Times later(const Times& a, const Times& b) {
   for (std::size_t l = 0; l < speeds; ++l) result.at[l] = a.at[l] > b.at[l] ? a.at[l] : b.at[l];
   return result;
 }
+inline Times earlier(const Times& a, const Times& b) {
+  Times result;
+  for (std::size_t l = 0; l < speeds; ++l) result.at[l] = a.at[l] < b.at[l] ? a.at[l] : b.at[l];
+  return result;
+}
+inline bool all_at_least(const Times& a, const Times& b) {
+  bool all = true;
+  for (std::size_t l = 0; l < speeds; ++l) all &= a.at[l] >= b.at[l];
+  return all;
+}
+inline bool operator==(const Times& a, const Times& b) { return a.at == b.at; }
 #endif
 
 }  // namespace nearfield::sim

@@ -217,15 +217,16 @@ Machine random_machine(Random& random) {
 
 Machine random_machine_with_victims(Random& random) {
   Machine machine = random_machine(random);
-  machine.cores = 1 << random.between(0, 2);
+  machine.cores = 1 << random.between(0, 4);
   Cache nearest, second, victims;
   nearest.line_bytes = second.line_bytes = 32 << random.between(0, 2);
   victims.sub_blocks = 1 << random.between(0, 2);
   victims.line_bytes = second.line_bytes * victims.sub_blocks;
   nearest.write = random.in(50) ? WritePolicy::through : WritePolicy::back;
-  second.inclusion = machine.cores == 1 && random.in(30) ? Inclusion::neither : Inclusion::inclusive;
+  second.shared_by = random.in(50) ? 1 : machine.cores;
+  second.inclusion = second.shared_by == 1 && random.in(30) ? Inclusion::neither : Inclusion::inclusive;
   victims.inclusion = Inclusion::exclusive;
-  second.shared_by = victims.shared_by = machine.cores;
+  victims.shared_by = std::max(second.shared_by, machine.cores >> (random.in(50) ? 0 : random.between(1, 2)));
   machine.caches = {nearest, second, victims};
   for (std::size_t level = 0; level < 3; ++level) {
     Cache& cache = machine.caches[level];

@@ -53,6 +53,7 @@ CacheArray::CacheArray(const Cache& spec)
       sub_blocks_(static_cast<std::uint8_t>(spec.sub_blocks)),
       lru_(spec.replacement == lru_replacement.name),
       fast_lru_(lru_ && blocks_per_set_ == 1),
+      is_narrow_(spec.ways <= first_lanes),
       ways_(spec.ways),
       replacement_(replacement_of(spec).make()) {
   if (sets_ > 1) reciprocal_ = UINT64_MAX / sets_ + 1;

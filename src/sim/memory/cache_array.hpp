@@ -114,8 +114,8 @@ class CacheArray {
     const auto set = static_cast<std::uint32_t>(way.block - blocks_);
     return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
   }
-  NEARFIELD_INNERMOST static Way quick_find(const SetAndTag& where) {  // lines may have sub-blocks
-    const auto found = lanes_with(*where.set, where.tag);
+  NEARFIELD_INNERMOST Way quick_find(const SetAndTag& where) const {  // lines may have sub-blocks
+    const auto found = is_narrow_ ? first_lanes_with(*where.set, where.tag) : lanes_with(*where.set, where.tag);
     return {found ? where.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
   }
   NEARFIELD_INNERMOST Way quick_room(const SetAndTag& where) {
@@ -189,6 +189,13 @@ class CacheArray {
       if (valid_parts(way) >> part & 1) function(line + (static_cast<Address>(part) << unit_shift_));
   }
 
+  // Calls `function` with the address of each line that the cache holds.
+  template <class Function>
+  void for_each_line(Function&& function) const {
+    for (auto* block = blocks_; block < blocks_ + static_cast<std::size_t>(sets_) * blocks_per_set_; ++block)
+      for (unsigned lane = 0; lane < lanes_per_block; ++lane)
+        if (block->tag[lane] != no_tag) for_each_unit({block, lane}, function);
+  }
   // Returns the address of the line that a way holds.
   Address address_of(const Way& way) const {
     auto set = static_cast<std::uint32_t>(way.block - blocks_);
@@ -225,8 +232,8 @@ class CacheArray {
     const auto oldest = oldest_lane(*where.set, ways_) | 1U << (lanes_per_block - 1);
     return quick_address({where.set, static_cast<unsigned>(std::countr_zero(oldest))});
   }
-  // Tells the host that this set will be needed.
-  void fetch_early(Address address) const {
+  // Tells the host that this set will be needed. It must be inlined: a call of it looks to GCC as if it did nothing.
+  NEARFIELD_INNERMOST void fetch_early(Address address) const {
     const auto* set = is_quick() ? quick_locate(address).set : locate(address).set;
     __builtin_prefetch(set, 1);
     __builtin_prefetch(&set->age, 1);
@@ -282,6 +289,7 @@ class CacheArray {
   std::uint8_t sub_blocks_;
   bool lru_;
   bool fast_lru_;
+  bool is_narrow_;  // it has no more ways than first_lanes_with() looks at
   int ways_;
   std::unique_ptr<Replacement> replacement_;
 };

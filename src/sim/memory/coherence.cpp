@@ -3,40 +3,63 @@
 namespace nearfield::sim {
 
 Snooping::Others Snooping::ask(CacheNode& node, const CacheNode& own, Address address, Ask ask) {
+  return node.knows_sharers ? ask_sharers(node, own, address, ask) : ask_before(node.before, &node, own, address, ask);
+}
+
+Snooping::Others Snooping::ask_sharers(CacheNode& node, const CacheNode& own, Address address, Ask ask) {
   Others found;
-  std::uint16_t* sharers = nullptr;
-  if (node.knows_sharers) {
-    const auto where = node.array.locate(address);
-    if (const auto way = node.array.find_tag(where)) sharers = &way.sharers();
-  }
-  for (auto* child : node.children) {
-    if (child == &own || (sharers && !(*sharers & child->bit()))) continue;
-    ask_in(*child, &node, address, ask, found);
-    if (sharers && ask == Ask::give_up) *sharers &= static_cast<std::uint16_t>(~child->bit());
+  const auto way = node.array.find_tag(node.array.locate(address));
+  if (!way) return ask_before(node.before, &node, own, address, ask);
+  for (auto* cache : node.before.caches) {
+    if (cache == &own || !(way.sharers() & cache->bit())) continue;
+    ask_in(*cache, &node, address, ask, found);
+    if (ask == Ask::give_up) way.sharers() &= static_cast<std::uint16_t>(~cache->bit());
   }
   return found;
 }
 
-Snooping::Others Snooping::ask_all_but(const CacheNode& own, Address address, Ask ask) {
+// Asks the caches right before a meeting point, or those of them that may have the unit. `met` is the cache where they
+// meet, if it is one.
+Snooping::Others Snooping::ask_before(Meeting& meeting, CacheNode* met, const CacheNode& own, Address address,
+                                      Ask ask) {
   Others found;
-  for (auto* node : contents_.last()) {
-    if (node == &own) continue;
-    const bool before = found.any;
-    ask_in(*node, nullptr, address, ask, found);
-    if (found.any && !before) found.holder = node->number;
+  const auto ask_one = [&](CacheNode& cache) {
+    const bool before = found.any, here = ask_in(cache, met, address, ask, found);
+    if (found.any && !before) found.holder = cache.number;
+    return here && ask == Ask::share;
+  };
+  if (!meeting.has_directory) {
+    for (auto* cache : meeting.caches)
+      if (cache != &own) ask_one(*cache);
+    return found;
   }
+  contents_.count_searches(meeting.searches, own.searches);
+  auto holders = contents_.enters(meeting, own, address);
+  if (!holders) return found;
+  holders->for_each(meeting.holders->words(), [&](int number) {
+    auto& cache = *meeting.caches[static_cast<std::size_t>(number)];
+    if (&cache == &own) return;
+    contents_.count_searches({}, cache.searches);
+    if (!ask_one(cache)) holders->remove(number);
+  });
   return found;
 }
 
-// Asks for a whole unit, which may be several lines of a nearer cache. `met` is where the asking core's path meets that
-// of these caches. A machine has many caches that a run never uses: a search of such a cache is counted, but its lines
-// are not looked at.
-void Snooping::ask_in(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found) {
-  if (!node.used && node.level == 0) return;
+// Asks for a whole unit, which may be several lines of a nearer cache, and returns whether any cache here had a part of
+// it. `met` is where the asking core's path meets that of these caches. A machine has many caches that a run never uses:
+// a search of such a cache is counted, but its lines are not looked at.
+bool Snooping::ask_in(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found) {
+  if (!node.used && node.level == 0) return false;
   ++node.counts.snoops;
-  const bool here = node.used && answer(node, met, address, ask, found);
-  if (node.inclusion == Inclusion::inclusive && !here) return;
-  for (auto* child : node.children) ask_in(*child, met, address, ask, found);
+  bool here = node.used && answer(node, met, address, ask, found);
+  if (node.inclusion == Inclusion::inclusive && !here) return false;
+  const bool has_directory = node.before.has_directory;
+  if (has_directory) contents_.count_searches(node.before.searches, {});
+  contents_.for_each_holder(node.before, contents_.unit_of(address), [&](CacheNode& cache) {
+    if (has_directory) contents_.count_searches({}, cache.searches);
+    here |= ask_in(cache, met, address, ask, found);
+  });
+  return here;
 }
 
 // Asks one cache, and returns whether it held a part of the unit.

@@ -33,8 +33,9 @@ class Snooping {
   Others ask(CacheNode& node, const CacheNode& own, Address address, Ask ask);
   // Asks the caches that meet that core's own at the memory.
   Others ask_at_memory(int core, Address address, Ask ask) {
-    if (contents_.last().size() == 1) return {};
-    return ask_all_but(contents_.cache_at(core, contents_.levels() - 1), address, ask);
+    auto& meeting = contents_.at_memory();
+    if (meeting.caches.size() == 1) return {};
+    return ask_before(meeting, nullptr, contents_.cache_at(core, contents_.levels() - 1), address, ask);
   }
   // Removes every other copy after a store at `level`, out to the first cache whose copy was not shared: beyond that
   // cache there is none.
@@ -44,8 +45,9 @@ class Snooping {
   std::uint8_t state_with(const Others& others, std::uint8_t state);
 
  private:
-  Others ask_all_but(const CacheNode& own, Address address, Ask ask);
-  void ask_in(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found);
+  Others ask_sharers(CacheNode& node, const CacheNode& own, Address address, Ask ask);
+  Others ask_before(Meeting& meeting, CacheNode* met, const CacheNode& own, Address address, Ask ask);
+  bool ask_in(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found);
   bool answer(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found);
 
   Contents& contents_;

@@ -1,6 +1,7 @@
 #include "sim/memory/contents.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include "sim/memory/evictions.hpp"
@@ -9,6 +10,7 @@ namespace nearfield::sim {
 namespace {
 
 constexpr std::size_t most_sharers = 16;  // caches of which one before them can keep account
+constexpr Count few_searches = 4;         // a directory costs as much
 
 [[noreturn]] void refuse(std::size_t level, const std::string& why) {
   throw std::invalid_argument("cache[" + std::to_string(level) + "] " + why);
@@ -54,27 +56,98 @@ void Contents::build(const Machine& machine) {
       auto& node = *nodes_.emplace_back(std::make_unique<CacheNode>(cache, level));
       for (int c = core; c < std::min(core + cache.shared_by, machine.cores); ++c)
         caches_of_core_[static_cast<std::size_t>(c)][static_cast<std::size_t>(level)] = &node;
-      auto& siblings = level + 1 < levels_ ? cache_at(core, level + 1).children : last_;
       if (level + 1 < levels_) node.parent = &cache_at(core, level + 1);
-      node.number = static_cast<int>(siblings.size());
-      siblings.push_back(&node);
+      auto& beside = (node.parent ? node.parent->before : at_memory_).caches;
+      node.number = static_cast<int>(beside.size());
+      beside.push_back(&node);
     }
   }
   for (auto& node : nodes_) {
-    node->meeting = node->children.size() > 1;
+    node->meeting = node->before.caches.size() > 1;
     node->knows_absence =
         node->inclusion == Inclusion::inclusive && node->array.unit_bytes() == nodes_.front()->array.unit_bytes();
-    node->knows_sharers = node->knows_absence && node->children.size() <= most_sharers;
+    node->knows_sharers = node->knows_absence && node->before.caches.size() <= most_sharers;
     node->is_simple =
-        node->children.empty() && node->parent && node->array.unit_bytes() == node->parent->array.line_bytes();
+        node->before.caches.empty() && node->parent && node->array.unit_bytes() == node->parent->array.line_bytes();
   }
+  count_searches_of_all();
+  const auto choose = [&](Meeting& meeting) {
+    const Count caches = std::accumulate(meeting.searches.begin(), meeting.searches.end(), meeting.caches.size());
+    meeting.has_directory =
+        meeting.caches.size() > 1 && meeting.caches.size() <= Holders::most_caches && caches > few_searches;
+  };
+  choose(at_memory_);
+  for (auto& node : nodes_)
+    if (!node->knows_sharers) choose(node->before);
+}
+
+// ---- directories
+
+// Searches of caches that never had a line are counted, apart from the nearest ones: a machine has many that a run does
+// not use.
+void Contents::count_searches_of_all() {
+  const auto sum_up = [](Meeting& meeting) {
+    meeting.searches = {};
+    for (const auto* cache : meeting.caches)
+      for (std::size_t level = 0; level < most_cache_levels; ++level) meeting.searches[level] += cache->searches[level];
+  };
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    auto& it = **node;
+    sum_up(it.before);
+    it.searches = it.inclusion == Inclusion::inclusive ? Searches{} : it.before.searches;
+    it.searches[static_cast<std::size_t>(it.level)] += it.used || it.level > 0;
+  }
+  sum_up(at_memory_);
+}
+
+void Contents::first_use(CacheNode& node) {
+  node.used = true;
+  if (node.level == 0) count_searches_of_all();
+}
+
+std::optional<Holders::Set> Contents::enters(Meeting& meeting, const CacheNode& own, Address address) {
+  if (!meeting.holders) {
+    if (meeting.first == nullptr) meeting.first = &own;
+    if (meeting.first == &own) return std::nullopt;
+    meeting.holders = std::make_unique<Holders>(meeting.caches.size());
+    add_lines(meeting, meeting.first->number, *meeting.first);
+  }
+  make_room_for_unit(meeting);
+  auto holders = meeting.holders->of(address / unit_);
+  holders.add(own.number);
+  return holders;
+}
+
+// Adds what a cache and those before it have.
+void Contents::add_lines(Meeting& meeting, int number, const CacheNode& node) {
+  if (node.used)
+    node.array.for_each_line([&](Address address) {
+      make_room_for_unit(meeting);
+      meeting.holders->of(address / unit_).add(number);
+    });
+  for (const auto* cache : node.before.caches) add_lines(meeting, number, *cache);
+}
+
+void Contents::make_room_for_unit(Meeting& meeting) {
+  if (!meeting.holders->full()) [[likely]]
+    return;
+  meeting.holders->tidy([&](std::uint64_t unit, int number) {
+    return has_part(*meeting.caches[static_cast<std::size_t>(number)], unit * unit_);
+  });
+}
+
+bool Contents::has_part(const CacheNode& node, Address unit) const {
+  for (auto at = unit; node.used && at < unit + unit_; at += node.array.unit_bytes())
+    if (node.array.find(node.array.locate(at), at)) return true;
+  return std::any_of(node.before.caches.begin(), node.before.caches.end(),
+                     [&](const auto* cache) { return has_part(*cache, unit); });
 }
 
 // ---- lines that come in and go out
 
 void Contents::insert(CacheNode& node, Address address, std::uint8_t state, int limit) {
   auto& array = node.array;
-  node.used = true;
+  use(node);
   const auto where = array.locate(address);
   CacheArray::Way way;
   if ((state & injected) || array.has_sub_blocks()) way = array.find_tag(where);
@@ -97,7 +170,7 @@ bool Contents::remove_before(CacheNode& node, const CacheArray::Way& way, Addres
     return remove_from_all(node, address);
   bool was_modified = false;
   for (unsigned sharers = way.sharers(); sharers != 0; sharers &= sharers - 1) {
-    auto& child = *node.children[static_cast<std::size_t>(std::countr_zero(sharers))];
+    auto& child = *node.before.caches[static_cast<std::size_t>(std::countr_zero(sharers))];
     was_modified |= child.is_simple ? remove_line(child, address) : remove_in(child, address, node.array.line_bytes());
   }
   return was_modified;
@@ -105,14 +178,15 @@ bool Contents::remove_before(CacheNode& node, const CacheArray::Way& way, Addres
 
 bool Contents::remove_from_all(CacheNode& node, Address address) {
   bool was_modified = false;
-  for (auto* child : node.children) was_modified |= remove_in(*child, address, node.array.line_bytes());
+  for_each_holder(node.before, unit_of(address),
+                  [&](CacheNode& cache) { was_modified |= remove_in(cache, address, node.array.line_bytes()); });
   return was_modified;
 }
 
 bool Contents::remove_in(CacheNode& node, Address address, std::uint64_t bytes) {
   bool was_modified = false;
   for (auto at = address; at < address + bytes; at += node.array.unit_bytes()) was_modified |= remove_line(node, at);
-  for (auto* child : node.children) was_modified |= remove_in(*child, address, bytes);
+  for (auto* cache : node.before.caches) was_modified |= remove_in(*cache, address, bytes);
   return was_modified;
 }
 
@@ -151,6 +225,13 @@ void Contents::forget_everything() {
     node->victims.clear();
     node->used = false;
   }
+  const auto forget_holders = [](Meeting& meeting) {
+    meeting.first = nullptr;
+    meeting.holders.reset();
+  };
+  forget_holders(at_memory_);
+  for (auto& node : nodes_) forget_holders(node->before);
+  count_searches_of_all();
 }
 
 Memory::Copy Contents::copy_in(int core, int level, Address address) const {
@@ -168,6 +249,7 @@ Counts Contents::counts() const {
   Counts all;
   all.levels.resize(static_cast<std::size_t>(levels_));
   for (const auto& node : nodes_) all.levels[static_cast<std::size_t>(node->level)] += node->counts;
+  for (std::size_t level = 0; level < all.levels.size(); ++level) all.levels[level].snoops += searches_[level];
   all.dram = dram_;
   all.transfers = transfers_;
   return all;
@@ -175,6 +257,7 @@ Counts Contents::counts() const {
 
 void Contents::reset_counts() {
   for (auto& node : nodes_) node->counts = {};
+  searches_ = {};
   dram_ = {};
   transfers_ = 0;
 }

@@ -5,13 +5,29 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "sim/memory/cache_array.hpp"
+#include "sim/memory/holders.hpp"
 
 namespace nearfield::sim {
+
+struct CacheNode;
+using Searches = std::array<Count, most_cache_levels>;  // of caches of each level
+
+// A place where the paths of several cores meet: in a cache that they share or at the memory.
+struct Meeting {
+  std::vector<CacheNode*> caches;  // right before it
+  Searches searches{};             // of all caches before it, if none has what is asked for
+  // It has a directory of which of them may have a unit: in large machines. Until two of them had any line, that is
+  // `first`, and there are no holders.
+  bool has_directory = false;
+  const CacheNode* first = nullptr;
+  std::unique_ptr<Holders> holders;
+};
 
 // One cache and its place in the tree.
 struct CacheNode {
@@ -27,8 +43,9 @@ struct CacheNode {
   bool is_simple = false;       // nothing is before it, and its lines are as long as its parent's
   bool used = false;            // it ever held a line
   CacheNode* parent = nullptr;  // nullptr: the memory
-  int number = 0;               // among the parent's children
-  std::vector<CacheNode*> children;
+  int number = 0;               // among those before the same meeting point
+  Meeting before;               // the caches right before this one
+  Searches searches{};          // of this cache and those before it, if none has what is asked for
   LevelCounts counts;
   std::unordered_set<Address> victims;  // lines that made room for injected ones, and were not missed yet
 
@@ -50,8 +67,25 @@ class Contents {
   CacheNode& cache_at(int core, int level) const {
     return *caches_of_core_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
   }
-  const std::vector<std::unique_ptr<CacheNode>>& nodes() const { return nodes_; }  // the last level's first
-  const std::vector<CacheNode*>& last() const { return last_; }                    // those that meet at the memory
+  Meeting& at_memory() { return at_memory_; }  // of the last caches
+  const Meeting& at_memory() const { return at_memory_; }
+
+  // ---- which caches before a meeting point may have a unit
+  // Must be called before the unit comes into `own` from beyond the meeting point, if that has a directory. Returns the
+  // unit's holders, `own` among them; nothing if no cache but `own` can have anything.
+  std::optional<Holders::Set> enters(Meeting& meeting, const CacheNode& own, Address address);
+  // Does the same, and returns whether no other cache before the meeting point can have the unit.
+  bool enters_alone(Meeting& meeting, const CacheNode& own, Address address) {
+    if (!meeting.has_directory) return meeting.caches.size() <= 1;
+    const auto holders = enters(meeting, own, address);
+    return !holders || holders->is_only(own.number, meeting.holders->words());
+  }
+  // Calls `function` with each cache right before the meeting point that may have the unit.
+  template <class Function>
+  void for_each_holder(const Meeting& meeting, Address unit, Function&& function);
+  void count_searches(const Searches& more, const Searches& less) {
+    for (std::size_t level = 0; level < searches_.size(); ++level) searches_[level] += more[level] - less[level];
+  }
 
   // ---- what an access finds in one cache
   NEARFIELD_INNERMOST void hit(CacheNode& node, const CacheArray::Way& way, Address address) {
@@ -86,9 +120,16 @@ class Contents {
   void flush(Address address);   // removes the unit, and writes it to memory if it is modified
   void forget(Address address);  // removes the unit, and counts nothing
   void forget_everything();
-  // Calls `function` with each cache that ever held a line, its way and the address, for each part of the unit there.
+  // Calls `function` with each cache that holds a part of the unit, its way and the address, for each part.
   template <class Function>
-  void for_each_copy(Address unit, Function&& function) const;
+  void for_each_copy(Address unit, Function&& function) {
+    for_each_copy_before(at_memory_, unit, function);
+  }
+  // A line comes into this cache.
+  void use(CacheNode& node) {
+    if (!node.used) [[unlikely]]
+      first_use(node);
+  }
 
   Memory::Copy copy_in(int core, int level, Address address) const;
 
@@ -110,6 +151,13 @@ class Contents {
 
  private:
   void build(const Machine& machine);
+  void count_searches_of_all();
+  void first_use(CacheNode& node);
+  void add_lines(Meeting& meeting, int number, const CacheNode& node);
+  void make_room_for_unit(Meeting& meeting);
+  bool has_part(const CacheNode& node, Address unit) const;
+  template <class Function>
+  void for_each_copy_before(const Meeting& meeting, Address unit, Function&& function);
   void miss_victim(CacheNode& node, Address address);  // if it is one
   NEARFIELD_INNERMOST void take_victim(CacheNode& node, Address address, std::uint8_t state);
   NEARFIELD_INNERMOST void make_room(CacheNode& node, const CacheArray::Way& way, bool injecting);
@@ -123,7 +171,8 @@ class Contents {
   std::uint64_t nearest_line_ = 0;
   std::vector<std::unique_ptr<CacheNode>> nodes_;
   std::vector<Caches> caches_of_core_;
-  std::vector<CacheNode*> last_;
+  Meeting at_memory_;
+  Searches searches_{};  // that directories make needless; they count as the others do
   DramCounts dram_;
   Count transfers_ = 0;
   unsigned writes_ = 0;
@@ -131,12 +180,23 @@ class Contents {
 };
 
 template <class Function>
-void Contents::for_each_copy(Address unit, Function&& function) const {
-  for (const auto& node : nodes_) {
-    if (!node->used) continue;
-    for (auto at = unit; at < unit + unit_; at += node->array.unit_bytes())
-      if (const auto way = node->array.find(node->array.locate(at), at)) function(*node, way, at);
+void Contents::for_each_holder(const Meeting& meeting, Address unit, Function&& function) {
+  if (meeting.holders) {
+    meeting.holders->for_each(unit / unit_,
+                              [&](int number) { function(*meeting.caches[static_cast<std::size_t>(number)]); });
+  } else {
+    for (auto* cache : meeting.caches)
+      if (!meeting.has_directory || cache == meeting.first) function(*cache);
   }
+}
+
+template <class Function>
+void Contents::for_each_copy_before(const Meeting& meeting, Address unit, Function&& function) {
+  for_each_holder(meeting, unit, [&](CacheNode& node) {
+    for (auto at = unit; node.used && at < unit + unit_; at += node.array.unit_bytes())
+      if (const auto way = node.array.find(node.array.locate(at), at)) function(node, way, at);
+    for_each_copy_before(node.before, unit, function);
+  });
 }
 
 }  // namespace nearfield::sim

@@ -19,6 +19,10 @@ void Devices::write_whole(Address unit, const Placement& placement) {
     if (node->inclusion == Inclusion::inclusive) *--first = node;
   const std::span<CacheNode* const> kept(first, nodes.end());
   remove_but(kept, unit);
+  for (const auto* node = &target; node != nullptr; node = node->parent) {
+    auto& meeting = node->parent ? node->parent->before : contents_.at_memory();
+    if (meeting.has_directory) contents_.enters(meeting, *node, unit);
+  }
   put(kept, unit, placement);
 }
 

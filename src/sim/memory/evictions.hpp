@@ -9,7 +9,7 @@ namespace nearfield::sim {
 inline void Contents::put(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,
                           unsigned sharer) {
   auto& array = node.array;
-  node.used = true;
+  use(node);
   auto way = array.has_sub_blocks() ? array.find_tag(where) : CacheArray::Way{};
   if (!way) {
     way = array.room(where);
@@ -54,7 +54,7 @@ inline void Contents::evict(CacheNode& node, Address address, std::uint8_t state
 // Does what insert() does, for a line that the cache before an exclusive one evicted.
 inline void Contents::take_victim(CacheNode& node, Address address, std::uint8_t state) {
   auto& array = node.array;
-  node.used = true;
+  use(node);
   const auto where = array.locate(address);
   auto way = array.find_tag(where);
   if (!way) {

@@ -17,7 +17,7 @@ NEARFIELD_INNERMOST Found Hierarchy::load(const Path& path, Address address) {
   if (!path.is_fast) [[unlikely]]
     return load_any(path.core, address);
   const auto where = path.nearest->array.quick_locate(address);
-  const auto way = CacheArray::quick_find(where);
+  const auto way = path.nearest->array.quick_find(where);
   if (!way) return fast_miss<Use::load>(path, address, where);
   ++path.nearest->counts.hits;
   CacheArray::quick_touch(way);
@@ -31,7 +31,7 @@ NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
     return store_any(path.core, address);
   auto& nearest = *path.nearest;
   const auto where = nearest.array.quick_locate(address);
-  const auto way = CacheArray::quick_find(where);
+  const auto way = nearest.array.quick_find(where);
   if (!nearest.through) {
     if (!way) return fast_miss<Use::store>(path, address, where);
     if (way.flags() & shared) return store_any(path.core, address);
@@ -56,7 +56,7 @@ inline std::optional<Found> Hierarchy::prefetch(int core, int level, Address add
   const auto& path = paths_[static_cast<std::size_t>(core)];
   if (level != 1 || !path.victims) return prefetch_any(core, level, address);
   const auto where = path.second->array.quick_locate(address);
-  if (CacheArray::quick_find(where)) return std::nullopt;
+  if (path.second->array.quick_find(where)) return std::nullopt;
   const int from = fetch_beyond_second<Use::prefetch>(path, address, where, where);
   return from > 0 ? Found{from, false} : prefetch_any(core, level, address);
 }
@@ -71,7 +71,7 @@ NEARFIELD_INNERMOST void Hierarchy::fetch_victim_early(const Path& path, Address
 template <Hierarchy::Use use>
 inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray::SetAndTag nearest) {
   const auto where = path.second->array.quick_locate(address);
-  const auto way = CacheArray::quick_find(where);
+  const auto way = path.second->array.quick_find(where);
   if (way && is_alone(way, path)) [[likely]] {
     ++path.second->counts.hits;
     CacheArray::quick_touch(way);
@@ -93,6 +93,16 @@ inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray:
   return use == Use::store ? store_missed(path.core, 0, address, nearest) : store_at(path.core, 1, address);
 }
 
+// Asks the directories about a line that comes from the victim cache, or from memory if that does not have it.
+inline bool Hierarchy::nobody_else_has(const Path& path, Address address, bool is_victim) {
+  auto &before_last = path.victims->before, &at_memory = contents_.at_memory();
+  if (!contents_.enters_alone(before_last, *path.second, address)) return false;
+  if (!is_victim && !contents_.enters_alone(at_memory, *path.victims, address)) return false;
+  if (before_last.has_directory) contents_.count_searches(before_last.searches, path.second->searches);
+  if (!is_victim && at_memory.has_directory) contents_.count_searches(at_memory.searches, path.victims->searches);
+  return true;
+}
+
 // Fetches the line from the victim cache or from memory. Returns the level that had it, or 0 if the access must take
 // the slow path.
 template <Hierarchy::Use use>
@@ -101,10 +111,11 @@ int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray
   auto &second = *path.second, &third = *path.victims;
   const auto room = second.array.quick_room(where);
   const auto there = third.array.quick_locate(address);
-  const auto way = CacheArray::quick_find(there);
+  const auto way = third.array.quick_find(there);
   const bool hits = way && third.array.has_part(way, address);
   const unsigned state = hits ? third.array.state(way, address) : 0;
   if ((state & shared) || (room.flags() & (shared | injected))) return 0;
+  if (path.meets && !nobody_else_has(path, address, hits)) return 0;
 
   constexpr bool counts = use != Use::prefetch;  // hits and misses
   constexpr bool fills_nearest = use == Use::load || use == Use::store;
@@ -135,14 +146,14 @@ inline void Hierarchy::give_to_victims(const Path& path, Address address, const 
   if (second.inclusion == Inclusion::inclusive) {
     // Usually only this core ever had the line, and it has it no longer.
     const bool is_own = way.sharers() == path.own;
-    if (!is_own || CacheArray::quick_find(path.nearest->array.quick_locate(address)))
+    if (!is_own || path.nearest->array.quick_find(path.nearest->array.quick_locate(address)))
       is_modified |= contents_.remove_before(second, way, address);
   }
   ++second.counts.evictions;
   second.counts.write_backs += is_modified;
   third.used = true;
   const auto where = third.array.quick_locate(address);
-  auto there = CacheArray::quick_find(where);
+  auto there = third.array.quick_find(where);
   if (!there) {
     there = third.array.quick_room(where);
     if (!there.empty()) contents_.drop(third, there);
@@ -153,7 +164,7 @@ inline void Hierarchy::give_to_victims(const Path& path, Address address, const 
 // Fills the nearest cache. The line that makes room is dropped, unless it is marked.
 inline void Hierarchy::fill_nearest(const Path& path, CacheArray::SetAndTag where, std::uint8_t state) {
   auto& nearest = *path.nearest;
-  nearest.used = true;
+  contents_.use(nearest);
   const auto room = nearest.array.quick_room(where);
   if (!room.empty()) {
     if (room.flags() & (modified | injected)) [[unlikely]]

@@ -22,7 +22,8 @@ Hierarchy::Hierarchy(const Machine& machine)
 }
 
 // A path is fast if its first two caches keep whole lines in the order of use, in one block a set, the second one knows
-// which caches before it have a line, and only this core's caches can have what the second one misses.
+// which caches before it have a line, and only this core's caches can have what the second one misses, or a directory
+// tells.
 Hierarchy::Path Hierarchy::path_of(int core) const {
   auto& first = contents_.cache_at(core, 0);
   Path path{core, &first, nullptr, nullptr, first.bit(), false};
@@ -31,11 +32,14 @@ Hierarchy::Path Hierarchy::path_of(int core) const {
   const auto &nearest = *path.nearest, &second = *path.second;
   path.is_fast = nearest.array.is_plain() && second.array.is_plain() && second.inclusion != Inclusion::exclusive &&
                  !second.through && (second.knows_sharers || !second.meeting);
-  if (!path.is_fast || levels_ != 3 || contents_.last().size() > 1) return path;
+  if (!path.is_fast || levels_ != 3) return path;
   auto& third = contents_.cache_at(core, 2);
+  const auto can_meet = [](const Meeting& meeting) { return meeting.caches.size() <= 1 || meeting.has_directory; };
   const bool can_fill_second = second.inclusion == Inclusion::neither || (second.knows_sharers && nearest.is_simple);
-  if (third.array.is_quick() && third.inclusion == Inclusion::exclusive && !third.meeting && can_fill_second)
+  if (third.array.is_quick() && third.inclusion == Inclusion::exclusive && can_meet(third.before) &&
+      can_meet(contents_.at_memory()) && can_fill_second)
     path.victims = &third;
+  path.meets = third.meeting || contents_.at_memory().caches.size() > 1;
   return path;
 }
 
@@ -81,6 +85,7 @@ Found Hierarchy::fetch(int core, int first, Address address, Located& located) {
     Snooping::Others others;
     if (!way) {
       if (counts) contents_.miss(node, address);
+      if (node.knows_absence && node.before.has_directory) contents_.enters(node.before, own, address);
       if (!node.meeting || node.knows_absence) continue;
       others = others_.ask(node, own, address, Ask::share);
       if (others.unwritten) contents_.write_to_memory();
@@ -204,6 +209,7 @@ Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::
       }
       contents_.miss(node, address);
     }
+    if (own && node.knows_absence && node.before.has_directory) contents_.enters(node.before, *own, address);
     if (node.knows_absence || !node.meeting) continue;
     const auto others = others_.ask(node, *own, address, Ask::give_up);
     if (!others.any) continue;

@@ -59,6 +59,7 @@ class Hierarchy {
   NEARFIELD_INNERMOST void give_to_victims(const Path& path, Address address, const CacheArray::Way& way);
   template <Use use>
   NEARFIELD_INNERMOST Found fast_miss(const Path& path, Address address, CacheArray::SetAndTag nearest);
+  bool nobody_else_has(const Path& path, Address address, bool is_victim);
   template <Use use>
   [[gnu::noinline]] int fetch_beyond_second(const Path& path, Address address, CacheArray::SetAndTag nearest,
                                             CacheArray::SetAndTag second);
@@ -93,6 +94,7 @@ struct Hierarchy::Path {
       *victims;          // the last one, if it is there: an exclusive cache, and no other one is beyond
   std::uint16_t own;     // the nearest one's bit among the sharers
   bool is_fast = false;  // of its first two caches
+  bool meets = false;    // others, in the last cache or beyond it
 };
 
 }  // namespace nearfield::sim

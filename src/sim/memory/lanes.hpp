@@ -57,6 +57,18 @@ inline std::uint32_t lanes_with(const Block& block, std::uint32_t tag) {
 #endif
 }
 
+// The same for a set of no more than `first_lanes` ways.
+inline constexpr int first_lanes = 4;
+inline std::uint32_t first_lanes_with(const Block& block, std::uint32_t tag) {
+#if defined(__SSE2__)
+  const __m128i found =
+      _mm_cmpeq_epi32(*reinterpret_cast<const __m128i*>(block.tag), _mm_set1_epi32(static_cast<int>(tag)));
+  return static_cast<std::uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(found)));
+#else
+  return lanes_with(block, tag);
+#endif
+}
+
 inline std::uint32_t lanes_of_age(const Block& block, std::uint8_t age) {
 #if defined(__SSE2__)
   const __m128i ages = _mm_load_si128(reinterpret_cast<const __m128i*>(block.age));

@@ -196,30 +196,82 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
   }
 }
 
-void Memory::replay(int core, std::span<const Reference> trace) {
-  const auto core_acting = acting(core);
-  const auto beyond_line = ~(caches_->contents.nearest_line_bytes() - 1);
-  bool looks_ahead = true;  // if some accesses of late would have gained by it
-  Count far = caches_->hierarchy.went_far(core);
-  for (std::size_t i = 0; i < trace.size(); ++i) {
-    if (looks_ahead && i + victim_ahead_on_host < trace.size()) {
-      const auto& soon = trace[std::min(i + ahead_on_host, trace.size() - 1)];
-      caches_->hierarchy.fetch_early(core, frames_->physical(soon.address));
-      caches_->hierarchy.fetch_victim_early(core_acting.path,
-                                            frames_->physical(trace[i + victim_ahead_on_host].address));
+// Accesses that hit the nearest cache one after the other, which the clock is told of together.
+class Memory::Hits {
+ public:
+  Hits(Timing& timing, Timing::CoreClock& clock) : timing_(timing), clock_(clock) {}
+  NEARFIELD_INNERMOST void add(Access kind) {
+    if (const bool is_chase = kind == Access::chase; is_chase != are_chases_) [[unlikely]] {
+      tell();
+      are_chases_ = is_chase;
     }
-    const auto& [address, bytes, kind] = trace[i];
-    if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & beyond_line) == 0 && address < end_of_memory)
-        [[likely]]
-      one(core_acting, kind, address, bytes, 1, 0);
-    else
-      some(core_acting, kind, address, bytes, 0);
-    if (i % of_late == of_late - 1) {
-      const Count so_far = caches_->hierarchy.went_far(core);
-      looks_ahead = so_far - far > of_late / 8;
-      far = so_far;
+    ++count_;
+  }
+  NEARFIELD_INNERMOST void tell() {
+    if (count_ > 0) timing_.hits(clock_, are_chases_ ? Access::chase : Access::load, 0, std::exchange(count_, 0), 0);
+  }
+
+ private:
+  Timing& timing_;
+  Timing::CoreClock& clock_;
+  bool are_chases_ = false;
+  Count count_ = 0;
+};
+
+void Memory::replay(int core, std::span<const Reference> trace) {
+  const auto me = acting(core);
+  const auto beyond_line = ~(caches_->contents.nearest_line_bytes() - 1);
+  Hits hits(me.timing, me.clock);
+  bool looks_ahead = true;  // if some accesses of late would have gained by it
+  Count far = me.hierarchy.went_far(core);
+  for (std::size_t begin = 0; begin < trace.size(); begin += of_late) {
+    const auto end = std::min(begin + of_late, trace.size());
+    const auto last_ahead = looks_ahead ? std::min(end, trace.size() - std::min(trace.size(), ahead_on_host)) : 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (i < last_ahead) {
+        me.hierarchy.fetch_early(core, me.frames.physical(trace[i + ahead_on_host].address));
+        me.hierarchy.fetch_victim_early(me.path, me.frames.physical(trace[i + victim_ahead_on_host].address));
+      }
+      const auto& [address, bytes, kind] = trace[i];
+      if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & beyond_line) == 0 &&
+          address < end_of_memory) [[likely]] {
+        one_of_many(me, kind, address, bytes, hits);
+      } else {
+        hits.tell();
+        some(me, kind, address, bytes, 0);
+      }
+    }
+    const Count so_far = me.hierarchy.went_far(core);
+    looks_ahead = so_far - far > of_late / 8;
+    far = so_far;
+  }
+  hits.tell();
+}
+
+// Does what one() does for one access, apart from telling the clock of a hit.
+NEARFIELD_INNERMOST void Memory::one_of_many(const Acting& acting, Access kind, Address address, unsigned bytes,
+                                             Hits& hits) {
+  auto& timing = acting.timing;
+  auto& clock = acting.clock;
+  if (acting.translation) {
+    if (const Ps cost = acting.translation->cost(acting.core, address); cost > 0) {
+      hits.tell();
+      clock.now += cost;
     }
   }
+  address = acting.frames.physical(address);
+  const auto found =
+      is_store(kind) ? acting.hierarchy.store(acting.path, address) : acting.hierarchy.load(acting.path, address);
+  if (found.level == 0) [[likely]] {
+    if (acting.follower && clock.ahead.may_have(acting.contents.unit_of(address))) [[unlikely]] {
+      hits.tell();
+      if (timing.hit_ahead(clock, kind, acting.contents.unit_of(address), 0)) return;
+    }
+    return hits.add(kind);
+  }
+  hits.tell();
+  timing.missed(clock, kind, bytes, found, address, acting.contents.take_writes(), 0);
+  if (acting.follower) look_ahead(acting, address);
 }
 
 // ---- devices

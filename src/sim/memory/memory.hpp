@@ -122,8 +122,10 @@ class Memory {
  private:
   struct Caches;  // hierarchy.hpp and devices.hpp
   struct Acting;  // a core, with all of it at hand
+  class Hits;
   Acting acting(int core);
   void one(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
+  void one_of_many(const Acting& acting, Access kind, Address address, unsigned bytes, Hits& hits);
   void one_apart(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);  // one(), not inline
   void some(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);
   void bypass(int core, Access kind, Address address, unsigned bytes, Ps work);

@@ -31,8 +31,12 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
   const auto ps = [&](double cycles) { return ps_from_ns(cycles / machine.core.clock_ghz); };
   per_access_ = ps(machine.core.cycles_per_access);
   window_ = static_cast<Count>(std::max(0, machine.core.window));
+  Ps least = per_access_;  // between two instructions, since a chase takes at least what its level takes
+  for (const auto& cache : machine.caches) least = std::min(least, ps(cache.latency_cycles));
   shared_transfer_ = ps(machine.transfers.shared_cycles);
   remote_transfer_ = ps(machine.transfers.remote_cycles);
+  if (machine.cores > machine.caches.back().shared_by) least = std::min(least, remote_transfer_);
+  within_window_ = static_cast<Ps>(window_) * std::min(least, ps_from_ns(machine.dram.latency_ns));
   bypass_ps_per_byte_ = machine.dram.gb_per_s_bypass > 0 ? 1e3 / machine.dram.gb_per_s_bypass : 0;
   const auto* before = &machine.caches.front();
   for (std::size_t k = 0; k < machine.caches.size(); ++k) {
@@ -45,6 +49,7 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
     if (cache.write == WritePolicy::through) through_ = static_cast<int>(k) + 1;
     before = &cache;
   }
+  prefetches_ = machine.prefetcher.has_value();
   prefetches_apart_ = machine.prefetcher && machine.prefetcher->outstanding > 0;
   const int misses = std::max(1, machine.core.outstanding_misses), bypasses = machine.core.outstanding_bypass;
   for (int core = 0; core < machine.cores; ++core) {

@@ -57,29 +57,38 @@ class UnderWay {
  public:
   void resize(int most) {
     done_.resize(static_cast<std::size_t>(most));
+    last_ = done_.size() - 1;
     first_ = 0;
   }
   // Returns when the next slot is free.
   const Times& free() const { return done_[first_]; }
-  void take_slot(Times done) {
-    std::size_t at = first_;
-    first_ = first_ + 1 == done_.size() ? 0 : first_ + 1;
-    // Sorted, at each memory speed for itself. Mostly the latest one is done last.
-    for (std::size_t left = done_.size() - 1; left > 0; --left) {
-      auto& before = done_[at == 0 ? done_.size() - 1 : at - 1];
-      const Times last = later(before, done);
-      if (last == done) break;
-      done_[at] = last;
-      for (std::size_t l = 0; l < speeds; ++l) done.at[l] = std::min(before.at[l], done.at[l]);
-      at = at == 0 ? done_.size() - 1 : at - 1;
-    }
-    done_[at] = done;
+  NEARFIELD_INNERMOST void take_slot(const Times& done) {
+    const std::size_t at = first_, before = at == 0 ? last_ : at - 1;
+    first_ = at == last_ ? 0 : at + 1;
+    // Mostly the latest one is done last.
+    if (all_at_least(done, done_[before])) [[likely]]
+      done_[at] = done;
+    else
+      insert(done, at);
   }
   const std::vector<Times>& all() const { return done_; }
 
  private:
+  // Sorts one in, at each memory speed for itself.
+  void insert(Times done, std::size_t at) {
+    for (std::size_t left = last_; left > 0; --left) {
+      auto& before = done_[at == 0 ? last_ : at - 1];
+      const Times last = later(before, done);
+      if (last == done) break;
+      done_[at] = last;
+      done = earlier(before, done);
+      at = at == 0 ? last_ : at - 1;
+    }
+    done_[at] = done;
+  }
+
   std::vector<Times> done_;  // a ring
-  std::size_t first_ = 0;
+  std::size_t first_ = 0, last_ = 0;
 };
 
 // Which loads the instruction window is waiting for: those that missed, the oldest first, and the number of the first
@@ -89,18 +98,22 @@ class Window {
   static constexpr Count never = ~Count{0};
 
   // At most `most` loads are under way at a time.
-  void resize(int most) { loads_.resize(static_cast<std::size_t>(most)); }
+  void resize(int most) {
+    most_ = static_cast<std::size_t>(most);
+    loads_.resize(std::bit_ceil(most_));
+  }
   Count stalls() const { return stalls_; }
-  void add(Count stalls, const Times& there) {
-    if (count_ == loads_.size()) pop();
-    loads_[(first_ + count_++) % loads_.size()] = {stalls, there};
-    stalls_ = loads_[first_].stalls;
+  NEARFIELD_INNERMOST void add(Count stalls, const Times& there) {
+    if (next_ - first_ == most_) [[unlikely]]
+      pop();
+    if (next_ == first_) stalls_ = stalls;
+    loads_[next_++ & (loads_.size() - 1)] = {stalls, there};
   }
   // Returns when the oldest load's data is there, and forgets the load.
   Times pop() {
-    const Times there = loads_[first_].there;
-    first_ = (first_ + 1) % loads_.size();
-    stalls_ = --count_ > 0 ? loads_[first_].stalls : never;
+    const Times there = loads_[first_ & (loads_.size() - 1)].there;
+    ++first_;
+    stalls_ = first_ < next_ ? loads_[first_ & (loads_.size() - 1)].stalls : never;
     return there;
   }
 
@@ -109,9 +122,9 @@ class Window {
     Count stalls = never;
     Times there;
   };
-  std::vector<Load> loads_;
-  std::size_t first_ = 0, count_ = 0;
-  Count stalls_ = never;  // the oldest's
+  std::vector<Load> loads_;                      // a ring
+  std::size_t most_ = 0, first_ = 0, next_ = 0;  // of all that there ever were
+  Count stalls_ = never;                         // the oldest's
 };
 
 class Timing {
@@ -194,11 +207,13 @@ class Timing {
   std::array<Level, most_cache_levels + 1> levels_;
   int caches_;
   int through_ = 0;  // caches that write through
+  bool prefetches_ = false;
   bool prefetches_apart_ = false;
   DramTiming dram_;
   Sockets sockets_;
   Ps per_access_;
   Count window_;
+  Ps within_window_;  // how long the instructions of a window take at least
   Ps shared_transfer_, remote_transfer_;
   std::uint64_t unit_;
   double bypass_ps_per_byte_;
@@ -237,7 +252,9 @@ NEARFIELD_INNERMOST Times Timing::ready(CoreClock& me, const Found& found, Addre
 
 // The core goes on while an access is under way, until `done`.
 NEARFIELD_INNERMOST void Timing::goes_on(CoreClock& me, Access kind, const Times& start, const Times& done, Ps work) {
-  if (kind != Access::store && window_ > 0) me.window.add(me.issued + window_, done);
+  // The window never waits for data that is there before its last instruction can be issued.
+  if (kind != Access::store && window_ > 0 && !all_at_least(start + within_window_, done)) [[unlikely]]
+    me.window.add(me.issued + window_, done);
   if (kind == Access::index) me.index = done;
   ++me.issued;
   me.now = start + (per_access_ + work);
@@ -249,9 +266,12 @@ NEARFIELD_INNERMOST void Timing::missed(CoreClock& me, Access kind, unsigned byt
   if (kind == Access::store && found.level == through_ && !found.transferred) return stored_through(me, bytes, 1, work);
   wait_for_window(me);
   const Address unit = address & ~(unit_ - 1);
-  Times arrived = me.ahead.may_have(unit) ? me.ahead.take(unit, me.now) : me.now;
-  // It was lost before its use, to a store of another core or to other lines.
-  if (found.transferred || found.level == caches_) arrived = me.now;
+  Times arrived = me.now;
+  if (prefetches_ && me.ahead.may_have(unit)) {
+    const Times there = me.ahead.take(unit, me.now);
+    // Else it was lost before its use, to a store of another core or to other lines.
+    if (!found.transferred && found.level < caches_) arrived = there;
+  }
   if (kind == Access::chase) {
     ++me.issued;
     me.now = ready(me, found, address, arrived) + work;
