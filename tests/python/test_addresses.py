@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,18 @@ from nearfield.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.simulate import Memory
 
+DOCS = Path(__file__).parents[2] / "docs"
 MACHINE = "power5-redstorm"
 
 
-def test_the_example_of_the_documentation() -> None:
+def test_the_examples_of_the_documentation() -> None:
+    """Do those of the package and of docs/simulate.md print what stands there?"""
     assert doctest.testmod(nearfield.simulate) == (0, 8)
+    page = (DOCS / "simulate.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(>>>.*?)```", page, re.DOTALL)
+    assert len(blocks) == 1
+    test = doctest.DocTestParser().get_doctest(blocks[0], {}, "simulate.md", None, None)
+    assert doctest.DocTestRunner().run(test) == (0, 7)
 
 
 def test_it_does_not_matter_how_a_stream_is_cut() -> None:
