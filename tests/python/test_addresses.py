@@ -76,8 +76,8 @@ def test_addresses_are_folded_by_regions(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="more than 128 regions of 1 GiB"):
         memory.run([1 << 30, 3 << 30])
     apart = Memory(machine)
-    apart.run([5 << 30, (1 << 30) - 4, (2 << 30) - 64, 1 << 30])
-    assert (apart.counts.levels[0].misses, apart.counts.levels[0].hits) == (4, 1)
+    apart.run([1 << 30, 5 << 30, (1 << 30) - 4])  # the last one also touches the line of the first
+    assert (apart.counts.levels[0].misses, apart.counts.levels[0].hits) == (3, 1)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

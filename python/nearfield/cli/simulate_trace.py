@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from nearfield.base.words import listed
 from nearfield.cli import complete
 from nearfield.cli.axes import parse_factors
 from nearfield.cli.trace_tables import as_dict, show
@@ -16,7 +17,7 @@ from nearfield.cli.work_bar import Standing, WorkBar
 from nearfield.measure.stop import Stop
 from nearfield.simulate.memory import Memory
 from nearfield.simulate.source import Source
-from nearfield.simulate.trace import Choice, TraceRun
+from nearfield.simulate.trace import Choice, TraceRun, formats
 from nearfield.terminal import err
 from nearfield.units import format_rounded
 
@@ -41,7 +42,7 @@ def command(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="din, lackey, view or binary (default: recognised by content)",
+            help=f"{listed(list(formats()))} are known (default: recognised by content)",
             autocompletion=complete.trace_formats,
         ),
     ] = "",
