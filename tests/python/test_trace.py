@@ -6,9 +6,11 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import re
 import signal
 import subprocess
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -170,7 +172,7 @@ def test_a_part_is_as_if_there_were_no_more(skip: int, limit: int | None, tmp_pa
 
 
 def test_after_the_limit_nothing_is_read(tmp_path: Path) -> None:
-    """Is not even a mistake seen there, nor another trace opened for nothing?"""
+    """Is not even a mistake seen there?"""
     content = din(made_up(10)) + b"nonsense\n"
     assert simulated(content, tmp_path, limit=10).accesses == 10
     with pytest.raises(UsageError, match="line 11 is not din: 'nonsense'"):
@@ -305,6 +307,27 @@ def test_ctrl_c_shows_what_was_counted(tmp_path: Path, monkeypatch: pytest.Monke
     assert 5000 < int(count[1].replace(",", "")) < 45000
 
 
+def test_ctrl_c_ends_waiting_for_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When nothing has come yet and may never come, as for somebody who typed no file."""
+    reading, writing = os.pipe()
+    begin = Source.__init__
+
+    def interrupted(source: Source, name: str) -> None:
+        main = threading.main_thread().ident
+        threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        begin(source, name)
+
+    monkeypatch.setattr(Source, "__init__", interrupted)
+    with os.fdopen(reading) as waiting, os.fdopen(writing, "w") as late:
+        monkeypatch.setattr("sys.stdin", waiting)
+        rescue = threading.Timer(20, late.close)  # so that a failure is not a hang
+        rescue.start()
+        done = in_process("simulate", "trace", "-")
+        rescue.cancel()
+        assert not late.closed
+    assert (done.code, "the first 0 accesses" in done.err) == (130, True)
+
+
 @pytest.mark.parametrize(
     ("content", "options", "code", "says"),
     [
@@ -336,6 +359,14 @@ def test_a_wrong_trace_or_option_is_refused(
 def test_a_file_that_cannot_be_read(name: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"cannot be read: .*{says}"):
         Source(f"{tmp_path}/{name}")
+
+
+def test_standard_input_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a job without a terminal: is it told, and are files read all the same?"""
+    monkeypatch.setattr("sys.stdin", None)
+    assert simulated(din(made_up(10)), tmp_path).accesses == 10
+    with pytest.raises(UsageError, match="standard input is closed"):
+        Source("-")
 
 
 def test_an_operation_is_still_one() -> None:

@@ -101,7 +101,7 @@ def _read(run: TraceRun, files: list[str], stop: Stop) -> bool:
     """Reads all traces. Returns whether that came to its end."""
     try:
         for name in files:
-            with Source(name) as source, _TraceBar(run, source) as bar:
+            with stop.run(lambda name=name: Source(name)) as source, _TraceBar(run, source) as bar:  # type: ignore[misc]
                 bar.start()
                 run.run(source, lambda bar=bar: bar.pass_on(stop))  # type: ignore[misc]
     except KeyboardInterrupt:

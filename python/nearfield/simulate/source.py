@@ -31,11 +31,14 @@ class Source:
     """One trace, as a context. What is packed by gzip, xz or bzip2 is known by its first bytes and unpacked."""
 
     def __init__(self, name: str) -> None:
-        """`name` is a file's, or '-'. Raises UsageError if it cannot be read."""
-        self.name = "standard input" if name == STANDARD_INPUT else name
+        """`name` is a file's, or '-'. Waits for the first bytes. Raises UsageError if it cannot be read."""
+        self._is_file = name != STANDARD_INPUT
+        self.name = name if self._is_file else "standard input"
+        if not self._is_file and sys.stdin is None:
+            raise UsageError("standard input is closed", "Name a file, or send the trace through a pipe.")
         try:
-            self._file = cast("BinaryIO", sys.stdin.buffer if name == STANDARD_INPUT else Path(name).open("rb"))  # noqa: SIM115
-            self._size = 0 if name == STANDARD_INPUT else Path(name).stat().st_size
+            self._file = cast("BinaryIO", Path(name).open("rb") if self._is_file else sys.stdin.buffer)  # noqa: SIM115
+            self._size = Path(name).stat().st_size if self._is_file else 0
             first = self._file.peek(6)  # type: ignore[attr-defined]  # both are buffered readers
         except (OSError, ValueError) as error:  # ValueError: a null character in the name
             cause = getattr(error, "strerror", None) or str(error)
@@ -49,7 +52,7 @@ class Source:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not sys.stdin.buffer:
+        if self._is_file:
             self._file.close()
 
     def read(self) -> bytes:
