@@ -242,9 +242,9 @@ def test_every_thread_has_a_core(tmp_path: Path) -> None:
 
 
 def test_threads_share_cores_in_turn(tmp_path: Path) -> None:
-    """Four threads on two cores: do the first and the third share a cache, and does a line say so?"""
+    """Four threads on two cores: do the first and the third share a cache, and the others, and does a line say so?"""
     cores = machine_of(tmp_path, (4096, 2, 64), cores=2)
-    lines = [f"{n} 0: {700 + n % 4} read 8 byte(s) @ 0x1000 by PC 0x0\n" for n in range(8)]
+    lines = [f"{n} 0: {700 + n % 4} read 8 byte(s) @ 0x{4096 + 64 * (n % 2):x} by PC 0x0\n" for n in range(8)]
     run = simulated("".join(lines).encode(), tmp_path, cores)
     level = run.memory.counts.levels[0]
     assert (run.threads, level.misses, level.hits) == (4, 2, 6)
