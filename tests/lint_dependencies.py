@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# base <- topology <- machine <- scenario <- {probe, sim}, base <- plan <- halo, all of these <- python; and
+# base <- topology <- machine <- scenario <- {probe, sim <- trace}, base <- plan <- halo, all of these <- python; and
 # base <- {heap, tune}, which are loaded into other people's programs.
 _BELOW = {"base", "topology", "machine"}
 NATIVE = {
@@ -27,7 +27,8 @@ NATIVE = {
     "halo": _BELOW | {"plan", "nearfield"},  # nearfield/: the installed headers
     "heap": {"base"},
     "tune": {"base"},
-    "python": _BELOW | {"scenario", "plan", "sim", "heap"},
+    "trace": {"base", "machine", "sim"},
+    "python": _BELOW | {"scenario", "plan", "sim", "heap", "trace"},
 }
 
 # Modules of the package itself that everything may use, and that use nothing but each other and the extension.
@@ -42,6 +43,7 @@ PYTHON = {
     "mpi": _BASE,
     "machine": _RECORDS,
     "measure": _MACHINES | {"mpi"},
+    "simulate": _MACHINES,
     "plan": _MACHINES,
     "halo": _MACHINES | {"plan", "mpi"},
     "tune": _RECORDS | {"machine", "mpi", "measure"},

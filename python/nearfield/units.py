@@ -77,6 +77,14 @@ def format_count(count: float) -> str:
     return f"{count:.0f}" if float(count).is_integer() else f"{count:.3g}"
 
 
+def format_rounded(count: float) -> str:
+    """Returns '12.3 million': a large count with three significant digits."""
+    for name, factor in (("billion", 1e9), ("million", 1e6)):
+        if count >= 0.9995 * factor:
+            return f"{_plain(count / factor, 3)} {name}"
+    return f"{count:,.0f}"
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Returns '1 case' or '2 cases'."""
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"

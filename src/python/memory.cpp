@@ -53,7 +53,7 @@ void bind_counts(nb::module_& module) {
 
 void bind_simulated_memory(nb::module_& parent) {
   auto module = parent.def_submodule("memory", "The simulated memory of a node.");
-  nb::enum_<Access>(module, "Access")
+  nb::enum_<Access>(module, "Access", nb::is_arithmetic())
       .value("load", Access::load)
       .value("store", Access::store)
       .value("chase", Access::chase)

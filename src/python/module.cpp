@@ -9,6 +9,7 @@ void bind_plans(nb::module_& module);
 void bind_machine(nb::module_& module);
 void bind_simulated_memory(nb::module_& module);
 void bind_simulation(nb::module_& module);
+void bind_traces(nb::module_& module);
 
 NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);  // lists of variants live until the process ends, in caches of Python functions
@@ -18,4 +19,5 @@ NB_MODULE(_native, module) {
   bind_machine(module);
   bind_simulated_memory(module);
   bind_simulation(module);
+  bind_traces(module);
 }

@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 from simulator_programs import ROOT, build
+from traces import machine_of
+
+from nearfield.simulate import Memory
+from nearfield.simulate.source import Source
+from nearfield.simulate.trace import Choice, TraceRun
 
 VALGRIND = shutil.which("valgrind")
 # Nothing but the program itself, at fixed addresses; -O0 so that it does what it says.
@@ -70,6 +75,17 @@ def test_misses_are_cachegrinds(folder, nearest, last):
     # The contents of the last cache do not matter to the nearest ones.
     stored = simulated(folder, nearest, last)
     assert {n: v for n, v in stored.items() if "L" not in n} == {n: v for n, v in expected.items() if "L" not in n}
+
+
+def test_a_trace_by_the_command_has_cachegrinds_misses(folder):
+    """Are they as many when `nearfield simulate trace` reads the trace by itself?"""
+    nearest = (4096, 2, 64)
+    expected = cachegrind(folder, "4096,2,64", "1048576,16,64")
+    run = TraceRun(Memory(machine_of(folder, nearest)), Choice())
+    with Source(str(folder / "trace")) as source:
+        run.run(source)
+    assert run.memory.counts.levels[0].misses == expected["D1mr"] + expected["D1mw"]
+    assert (run.found.loads, run.found.instructions) == (expected["Dr"], expected["Ir"])
 
 
 def test_stores_are_cachegrinds(folder):

@@ -105,7 +105,9 @@ def test_a_misspelt_verb_is_an_error_that_names_the_nearest() -> None:
     [
         ("nearfield rep", {"report", "reproduce"}), ("nearfield ", set(VERBS)), ("nearfield run --f", {"--force"}),
         ("nearfield export --format mo", {"module"}), ("nearfield plan --on t3e", {"t3e-900"}),
-        ("nearfield probe --scenario po", {"pollution"}),
+        ("nearfield probe --scenario po", {"pollution"}), ("nearfield simulate bc", {"bcast"}),
+        ("nearfield simulate t", {"trace"}), ("nearfield simulate --rep", {"--repetitions"}),
+        ("nearfield simulate trace --in", {"--instructions"}), ("nearfield simulate trace --format la", {"lackey"}),
     ],
 )  # fmt: skip
 def test_the_shell_completes(words: str, expected: set[str]) -> None:

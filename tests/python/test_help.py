@@ -32,6 +32,9 @@ def commands() -> dict[str, Any]:
         for inner in getattr(verb, "commands", {}):
             sub = verb.get_command(own, inner)
             found[f"nearfield {name} {inner}"] = sub.make_context(inner, [], parent=own, resilient_parsing=True)
+        for inner in getattr(verb, "further", {}):
+            typed, sub, _ = found["nearfield"].command.resolve_command(found["nearfield"], [name, inner])
+            found[f"nearfield {typed}"] = sub.make_context(typed, [], parent=found["nearfield"], resilient_parsing=True)
     return found
 
 

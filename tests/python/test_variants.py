@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nearfield import mpi
-from nearfield._native import simulation
+from nearfield._native import simulation, trace
 from nearfield.measure.live.launch import describe_scenarios
 from nearfield.measure.sim.describe import described
 from nearfield.mpi import Installation
@@ -21,6 +21,7 @@ LISTS = {
     "sim/memory/replacements": lambda: simulation.words("replacement"),
     "sim/collectives": lambda: [spec.name for spec in simulation.collectives()],
     "sim/app": lambda: [spec.name for spec in simulation.applications()],
+    "trace/formats": lambda: [spec.name for spec in trace.formats()],
     "sim/scenarios": lambda: [spec.name for spec in simulation.scenarios()],
 }
 # Protocols have names for pairs of them, too; a name that is no file, and the files behind it.

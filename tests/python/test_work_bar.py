@@ -42,6 +42,16 @@ def test_the_rest_takes_as_long_as_what_is_done() -> None:
         assert bar.standing().left_s == 0
 
 
+def test_work_of_unknown_length_has_no_share() -> None:
+    """Is a pipe's end not foretold, on a terminal and in a log?"""
+    standing = Standing("7 accesses, from standard input", None, None)
+    assert str(standing) == "7 accesses, from standard input"
+    out = io.StringIO()
+    with WorkBar(Console(file=out, width=80, force_terminal=True), lambda: standing) as bar:
+        bar.start()
+    assert "7 accesses" in out.getvalue() and "%" not in out.getvalue().replace("  0 %", "", 1)
+
+
 def test_a_slow_start_of_a_probe_foretells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank that waits two seconds for its first 10 ms: is the time left still what was planned, and the pace counted
     once it means something?"""

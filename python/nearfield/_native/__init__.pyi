@@ -4,7 +4,8 @@ from typing import Any, Literal, overload
 from nearfield._native import (
     machine as machine,
     memory as memory,
-    simulation as simulation
+    simulation as simulation,
+    trace as trace
 )
 
 

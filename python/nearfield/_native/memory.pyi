@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import nearfield._native.machine
 
 
-class Access(enum.Enum):
+class Access(enum.IntEnum):
     load = 0
 
     store = 1

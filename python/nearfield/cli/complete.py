@@ -35,12 +35,18 @@ def _scenarios() -> Iterable[str]:
     return sorted({file.stem for file in files if not file.with_suffix(".hpp").exists()})
 
 
+def _trace_formats() -> Iterable[str]:
+    from nearfield.simulate.trace import formats
+
+    return formats()
+
+
 def _formats() -> Iterable[str]:
     from nearfield.tune.formats import FORMATS
 
     return FORMATS
 
 
-mpis, machines, machines_and_here, scenarios, formats = map(
-    _names, (_mpis, _machines, _machines_and_here, _scenarios, _formats)
+mpis, machines, machines_and_here, scenarios, formats, trace_formats = map(
+    _names, (_mpis, _machines, _machines_and_here, _scenarios, _formats, _trace_formats)
 )

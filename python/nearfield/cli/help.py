@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import typer
@@ -20,7 +20,9 @@ _CALL = re.compile(rf"(?<![\w./-])nearfield(?= (?:{'|'.join(VERBS)})\b)")
 
 
 class Command(TyperCommand):
-    """A verb whose help this module prints."""
+    """A verb whose help this module prints. Besides what it does itself, it may have `further` commands."""
+
+    further: Mapping[str, TyperCommand] = {}
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         tell(self, ctx, Terminal())
@@ -77,8 +79,10 @@ def _tables(command: Any, ctx: Any) -> Iterable[tuple[str, list[tuple[str, str]]
     for title, kind in (("Arguments", "argument"), ("Options", "option")):
         records = (one.get_help_record(ctx) for one in parameters if one.param_type_name == kind)
         yield title, [record for record in records if record]
-    listed = command.list_commands(ctx) if isinstance(command, TyperGroup) else []
-    yield "Commands", [(name, _first_paragraph(command.get_command(ctx, name).help or "")) for name in listed]
+    listed = dict(getattr(command, "further", {}))
+    if isinstance(command, TyperGroup):
+        listed = {name: command.get_command(ctx, name) for name in command.list_commands(ctx)}
+    yield "Commands", [(name, _first_paragraph(one.help or "")) for name, one in listed.items()]
 
 
 def _first_paragraph(text: str) -> str:

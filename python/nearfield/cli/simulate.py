@@ -28,11 +28,12 @@ from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.units import format_bytes, format_ns
 
 USUAL_NODES = 64
+FURTHER = {"trace": "simulate_trace"}  # commands besides operations, and their modules
 
 
 def _names(incomplete: str) -> list[str]:
-    """Returns the names of operations for completion in the shell."""
-    return [name for name in (*collectives(), *applications()) if name.startswith(incomplete)]
+    """Returns the names of operations and commands for completion in the shell."""
+    return [name for name in (*collectives(), *applications(), *FURTHER) if name.startswith(incomplete)]
 
 
 def command(

@@ -30,21 +30,34 @@ class Verbs(Group):
         name, found, rest = super().resolve_command(ctx, args)
         if not found or not name:  # the shell may complete after a word that is no verb
             return name, found, rest
-        return name, typer.main.get_command(self._verb(name, importlib.import_module(f"nearfield.cli.{name}"))), rest
-
-    def _verb(self, name: str, module: Any) -> typer.Typer:
-        """Returns the module's `app` if the verb has commands of its own, else an app of its `command`."""
-        if hasattr(module, "app"):
-            module.app.info.name = name
-            return helped(module.app)
-        verb = typer.Typer(add_completion=False)
-        verb.command(name=name, context_settings=getattr(module, "CONTEXT", None))(module.command)
-        return helped(verb)
+        verb = _imported(name, name)
+        if rest and (inner := further(name).get(rest[0])):
+            return f"{name} {rest[0]}", _imported(inner, rest[0]), rest[1:]
+        return name, verb, rest
 
 
-def _summary(verb: str) -> str:
+def further(verb: str) -> dict[str, str]:
+    """Returns the modules of the commands that a verb has besides what it does itself, by name."""
+    return getattr(importlib.import_module(f"nearfield.cli.{verb}"), "FURTHER", {})
+
+
+def _imported(module_name: str, name: str) -> Any:
+    """Returns the module's `app` if the verb has commands of its own, else its `command`."""
+    module = importlib.import_module(f"nearfield.cli.{module_name}")
+    if hasattr(module, "app"):
+        module.app.info.name = name
+        return typer.main.get_command(helped(module.app))
+    verb = typer.Typer(add_completion=False)
+    verb.command(name=name, context_settings=getattr(module, "CONTEXT", None))(module.command)
+    made: Any = typer.main.get_command(helped(verb))
+    if inner := further(module_name):
+        made.further = {one: TyperCommand(one, help=_summary(file)) for one, file in inner.items()}
+    return made
+
+
+def _summary(module_name: str) -> str:
     """Returns the docstring of the module's `command`, or of the module."""
-    source = ast.parse(Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8"))
+    source = ast.parse(Path(__file__).with_name(f"{module_name}.py").read_text(encoding="utf-8"))
     command = next((n for n in source.body if isinstance(n, ast.FunctionDef) and n.name == "command"), source)
     return ast.get_docstring(command) or ""
 

@@ -24,10 +24,12 @@ class Standing:
     """The progress of the work at one moment."""
 
     what: str  # is being done
-    share: float  # of the whole work that is done, from 0 to 1
+    share: float | None  # of the whole work that is done, from 0 to 1; None if nobody knows how much work there is
     left_s: float | None  # seconds until the end; None if not known yet; negative if the end is overdue
 
     def __str__(self) -> str:
+        if self.share is None:
+            return self.what
         return f"{self.what}: {100 * self.share:.0f} % done, {left_text(self.left_s)}"
 
 
@@ -86,13 +88,18 @@ class _Bar(Progress):
         self._standing = standing
         what = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
         left = TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True))
-        columns: list[Any] = [what, BarColumn(bar_width=16), TextColumn("{task.percentage:>3.0f} %")]
+        columns: list[Any] = [what, BarColumn(bar_width=16), TextColumn("{task.fields[percent]}")]
         columns += [TimeElapsedColumn(), left]
         super().__init__(*columns, console=console, refresh_per_second=2, transient=True, expand=True)
-        self._task = self.add_task("starting", total=1.0, left="")
+        self._task = self.add_task("starting", total=1.0, left="", percent="  0 %")
 
     def get_renderables(self) -> Iterable[RenderableType]:
         if not self.tasks or not (now := self._standing()):
             return ()
-        self.update(self._task, completed=now.share, description=escape(now.what), left=left_text(now.left_s))
+        if now.share is None:
+            self.update(self._task, total=None, description=escape(now.what), left="", percent="")
+        else:
+            percent, left = f"{100 * now.share:3.0f} %", left_text(now.left_s)
+            what = escape(now.what)
+            self.update(self._task, total=1.0, completed=now.share, description=what, left=left, percent=percent)
         return super().get_renderables()

@@ -12,6 +12,7 @@ from nearfield.errors import UsageError
 from nearfield.machine.quantity import Valued
 from nearfield.machine.schema import DescribedMachine
 
+LARGEST_SLOWDOWN = 1000.0  # of memory
 _WORDS = {
     "inclusion": structs.Inclusion,
     "write": structs.WritePolicy,

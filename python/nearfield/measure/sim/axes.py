@@ -12,11 +12,10 @@ from nearfield._native import simulation
 from nearfield.base.words import sentence, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
+from nearfield.machine.native import LARGEST_SLOWDOWN, native
 from nearfield.measure.sim.cases import BASE, Axes, Case, scenarios
 
 Item = TypeVar("Item")
-LARGEST_SLOWDOWN = 1000.0
 ALL = ("all",)  # policies
 
 

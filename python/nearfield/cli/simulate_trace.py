@@ -1,0 +1,132 @@
+"""`nearfield simulate trace`: a program's own accesses in the memory of a described machine."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from nearfield.base.words import listed
+from nearfield.cli import complete
+from nearfield.cli.axes import parse_factors
+from nearfield.cli.trace_tables import as_dict, show
+from nearfield.cli.work_bar import Standing, WorkBar
+from nearfield.measure.stop import Stop
+from nearfield.simulate.memory import Memory
+from nearfield.simulate.source import Source
+from nearfield.simulate.trace import Choice, TraceRun, formats
+from nearfield.terminal import err
+from nearfield.units import format_rounded
+
+
+def command(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="traces, one after the other; - is standard input")
+    ],
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE|PROFILE",
+            help="the machine; see `nearfield machine list`",
+            autocompletion=complete.machines,
+        ),
+    ] = "power5-redstorm",
+    memory_slowdown: Annotated[
+        str, typer.Option(help="how many times as slow memory is as the machine describes, for up to four speeds")
+    ] = "1,2.5,5,7.5",
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help=f"{listed(list(formats()))} are known (default: recognised by content)",
+            autocompletion=complete.trace_formats,
+        ),
+    ] = "",
+    instructions: Annotated[
+        bool, typer.Option("--instructions", help="fetches of instructions are loads, too (default: counted only)")
+    ] = False,
+    skip: Annotated[int, typer.Option(min=0, metavar="N", help="leave out the first N accesses")] = 0,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="stop after N accesses (default: at the end)")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+) -> None:
+    """Simulate a program's own memory accesses, from a trace, on a machine that is described, not present: where would
+    they hit, and how long would they take?
+
+    Traces that other tools write are read as they are, also packed by gzip, xz or bzip2. The tables show for each level
+    of cache what was found there, the traffic of DRAM, and the time at every memory speed, as if the program did
+    nothing but these accesses.
+
+    din: Dinero's, `label address` (Dinero III) or `label address size` (Dinero IV's extended format).
+
+    lackey: what valgrind --tool=lackey --trace-mem=yes --log-file=FILE PROGRAM writes.
+
+    view: what DynamoRIO's drrun -t drcachesim -tool view writes to stderr. Every thread runs on a core of its own, in
+    the order of the trace; if there are more threads than cores, they share cores in turn.
+
+    binary: little-endian addresses of 64 bits and nothing else, loads of 8 bytes, as numpy's tofile writes them.
+
+    Ctrl-C shows what has been counted so far.
+
+    Examples:
+
+      nearfield simulate trace trace.din.gz
+
+      nearfield simulate trace lackey.out --on my-machine.toml --memory-slowdown 1 --instructions
+
+      valgrind --tool=lackey --trace-mem=yes --log-fd=9 9>&1 1>/dev/null ./a.out | nearfield simulate trace -
+    """
+    memory = Memory(on, parse_factors(memory_slowdown))
+    choice = Choice(format_, skip, limit, instructions)
+    with Stop() as stop:
+        run = TraceRun(memory, choice, stop.run)
+        begun = time.monotonic()
+        whole = _read(run, files, stop)
+        seconds = time.monotonic() - begun
+    if as_json:
+        print(json.dumps(as_dict(run, files, seconds, whole), indent=1))
+    else:
+        show(run, files, seconds)
+    if not whole:
+        err.print(f"stopped: these are the counts of the first {run.accesses:,} accesses")
+        raise typer.Exit(stop.exit_code)
+
+
+def _read(run: TraceRun, files: list[str], stop: Stop) -> bool:
+    """Reads all traces. Returns whether that came to its end."""
+    try:
+        for name in files:
+            with stop.run(lambda name=name: Source(name)) as source, _TraceBar(run, source) as bar:  # type: ignore[misc]
+                bar.start()
+                run.run(source, lambda bar=bar: bar.pass_on(stop))  # type: ignore[misc]
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+class _TraceBar(WorkBar):
+    """Shows how far a trace is read, and how many accesses a second are simulated."""
+
+    def __init__(self, run: TraceRun, source: Source, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(err, self.standing)
+        self._run, self._source, self._clock = run, source, clock
+        self._begun, self._before = clock(), run.accesses
+        self._accesses, self._share = run.accesses, run.share(source)
+
+    def pass_on(self, stop: Stop) -> None:
+        """Notes how far it is. Raises KeyboardInterrupt if somebody asked for the end."""
+        self._accesses, self._share = self._run.accesses, self._run.share(self._source)
+        stop.check()
+
+    def standing(self) -> Standing:
+        """Returns how far it is now."""
+        seconds = self._clock() - self._begun
+        rate = (self._accesses - self._before) / seconds if seconds else 0.0
+        left_s = seconds * (1 / self._share - 1) if self._share else None
+        what = f"{format_rounded(self._accesses)} accesses, {format_rounded(rate)} a second, from {self._source.name}"
+        return Standing(what, self._share, left_s)

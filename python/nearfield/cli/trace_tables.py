@@ -1,0 +1,145 @@
+"""Shows what `nearfield simulate trace` counted: tables for people, and the same for --json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.markup import escape
+
+from nearfield._native.memory import Counts, LevelCounts
+from nearfield.simulate.source import STANDARD_INPUT
+from nearfield.simulate.trace import TraceRun
+from nearfield.terminal import Column, Table, Terminal
+from nearfield.units import counted, format_bytes, format_ns, format_rounded
+
+# What a cache may count, by heading; columns without a count are left out, apart from the first two.
+_LEVEL = {
+    "evictions": "evictions", "write-backs": "write_backs", "prefetches": "prefetches", "snoops": "snoops",
+    "invalidations": "invalidations", "back-invalidations": "back_invalidations",
+}  # fmt: skip
+_DRAM = {"reads": "reads", "writes": "writes", "prefetches": "prefetches"}
+_ALWAYS = ("evictions", "write-backs", "reads", "writes")
+
+
+def show(run: TraceRun, files: list[str], seconds: float) -> None:
+    """Prints one table for each kind of thing."""
+    out = Terminal()
+    counts = run.memory.counts
+    out.print(f"\n[bold]{escape(_names(files))}[/bold] on {escape(run.memory.machine.name)}: {_what(run)}")
+    for remark in _remarks(run):
+        out.print(f"[dim]{escape(remark)}[/dim]")
+    for table in (_caches(counts), _dram(counts), _tlbs(counts), _times(run)):
+        if table.rows:
+            out.print()
+            out.print(table)
+    rate = run.accesses / seconds if seconds else 0.0
+    out.print(f"\n{run.accesses:,} accesses simulated in {format_ns(seconds * 1e9)}: "
+              f"{format_rounded(rate)} a second")  # fmt: skip
+
+
+def as_dict(run: TraceRun, files: list[str], seconds: float, whole: bool) -> dict[str, Any]:
+    """Returns what --json prints."""
+    found, counts = run.found, run.memory.counts
+    return {
+        "machine": run.memory.machine.name,
+        "files": files,
+        "formats": run.formats,
+        "complete": whole,
+        "accesses": run.accesses,
+        **{name: getattr(found, name) for name in ("loads", "stores", "instructions", "others", "skipped")},
+        "threads": run.threads,
+        "levels": [_members(level) for level in counts.levels],
+        "dram": _members(counts.dram),
+        "tlbs": [_members(tlb) for tlb in counts.tlbs],
+        "page_faults": counts.page_faults,
+        "transfers": counts.transfers,
+        "times": [{"memory_slowdown": slowdown, "cycles": cycles, "ns": time_ns}
+                  for slowdown, cycles, time_ns in _speeds(run)],
+        "seconds": seconds,
+    }  # fmt: skip
+
+
+def _members(counts: Any) -> dict[str, int]:
+    return {name: getattr(counts, name) for name in dir(counts) if not name.startswith("_")}
+
+
+def _names(files: list[str]) -> str:
+    names = ["standard input" if name == STANDARD_INPUT else name for name in files]
+    return ", ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _what(run: TraceRun) -> str:
+    fetched = f", {run.found.instructions:,} instructions" if run.choice.instructions else ""
+    parts = f"{run.found.loads:,} loads, {run.found.stores:,} stores{fetched}"
+    return f"{run.accesses:,} accesses ({parts})"
+
+
+def _remarks(run: TraceRun) -> list[str]:
+    found, cores = run.found, run.memory.cores
+    remarks = []
+    if found.skipped:
+        remarks.append(f"the first {found.skipped:,} accesses left out")
+    if found.instructions and not run.choice.instructions:
+        remarks.append(f"{found.instructions:,} instructions left out; --instructions makes loads of them")
+    if found.others:
+        remarks.append(f"{found.others:,} prefetches, flushes and the like left out")
+    if run.threads > cores:
+        remarks.append(
+            f"{run.threads} threads share {counted(cores, 'core')} in turn: that is all that the machine has"
+        )
+    elif run.threads > 1:
+        remarks.append(f"{run.threads} threads on as many cores, in the order of the trace")
+    return remarks
+
+
+def _caches(counts: Counts) -> Table:
+    used = [heading for heading, name in _LEVEL.items() if _counts(counts.levels, name, heading)]
+    table = Table(Column("cache", key=True), *_numbers("accesses", "hits", "misses", "miss rate", *used))
+    for number, level in enumerate(counts.levels, 1):
+        table.add_row(f"L{number}", *_hits(level), *(f"{getattr(level, _LEVEL[heading]):,}" for heading in used))
+    return table
+
+
+def _dram(counts: Counts) -> Table:
+    used = [heading for heading, name in _DRAM.items() if _counts([counts.dram], name, heading)]
+    faults = ["page faults"] if counts.page_faults else []
+    table = Table(Column("", key=True), *_numbers(*used, "bytes", *faults))
+    cells = [f"{getattr(counts.dram, _DRAM[heading]):,}" for heading in used]
+    table.add_row(
+        "DRAM", *cells, format_bytes(counts.dram.bytes, digits=3), *[f"{counts.page_faults:,}" for _ in faults]
+    )
+    return table
+
+
+def _tlbs(counts: Counts) -> Table:
+    table = Table(Column("TLB", key=True), *_numbers("accesses", "hits", "misses", "miss rate"))
+    for number, tlb in enumerate(counts.tlbs, 1):
+        table.add_row(f"L{number}", *_hits(tlb))
+    return table
+
+
+def _times(run: TraceRun) -> Table:
+    table = Table(Column("memory slowdown", key=True, right=True), *_numbers("cycles", "time", "cycles per access"))
+    for slowdown, cycles, time_ns in _speeds(run):
+        per_access = f"{cycles / run.accesses:.3g}" if run.accesses else "-"
+        table.add_row(f"{slowdown:g}", f"{cycles:,.0f}", format_ns(time_ns), per_access)
+    return table
+
+
+def _speeds(run: TraceRun) -> list[tuple[float, float, float]]:
+    return list(zip(run.memory.memory_slowdown, run.memory.cycles, run.memory.now_ns, strict=True))
+
+
+def _counts(levels: Sequence[Any], name: str, heading: str) -> bool:
+    return heading in _ALWAYS or any(getattr(level, name) for level in levels)
+
+
+def _numbers(*headings: str) -> list[Column]:
+    return [Column(heading, right=True) for heading in headings]
+
+
+def _hits(counts: LevelCounts | Any) -> list[str]:
+    accesses = counts.hits + counts.misses
+    rate = f"{counts.misses / accesses * 100:.3g} %" if accesses else "-"
+    return [f"{accesses:,}", f"{counts.hits:,}", f"{counts.misses:,}", rate]

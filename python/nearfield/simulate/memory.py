@@ -1,0 +1,191 @@
+"""One node's caches, TLBs and DRAM, fed with addresses from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearfield._native import simulation, trace
+from nearfield._native.memory import Access, Counts
+from nearfield.errors import UsageError
+from nearfield.machine import DescribedMachine, load_machine
+from nearfield.machine.native import LARGEST_SLOWDOWN, native
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Addresses = npt.ArrayLike
+    Array = npt.NDArray[Any]
+
+MOST_SPEEDS: int = simulation.most_slowdowns  # of memory, in one run
+MOST_BYTES = 1 << 20  # of one access
+PIECE = 1 << 20  # accesses between two moments at which Ctrl-C is heeded
+
+
+class Memory:
+    """The simulated memory of one node: the caches of its cores, coherence between them, TLBs, prefetchers and DRAM.
+
+    `machine` is the name of a described machine (`nearfield machine list`), the path of a machine file (.toml) or of a
+    profile, or what `nearfield.machine.load_machine` returns. `memory_slowdown` has from one to four factors: one
+    simulation tells the time for each of these speeds of DRAM. Raises UsageError for anything else, and for a machine
+    whose file describes no caches and no DRAM.
+
+    Addresses are virtual ones of 64 bits. A node has 128 GiB, so the GiB in which addresses lie get numbers in the
+    order of their first use; below that, addresses stay as they are. On a machine whose sockets have memories of their
+    own, the first eight of these GiB are the first socket's, the next eight the second one's, and so on.
+
+    Any thread may call it, but only one at a time. Different memories may run in different threads at once, since `run`
+    releases Python's global lock.
+    """
+
+    def __init__(self, machine: str | Path | DescribedMachine, memory_slowdown: Sequence[float] = (1,)) -> None:
+        described = machine if isinstance(machine, DescribedMachine) else load_machine(str(machine))
+        self.machine = described
+        self.memory_slowdown = _factors(memory_slowdown)
+        self._native_machine = native(described)
+        self.reset()
+
+    def reset(self) -> None:
+        """Empties caches and TLBs, sets counts and clocks to zero and forgets which addresses there were."""
+        filled = [*self.memory_slowdown, *[1.0] * (MOST_SPEEDS - len(self.memory_slowdown))]
+        try:
+            self.native = trace.Memory(self._native_machine, filled)
+        except ValueError as error:
+            raise UsageError(f"{self.machine.name} cannot be simulated: {error}") from error
+
+    def reset_counts(self) -> None:
+        """Sets the counts to zero. Caches keep what they hold and clocks go on, so that what follows runs warm."""
+        self.native.reset_counts()
+
+    def run(self, addresses: Addresses, kinds: Access | Addresses | None = None, bytes: int = 8, core: int = 0) -> None:
+        """Makes the accesses of one core, in order.
+
+        `addresses` has shape (n,) and holds whole numbers from 0 to 2^64 - 1: an array of NumPy, best of uint64, or a
+        list. `kinds` is None for loads, one `Access` for all, or an array of shape (n,) whose values are those of
+        `Access`: load (0) and store (1), `chase` for a load whose address came from the load before it, `index` and
+        `gather` for loads whose addresses come from an index, `load_bypass` and `store_bypass` for accesses past the
+        caches. Each access is to `bytes` bytes, 1 to 1 MiB; it may touch several lines. `core` is counted from 0.
+
+        A run goes on where the one before it ended: it does not wait until that is over, so that it does not matter how
+        a stream is cut into runs. Cores have clocks of their own, and each of them begins at zero.
+
+        Raises UsageError for anything else, and if the addresses of all runs lie in more than 128 different GiB.
+        """
+        self._check(bytes, core)
+        array = _addresses(addresses)
+        of_each = None if kinds is None or isinstance(kinds, Access) else _kinds(kinds, len(array))
+        of_all = kinds if isinstance(kinds, Access) else Access.load
+        try:
+            for begin in range(0, len(array), PIECE):
+                piece = _contiguous(array[begin : begin + PIECE], "uint64")
+                if of_each is None:
+                    self.native.run(piece, of_all, bytes, core)
+                else:
+                    self.native.run(piece, _contiguous(of_each[begin : begin + PIECE], "uint8"), bytes, core)
+        except OverflowError as error:
+            raise UsageError(
+                str(error), "Simulate a part of them, or subtract what the program's layout adds."
+            ) from error
+
+    def _check(self, bytes: int, core: int) -> None:
+        if not 1 <= bytes <= MOST_BYTES:
+            raise UsageError(f"an access cannot have {bytes} bytes", f"It has from 1 to {MOST_BYTES}.")
+        if not 0 <= core < self.cores:
+            raise UsageError(f"{self.machine.name} has no core {core}", f"Its cores are 0 to {self.cores - 1}.")
+
+    @property
+    def cores(self) -> int:
+        """The number of the machine's cores."""
+        return self._native_machine.cores
+
+    @property
+    def counts(self) -> Counts:
+        """The counts since the beginning or `reset_counts`. Later runs do not change what was returned.
+
+        `levels` has an entry per cache level, the nearest first, of all cores together: hits, misses, evictions,
+        write_backs (of modified lines), prefetches, snoops and invalidations (for other cores), back_invalidations (by
+        an inclusive cache further out). `dram` has reads, writes and prefetches in lines, bypass_reads and
+        bypass_writes in accesses, and bytes of all. `tlbs` has hits and misses of each level of TLB. `page_faults`
+        counts pages touched for the first time, if that costs something on the machine, and `transfers` lines that
+        came from another core's cache.
+        """
+        return self.native.counts()
+
+    @property
+    def now_ns(self) -> list[float]:
+        """The time in ns at each memory speed: the latest of all cores. Reading it waits until no access is under way,
+        as a fence does."""
+        return list(self.native.finished_ns()[: len(self.memory_slowdown)])
+
+    @property
+    def cycles(self) -> list[float]:
+        """The same time as `now_ns`, in cycles of a core."""
+        return [time_ns * self._native_machine.core.clock_ghz for time_ns in self.now_ns]
+
+
+def _factors(slowdown: Sequence[float]) -> tuple[float, ...]:
+    remedy = f"Give one to {MOST_SPEEDS} numbers from 1 to {LARGEST_SLOWDOWN:g}: (1, 7.5)."
+    try:
+        factors = tuple(float(factor) for factor in slowdown)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"memory_slowdown={slowdown!r} is no sequence of numbers", remedy) from error
+    if not 1 <= len(factors) <= MOST_SPEEDS:
+        raise UsageError(f"{len(factors)} memory speeds cannot be simulated in one run", remedy)
+    if bad := [factor for factor in factors if not 1 <= factor <= LARGEST_SLOWDOWN]:
+        raise UsageError(f"memory cannot be {bad[0]:g} times as slow", remedy)
+    return factors
+
+
+def _contiguous(piece: Array, dtype: str) -> Array:
+
+    import numpy as np
+
+    return np.ascontiguousarray(piece, dtype=dtype)
+
+
+def _addresses(given: Addresses) -> Array:
+    """Returns the addresses as integers of one dimension, none of them negative."""
+    array = _array(given, "addresses")
+    if array.dtype.kind == "i" and len(array) and (least := int(array.argmin())) >= 0 > array[least]:
+        raise UsageError(f"addresses[{least}] is {array[least]}, and an address cannot be negative",
+                         "Addresses above 2^63 are whole numbers of uint64: addresses.view('uint64').")  # fmt: skip
+    return array
+
+
+def _kinds(given: Addresses, count: int) -> Array:
+    """Returns the kinds, all of which there are."""
+    array = _array(given, "kinds")
+    if len(array) != count:
+        raise UsageError(f"there are {len(array)} kinds of {count} accesses", "Give one for all, or one for each.")
+    if count and not 0 <= array.min() <= array.max() <= max(Access):
+        raise UsageError("kinds must be values of nearfield.simulate.Access",
+                         ", ".join(f"{kind.value}: {kind.name}" for kind in Access))  # fmt: skip
+    return array
+
+
+def _array(given: Any, name: str) -> Array:
+    try:
+        import numpy as np
+    except ImportError as error:
+        raise UsageError("nearfield.simulate.Memory needs NumPy", "pip install numpy") from error
+    if not isinstance(given, np.ndarray):
+        given = _from_list(np, given)
+    if given.ndim != 1:
+        raise UsageError(f"{name} must have the shape (n,), and these have {given.shape}", f"{name}.ravel() has it.")
+    if given.dtype.kind not in "iu":
+        raise UsageError(f"{name} must be whole numbers, and these are {given.dtype}",
+                         f"Convert them first, as you mean it: {name}.astype('uint64').")  # fmt: skip
+    return given  # type: ignore[no-any-return]
+
+
+def _from_list(np: Any, given: Any) -> Array:
+    """Returns an array; one of whole numbers if the list has no others, which may be too large for int64."""
+    array = np.asarray(given)
+    if array.size == 0:
+        return array.astype("uint64")  # type: ignore[no-any-return]
+    if array.dtype.kind in "fO" and array.ndim == 1 and all(isinstance(one, int) for one in given):
+        if not 0 <= min(given) <= max(given) < 1 << 64:
+            raise UsageError("an address must be from 0 to 2^64 - 1", f"These are from {min(given)} to {max(given)}.")
+        return np.array(given, dtype="uint64")  # type: ignore[no-any-return]
+    return array  # type: ignore[no-any-return]

@@ -1,0 +1,72 @@
+"""Where a trace comes from: a file or standard input, unpacked while it is read."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from nearfield.errors import UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+STANDARD_INPUT = "-"
+BLOCK_BYTES = 1 << 20
+_PACKED: dict[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b\x08": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}  # by their first bytes
+_DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError)
+
+
+class Source:
+    """One trace, as a context. What is packed by gzip, xz or bzip2 is known by its first bytes and unpacked."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is a file's, or '-'. Waits for the first bytes. Raises UsageError if it cannot be read."""
+        self._is_file = name != STANDARD_INPUT
+        self.name = name if self._is_file else "standard input"
+        if not self._is_file and sys.stdin is None:
+            raise UsageError("standard input is closed", "Name a file, or send the trace through a pipe.")
+        try:
+            self._file = cast("BinaryIO", Path(name).open("rb") if self._is_file else sys.stdin.buffer)  # noqa: SIM115
+            self._size = Path(name).stat().st_size if self._is_file else 0
+            first = self._file.peek(6)  # type: ignore[attr-defined]  # both are buffered readers
+        except (OSError, ValueError) as error:  # ValueError: a null character in the name
+            cause = getattr(error, "strerror", None) or str(error)
+            raise UsageError(f"{self.name} cannot be read: {cause}") from error
+        unpack = next((unpack for magic, unpack in _PACKED.items() if first.startswith(magic)), None)
+        self._content: Any = unpack(self._file) if unpack else self._file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_file:
+            self._file.close()
+
+    def read(self) -> bytes:
+        """Returns the next bytes as soon as there are some; none at the end. Raises UsageError if they are damaged."""
+        try:
+            return self._content.read1(BLOCK_BYTES)  # type: ignore[no-any-return]
+        except _DAMAGE as error:
+            raise UsageError(
+                f"{self.name} is damaged: {error}", "Unpack it by hand to see more, or copy it again."
+            ) from error
+        except OSError as error:
+            raise UsageError(f"{self.name} cannot be read: {error.strerror or error}") from error
+
+    @property
+    def share(self) -> float | None:
+        """The share of the file that is read, from 0 to 1; None if nobody knows how long it is."""
+        return min(1.0, self._file.tell() / self._size) if self._size else None

@@ -1,0 +1,108 @@
+"""Reads traces of other tools into a simulated memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nearfield._native import trace
+from nearfield.base.words import sentence, suggestion
+from nearfield.errors import UsageError
+from nearfield.simulate.memory import Memory
+from nearfield.simulate.source import Source
+
+ENOUGH_BYTES = 1 << 16  # of a trace, to recognise its format
+Read = Callable[[Callable[[], bytes]], bytes]
+
+
+def formats() -> dict[str, trace.Format]:
+    """Returns the formats of traces by name."""
+    return {one.name: one for one in trace.formats()}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What of the traces is simulated, and how they are read."""
+
+    format: str = ""  # that of the traces; empty: each is recognised by its content
+    skip: int = 0  # accesses at the beginning
+    limit: int | None = None  # accesses after these
+    instructions: bool = False  # are loads
+
+
+class TraceRun:
+    """Traces that are read one after the other into one memory.
+
+    `run` reads a trace to its end, or to the limit. `guarded` calls what it is given and returns what that does; it may
+    end it by an exception, such as KeyboardInterrupt. Whenever `run` ends, `accesses` and the memory agree: they have
+    all accesses up to some point of the trace.
+    """
+
+    def __init__(self, memory: Memory, choice: Choice, guarded: Read = lambda read: read()) -> None:
+        self.memory, self.choice = memory, choice
+        self.found = trace.Accesses(memory.native, choice.skip, choice.limit, choice.instructions)
+        self.formats: list[str] = []  # of the traces so far
+        self._guarded = guarded
+        if choice.format and choice.format not in formats():
+            remedy = sentence(suggestion(choice.format, formats()))
+            raise UsageError(f"there is no format of traces '{choice.format}'", remedy)
+
+    @property
+    def threads(self) -> int:
+        """The number of threads in the traces; 1 if these do not tell threads apart."""
+        return max(1, self.found.threads)
+
+    @property
+    def accesses(self) -> int:
+        """The number of accesses that were simulated."""
+        taken = self.found.instructions if self.choice.instructions else 0
+        return self.found.loads + self.found.stores + taken
+
+    def run(self, source: Source, progress: Callable[[], None] = lambda: None) -> None:
+        """Reads a trace, and calls `progress` after every piece of it. Raises UsageError for what cannot be read."""
+        if self.found.full:
+            return
+        block, whole = self._beginning(source)
+        self.formats.append(self.choice.format or _recognised(source, block, whole))
+        reader = trace.Reader(self.formats[-1], self.found)
+        try:
+            while block and not self.found.full:
+                reader.feed(block)
+                progress()
+                block = self._guarded(source.read)
+            reader.finish()
+        except ValueError as error:
+            raise UsageError(f"{source.name}: {error}", _remedy(self.formats[-1])) from error
+        except OverflowError as error:
+            raise UsageError(f"{source.name}: {error}", "Simulate a part of the trace: --skip and --limit.") from error
+
+    def share(self, source: Source) -> float | None:
+        """Returns how much of the trace is read, from 0 to 1, or how much of the limit is reached, if that is more;
+        None if there is no limit and nobody knows how long the trace is."""
+        of_limit = self.accesses / self.choice.limit if self.choice.limit else None
+        return max((share for share in (source.share, of_limit) if share is not None), default=None)
+
+    def _beginning(self, source: Source) -> tuple[bytes, bool]:
+        """Returns enough of the trace to recognise its format, and whether that is all of it."""
+        found = b""
+        while len(found) < ENOUGH_BYTES:
+            if not (more := self._guarded(source.read)):
+                return found, True
+            found += more
+        return found, False
+
+
+def _recognised(source: Source, block: bytes, whole: bool) -> str:
+    name = trace.recognised(block + b"\n" * whole if not block.endswith(b"\n") else block)
+    if not block:
+        raise UsageError(f"{source.name} is empty")
+    if not name:
+        raise UsageError(
+            f"{source.name} is in none of the formats that are known",
+            f"Name the one that it should be in, to see the first line that is not: --format {'|'.join(formats())}.",
+        )
+    return name
+
+
+def _remedy(name: str) -> str:
+    return f"Expected: {formats()[name].expected}."

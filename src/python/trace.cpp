@@ -1,0 +1,104 @@
+// nearfield._native.trace: the simulated memory for programs' own addresses, and readers of traces.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "base/registry.hpp"
+#include "python/members.hpp"
+#include "trace/reader.hpp"
+
+namespace nb = nanobind;
+using namespace nearfield;
+using namespace nearfield::trace;
+
+namespace {
+
+template <class Number>
+using Array = nb::ndarray<const Number, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void run(VirtualMemory& memory, const Array<std::uint64_t>& addresses, sim::Access kind, std::uint32_t bytes,
+         int core) {
+  nb::gil_scoped_release unlocked;
+  for (std::size_t i = 0; i < addresses.size(); ++i) memory.access(core, kind, addresses.data()[i], bytes);
+}
+
+void run_kinds(VirtualMemory& memory, const Array<std::uint64_t>& addresses, const Array<std::uint8_t>& kinds,
+               std::uint32_t bytes, int core) {
+  nb::gil_scoped_release unlocked;
+  for (std::size_t i = 0; i < addresses.size(); ++i)
+    memory.access(core, static_cast<sim::Access>(kinds.data()[i]), addresses.data()[i], bytes);
+}
+
+void bind_memory(nb::module_& module) {
+  nb::class_<VirtualMemory>(module, "Memory", "One node's memory, for 64-bit virtual addresses.")
+      .def(nb::init<const Machine&, const std::array<double, sim::speeds>&>(), nb::arg("machine"),
+           nb::arg("memory_slowdown"))
+      .def("run", &run, nb::arg("addresses"), nb::arg("kind"), nb::arg("bytes"), nb::arg("core"))
+      .def("run", &run_kinds, nb::arg("addresses"), nb::arg("kinds"), nb::arg("bytes"), nb::arg("core"),
+           "Makes accesses of the kinds, which must be values of Access, as many as addresses.")
+      .def("counts", &VirtualMemory::counts)
+      .def("reset_counts", &VirtualMemory::reset_counts)
+      .def(
+          "finished_ns",
+          [](VirtualMemory& memory) {
+            auto times = memory.finished().at;
+            for (auto& time : times) time /= 1e3;
+            return times;
+          },
+          "Waits until nothing is under way. Returns the time of the core that is last, at each speed of memory.");
+}
+
+void bind_readers(nb::module_& module) {
+  readable(nb::class_<FormatSpec>(module, "Format"), field("name", &FormatSpec::name),
+           field("summary", &FormatSpec::summary), field("expected", &FormatSpec::expected));
+  readable(
+      nb::class_<Accesses>(module, "Accesses", "What was read from traces.")
+          .def(
+              "__init__",
+              [](Accesses* accesses, VirtualMemory& memory, Count skip, std::optional<Count> limit, bool instructions) {
+                new (accesses)
+                    Accesses(memory, Accesses::Options{skip, limit.value_or(Accesses::no_limit), instructions});
+              },
+              nb::arg("memory"), nb::arg("skip"), nb::arg("limit").none(), nb::arg("instructions"),
+              nb::keep_alive<1, 2>())
+          .def_prop_ro("full", &Accesses::full)
+          .def_prop_ro("threads", &Accesses::threads),
+      field("loads", &Accesses::loads), field("stores", &Accesses::stores),
+      field("instructions", &Accesses::instructions), field("others", &Accesses::others),
+      field("skipped", &Accesses::skipped));
+  nb::class_<Reader>(module, "Reader", "Reads one trace; ValueError for a record that cannot be read.")
+      .def(
+          "__init__",
+          [](Reader* reader, const std::string& format, Accesses& accesses) {
+            new (reader) Reader(find_named(all_formats(), format, "format of traces"), accesses);
+          },
+          nb::arg("format"), nb::arg("accesses"), nb::keep_alive<1, 3>())
+      .def(
+          "feed",
+          [](Reader& reader, nb::bytes piece) {
+            const std::string_view bytes(piece.c_str(), piece.size());
+            nb::gil_scoped_release unlocked;
+            reader.feed(bytes);
+          },
+          nb::arg("bytes"))
+      .def("finish", &Reader::finish);
+}
+
+}  // namespace
+
+void bind_traces(nb::module_& parent) {
+  auto module = parent.def_submodule("trace", "Traces of programs' accesses.");
+  bind_memory(module);
+  bind_readers(module);
+  module.def("formats", &all_formats, nb::rv_policy::reference, "Returns all formats of traces.");
+  module.def(
+      "recognised",
+      [](nb::bytes beginning) {
+        const auto* format = recognised({beginning.c_str(), beginning.size()});
+        return format ? format->name : std::string();
+      },
+      nb::arg("beginning"), "Returns the name of the format in which these lines can be read; empty if there is none.");
+}

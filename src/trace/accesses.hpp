@@ -1,0 +1,81 @@
+// Takes the accesses that a format reads from a trace: leaves out what the user does not want, gives every thread a core,
+// and makes the accesses in the simulated memory. Formats call what is named after what they read.
+#pragma once
+
+#include <limits>
+#include <unordered_map>
+
+#include "trace/virtual_memory.hpp"
+
+namespace nearfield::trace {
+
+using sim::Count;
+
+class Accesses {
+ public:
+  static constexpr Count no_limit = std::numeric_limits<Count>::max();
+  struct Options {
+    Count skip = 0;             // accesses at the beginning
+    Count limit = no_limit;     // accesses after these
+    bool instructions = false;  // are accesses, too: loads
+  };
+
+  // Without a memory it takes nothing, which is for trying formats.
+  Accesses() = default;
+  Accesses(VirtualMemory& memory, const Options& options)
+      : memory_(&memory), skip_(options.skip), left_(options.limit), takes_instructions_(options.instructions) {}
+
+  // ---- what formats read. An access has from 1 to most_bytes.
+  static constexpr std::uint64_t most_bytes = 1 << 20;  // in which a mistaken size shows
+  static bool is_size(std::uint64_t bytes) { return bytes - 1 < most_bytes; }
+
+  void load(std::uint64_t address, std::uint64_t bytes) { add(sim::Access::load, address, bytes, loads); }
+  void store(std::uint64_t address, std::uint64_t bytes) { add(sim::Access::store, address, bytes, stores); }
+  void instruction(std::uint64_t address, std::uint64_t bytes) {
+    if (takes_instructions_)
+      add(sim::Access::load, address, bytes, instructions);
+    else if (skip_ == 0 && left_ > 0)
+      ++instructions;
+  }
+  // A prefetch, a flush or the like.
+  void other() {
+    if (skip_ == 0 && left_ > 0) ++others;
+  }
+  // What follows is of this thread. A new one has the next core; where there are none left, the first is next.
+  void thread(std::uint64_t id) {
+    if (id != thread_ && memory_) [[unlikely]] {
+      const auto cores = static_cast<std::size_t>(memory_->cores());
+      core_ = cores_.try_emplace(id, static_cast<int>(cores_.size() % cores)).first->second;
+      thread_ = id;
+    }
+  }
+
+  // ---- what became of them
+  bool full() const { return left_ == 0; }  // the limit is reached
+  Count threads() const { return cores_.size(); }
+  Count loads = 0, stores = 0;
+  Count instructions = 0;  // loads, or left out
+  Count others = 0;        // left out
+  Count skipped = 0;
+
+ private:
+  void add(sim::Access kind, std::uint64_t address, std::uint64_t bytes, Count& counted) {
+    if (skip_ > 0) {
+      --skip_;
+      ++skipped;
+    } else if (left_ > 0) {
+      --left_;
+      ++counted;
+      memory_->access(core_, kind, address, static_cast<std::uint32_t>(bytes));
+    }
+  }
+
+  VirtualMemory* memory_ = nullptr;
+  Count skip_ = 0, left_ = 0;
+  bool takes_instructions_ = false;
+  std::unordered_map<std::uint64_t, int> cores_;  // of threads
+  std::uint64_t thread_ = ~std::uint64_t{0};
+  int core_ = 0;
+};
+
+}  // namespace nearfield::trace

@@ -1,0 +1,40 @@
+#include "trace/format.hpp"
+
+#include <algorithm>
+
+#include "trace/lines.hpp"
+
+namespace nearfield::trace {
+namespace {
+
+bool is_text(std::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](unsigned char c) {
+    return (c >= ' ' && c != 0x7F) || c == '\n' || c == '\t' || c == '\r';  // names may be UTF-8
+  });
+}
+
+Count lines_read(const FormatSpec& format, std::string_view text) {
+  Accesses accesses;
+  Count read = 0;
+  while (const auto line = take_line(text)) read += !line->empty() && format.read(*line, accesses) == Record::read;
+  return read;
+}
+
+}  // namespace
+
+const FormatSpec* recognised(std::string_view beginning) {
+  const bool text = is_text(beginning);
+  const FormatSpec* best = nullptr;
+  Count most = 0;
+  for (const auto* format : all_formats()) {
+    if (text != (format->record_bytes == 0)) continue;
+    const Count read = text ? lines_read(*format, beginning) : 1;
+    if (read > most) {
+      most = read;
+      best = format;
+    }
+  }
+  return best;
+}
+
+}  // namespace nearfield::trace

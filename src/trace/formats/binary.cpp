@@ -1,0 +1,20 @@
+// Addresses of 64 bits, least significant byte first, and nothing else: loads of 8 bytes.
+#include "trace/format.hpp"
+
+namespace nearfield::trace {
+namespace {
+
+Record read_binary(std::string_view record, Accesses& accesses) {
+  std::uint64_t address = 0;
+  for (std::size_t i = 0; i < 8; ++i) address |= std::uint64_t{static_cast<unsigned char>(record[i])} << 8 * i;
+  accesses.load(address, 8);
+  return Record::read;
+}
+
+}  // namespace
+
+extern const FormatSpec binary_format;
+const FormatSpec binary_format{"binary", "64-bit addresses, little-endian: loads of 8 bytes",
+                               "addresses of 8 bytes each, little-endian, and nothing else", 8, read_binary};
+
+}  // namespace nearfield::trace

@@ -1,0 +1,85 @@
+// Takes text apart: into lines, and a line into words and numbers.
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace nearfield::trace {
+
+// Takes the first whole line from the text and returns it without its end and the blanks there; nothing if there is none.
+inline std::optional<std::string_view> take_line(std::string_view& text) {
+  const auto end = text.find('\n');
+  if (end == std::string_view::npos) return std::nullopt;
+  auto line = text.substr(0, end);
+  text.remove_prefix(end + 1);
+  while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t')) line.remove_suffix(1);
+  return line;
+}
+
+// A place in a line. What cannot be taken is left where it is.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view line) : at_(line.data()), end_(at_ + line.size()) {}
+
+  bool done() const { return at_ == end_; }
+  bool at_blank() const { return !done() && is_blank(*at_); }
+  char peek() const { return done() ? '\0' : *at_; }
+  char next() { return done() ? '\0' : *at_++; }
+  void blanks() {
+    while (at_blank()) ++at_;
+  }
+  bool take(std::string_view word) {
+    if (!std::string_view(at_, static_cast<std::size_t>(end_ - at_)).starts_with(word)) return false;
+    at_ += word.size();
+    return true;
+  }
+  // All up to the next blank.
+  std::string_view word() {
+    const char* const begin = at_;
+    while (!done() && !is_blank(*at_)) ++at_;
+    return {begin, static_cast<std::size_t>(at_ - begin)};
+  }
+  // Hexadecimal, with or without 0x before it; of up to 64 bits.
+  std::optional<std::uint64_t> hex() {
+    const char* at = at_;
+    if (end_ - at > 2 && at[0] == '0' && (at[1] | 0x20) == 'x') at += 2;
+    const char* const begin = at;
+    std::uint64_t value = 0;
+    for (int digit; at != end_ && (digit = hex_digit(*at)) >= 0; ++at) {
+      if (value >> 60 != 0) return std::nullopt;
+      value = value << 4 | static_cast<std::uint64_t>(digit);
+    }
+    if (at == begin) return std::nullopt;
+    at_ = at;
+    return value;
+  }
+  std::optional<std::uint64_t> decimal() {
+    std::uint64_t value = 0;
+    const auto [at, error] = std::from_chars(at_, end_, value);
+    if (error != std::errc{}) return std::nullopt;
+    at_ = at;
+    return value;
+  }
+
+  static int hex_digit(char c) { return digits_[static_cast<unsigned char>(c)]; }
+
+ private:
+  static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+  static constexpr std::array<std::int8_t, 256> digits_ = [] {
+    std::array<std::int8_t, 256> all{};
+    all.fill(-1);
+    for (int d = 0; d < 10; ++d) all[static_cast<std::size_t>('0' + d)] = static_cast<std::int8_t>(d);
+    for (int d = 10; d < 16; ++d)
+      all[static_cast<std::size_t>('a' + d - 10)] = all[static_cast<std::size_t>('A' + d - 10)] =
+          static_cast<std::int8_t>(d);
+    return all;
+  }();
+
+  const char* at_;
+  const char* end_;
+};
+
+}  // namespace nearfield::trace

@@ -1,0 +1,79 @@
+#include "trace/reader.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "trace/lines.hpp"
+
+namespace nearfield::trace {
+namespace {
+
+constexpr std::size_t longest_line = 1 << 16, longest_shown = 80;
+
+// The record as an error can show it.
+std::string shown(std::string_view record) {
+  std::string text(record.substr(0, longest_shown));
+  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return "'" + text + (record.size() > longest_shown ? "...'" : "'");
+}
+
+}  // namespace
+
+void Reader::feed(std::string_view bytes) {
+  if (!rest_.empty()) {  // one record is put together, the others are read where they are
+    const auto end = format_.record_bytes ? format_.record_bytes - rest_.size() : bytes.find('\n') + 1;
+    const auto more = end == 0 ? bytes.size() : std::min(end, bytes.size());
+    rest_.append(bytes.substr(0, more));
+    bytes.remove_prefix(more);
+    if (whole(rest_) == rest_.size()) {
+      read(rest_);
+      rest_.clear();
+    }
+  }
+  const auto there = whole(bytes);
+  read(bytes.substr(0, there));
+  rest_.append(bytes.substr(there));
+  if (!accesses_.full() && rest_.size() > longest_line) {
+    ++number_;
+    refuse(rest_);
+  }
+}
+
+void Reader::finish() {
+  if (rest_.empty() || accesses_.full()) return;
+  if (format_.record_bytes > 0)
+    throw std::invalid_argument("it ends after " + std::to_string(rest_.size()) + " of the " +
+                                std::to_string(format_.record_bytes) + " bytes of record " +
+                                std::to_string(number_ + 1));
+  feed("\n");
+}
+
+// Returns the length of all whole records.
+std::size_t Reader::whole(std::string_view bytes) const {
+  if (format_.record_bytes > 0) return bytes.size() - bytes.size() % format_.record_bytes;
+  return bytes.rfind('\n') + 1;
+}
+
+void Reader::read(std::string_view records) {
+  if (format_.record_bytes > 0) {
+    for (; !records.empty() && !accesses_.full(); records.remove_prefix(format_.record_bytes))
+      read_one(records.substr(0, format_.record_bytes));
+  } else {
+    while (!accesses_.full()) {
+      const auto line = take_line(records);
+      if (!line) break;
+      read_one(*line);
+    }
+  }
+}
+
+void Reader::read_one(std::string_view record) {
+  ++number_;
+  if (!record.empty() && format_.read(record, accesses_) == Record::unreadable) refuse(record);
+}
+
+void Reader::refuse(std::string_view record) const {
+  throw std::invalid_argument("line " + std::to_string(number_) + " is not " + format_.name + ": " + shown(record));
+}
+
+}  // namespace nearfield::trace
