@@ -44,7 +44,7 @@ Machine any_machine(Random& random) {
   return machine;
 }
 
-// Whether a loop is one sweep or its accesses one by one: neither a count nor a time may differ.
+// Whether accesses are one sweep, a trace, or each by itself: neither a count nor a time may differ.
 void grouping_changes_nothing(std::uint64_t machines) {
   for (std::uint64_t seed = 1; seed <= machines; ++seed) {
     Random random(seed);
@@ -53,15 +53,23 @@ void grouping_changes_nothing(std::uint64_t machines) {
     const Access kinds[] = {Access::load, Access::store, Access::chase, Access::index, Access::gather};
     for (int step = 0; step < 60; ++step) {
       const int core = random.between(0, machine.cores - 1);
-      const Access kind = kinds[random.below(5)];
+      const std::uint64_t first_kind = random.below(5);
+      const Access kind = kinds[first_kind];
       const unsigned bytes = 1U << random.below(5);
       const auto stride = static_cast<std::int64_t>(bytes << random.below(3));
       const Address begin = random.below(1 << 14) * bytes;
       const std::uint64_t count = 1 + random.below(80);
       const Ps work = random.in(30) ? 1500 : 0;
-      together.sweep(core, kind, begin, count, stride, bytes, work);
+      const bool is_trace = work == 0 && random.in(50);
+      std::vector<Memory::Reference> trace;
       for (std::uint64_t i = 0; i < count; ++i)
-        apart.sweep(core, kind, begin + i * static_cast<std::uint64_t>(stride), 1, stride, bytes, work);
+        trace.push_back(
+            {begin + i * static_cast<std::uint64_t>(stride), bytes, is_trace ? kinds[(first_kind + i / 3) % 5] : kind});
+      if (is_trace)
+        together.replay(core, trace);
+      else
+        together.sweep(core, kind, begin, count, stride, bytes, work);
+      for (const auto& one : trace) apart.sweep(core, one.kind, one.address, 1, stride, bytes, work);
       const bool same = together.now(core) == apart.now(core);
       CHECK(same);
       if (!same) {
@@ -250,25 +258,28 @@ void random_frames_meet_in_sets() {
   CHECK(misses(PagePlacement::random) > 100);
 }
 
-// Accesses that come in any order: a bus starts none before its time, and has no pause while it has something to do.
+// Accesses that come in any order: a bus starts none before its time, and has no pause while it has something to do, at
+// every memory speed for itself.
 void a_bus_serves_late_comers_in_its_gaps() {
   Bus bus;
-  CHECK(bus.occupy(100, 10) == 100);
-  CHECK(bus.occupy(100, 10) == 110);
-  CHECK(bus.occupy(40, 10) == 40);
-  CHECK(bus.occupy(45, 10) == 50);
-  CHECK(bus.occupy(95, 10) == 120 - 5);  // half of it before 100, half behind the others
-  CHECK(bus.occupy(0, 50) == 60 - 40);   // 40 before the first one, and what is left behind the second
+  const auto occupy = [&](Ps start, Ps takes) { return bus.occupy(Times(start), Times(takes))[3]; };
+  CHECK(occupy(100, 10) == 100);
+  CHECK(occupy(100, 10) == 110);
+  CHECK(occupy(40, 10) == 40);
+  CHECK(occupy(45, 10) == 50);
+  CHECK(occupy(95, 10) == 120 - 5);  // half of it before 100, half behind the others
+  CHECK(occupy(0, 50) == 60 - 40);   // 40 before the first one, and what is left behind the second
   Random random(1);
   Bus busy;
-  Ps last = 0;
+  Times last;
   for (int n = 0; n < 100'000; ++n) {
-    const Ps start = 9.0 * n + static_cast<Ps>(random.below(500));
-    const Ps begun = busy.occupy(start, 10);
-    CHECK(begun >= start);
-    last = std::max(last, begun + 10);
+    Times start;
+    for (auto& at : start.at) at = 9.0 * n + static_cast<Ps>(random.below(500));
+    const Times begun = busy.occupy(start, Times(10));
+    CHECK(all_at_least(begun, start));
+    last = later(last, begun + 10.0);
   }
-  CHECK(1e6 <= last && last < 1.001e6);
+  for (const Ps at : last.at) CHECK(1e6 <= at && at < 1.001e6);
 }
 
 // Two sockets of one core each. Links carry what comes from the other socket: 64 lines from its memory take the time

@@ -1,5 +1,5 @@
-// A bus that carries one access at a time, at one memory speed. Accesses do not come in the order of time: one of a core
-// that waits for a slot may be ahead of those of other cores, which then take the time that it left free.
+// A bus that carries one access at a time, at every memory speed. Accesses do not come in the order of time: one of a
+// core that waits for a slot may be ahead of those of other cores, which then take the time that it left free.
 #pragma once
 
 #include <algorithm>
@@ -10,42 +10,36 @@
 
 namespace nearfield::sim {
 
-class Bus {
+// The times at which a bus was free, at one memory speed, in the order of time.
+class Gaps {
  public:
-  // Takes the bus for an access that may begin at `start`, in the gaps between those of earlier calls, in several pieces
-  // if one gap is too short. Returns when the last piece ends, less `takes`.
-  Ps occupy(Ps start, Ps takes) {
-    if (start >= free_) {
-      if (start > free_) remember({free_, start});
-      free_ = start + takes;
-      return start;
-    }
-    Ps left = takes, end = start;
-    for (auto which = first_that_ends_after(start); which < gaps_ && left > 0;) {
+  // The latest one, and no gap overlaps another one.
+  void add(Ps begin, Ps end) {
+    if (gaps_ == most) ++oldest_, --gaps_;
+    gap(gaps_++) = {begin, end};
+  }
+  // Fills up to `takes` of gaps from `start` on, in several pieces if one is too short. Returns what is left of `takes`,
+  // and sets `end` to the end of the last piece.
+  Ps fill(Ps start, Ps takes, Ps& end) {
+    for (auto which = first_that_ends_after(start); which < gaps_ && takes > 0;) {
       const Gap found = gap(which);
       const Ps begun = std::max(start, found.begin);
-      end = std::min(begun + left, found.end);
-      left -= end - begun;
+      end = std::min(begun + takes, found.end);
+      takes -= end - begun;
       which = cut(which, begun, end);
     }
-    if (left > 0) end = free_ += left;
-    return end - takes;
+    return takes;
   }
-  // Takes the bus behind all others; nobody waits for it.
-  void append(Ps takes) { free_ += takes; }
+  Ps last_end() { return gaps_ > 0 ? gap(gaps_ - 1).end : 0; }
 
  private:
   struct Gap {
     Ps begin, end;
   };
   // As many as cores that share a memory are apart by some lines each. The oldest is forgotten for a new one.
-  static constexpr std::size_t most_gaps = 64;
+  static constexpr std::size_t most = 64;
 
-  Gap& gap(std::size_t which) { return gap_[(oldest_ + which) % most_gaps]; }
-  void remember(const Gap& last) {
-    if (gaps_ == most_gaps) ++oldest_, --gaps_;
-    gap(gaps_++) = last;
-  }
+  Gap& gap(std::size_t which) { return gap_[(oldest_ + which) % most]; }
   std::size_t first_that_ends_after(Ps time) {
     std::size_t low = 0, high = gaps_;
     while (low < high) {
@@ -70,7 +64,7 @@ class Bus {
     return which + 1;
   }
   void insert(std::size_t which, const Gap& added) {
-    if (gaps_ == most_gaps) return;
+    if (gaps_ == most) return;
     for (auto next = gaps_++; next > which; --next) gap(next) = gap(next - 1);
     gap(which) = added;
   }
@@ -78,9 +72,52 @@ class Bus {
     for (--gaps_; which < gaps_; ++which) gap(which) = gap(which + 1);
   }
 
-  Ps free_ = 0;
   std::size_t oldest_ = 0, gaps_ = 0;
-  std::array<Gap, most_gaps> gap_{};  // a ring, in the order of time
+  std::array<Gap, most> gap_{};  // a ring
+};
+
+class Bus {
+ public:
+  // Takes the bus for an access that may begin at `start`: in gaps between those of earlier calls if there are any so
+  // late, else behind them. Returns when the access ends, less `takes`.
+  Times occupy(const Times& start, const Times& takes) {
+    if (!all_at_least(start, last_gap_ends_)) [[unlikely]]
+      return occupy_gaps(start, takes);
+    const Times begun = later(start, free_);
+    if (!(begun == free_)) remember(start);
+    free_ = begun + takes;
+    return begun;
+  }
+  // Takes the bus behind all others; nobody waits for it.
+  void append(const Times& takes) { free_ += takes; }
+
+ private:
+  void remember(const Times& start) {
+    for (std::size_t l = 0; l < speeds; ++l)
+      if (start.at[l] > free_.at[l]) {
+        gaps_[l].add(free_.at[l], start.at[l]);
+        last_gap_ends_.at[l] = start.at[l];
+      }
+  }
+  Times occupy_gaps(const Times& start, const Times& takes) {
+    Times begun;
+    for (std::size_t l = 0; l < speeds; ++l) {
+      const Ps wanted = takes.at[l];
+      Ps &free = free_.at[l], end = start.at[l];
+      if (end >= free) {
+        if (end > free) gaps_[l].add(free, end);
+        free = end += wanted;
+      } else if (const Ps left = gaps_[l].fill(start.at[l], wanted, end); left > 0) {
+        end = free += left;
+      }
+      begun.at[l] = end - wanted;
+      last_gap_ends_.at[l] = gaps_[l].last_end();
+    }
+    return begun;
+  }
+
+  Times free_, last_gap_ends_;
+  std::array<Gaps, speeds> gaps_;
 };
 
 }  // namespace nearfield::sim

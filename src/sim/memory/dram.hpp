@@ -33,15 +33,11 @@ class DramTiming {
   // The latency that a device's read adds once: its next lines follow directly behind.
   const Times& device_latency() const { return device_latency_; }
   // Puts a write-back on the bus as soon as that is free; nobody waits for it.
-  void post(Address address, std::uint64_t bytes) {
-    auto& memory = memories_[home_of(address)];
-    const Times takes = on_bus(bytes);
-    for (std::size_t l = 0; l < speeds; ++l) memory.bus[l].append(takes.at[l]);
-  }
+  void post(Address address, std::uint64_t bytes) { memories_[home_of(address)].bus.append(on_bus(bytes)); }
 
  private:
   struct Memory_ {
-    std::array<Bus, speeds> bus;
+    Bus bus;
     std::vector<Times> bank_free;
   };
 
@@ -59,16 +55,11 @@ class DramTiming {
       result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
     return result;
   }
-  static Times occupy_bus(Memory_& memory, const Times& takes, const Times& start) {
-    Times begun;
-    for (std::size_t l = 0; l < speeds; ++l) begun.at[l] = memory.bus[l].occupy(start.at[l], takes.at[l]);
-    return begun;
-  }
   // Returns when the access begins: as soon as the bus and the bank are free.
   Times occupy(Memory_& memory, Address address, std::uint64_t bytes, const Times& start) {
-    if (memory.bank_free.empty()) return occupy_bus(memory, on_bus(bytes), start);
+    if (memory.bank_free.empty()) return memory.bus.occupy(start, on_bus(bytes));
     auto& bank = memory.bank_free[address / bank_bytes_ % memory.bank_free.size()];
-    const Times begun = occupy_bus(memory, on_bus(bytes), later(start, bank));
+    const Times begun = memory.bus.occupy(later(start, bank), on_bus(bytes));
     bank = begun + bank_busy_;
     return begun;
   }

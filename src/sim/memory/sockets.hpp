@@ -2,7 +2,6 @@
 // enters or leaves the socket crosses, or links, which carry what the socket gets from other sockets and their memories.
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "machine/machine.hpp"
@@ -34,24 +33,21 @@ class Sockets {
   // Puts a line that a core writes to memory behind all others; nobody waits for it.
   void post(int core, int core_at_home, std::uint64_t bytes) {
     if (!has_bus_ && of(core) == of(core_at_home)) return;
-    for (auto& one : connections_[of(has_bus_ ? core : core_at_home)]) one.append(takes(bytes));
+    connections_[of(has_bus_ ? core : core_at_home)].append(Times(takes(bytes)));
   }
 
  private:
   std::size_t of(int core) const { return static_cast<std::size_t>(core / cores_); }
   Ps takes(std::uint64_t bytes) const { return std::nearbyint(static_cast<double>(bytes) * ps_per_byte_); }
   Times cross(int core, std::uint64_t bytes, const Times& there) {
-    auto& connection = connections_[of(core)];
     const Ps time = takes(bytes);
-    Times done;
-    for (std::size_t l = 0; l < speeds; ++l) done.at[l] = connection[l].occupy(there.at[l] - time, time) + time;
-    return done;
+    return connections_[of(core)].occupy(there + -time, Times(time)) + time;
   }
 
   int cores_, cores_per_cache_;
   bool has_bus_;
   double ps_per_byte_;
-  std::vector<std::array<Bus, speeds>> connections_;
+  std::vector<Bus> connections_;
 };
 
 }  // namespace nearfield::sim
