@@ -10,7 +10,7 @@ namespace nearfield::sim {
 namespace {
 
 constexpr std::size_t most_sharers = 16;  // caches of which one before them can keep account
-constexpr Count few_searches = 4;         // a directory costs as much
+constexpr Count few_searches = 4;         // cost as much as a directory does
 
 [[noreturn]] void refuse(std::size_t level, const std::string& why) {
   throw std::invalid_argument("cache[" + std::to_string(level) + "] " + why);
@@ -83,8 +83,8 @@ void Contents::build(const Machine& machine) {
 
 // ---- directories
 
-// Searches of caches that never had a line are counted, apart from the nearest ones: a machine has many that a run does
-// not use.
+// A search of a cache that never had a line counts, too, unless it is a nearest one: a machine has many of these that a
+// run does not use.
 void Contents::count_searches_of_all() {
   const auto sum_up = [](Meeting& meeting) {
     meeting.searches = {};

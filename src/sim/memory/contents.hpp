@@ -16,14 +16,15 @@
 namespace nearfield::sim {
 
 struct CacheNode;
-using Searches = std::array<Count, most_cache_levels>;  // of caches of each level
+// How many caches of each level are searched for a unit that none of them has.
+using Searches = std::array<Count, most_cache_levels>;
 
 // A place where the paths of several cores meet: in a cache that they share or at the memory.
 struct Meeting {
   std::vector<CacheNode*> caches;  // right before it
-  Searches searches{};             // of all caches before it, if none has what is asked for
-  // It has a directory of which of them may have a unit: in large machines. Until two of them had any line, that is
-  // `first`, and there are no holders.
+  Searches searches{};             // among all that are before it
+  // In a large machine, a directory of the caches right before it that may have a unit. As long as only one of them
+  // (`first`) ever had a line, there are no holders yet.
   bool has_directory = false;
   const CacheNode* first = nullptr;
   std::unique_ptr<Holders> holders;
@@ -45,7 +46,7 @@ struct CacheNode {
   CacheNode* parent = nullptr;  // nullptr: the memory
   int number = 0;               // among those before the same meeting point
   Meeting before;               // the caches right before this one
-  Searches searches{};          // of this cache and those before it, if none has what is asked for
+  Searches searches{};          // among this cache and those before it
   LevelCounts counts;
   std::unordered_set<Address> victims;  // lines that made room for injected ones, and were not missed yet
 
@@ -172,7 +173,7 @@ class Contents {
   std::vector<std::unique_ptr<CacheNode>> nodes_;
   std::vector<Caches> caches_of_core_;
   Meeting at_memory_;
-  Searches searches_{};  // that directories make needless; they count as the others do
+  Searches searches_{};  // that a directory makes needless; counted as if they had been made
   DramCounts dram_;
   Count transfers_ = 0;
   unsigned writes_ = 0;
