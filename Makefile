@@ -36,7 +36,7 @@ $(VENV)/bin/python:
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(NATIVE)
 	@$(VENV)/bin/python -c "import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path('include') + '/Python.h'))" || { echo "error: Python's headers are missing; install them (Debian: apt install python3-dev)"; exit 1; }
 	@command -v $${CXX:-c++} >/dev/null || { echo "error: no C++ compiler; install one (Debian: apt install g++) or set CXX"; exit 1; }
-	@echo "setting up: an MPI, CMake, hwloc and Python packages into $(VENV) (about a minute)"
+	@echo "setting up: an MPI, CMake, hwloc and Python packages into $(VENV) (one to three minutes)"
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
 	@touch $@
 
