@@ -25,7 +25,7 @@ class Accesses {
   Accesses(VirtualMemory& memory, const Options& options)
       : memory_(&memory), skip_(options.skip), left_(options.limit), takes_instructions_(options.instructions) {}
 
-  // ---- what formats read. An access has from 1 to most_bytes.
+  // ---- for formats, which call these in the order of the trace. An access has from 1 to most_bytes.
   static constexpr std::uint64_t most_bytes = 1 << 20;  // in which a mistaken size shows
   static bool is_size(std::uint64_t bytes) { return bytes - 1 < most_bytes; }
 
@@ -37,11 +37,11 @@ class Accesses {
     else if (skip_ == 0 && left_ > 0)
       ++instructions;
   }
-  // A prefetch, a flush or the like.
+  // Counts a prefetch, a flush or the like, which is left out.
   void other() {
     if (skip_ == 0 && left_ > 0) ++others;
   }
-  // What follows is of this thread. A new one has the next core; where there are none left, the first is next.
+  // Begins the accesses of this thread. A new thread gets the next core, after the last one the first again.
   void thread(std::uint64_t id) {
     if (id != thread_ && memory_) [[unlikely]] {
       const auto cores = static_cast<std::size_t>(memory_->cores());
@@ -50,7 +50,7 @@ class Accesses {
     }
   }
 
-  // ---- what became of them
+  // ---- for who reads a trace
   bool full() const { return left_ == 0; }  // the limit is reached
   Count threads() const { return cores_.size(); }
   Count loads = 0, stores = 0;

@@ -9,11 +9,11 @@
 
 namespace nearfield::trace {
 
-// What a record turned out to be.
+// The result of reading one record.
 enum class Record {
   read,        // accesses, instructions and the like
   nothing,     // a heading, a remark
-  unreadable,  // not of this format; nothing may have been taken from it
+  unreadable,  // it is not of this format, and no access of it was made
 };
 
 struct FormatSpec {

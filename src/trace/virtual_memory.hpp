@@ -37,7 +37,7 @@ class VirtualMemory {
     count_ = 0;
   }
 
-  // Those of all accesses so far.
+  // Returns the counts of all accesses so far.
   sim::Counts counts() {
     flush();
     return memory_.counts();

@@ -1,11 +1,24 @@
-"""Reads the options for the axes of a simulation: sizes, nodes, policies, memory speeds."""
+"""The options for the axes of a simulation: the machine, sizes, nodes, policies, memory speeds."""
 
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
+import typer
+
+from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.units import parse_bytes
+
+SimulatedMachine = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME|FILE|PROFILE",
+        help="the machine; see `nearfield machine list`",
+        autocompletion=complete.machines,
+    ),
+]
 
 
 def parse_sizes(text: str) -> list[int]:

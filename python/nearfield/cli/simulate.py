@@ -13,8 +13,7 @@ from rich.markup import escape
 
 from nearfield import itself
 from nearfield._native import simulation
-from nearfield.cli import complete
-from nearfield.cli.axes import parse_counts, parse_factors, parse_policies, parse_sizes
+from nearfield.cli.axes import SimulatedMachine, parse_counts, parse_factors, parse_policies, parse_sizes
 from nearfield.cli.case_bar import CaseBar
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
@@ -40,14 +39,7 @@ def command(
     collective: Annotated[
         list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list", autocompletion=_names)
     ] = None,
-    on: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|FILE|PROFILE",
-            help="the machine; see `nearfield machine list`",
-            autocompletion=complete.machines,
-        ),
-    ] = "power5-redstorm",
+    on: SimulatedMachine = "power5-redstorm",
     nodes: Annotated[str, typer.Option(help="numbers of nodes: 8,64 (default: 64, or all there are)")] = "",
     ranks_per_node: Annotated[int, typer.Option(min=1, help="ranks on each node, one per core")] = 1,
     sizes: Annotated[

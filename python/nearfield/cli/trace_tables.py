@@ -13,7 +13,7 @@ from nearfield.simulate.trace import TraceRun
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted, format_bytes, format_ns, format_rounded
 
-# What a cache may count, by heading; columns without a count are left out, apart from the first two.
+# The counts of a cache by their headings. A column that is zero everywhere is left out unless it is in _ALWAYS.
 _LEVEL = {
     "evictions": "evictions", "write-backs": "write_backs", "prefetches": "prefetches", "snoops": "snoops",
     "invalidations": "invalidations", "back-invalidations": "back_invalidations",
@@ -23,7 +23,7 @@ _ALWAYS = ("evictions", "write-backs", "reads", "writes")
 
 
 def show(run: TraceRun, files: list[str], seconds: float) -> None:
-    """Prints one table for each kind of thing."""
+    """Prints tables of caches, DRAM, TLBs and times, and how fast the trace was simulated."""
     out = Terminal()
     counts = run.memory.counts
     out.print(f"\n[bold]{escape(_names(files))}[/bold] on {escape(run.memory.machine.name)}: {_what(run)}")

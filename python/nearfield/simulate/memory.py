@@ -138,7 +138,6 @@ def _factors(slowdown: Sequence[float]) -> tuple[float, ...]:
 
 
 def _contiguous(piece: Array, dtype: str) -> Array:
-
     import numpy as np
 
     return np.ascontiguousarray(piece, dtype=dtype)
@@ -154,7 +153,7 @@ def _addresses(given: Addresses) -> Array:
 
 
 def _kinds(given: Addresses, count: int) -> Array:
-    """Returns the kinds, all of which there are."""
+    """Returns the kind of each access, as a number. Raises UsageError for a number that is no kind."""
     array = _array(given, "kinds")
     if len(array) != count:
         raise UsageError(f"there are {len(array)} kinds of {count} accesses", "Give one for all, or one for each.")

@@ -22,7 +22,7 @@ def formats() -> dict[str, trace.Format]:
 
 @dataclass(frozen=True)
 class Choice:
-    """What of the traces is simulated, and how they are read."""
+    """The part of the traces that is simulated, and the format in which they are read."""
 
     format: str = ""  # that of the traces; empty: each is recognised by its content
     skip: int = 0  # accesses at the beginning

@@ -13,7 +13,7 @@ namespace nearfield::sim {
 // The times at which a bus was free, at one memory speed, in the order of time.
 class Gaps {
  public:
-  // The latest one, and no gap overlaps another one.
+  // Adds a gap, which must be later than all others.
   void add(Ps begin, Ps end) {
     if (gaps_ == most) ++oldest_, --gaps_;
     gap(gaps_++) = {begin, end};

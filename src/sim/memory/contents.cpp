@@ -118,7 +118,7 @@ std::optional<Holders::Set> Contents::enters(Meeting& meeting, const CacheNode& 
   return holders;
 }
 
-// Adds what a cache and those before it have.
+// Adds the units of which a cache, or one before it, has a part; their holder has that number.
 void Contents::add_lines(Meeting& meeting, int number, const CacheNode& node) {
   if (node.used)
     node.array.for_each_line([&](Address address) {

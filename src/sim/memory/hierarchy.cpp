@@ -22,8 +22,8 @@ Hierarchy::Hierarchy(const Machine& machine)
 }
 
 // A path is fast if its first two caches keep whole lines in the order of use, in one block a set, the second one knows
-// which caches before it have a line, and only this core's caches can have what the second one misses, or a directory
-// tells.
+// which caches before it have a line, and either only this core's caches can have what the second one misses or a directory
+// tells whether others may.
 Hierarchy::Path Hierarchy::path_of(int core) const {
   auto& first = contents_.cache_at(core, 0);
   Path path{core, &first, nullptr, nullptr, first.bit(), false};

@@ -196,7 +196,7 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
   }
 }
 
-// Accesses that hit the nearest cache one after the other, which the clock is told of together.
+// Collects accesses that hit the nearest cache one after the other, so that the clock is told of all at once.
 class Memory::Hits {
  public:
   Hits(Timing& timing, Timing::CoreClock& clock) : timing_(timing), clock_(clock) {}

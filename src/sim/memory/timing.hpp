@@ -74,7 +74,7 @@ class UnderWay {
   const std::vector<Times>& all() const { return done_; }
 
  private:
-  // Sorts one in, at each memory speed for itself.
+  // Sorts a time into the ring, at each memory speed for itself.
   void insert(Times done, std::size_t at) {
     for (std::size_t left = last_; left > 0; --left) {
       auto& before = done_[at == 0 ? last_ : at - 1];
