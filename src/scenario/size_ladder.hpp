@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace nearfield {
@@ -14,6 +15,14 @@ struct SizeChoice {
   std::int64_t llc_bytes = 0;
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();  // the tier takes no larger ones
 };
+
+/// Returns the size that a tier's sizes end at on machines whose last-level cache is very large (some have more than
+/// 1 GiB): one message of four times as much would take as long as all others.
+constexpr std::int64_t most_bytes_of(std::string_view tier) {
+  if (tier == "quick") return std::int64_t{128} << 20;
+  if (tier == "default") return std::int64_t{512} << 20;
+  return std::numeric_limits<std::int64_t>::max();
+}
 
 /// Returns sizes from `smallest` to `largest` bytes, ascending: the user's own if given; otherwise powers of two
 /// (quick: coarser below 1 KiB and above a quarter of the last-level cache; full: also 1.5 x each), and `largest`.
