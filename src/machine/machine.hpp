@@ -65,6 +65,16 @@ struct Socket {
   SocketTraffic carries = SocketTraffic::remote;
 };
 
+// What connects the hubs of a node. A hub joins the cores of one memory (Dram::shared_by), that memory with its
+// directory of who has its lines, and one link, which leads to a router.
+struct Links {
+  std::string topology = "hypercube";  // of the routers, as in Network
+  std::vector<int> shape;              // as in Network
+  int hubs_per_router = 1;
+  double hop_ns = 0;    // extra latency of memory for each router beyond the first, which Dram::remote_ns contains
+  double gb_per_s = 0;  // of a link, each way; 0: no limit
+};
+
 struct Tlb {
   int entries = 0;
   int ways = 0;
@@ -140,6 +150,7 @@ struct Machine {
   Transfers transfers;
   Dram dram;
   Socket socket;
+  std::optional<Links> links;  // nothing: lines of other memories and their caches meet no others on their way
   Pages pages;
   std::optional<Prefetcher> prefetcher;
   std::optional<Nic> nic;

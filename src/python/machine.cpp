@@ -57,6 +57,9 @@ void bind_memory(nb::module_& module) {
            field("gb_per_s_bypass", &Dram::gb_per_s_bypass));
   settable(nb::class_<Socket>(module, "Socket").def(nb::init<>()), field("gb_per_s", &Socket::gb_per_s),
            field("shared_by", &Socket::shared_by), field("carries", &Socket::carries));
+  settable(nb::class_<Links>(module, "Links").def(nb::init<>()), field("topology", &Links::topology),
+           field("shape", &Links::shape), field("hubs_per_router", &Links::hubs_per_router),
+           field("hop_ns", &Links::hop_ns), field("gb_per_s", &Links::gb_per_s));
   settable(nb::class_<Tlb>(module, "Tlb").def(nb::init<>()), field("entries", &Tlb::entries), field("ways", &Tlb::ways),
            field("miss_cycles", &Tlb::miss_cycles));
   settable(nb::class_<Pages>(module, "Pages").def(nb::init<>()), field("page_bytes", &Pages::page_bytes),
@@ -95,7 +98,7 @@ void bind_machine(nb::module_& parent) {
            field("name", &Machine::name), field("cores", &Machine::cores), field("core", &Machine::core),
            field("caches", &Machine::caches), field("coherence", &Machine::coherence),
            field("transfers", &Machine::transfers), field("dram", &Machine::dram), field("socket", &Machine::socket),
-           field("pages", &Machine::pages), field("prefetcher", &Machine::prefetcher), field("nic", &Machine::nic),
-           field("network", &Machine::network), field("messaging", &Machine::messaging),
+           field("links", &Machine::links), field("pages", &Machine::pages), field("prefetcher", &Machine::prefetcher),
+           field("nic", &Machine::nic), field("network", &Machine::network), field("messaging", &Machine::messaging),
            field("max_nodes", &Machine::max_nodes));
 }

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/members.hpp"
+#include "sim/memory/links.hpp"
 #include "sim/memory/measure.hpp"
 
 namespace nb = nanobind;
@@ -83,6 +84,10 @@ void bind_simulated_memory(nb::module_& parent) {
           },
           nb::arg("core"), "Returns the time of the core on the clock of every memory speed.");
   module.def("chase_latencies_ns", &chase_latencies_ns, nb::arg("machine"), nb::call_guard<nb::gil_scoped_release>());
+  module.def("chase_latency_from_ns", &chase_latency_from_ns, nb::arg("machine"), nb::arg("hub"),
+             nb::call_guard<nb::gil_scoped_release>());
+  module.def("hops_of_hubs", &hops_of_hubs, nb::arg("machine"),
+             "Returns the links between routers from core 0's hub to each hub; [] if there are none.");
   module.def("copy_traffic_gb_per_s", &copy_traffic_gb_per_s, nb::arg("machine"),
              nb::call_guard<nb::gil_scoped_release>());
 }

@@ -30,7 +30,9 @@ Node::Node(const Machine& machine, const Options& options)
   if (machine.cores < 1) throw std::invalid_argument("machine '" + machine.name + "': cores: at least 1");
   // Page 0 stays free: address 0 stands for none.
   const auto memories = static_cast<Address>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_);
-  for (Address m = 0; m < memories; ++m) next_.push_back(m * turn + (1 + m * pages_apart) * page_bytes_);
+  // So that a memory of huge pages does not begin in the turn of another one.
+  const Address most = turn / 8 * 7 / page_bytes_;
+  for (Address m = 0; m < memories; ++m) next_.push_back(m * turn + (1 + m * pages_apart % most) * page_bytes_);
   if (!options.memory_effects) {
     clocks_.assign(static_cast<std::size_t>(machine.cores), Clock(variants_));
     return;

@@ -30,6 +30,7 @@ class InMemory::One final : public Communicator {
     if (bytes > 0) std::memcpy(at(to, bytes), at(from, bytes), bytes);
     co_return;
   }
+  Task<> copy(Buffer to, Buffer from) override { return copy(to.address, from.address, from.bytes()); }
   Task<> combine(Address into, Address from, std::uint64_t bytes) override {
     if (bytes == 0) co_return;
     std::byte* const sum = at(into, bytes);

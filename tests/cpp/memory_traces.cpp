@@ -215,6 +215,15 @@ Machine random_machine(Random& random) {
   return machine;
 }
 
+Machine random_machine_with_hubs(Random& random) {
+  Machine machine = random_machine(random);
+  machine.dram.shared_by = 1 << random.between(0, 2);
+  machine.dram.remote_ns = 150;
+  machine.links = Links{"hypercube", {}, 2, 40, 2};
+  if (random.in(50)) machine.socket = {1, machine.dram.shared_by, SocketTraffic::everything};
+  return machine;
+}
+
 Machine random_machine_with_victims(Random& random) {
   Machine machine = random_machine(random);
   machine.cores = 1 << random.between(0, 4);
@@ -278,7 +287,9 @@ std::string in_words(const Machine& machine) {
   const char* reads[] = {"keeps", "cleans", "invalidates"};
   out << machine.cores << " cores, " << (machine.coherence == Coherence::mesi ? "mesi" : "moesi")
       << ", NIC reading modified lines " << reads[static_cast<int>(machine.nic->read_of_modified)] << " them, unit "
-      << unit_bytes(machine) << "\n";
+      << unit_bytes(machine);
+  if (machine.links) out << ", a hub for " << machine.dram.shared_by << " cores";
+  out << "\n";
   for (std::size_t level = 0; level < machine.caches.size(); ++level) {
     const Cache& c = machine.caches[level];
     const auto sets = c.size_bytes / static_cast<std::uint64_t>(c.ways * c.line_bytes);

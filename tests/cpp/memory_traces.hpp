@@ -38,6 +38,8 @@ class Random {
 Machine random_machine(Random& random);
 // A trace all of whose accesses are for src/sim/memory/fast_path.hpp, which is rare among the others.
 Machine random_machine_with_victims(Random& random);
+// Cores have memories of their own, and hubs are linked, two to a router.
+Machine random_machine_with_hubs(Random& random);
 std::vector<Step> random_trace(Random& random, const Machine& machine, std::size_t steps);
 
 std::string in_words(const Machine& machine);

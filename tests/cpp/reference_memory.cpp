@@ -253,7 +253,8 @@ void ReferenceMemory::access(int core, Access kind, Address address, unsigned by
 void ReferenceMemory::access_line(int core, bool is_store, Address address) {
   const Walk way = walk(core, is_store, address);
   const Others others = look_at_others(core, way.end, address);
-  const bool is_supplied = way.is_supplied || others.had_line_modified;
+  const bool is_at_home = machine_.links && way.end == levels_ && !others.had_line_modified;
+  const bool is_supplied = !is_at_home && (way.is_supplied || others.had_line_modified);
   const bool is_only_through = is_store && first_write_back() == levels_;
   if (is_only_through) count_dram(counts_.dram.writes, unit_bytes_);
   if (is_supplied) ++counts_.transfers;

@@ -3,7 +3,7 @@
 // be equal, now and then the state of every copy, and the laws must hold. A difference is shrunk to few steps that a
 // person can follow.
 //
-// test_memory_oracle [machines [first seed [unshrunk]]], and a quarter as many with a victim cache
+// test_memory_oracle [machines [first seed [unshrunk]]], and a quarter as many each with a victim cache and with hubs
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -389,10 +389,10 @@ int main(int argc, char** argv) {
   bool is_as_expected = true;
   for (int i = 0; i < machines && is_as_expected; ++i)
     is_as_expected = is_as_reference(first_seed + static_cast<std::uint64_t>(i), random_machine, argc <= 3, totals);
-  for (int i = 0; i < machines / 4 && is_as_expected; ++i)
-    is_as_expected =
-        is_as_reference(first_seed + static_cast<std::uint64_t>(i), random_machine_with_victims, argc <= 3, totals);
-  std::printf("%d machines, %llu accesses\n", machines + machines / 4,
+  for (const auto make : {random_machine_with_victims, random_machine_with_hubs})
+    for (int i = 0; i < machines / 4 && is_as_expected; ++i)
+      is_as_expected = is_as_reference(first_seed + static_cast<std::uint64_t>(i), make, argc <= 3, totals);
+  std::printf("%d machines, %llu accesses\n", machines + machines / 4 * 2,
               static_cast<unsigned long long>(totals.accesses));
   if (is_as_expected && machines >= 200) {
     everything_occurred(totals);

@@ -10,6 +10,8 @@
 #include "memory_traces.hpp"
 #include "sim/memory/bus.hpp"
 #include "sim/memory/frames.hpp"
+#include "sim/memory/links.hpp"
+#include "sim/memory/measure.hpp"
 #include "sim/memory/memory.hpp"
 
 namespace {
@@ -44,11 +46,17 @@ Machine any_machine(Random& random) {
   return machine;
 }
 
+Machine any_machine_with_hubs(Random& random) {
+  Machine machine = random_machine_with_hubs(random);
+  machine.core.window = random.in(50) ? random.between(1, 40) : 0;
+  return machine;
+}
+
 // Whether accesses are one sweep, a trace, or each by itself: neither a count nor a time may differ.
-void grouping_changes_nothing(std::uint64_t machines) {
+void grouping_changes_nothing(std::uint64_t machines, Machine (*make)(Random&)) {
   for (std::uint64_t seed = 1; seed <= machines; ++seed) {
     Random random(seed);
-    const Machine machine = any_machine(random);
+    const Machine machine = make(random);
     Memory together(machine, {1, 2, 4, 7.5}), apart(machine, {1, 2, 4, 7.5});
     const Access kinds[] = {Access::load, Access::store, Access::chase, Access::index, Access::gather};
     for (int step = 0; step < 60; ++step) {
@@ -312,10 +320,83 @@ void sockets_are_connected_by_so_much() {
   CHECK(std::abs(ns_of(SocketTraffic::everything, false, true) - 2 * crossing) < crossing / 5);  // both buses
 }
 
+// Eight hubs of one core each, two at a router of a square of four. Memory and lines of other caches take longer with
+// every router, and the lines of two cores that cross the same link share it.
+Machine machine_with_hubs() {
+  Machine machine = machine_with(0, 1000);
+  machine.cores = 8;
+  for (Cache& cache : machine.caches) cache.shared_by = 1;
+  machine.transfers.remote_cycles = 300;
+  machine.dram.gb_per_s = 100;
+  machine.dram.shared_by = 1;
+  machine.dram.remote_ns = 200;
+  machine.links = Links{"hypercube", {}, 2, 70, 1};
+  return machine;
+}
+
+Address in_memory_of(Address hub) { return hub << home_shift; }
+
+void hubs_are_so_far_apart() {
+  const auto ns_of = [](Address hub) {
+    Memory memory(machine_with_hubs());
+    memory.access(0, Access::chase, in_memory_of(hub), word);
+    return ns(memory);
+  };
+  CHECK(ns_of(0) == 100);
+  CHECK(ns_of(1) == 100 + 200);
+  CHECK(ns_of(2) == 100 + 200 + 70 && ns_of(4) == ns_of(2));
+  CHECK(ns_of(7) == 100 + 200 + 2 * 70);
+  CHECK(chase_latency_from_ns(machine_with_hubs(), 7) == 100 + 200 + 2 * 70);
+  CHECK((hops_of_hubs(machine_with_hubs()) == std::vector<int>{0, 0, 1, 1, 1, 1, 2, 2}));
+}
+
+// A modified line comes from its holder, whom the line's home asks; one that nobody modified comes from its home.
+void a_home_knows_who_has_a_line() {
+  const auto ns_of = [](Access held, int holder, Address home) {
+    Memory memory(machine_with_hubs());
+    memory.access(holder, held, in_memory_of(home), word);
+    memory.advance(0, ps_from_ns(1000));  // until the holder has it
+    memory.access(0, Access::chase, in_memory_of(home), word);
+    return ns(memory) - 1000;
+  };
+  CHECK(ns_of(Access::store, 1, 1) == 300 + 200);
+  CHECK(ns_of(Access::store, 7, 7) == 300 + 200 + 2 * 70);
+  CHECK(ns_of(Access::store, 7, 0) == ns_of(Access::store, 7, 7));
+  CHECK(ns_of(Access::store, 1, 2) == 300 + (270 + 270 + 200) / 2);  // 0 asks 2, that asks 1, and 1 sends to 0
+  CHECK(ns_of(Access::load, 1, 2) == ns_of(Access::load, 2, 2) && ns_of(Access::load, 1, 2) == 100 + 270);
+}
+
+// 64 lines, by cores 0 and 1 at a time, take as long as the link that all of them cross.
+void lines_occupy_the_links_of_their_way() {
+  constexpr double crossing = 64 * line;  // at 1 GB/s
+  const auto ns_of = [](std::vector<Address> homes, Access kind = Access::load, int held_by = -1) {
+    Memory memory(machine_with_hubs());
+    const auto sweep = [&](int core, Access kind_of, Address hub) {
+      memory.sweep(core, kind_of, in_memory_of(hub) + static_cast<Address>(core) * 64 * line, 64, line, word);
+      memory.drain(core);
+    };
+    if (held_by >= 0)
+      memory.sweep(held_by, Access::store, in_memory_of(homes[0]), 64, line, word), memory.drain(held_by);
+    for (std::size_t core = 0; core < homes.size(); ++core) sweep(static_cast<int>(core), kind, homes[core]);
+    double last = 0;
+    for (std::size_t core = 0; core < homes.size(); ++core) last = std::max(last, ns(memory, static_cast<int>(core)));
+    return last;
+  };
+  const auto takes = [&](double ns, double links) { return std::abs(ns - links * crossing) < crossing / 8; };
+  CHECK(ns_of({0}) < crossing / 8);
+  CHECK(takes(ns_of({1}), 1));
+  CHECK(takes(ns_of({4, 5}), 2));                // other hubs, the same link between routers
+  CHECK(takes(ns_of({4, 2}), 1));                // other links
+  CHECK(takes(ns_of({2, 2}), 2));                // out of the same hub
+  CHECK(takes(ns_of({0}, Access::load, 5), 2));  // from a cache, which writes them to memory, too
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  grouping_changes_nothing(argc > 1 ? std::stoull(argv[1]) : 300);
+  const std::uint64_t machines = argc > 1 ? std::stoull(argv[1]) : 300;
+  grouping_changes_nothing(machines, any_machine);
+  grouping_changes_nothing(machines / 4, any_machine_with_hubs);
   a_window_ends_what_goes_on_behind_a_miss();
   stores_do_not_fill_the_window();
   a_gather_waits_for_its_index();
@@ -329,5 +410,8 @@ int main(int argc, char** argv) {
   random_frames_meet_in_sets();
   a_bus_serves_late_comers_in_its_gaps();
   sockets_are_connected_by_so_much();
+  hubs_are_so_far_apart();
+  a_home_knows_who_has_a_line();
+  lines_occupy_the_links_of_their_way();
   return failed_checks != 0;
 }

@@ -95,6 +95,13 @@ def test_the_page_says_what_the_schema_says() -> None:
 
 # ---- mistakes
 
+
+def linked_hubs(**links: Any) -> list[Edit]:
+    """Returns edits that link the hubs of a machine, in a way that `links` changes."""
+    keys = {"topology": "hypercube", "hop_ns": 80, "gb_per_s": 0.8, **links}
+    return [put(f"links.{name}", value) for name, value in keys.items()]
+
+
 MISTAKES = {
     "a key misspelt": (put("cache.0.way", 4), "cache[0].way", "did you mean 'ways'"),
     "a section misspelt": (put("prefetch", {"streams": 1}), "'prefetch'", "did you mean 'prefetcher'"),
@@ -133,6 +140,13 @@ MISTAKES = {
     "memory that is faster": (put("memory.latency_ns", 10), "memory.latency_ns = 10", "at least"),
     "banks without time": (put("memory.banks", 8), "memory.bank_interleave_bytes", "missing"),
     "far memory of all": (put("memory.remote_ns", 50), "memory.shared_by", "missing"),
+    "linked hubs with one memory": (all_of(*linked_hubs()), "memory.remote_ns", "missing"),
+    "routers without shape": (
+        all_of(put("memory.shared_by", 1), put("memory.remote_ns", 50), *linked_hubs(topology="torus")),
+        "links.shape", "numbers"),
+    "more hubs than memories": (
+        all_of(put("cores", 32), put("memory.shared_by", 1), put("memory.remote_ns", 50), *linked_hubs()),
+        "memory.shared_by = 1", "nearest: 2"),
     "no transfers": (put("transfers", None), "transfers.shared_cycles", "missing"),
     "pages of no power": (put("pages.page_bytes", 5000), "pages.page_bytes = 5000", "nearest: 4096"),
     "a TLB's ways": (put("pages.tlb.1.ways", 3), "pages.tlb[1].ways = 3", "nearest: 2"),
@@ -205,6 +219,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 MAKES_NEEDED: dict[str, list[Edit]] = {
     "transfers.remote_cycles": [put("cache.1.shared_by", 1), put("cache.2.shared_by", 1)],
     "memory.shared_by": [put("memory.remote_ns", 50)],
+    "memory.remote_ns": [put("memory.shared_by", 1), *linked_hubs()],
     "memory.banks": [put("memory.bank_busy_ns", 50)],
     "memory.bank_interleave_bytes": [put("memory.banks", 8)],
     "memory.bank_busy_ns": [put("memory.banks", 8)],
@@ -213,7 +228,8 @@ MAKES_NEEDED: dict[str, list[Edit]] = {
     "messaging.register_ns": [put("messaging.network", "eager-rendezvous")],
     "messaging.system_call_ns": [put("messaging.node", "single-copy")],
 }  # key -> how power5-redstorm comes to need it, where it does not already
-OTHERWISE_TOLD = {"transfers", "communication", "network.shape"}  # by their keys; by what a file of nothing says
+# By their keys; by what a file of nothing says.
+OTHERWISE_TOLD = {"transfers", "communication", "network.shape", "links.shape"}
 
 
 def needed_keys(model: Any = DescribedMachine, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tomlkit
-from simulator_programs import CPP, ROOT, build
+from simulator_programs import CPP, FLAGS, ROOT, build
 
 INJECTED = ROOT / "tests" / "injected_bugs"
 BUGS = tomlkit.parse((INJECTED / "reference_memory.toml").read_text()).unwrap()["bug"]
@@ -84,15 +84,17 @@ def test_every_bug_in_the_clocks_is_found(programs, tmp_path):
         _inject(
             memory / place[0], place[1], {n: b for n, b in enumerate(BUGS_IN_TIME) if (b["file"], b["old"]) == place}
         )
-    generated = build("test_memory_timing", programs).parents[2] / "src" / "sim" / "all_replacements.cpp"
-    sources = [*sorted(memory.rglob("*.cpp")), generated]
+    built = build("test_memory_timing", programs).parents[2] / "src"
+    sources = [*sorted(memory.rglob("*.cpp")), built / "sim" / "all_replacements.cpp"]
+    libraries = [built / "sim" / "libnearfield_routes.a", built / "base" / "libnearfield_base.a"]
     (tmp_path / "all.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
     compiler = [COMPILE[0], "-std=c++20", "-O1", f"-I{tmp_path / 'src'}", *COMPILE[2:], "-include", "bug.hpp", "-c"]
     with ThreadPoolExecutor(2) as pool:
         made = [tmp_path / "all.cpp", CPP / "test_memory_timing.cpp", CPP / "memory_traces.cpp"]
         list(pool.map(lambda source: subprocess.run([*compiler, source], check=True, cwd=tmp_path), made))
 
-        subprocess.run([COMPILE[0], "-o", "tests", *(f"{source.stem}.o" for source in made)], check=True, cwd=tmp_path)
+        objects = [f"{source.stem}.o" for source in made]
+        subprocess.run([COMPILE[0], *FLAGS.split(), "-o", "tests", *objects, *libraries], check=True, cwd=tmp_path)
 
         def fails(number: int) -> bool:
             command = [tmp_path / "tests", "40"]

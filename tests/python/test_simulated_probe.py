@@ -169,6 +169,15 @@ def test_pages_fault_once_each(tmp_path: Path) -> None:
     assert set(profile.records["distance"]) == {None}
 
 
+def test_pairs_on_linked_hubs_are_told_apart_by_routers(tmp_path: Path) -> None:
+    """Does a message take longer with every router between the hubs of two cores of one node?"""
+    distances = [place.distance for place in all_places(load_machine("origin-2000"))]
+    assert distances == ["same-numa", "routers-1", "routers-2", "routers-3", "routers-4"]
+    profile = probe(tmp_path / "p", *QUICK, "--scenario", "pingpong", "--sizes", "4K", on="origin-2000")
+    times = [values(profile, "half_round_trip", state="reused", distance=one)[4096] for one in distances]
+    assert times == sorted(times) and len(set(times)) == 5
+
+
 def test_protocols_are_those_that_the_description_tells_of(tmp_path: Path) -> None:
     options = [*QUICK, "--scenario", "stride", "--sizes", "2K", "--distance"]
     t3e = probe(tmp_path / "t3e", *options, "network-1", on="t3e-900")

@@ -135,4 +135,11 @@ class Memory:
 
 def chase_latencies_ns(machine: nearfield._native.machine.Machine) -> list[float]: ...
 
+def chase_latency_from_ns(machine: nearfield._native.machine.Machine, hub: int) -> float: ...
+
+def hops_of_hubs(machine: nearfield._native.machine.Machine) -> list[int]:
+    """
+    Returns the links between routers from core 0's hub to each hub; [] if there are none.
+    """
+
 def copy_traffic_gb_per_s(machine: nearfield._native.machine.Machine) -> float: ...

@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 
 from nearfield._native import simulation
 from nearfield.base.mistakes import field_at, missing
-from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Network, Nic, needed_where
+from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Links, Network, Nic, needed_where
 
 
 def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
@@ -33,7 +33,7 @@ ABSENT = (AttributeError, AssertionError, IndexError, ValueError)  # raised by a
 
 def _sections(machine: DescribedMachine) -> Iterator[str]:
     """Yields the sections that are missing although others need them."""
-    others = ("coherence", "transfers", "pages", "prefetcher", "nic", "network", "messaging")
+    others = ("coherence", "transfers", "links", "pages", "prefetcher", "nic", "network", "messaging")
     given = [name for name in (*HARDWARE, *others) if getattr(machine, name, True)]
     if given:
         yield from (_missing(name) for name in HARDWARE if name not in given)
@@ -142,6 +142,24 @@ def _memory(machine: DescribedMachine) -> Iterator[str]:
         yield _missing("memory.shared_by")
 
 
+MOST_HUBS = 16  # each memory is 8 GiB, of the 128 that a node has
+
+
+def _links(machine: DescribedMachine) -> Iterator[str]:
+    if machine.links is None:
+        return
+    assert machine.memory and machine.cores
+    if machine.memory.remote_ns is None:
+        yield _missing("memory.remote_ns")
+    if machine.memory.shared_by is None:
+        return  # told by _memory
+    hubs = machine.cores.value // machine.memory.shared_by.value
+    if hubs > MOST_HUBS:
+        least = -(-machine.cores.value // MOST_HUBS)
+        yield f"memory.shared_by = {machine.memory.shared_by.value}: {hubs} hubs, {MOST_HUBS} at most; nearest: {least}"
+    yield from _topology("links", machine.links, "hubs_per_router", hubs)
+
+
 def _pages(machine: DescribedMachine) -> Iterator[str]:
     if machine.pages is None:
         return
@@ -174,7 +192,7 @@ def _between_nodes(machine: DescribedMachine) -> Iterator[str]:
     if machine.nic or machine.network:
         yield from (_missing(name) for name in together if getattr(machine, name) is None)
     if machine.network:
-        yield from _topology(machine.network)
+        yield from _topology("network", machine.network, "nodes_per_router", machine.network.max_nodes.value)
     if machine.nic:
         yield from _policy(machine.nic, machine.cache)
 
@@ -194,26 +212,27 @@ def _policy(nic: Nic, caches: list[Cache]) -> Iterator[str]:
 SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers; the others take none
 
 
-def _topology(network: Network) -> Iterator[str]:
-    name, shape = network.topology.value, network.shape.value if network.shape else []
-    per_router = network.nodes_per_router.value if network.nodes_per_router else 1
-    nodes = network.max_nodes.value
+def _topology(key: str, table: Network | Links, beside: str, nodes: int) -> Iterator[str]:
+    """Yields what is wrong with the routers of a table, whose key `beside` says how many nodes or hubs each has."""
+    name, shape = table.topology.value, table.shape.value if table.shape else []
+    per_router = given.value if (given := getattr(table, beside)) else 1
+    count = "network.max_nodes" if key == "network" else "hubs"
     fewest, most = SHAPES.get(name, (0, 0))
     if not fewest <= len(shape) <= most:
         words = "has no shape; leave it out" if most == 0 else f"needs {fewest if fewest == most else '1 to 8'} numbers"
-        yield f"network.shape = {shape}: the topology '{name}' {words}"
+        yield f"{key}.shape = {shape}: the topology '{name}' {words}"
         return
     if name == "dragonfly" and per_router not in (1, shape[1]):
-        yield f"network.nodes_per_router = {per_router}: the shape says {shape[1]}; leave it out"
+        yield f"{key}.{beside} = {per_router}: the shape says {shape[1]}; leave it out"
     if shape:
         room = math.prod(shape) * (1 if name == "dragonfly" else per_router)
         if nodes > room:
-            yield f"network.max_nodes = {nodes}: a {name} of shape {shape} has {room} nodes; nearest: {room}"
+            yield f"{count} = {nodes}: a {name} of shape {shape} has {room} nodes; nearest: {room}"
     if name == "hypercube":
         routers = -(-nodes // per_router)
         if nodes % per_router or routers & (routers - 1):
             valid = [count * per_router for count in _powers_of_two(routers)]
-            yield f"network.max_nodes = {nodes}: not a hypercube of {per_router} a router; {_nearest(nodes, valid)}"
+            yield f"{count} = {nodes}: not a hypercube of {per_router} a router; {_nearest(nodes, valid)}"
 
 
 NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
@@ -242,7 +261,7 @@ def _messaging(machine: DescribedMachine) -> Iterator[str]:
                 yield _missing(f"messaging.{name}")
 
 
-CHECKS = (_caches, _levels, _sharing, _transfers, _memory, _pages, _prefetcher, _between_nodes, _messaging)
+CHECKS = (_caches, _levels, _sharing, _transfers, _memory, _links, _pages, _prefetcher, _between_nodes, _messaging)
 
 
 # ---- nearest valid choices

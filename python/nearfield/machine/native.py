@@ -25,6 +25,7 @@ _WORDS = {
 _TABLES = {
     "core": structs.Core,
     "socket": structs.Socket,
+    "links": structs.Links,
     "pages": structs.Pages,
     "transfers": structs.Transfers,
     "prefetcher": structs.Prefetcher,

@@ -82,7 +82,7 @@ class Memory(Table):
     latency_ns: q.Ns = _key("of a load that no cache has, nothing else under way; load-to-use")
     gb_per_s: q.Rate = _key("of one memory, cores and NIC together")
     shared_by: q.Count | None = _optional("cores per memory; absent: all", needed="with remote_ns")
-    remote_ns: q.Ns | None = _optional("extra latency from cores of another memory")
+    remote_ns: q.Ns | None = _optional("extra latency from cores of another memory", needed="with [links]")
     banks: q.Count | None = _optional(
         "that can be under way at a time; absent: no conflicts", needed="with the other keys of banks"
     )
@@ -101,6 +101,17 @@ class Socket(Table):
     carries: q.SocketTraffic | None = _optional(
         "remote (absent): links, for lines of their caches and memories; everything: a bus, for all memory"
     )
+
+
+class Links(Table):
+    """What connects the hubs of a node. A hub joins the cores of one memory, that memory with its directory of who has
+    its lines, and one link, which leads to a router."""
+
+    topology: q.Topology = _key("of the routers: full, torus, hypercube, fat-tree or dragonfly")
+    shape: q.Shape | None = _optional("as network.shape", needed="with topology torus, fat-tree or dragonfly")
+    hubs_per_router: q.Count | None = _optional("absent: 1")
+    hop_ns: q.Ns = _key("extra latency of memory for every router beyond the first, which memory.remote_ns contains")
+    gb_per_s: q.Rate = _key("of a link, each way")
 
 
 class Tlb(Table):
@@ -218,6 +229,7 @@ class DescribedMachine(Table):
     )
     memory: Memory | None = _optional("main memory", needed="unless only messages are described")
     socket: Socket | None = _optional("absent: what connects sockets limits nothing")
+    links: Links | None = _optional("absent: between memories of a node nothing is limited but what [socket] says")
     pages: Pages | None = _optional("absent: pages cost nothing")
     prefetcher: Prefetcher | None = _optional("absent: there is none")
     nic: Nic | None = _optional("absent: one node only", needed="with [network]")

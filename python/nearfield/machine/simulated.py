@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from nearfield._native import machine as structs
 from nearfield._native import memory
 from nearfield.machine.native import native
 from nearfield.machine.schema import DescribedMachine
@@ -37,14 +38,15 @@ class Comparison:
 
 
 def comparisons(machine: DescribedMachine) -> list[Comparison]:
-    """Returns the comparisons of every cache's latency, nearest first, of memory's latency and of its bandwidth; [] if
-    the file does not describe a whole machine."""
+    """Returns the comparisons of every cache's latency, nearest first, of memory's latency, near and behind routers,
+    and of its bandwidth; [] if the file does not describe a whole machine."""
     if not machine.simulable:
         return []
     assert machine.core and machine.memory
     clock_ghz = machine.core.clock_ghz.value
     described = [(f"cache[{n}]", cache.latency_cycles.value) for n, cache in enumerate(machine.cache)]
     described.append(("memory", machine.memory.latency_ns.value * clock_ghz))
+    described += [(f"memory, routers {n}", ns * clock_ghz) for n, ns in _described_by_routers(machine).items()]
     *found, gb_per_s = _measured(machine)
     compared = [
         Comparison(f"latency of {what}", cycles, simulated, "cycles")
@@ -59,8 +61,24 @@ def comparisons(machine: DescribedMachine) -> list[Comparison]:
 def _measured(machine: DescribedMachine) -> list[float]:
     """Returns what the simulated machine measures, in the order and the units of `comparisons`."""
     made = native(machine)
-    cycles = [ns * made.core.clock_ghz for ns in memory.chase_latencies_ns(made)]
-    return [*cycles, memory.copy_traffic_gb_per_s(made)]
+    hubs = _hubs_by_routers(made).values()
+    ns = [*memory.chase_latencies_ns(made), *(memory.chase_latency_from_ns(made, hub) for hub in hubs)]
+    return [*(one * made.core.clock_ghz for one in ns), memory.copy_traffic_gb_per_s(made)]
+
+
+def _hubs_by_routers(made: structs.Machine) -> dict[int, int]:
+    """Returns for each number of routers on the way from core 0's hub the first hub so far away, nearest first; {} if a
+    machine has no linked hubs."""
+    hops = memory.hops_of_hubs(made) if made.links else []
+    return {count + 1: hops.index(count, 1) for count in sorted(set(hops[1:]))}
+
+
+def _described_by_routers(machine: DescribedMachine) -> dict[int, float]:
+    """Returns the described latencies in ns of the memories at these hubs."""
+    if not (machine.links and machine.memory and machine.memory.remote_ns):
+        return {}
+    nearest, hop_ns = machine.memory.latency_ns.value + machine.memory.remote_ns.value, machine.links.hop_ns.value
+    return {routers: nearest + (routers - 1) * hop_ns for routers in _hubs_by_routers(native(machine))}
 
 
 def _explained(machine: DescribedMachine, one: Comparison, place: int) -> Comparison:

@@ -31,8 +31,10 @@ def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
     costs = default_costs()
     notes: list[str] = []
     stable = deciding(records)
-    near = [d for d in DISTANCES if _message(stable, d)]
-    far = [d for d in stable["distance"].drop_nulls().unique() if d.startswith("network") and _message(stable, d)]
+    measured = sorted(stable["distance"].drop_nulls().unique(), key=lambda d: (len(d), d))  # network-10 after network-9
+    linked = [d for d in measured if d.startswith("routers")]
+    near = [d for d in (*DISTANCES, *linked) if _message(stable, d)]
+    far = [d for d in measured if d.startswith("network") and _message(stable, d)]
     if near:
         costs.same_node = _link(stable, near[-1], costs.same_node, notes)
         costs.same_node = _loaded(stable, costs.same_node)
@@ -41,8 +43,7 @@ def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
     else:
         notes.append("It has no stable messages inside a node: those are nearfield's default.")
     if far:
-        farthest = max(far, key=lambda d: (len(d), d))  # network-10 is beyond network-9
-        costs.network = _link(stable, farthest, costs.network, notes)
+        costs.network = _link(stable, far[-1], costs.network, notes)
     else:
         notes.append("It has no messages between nodes: those are nearfield's default, a guess at a 100 Gb/s network.")
     return costs, notes

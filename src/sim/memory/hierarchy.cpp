@@ -15,6 +15,7 @@ Hierarchy::Hierarchy(const Machine& machine)
     : contents_(machine),
       others_(contents_, machine.coherence),
       levels_(contents_.levels()),
+      is_read_at_home_(machine.links.has_value()),
       fetched_early_from_(levels_) {
   while (fetched_early_from_ > 0 && contents_.cache_at(0, fetched_early_from_ - 1).array.host_bytes() > kept_by_host)
     --fetched_early_from_;
@@ -108,11 +109,12 @@ Found Hierarchy::fetch(int core, int first, Address address, Located& located) {
   if (found.level == levels_) {
     const auto others = others_.ask_at_memory(core, address, Ask::share);
     if (others.unwritten) contents_.write_to_memory();
-    found.transferred = others.any;
+    found.transferred = others.any && (others.modified || !is_read_at_home_);
     found.holder = others.holder;
-    contents_.count_transfers(others.any);
+    found.written = found.transferred && others.unwritten;
+    contents_.count_transfers(found.transferred);
     auto& dram = contents_.dram_counts();
-    (counts ? dram.reads : dram.prefetches) += !others.any;
+    (counts ? dram.reads : dram.prefetches) += !found.transferred;
     if (others.part) state = shared;
   }
   // If others before the cache of level `first` itself had it, that cache is filled, too.
@@ -218,7 +220,7 @@ Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::
   }
   if (found.level == levels_) {
     const auto others = others_.ask_at_memory(core, address, Ask::give_up);
-    found.transferred = others.any;
+    found.transferred = others.any && (others.modified || !is_read_at_home_);
     found.holder = others.holder;
     contents_.dram_counts().reads += !found.transferred;
   } else if (!alone) {

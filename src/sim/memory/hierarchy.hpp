@@ -84,6 +84,7 @@ class Hierarchy {
   Contents contents_;
   Snooping others_;  // the caches of other cores
   int levels_;
+  bool is_read_at_home_;     // a line that others have, but did not modify
   std::vector<Path> paths_;  // of each core
   int fetched_early_from_;
 };

@@ -39,10 +39,10 @@ std::uint64_t reach_bytes(const Machine& machine, std::size_t level) {
   return reach;
 }
 
-// Returns a chain through that many lines in an order without a pattern.
-std::vector<Address> chain_of(std::uint64_t lines, std::uint64_t line_bytes) {
+// Returns a chain through that many lines in an order without a pattern, from `begin` on.
+std::vector<Address> chain_of(std::uint64_t lines, std::uint64_t line_bytes, Address begin = 0) {
   std::vector<Address> chain(lines);
-  for (std::uint64_t i = 0; i < lines; ++i) chain[i] = i * line_bytes;
+  for (std::uint64_t i = 0; i < lines; ++i) chain[i] = begin + i * line_bytes;
   std::mt19937_64 random(1);
   for (auto i = lines; i > 1; --i) std::swap(chain[i - 1], chain[random() % i]);
   return chain;
@@ -74,6 +74,12 @@ std::vector<double> chase_latencies_ns(const Machine& machine) {
   std::vector<double> latencies;
   for (std::size_t level = 0; level <= machine.caches.size(); ++level) latencies.push_back(chase_ns(measured, level));
   return latencies;
+}
+
+double chase_latency_from_ns(const Machine& machine, int hub) {
+  const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
+  Memory memory(without_translation(machine));
+  return follow_ns(memory, chain_of(cold_lines, line, static_cast<Address>(hub) << home_shift));
 }
 
 double copy_traffic_gb_per_s(const Machine& machine) {

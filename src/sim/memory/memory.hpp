@@ -16,6 +16,8 @@
 //    a modified one is then written to the meeting point (mesi) or stays its owner's (moesi). A store removes them.
 // 3. States of a copy: modified, owned (moesi: modified and shared), exclusive, shared. A line that no other core has
 //    is filled exclusive; a store makes it modified.
+//    Where hubs are linked, the line's home has a directory: a line that comes to the memory's meeting point and that
+//    no other core modified is read from DRAM there, whoever else has it.
 // 4. Coherence, DRAM and DMA work in the longest line of all caches (of sub-blocks, where they are): the unit.
 //
 // Time: an access costs Core::cycles_per_access. A load that depends on the one before it (chase) also waits for its
@@ -62,6 +64,7 @@ struct Placement {
 struct Found {
   int level = 0;             // number of caches: memory
   bool transferred = false;  // it came from a cache of another core
+  bool written = false;      // which wrote it to memory, too; told beyond the last cache
   int holder = 0;            // beyond the last cache: which of the last caches had it
 };
 

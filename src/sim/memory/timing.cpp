@@ -27,6 +27,9 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
       caches_(static_cast<int>(machine.caches.size())),
       dram_(machine, slowdown),
       sockets_(machine),
+      links_(machine),
+      is_connected_(sockets_.limit() || links_.any()),
+      cores_per_last_cache_(machine.caches.back().shared_by),
       unit_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)) {
   const auto ps = [&](double cycles) { return ps_from_ns(cycles / machine.core.clock_ghz); };
   per_access_ = ps(machine.core.cycles_per_access);
@@ -74,7 +77,7 @@ void Timing::bypassed(int core, Address address, unsigned bytes, unsigned writes
 }
 
 void Timing::prefetched(CoreClock& me, Address line, const Found& from, unsigned writes) {
-  write_back(me, line, writes);
+  write_back(me, line, writes, from);
   auto& slots = prefetches_apart_ ? me.prefetches : me.misses;
   const Times there = ready(me, from, line, later(me.now, slots.free()));
   me.ahead.add(line, there);
@@ -117,12 +120,37 @@ void Timing::stored_through(CoreClock& me, unsigned bytes, Count count, Ps work)
 }
 
 // Returns when a line from a cache of another core is there.
-Times Timing::transferred(CoreClock& me, const Found& found, const Times& start) {
+Times Timing::transferred(CoreClock& me, const Found& found, Address address, const Times& start) {
   const bool below_last = found.level < caches_;
   const Ps transfer = below_last ? shared_transfer_ : remote_transfer_;
-  const Times there =
-      start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
-  return below_last || !sockets_.limit() ? there : sockets_.from_cache(me.core, found.holder, unit_, there);
+  Times there = start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
+  if (below_last || !is_connected_) return there;
+  if (links_.any()) {
+    const int holder = found.holder * cores_per_last_cache_;
+    there =
+        links_.cross(holder, me.core, unit_, there + links_.by_way_of_home(me.core, dram_.core_at(address), holder));
+  }
+  return sockets_.limit() ? sockets_.from_cache(me.core, found.holder, unit_, there) : there;
+}
+
+// Returns when data from a memory is there that would be there at `there` if nothing else were on its way.
+Times Timing::cross(CoreClock& me, int core_at_home, std::uint64_t bytes, Times there) {
+  if (links_.any())
+    there = links_.cross(core_at_home, me.core, bytes, there + links_.beyond_first_router(me.core, core_at_home));
+  return sockets_.limit() ? sockets_.from_memory(me.core, core_at_home, bytes, there) : there;
+}
+
+// Between hubs, a unit that its holder wrote for others to share goes from there to its home.
+void Timing::post(CoreClock& me, Address address, unsigned writes, const Found& found) {
+  const int core_at_home = dram_.core_at(address);
+  if (links_.any()) {
+    if (found.written) {
+      links_.post(found.holder * cores_per_last_cache_, core_at_home, unit_);
+      --writes;
+    }
+    links_.post(me.core, core_at_home, writes * unit_);
+  }
+  if (sockets_.limit()) sockets_.post(me.core, core_at_home, writes * unit_);
 }
 
 void Timing::drain(int core) {

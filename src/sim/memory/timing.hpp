@@ -11,6 +11,7 @@
 
 #include "sim/memory/dram.hpp"
 #include "sim/memory/hierarchy.hpp"
+#include "sim/memory/links.hpp"
 #include "sim/memory/sockets.hpp"
 
 namespace nearfield::sim {
@@ -161,12 +162,12 @@ class Timing {
   }
   // A line is fetched ahead.
   void prefetched(CoreClock& me, Address line, const Found& from, unsigned writes);
-  // A core's caches write so many units to memory.
-  NEARFIELD_INNERMOST void write_back(CoreClock& me, Address address, unsigned writes) {
+  // A core's caches, or for a line that was found in others' caches their holder, write so many units to memory.
+  NEARFIELD_INNERMOST void write_back(CoreClock& me, Address address, unsigned writes, const Found& found = {}) {
     if (writes == 0) return;
     dram_.post(address, writes * unit_);
-    if (sockets_.limit()) [[unlikely]]
-      sockets_.post(me.core, dram_.core_at(address), writes * unit_);
+    if (is_connected_) [[unlikely]]
+      post(me, address, writes, found);
   }
   // One access that hit the nearest cache, if its line is still on its way there; returns whether it is.
   bool hit_ahead(CoreClock& me, Access kind, Address line, Ps work) {
@@ -195,13 +196,15 @@ class Timing {
   void stored_through(CoreClock& me, unsigned bytes, Count count, Ps work);
   bool wait_for_line(CoreClock& me, Access kind, Address line, Ps work);
   Times ready(CoreClock& me, const Found& found, Address address, const Times& start);
-  Times transferred(CoreClock& me, const Found& found, const Times& start);
+  Times transferred(CoreClock& me, const Found& found, Address address, const Times& start);
   Times from_memory(CoreClock& me, Address address, std::uint64_t bytes, const Times& start) {
     const Times there = dram_.serve(me.core, address, bytes, start);
-    if (!sockets_.limit()) [[likely]]
+    if (!is_connected_) [[likely]]
       return there;
-    return sockets_.from_memory(me.core, dram_.core_at(address), bytes, there);
+    return cross(me, dram_.core_at(address), bytes, there);
   }
+  Times cross(CoreClock& me, int core_at_home, std::uint64_t bytes, Times there);
+  void post(CoreClock& me, Address address, unsigned writes, const Found& found);
 
   std::vector<CoreClock> cores_;
   std::array<Level, most_cache_levels + 1> levels_;
@@ -211,6 +214,9 @@ class Timing {
   bool prefetches_apart_ = false;
   DramTiming dram_;
   Sockets sockets_;
+  HubLinks links_;
+  bool is_connected_;  // by sockets or links that limit it
+  int cores_per_last_cache_;
   Ps per_access_;
   Count window_;
   Ps within_window_;  // how long the instructions of a window take at least
@@ -239,7 +245,7 @@ NEARFIELD_INNERMOST void Timing::hits(CoreClock& me, Access kind, unsigned bytes
 
 NEARFIELD_INNERMOST Times Timing::ready(CoreClock& me, const Found& found, Address address, const Times& start) {
   if (found.transferred) [[unlikely]]
-    return transferred(me, found, start);
+    return transferred(me, found, address, start);
   if (found.level == caches_) return from_memory(me, address & ~(unit_ - 1), unit_, start);
   const auto level = static_cast<std::size_t>(found.level);
   const auto& its = levels_[level];
@@ -262,7 +268,7 @@ NEARFIELD_INNERMOST void Timing::goes_on(CoreClock& me, Access kind, const Times
 
 NEARFIELD_INNERMOST void Timing::missed(CoreClock& me, Access kind, unsigned bytes, const Found& found, Address address,
                                         unsigned writes, Ps work) {
-  write_back(me, address, writes);
+  write_back(me, address, writes, found);
   if (kind == Access::store && found.level == through_ && !found.transferred) return stored_through(me, bytes, 1, work);
   wait_for_window(me);
   const Address unit = address & ~(unit_ - 1);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nearfield._native import simulation
+from nearfield._native import memory, simulation
 from nearfield.base.words import suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
@@ -68,7 +68,19 @@ def _rank(word: str) -> int:
 def all_places(machine: DescribedMachine) -> list[Place]:
     """Returns one pair per distance, nearest first."""
     inside = topology_of(machine).representatives()
-    return [Place(distance, *cores) for distance, cores in inside.items()] + _across(machine)
+    if linked := _between_hubs(machine):
+        inside.pop("same-node", None)  # which they divide
+    return [Place(distance, *cores) for distance, cores in inside.items()] + linked + _across(machine)
+
+
+def _between_hubs(machine: DescribedMachine) -> list[Place]:
+    """Returns the pairs of core 0 with the first core so many routers away, if hubs are linked."""
+    if not (machine.links and machine.memory and machine.memory.shared_by):
+        return []
+    first: dict[int, int] = {}
+    for hub, links in list(enumerate(memory.hops_of_hubs(native(machine))))[1:]:
+        first.setdefault(links + 1, hub * machine.memory.shared_by.value)
+    return [Place(f"routers-{count}", 0, core) for count, core in sorted(first.items())]
 
 
 def _across(machine: DescribedMachine) -> list[Place]:

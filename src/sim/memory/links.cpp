@@ -1,0 +1,53 @@
+#include "sim/memory/links.hpp"
+
+#include "sim/network/topology.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+int cores_per_hub(const Machine& machine) {
+  return machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores;
+}
+
+int hubs_of(const Machine& machine) { return (machine.cores + cores_per_hub(machine) - 1) / cores_per_hub(machine); }
+
+std::unique_ptr<Topology> routers_of(const Machine& machine) {
+  nearfield::Network between_hubs;
+  between_hubs.topology = machine.links->topology;
+  between_hubs.shape = machine.links->shape;
+  between_hubs.nodes_per_router = machine.links->hubs_per_router;
+  return make_topology(between_hubs, hubs_of(machine));
+}
+
+}  // namespace
+
+std::vector<int> hops_of_hubs(const Machine& machine) {
+  std::vector<int> hops;
+  if (!machine.links) return hops;
+  const auto routers = routers_of(machine);
+  for (int hub = 0; hub < hubs_of(machine); ++hub) hops.push_back(routers->hops(0, hub));
+  return hops;
+}
+
+HubLinks::HubLinks(const Machine& machine) {
+  if (!machine.links) return;
+  const auto routers = routers_of(machine);
+  const int hubs = hubs_of(machine), between = routers->links();
+  cores_per_hub_ = cores_per_hub(machine);
+  hubs_ = static_cast<std::size_t>(hubs);
+  first_router_ = ps_from_ns(machine.dram.remote_ns);
+  ps_per_byte_ = machine.links->gb_per_s > 0 ? 1e3 / machine.links->gb_per_s : 0;
+  links_.resize(static_cast<std::size_t>(between + 2 * hubs));
+  ways_.resize(hubs_ * hubs_);
+  for (int from = 0; from < hubs; ++from)
+    for (int to = 0; to < hubs; ++to) {
+      if (from == to) continue;
+      auto& way = ways_[static_cast<std::size_t>(from) * hubs_ + static_cast<std::size_t>(to)];
+      routers->route(from, to, way.links);
+      way.beyond_first = ps_from_ns(machine.links->hop_ns) * static_cast<double>(way.links.size());
+      way.links.insert(way.links.begin(), between + from);
+      way.links.push_back(between + hubs + to);
+    }
+}
+
+}  // namespace nearfield::sim
