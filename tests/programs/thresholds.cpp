@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "tune/mpich/library.hpp"
+#include "base/mpi_library.hpp"
 
 namespace {
 
@@ -63,7 +63,7 @@ void* at(Function* function) {
 
 }  // namespace
 
-void* nearfield::tune::next_or_abort(const char* name, const char*) {
+void* nearfield::next_or_abort(const char* name, const char*) {
   const std::string asked = name + std::strlen("PMPI_T_");
   if (asked == "init_thread") return at(init_thread);
   if (asked == "cvar_get_index") return at(get_index);

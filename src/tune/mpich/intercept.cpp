@@ -12,7 +12,7 @@
 // mpi.h is left out: see shim.hpp.
 #include <cstdint>
 
-#include "tune/mpich/library.hpp"
+#include "base/mpi_library.hpp"
 #include "tune/mpich/shim.hpp"
 
 using nearfield::tune::Handle;
@@ -23,7 +23,7 @@ using Count = std::int64_t;  // MPI_Count
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #define NEXT(name) \
-  static const auto next = reinterpret_cast<decltype(&name)>(nearfield::tune::next_or_abort(#name, "P" #name))
+  static const auto next = reinterpret_cast<decltype(&name)>(nearfield::next_or_abort(#name, "P" #name))
 
 #define SENDS(name, number)                                                                               \
   EXPORT int name(const void* buffer, number count, Handle type, int destination, int tag, Handle comm) { \

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "tune/mpich/library.hpp"
+#include "base/mpi_library.hpp"
 
 namespace nearfield::tune {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/launcher.hpp"
-#include "tune/mpich/library.hpp"
+#include "base/mpi_library.hpp"
 #include "tune/mpich/peers.hpp"
 #include "tune/mpich/persistent.hpp"
 #include "tune/mpich/thresholds.hpp"

@@ -1,6 +1,6 @@
 #include "tune/mpich/thresholds.hpp"
 
-#include "tune/mpich/library.hpp"
+#include "base/mpi_library.hpp"
 
 namespace nearfield::tune {
 namespace {

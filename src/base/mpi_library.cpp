@@ -1,4 +1,4 @@
-#include "tune/mpich/library.hpp"
+#include "base/mpi_library.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace nearfield::tune {
+namespace nearfield {
 namespace {
 
 // dl_iterate_phdr's callback: stops at the first library named libmpi* that has MPI itself.
@@ -33,6 +33,11 @@ void* find_mpi_function(const char* name) {
   return local_library() ? dlsym(local_library(), name) : nullptr;
 }
 
+void* find_mpi_variable(const char* name) {
+  void* const found = dlsym(RTLD_DEFAULT, name);
+  return found ? found : find_mpi_function(name);
+}
+
 const char* library_of(void* function) {
   Dl_info found;
   return function && dladdr(function, &found) && found.dli_fname ? found.dli_fname : "";
@@ -45,4 +50,4 @@ void* next_or_abort(const char* name, const char* pmpi_name) {
   std::abort();
 }
 
-}  // namespace nearfield::tune
+}  // namespace nearfield

@@ -3,10 +3,14 @@
 // extension modules), where dlsym(RTLD_NEXT) does not look.
 #pragma once
 
-namespace nearfield::tune {
+namespace nearfield {
 
 // Returns the function; null if no loaded library has it.
 void* find_mpi_function(const char* name);
+
+// Returns the variable, which the executable has where the compiler made it a copy of the library's; null if there is
+// none.
+void* find_mpi_variable(const char* name);
 
 // Returns the whole path of the loaded library that has this function, or "".
 const char* library_of(void* function);
@@ -15,8 +19,7 @@ const char* library_of(void* function);
 // there is none: the program called a function that its MPI does not have.
 void* next_or_abort(const char* name, const char* pmpi_name);
 
-}  // namespace nearfield::tune
+}  // namespace nearfield
 
 // The profiling name of an MPI function, with its own type; for files that include mpi.h. MPI must be initialised.
-#define NEARFIELD_PMPI(name) \
-  (reinterpret_cast<decltype(&P##name)>(::nearfield::tune::next_or_abort("P" #name, "P" #name)))
+#define NEARFIELD_PMPI(name) (reinterpret_cast<decltype(&P##name)>(::nearfield::next_or_abort("P" #name, "P" #name)))
