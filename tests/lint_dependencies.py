@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 # base <- topology <- machine <- scenario <- {probe, sim <- trace}, base <- plan <- halo, all of these <- python; and
-# base <- {heap, tune}, which are loaded into other people's programs.
+# base <- {heap, tune, stream <- observe}, which are loaded into other people's programs. sim reads streams.
 _BELOW = {"base", "topology", "machine"}
 NATIVE = {
     "base": set(),
@@ -22,13 +22,15 @@ NATIVE = {
     "machine": {"base", "topology"},
     "scenario": {"base", "machine"},
     "probe": _BELOW | {"scenario"},
-    "sim": _BELOW | {"scenario"},
+    "sim": _BELOW | {"scenario", "stream"},
     "plan": {"base"},
     "halo": _BELOW | {"plan", "nearfield"},  # nearfield/: the installed headers
     "heap": {"base"},
     "tune": {"base"},
+    "stream": {"base"},
+    "observe": {"base", "stream"},
     "trace": {"base", "machine", "sim"},
-    "python": _BELOW | {"scenario", "plan", "sim", "heap", "trace"},
+    "python": _BELOW | {"scenario", "plan", "sim", "heap", "trace", "stream"},
 }
 
 # Modules of the package itself that everything may use, and that use nothing but each other and the extension.
@@ -47,6 +49,7 @@ PYTHON = {
     "plan": _MACHINES,
     "halo": _MACHINES | {"plan", "mpi"},
     "tune": _RECORDS | {"machine", "mpi", "measure"},
+    "observe": _BASE | {"mpi", "tune"},
     "report": _MACHINES | {"tune"},
     "reproduce": _MACHINES | {"measure", "report", "tune"},
     "doctor": _MACHINES | {"mpi", "tune", "halo"},

@@ -10,6 +10,8 @@ void bind_machine(nb::module_& module);
 void bind_simulated_memory(nb::module_& module);
 void bind_simulation(nb::module_& module);
 void bind_traces(nb::module_& module);
+void bind_streams(nb::module_& module);
+void bind_replay(nb::module_& module);
 
 NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);  // lists of variants live until the process ends, in caches of Python functions
@@ -20,4 +22,6 @@ NB_MODULE(_native, module) {
   bind_simulated_memory(module);
   bind_simulation(module);
   bind_traces(module);
+  bind_streams(module);
+  bind_replay(module);
 }

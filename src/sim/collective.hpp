@@ -3,7 +3,7 @@
 // rank through a Communicator only, so the same code runs on simulated ranks and, in the tests, on real data.
 //
 // The library's own accesses to memory count: temporary buffers, local copies, reductions. Left out: data types that
-// are not contiguous, operations that do not commute, communicators other than that of all ranks.
+// are not contiguous, operations that do not commute. What has different parts for different ranks is in collectives/lists.hpp.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,8 @@ class Communicator {
   virtual Request receive(int from, const Buffer& to_here) = 0;
   virtual Task<> wait(std::span<const Request> requests) = 0;
   virtual Task<> copy(Address to, Address from, std::uint64_t bytes) = 0;
+  // Copies all data of one buffer into another one, which has as much room or more.
+  virtual Task<> copy(Buffer to, Buffer from) = 0;
   // into[i] = into[i] op from[i]
   virtual Task<> combine(Address into, Address from, std::uint64_t bytes) = 0;
   // Gives and takes back a temporary buffer, as malloc() and free() do.

@@ -35,22 +35,35 @@ Endpoint::Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank
 
 // ---- programs
 
-Request Endpoint::begin(Operation::Kind kind, int peer, const Buffer& buffer, int tag) {
-  const int size = static_cast<int>(world_.ranks.size());
-  if (peer < 0 || peer >= size)
+Request Endpoint::send(const Pattern& to, const Buffer& data, bool synchronous) {
+  Operation& operation = made(Operation::Kind::send, to, data);
+  operation.synchronous = synchronous;
+  call({&operation, 0});
+  return {&operation, operation.serial};
+}
+
+Request Endpoint::receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& asked) {
+  Operation& operation = made(Operation::Kind::receive, from, buffer);
+  operation.asked = asked;
+  call({&operation, 0});
+  return {&operation, operation.serial};
+}
+
+Operation& Endpoint::made(Operation::Kind kind, const Pattern& pattern, const Buffer& buffer) {
+  const int size = static_cast<int>(world_.ranks.size()), peer = pattern.peer;
+  const bool any = kind == Operation::Kind::receive && peer == any_rank;
+  if ((peer < 0 || peer >= size) && !any)
     throw std::out_of_range("rank " + std::to_string(rank_) +
                             (kind == Operation::Kind::send ? " sends to rank " : " receives from rank ") +
                             std::to_string(peer) + "; there are 0 to " + std::to_string(size - 1));
   Operation* const operation = world_.operations.take();
   const std::uint64_t serial = operation->serial + 1;
   *operation = Operation{};
+  static_cast<Pattern&>(*operation) = pattern;
   operation->kind = kind;
-  operation->peer = peer;
-  operation->tag = tag;
   operation->buffer = buffer;
   operation->serial = serial;
-  call({operation, 0});
-  return {operation, serial};
+  return *operation;
 }
 
 void Endpoint::call(const Call& call) {
@@ -99,22 +112,30 @@ void Endpoint::perform_send(Operation& operation) {
   message.from = this;
   message.to = &receiver;
   message.tag = operation.tag;
+  message.context = operation.context;
   message.data = operation.buffer;
   message.bytes = operation.buffer.bytes();
   message.sequence = receiver.peer(rank_).sent++;
-  message.protocol = &world_.protocol(receiver.node_number_ == node_number_, message.bytes);
+  message.protocol = &world_.protocol(receiver.node_number_ == node_number_, message.bytes, operation.synchronous);
   message.send = &operation;
   message.protocol->start(*this, message);
 }
 
 void Endpoint::perform_receive(Operation& operation) {
-  const Endpoint& sender = other(operation.peer);
+  const bool any = operation.peer == any_rank;
+  const bool by_network = any ? has_nic() : other(operation.peer).node_number_ != node_number_;
   advance(receive_);
-  if (sender.node_number_ != node_number_ && world_.network_large->matches_at_nic()) nic_->post(core_);
+  if (by_network && world_.network_large->matches_at_nic()) nic_->post(core_);
   operation.posted = now();
-  Peer& from = peer(operation.peer);
-  Message* const message = from.unexpected.take([&](const Message& m) { return m.tag == operation.tag; });
-  if (!message) return from.posted.push(&operation);
+  operation.number = ++posted_;
+  if (operation.asked) impose(operation);
+  int from = operation.peer;
+  if (const Message* const oldest = any ? unexpected(operation) : nullptr) from = oldest->from->rank_;
+  Message* message = nullptr;
+  if (from != any_rank)
+    message =
+        peer(from).unexpected.take([&](const Message& one) { return operation.takes(from, one.tag, one.context); });
+  if (!message) return (any ? posted_to_any_ : peer(operation.peer).posted).push(&operation);
   fits(*message, operation);
   message->receive = &operation;
   message->protocol->posted(*this, *message);
@@ -125,17 +146,37 @@ Task<> Endpoint::wait(Request request) {
   if (!operation || operation->serial != request.serial) co_return;
   if (!calls_.empty()) co_await catch_up();
   const Clock before = now();
-  while (!operation->done) {
-    waiting_for_ = operation;
-    co_await settle();
-    Item* const item = co_await NextItem{*this};
-    waiting_for_ = nullptr;
-    co_await handle(*item);
-    world_.items.give(item);
-  }
+  waiting_for_ = operation;
+  while (!operation->done) co_await go_on();
+  waiting_for_ = nullptr;
   in_calls_.waiting += now() - before;
-  ++operation->serial;
-  world_.operations.give(operation);
+  release(*operation);
+}
+
+void Endpoint::release(Operation& operation) {
+  ++operation.serial;
+  world_.operations.give(&operation);
+}
+
+Task<> Endpoint::probe(const Pattern& pattern) {
+  if (!calls_.empty()) co_await catch_up();
+  const Clock before = now();
+  advance(match_);
+  probing_ = &pattern;
+  const Message* message = nullptr;
+  while (!(message = unexpected(pattern))) co_await go_on();
+  probing_ = nullptr;
+  if (message->kept) node_.wait_until(core_, message->kept->first);  // the NIC tells that it has it
+  in_calls_.waiting += now() - before;
+}
+
+Task<> Endpoint::look() {
+  if (!calls_.empty()) co_await catch_up();
+  const Clock before = now();
+  advance(match_);
+  co_await settle();
+  while (!inbox_.empty()) co_await go_on();
+  in_calls_.waiting += now() - before;
 }
 
 // The last one wakes all, at the time of the latest.
@@ -206,38 +247,24 @@ void Endpoint::look_at(const Item& item) {
   if (item.line) node_.access(core_, Access::chase, item.line, 8);
 }
 
-Task<> Endpoint::handle(Item& item) {
-  Message& message = *item.message;
-  look_at(item);
-  if (item.step == Step::arrived) {
+// Handles the next item when it is there.
+Task<> Endpoint::go_on() {
+  co_await settle();
+  Item* const item = co_await NextItem{*this};
+  if (!item) co_return;
+  Message& message = *item->message;
+  look_at(*item);
+  if (item->step == Step::arrived) {
     advance(match_);
     message.receive = match(message);
     if (message.receive) co_await message.protocol->matched(*this, message);
-  } else if (item.step == Step::matched) {
+  } else if (item->step == Step::matched) {
     co_await message.protocol->matched(*this, message);
   } else {
-    co_await message.protocol->step(*this, message, item);
+    co_await message.protocol->step(*this, message, *item);
   }
-}
-
-// ---- matching
-
-Operation* Endpoint::match(Message& message) {
-  Peer& sender = peer(message.from->rank_);
-  if (message.sequence != sender.arrived++) throw std::logic_error("a message has overtaken another one");
-  Operation* const receive = sender.posted.take([&](const Operation& o) { return o.tag == message.tag; });
-  if (receive)
-    fits(message, *receive);
-  else
-    sender.unexpected.push(&message);
-  return receive;
-}
-
-void Endpoint::fits(const Message& message, const Operation& receive) const {
-  if (message.bytes <= receive.buffer.bytes()) return;
-  throw std::length_error("rank " + std::to_string(rank_) + " receives " + std::to_string(receive.buffer.bytes()) +
-                          " bytes at most from rank " + std::to_string(receive.peer) + " with tag " +
-                          std::to_string(receive.tag) + ", but " + std::to_string(message.bytes) + " were sent");
+  world_.items.give(item);
+  if (!background_.empty()) co_await carry_on();
 }
 
 // ---- protocols
@@ -287,12 +314,15 @@ Shipment Endpoint::shipment(Message& message) {
 }
 
 std::string Endpoint::waits_for() const {
-  const std::string me = "rank " + std::to_string(rank_) + " waits for ";
+  const std::string me =
+      "rank " + std::to_string(rank_) + " waits " + (in_call_ ? "in " + *in_call_ + " " : "") + "for ";
   if (lining_up_) return me + "all ranks to line up";
-  if (!waiting_for_) return "";
-  const std::string peer = "rank " + std::to_string(waiting_for_->peer);
+  const Pattern* const pattern = probing_ ? probing_ : waiting_for_;
+  if (!pattern) return "";
+  const std::string peer = pattern->peer == any_rank ? "any rank" : "rank " + std::to_string(pattern->peer);
+  const std::string tag = pattern->tag == any_tag ? "" : " with tag " + std::to_string(pattern->tag);
+  if (probing_) return me + "a message from " + peer + tag;
   const std::string bytes = std::to_string(waiting_for_->buffer.bytes()) + " bytes";
-  const std::string tag = " with tag " + std::to_string(waiting_for_->tag);
   if (waiting_for_->kind == Operation::Kind::send) return me + peer + " to receive " + bytes + tag;
   return me + bytes + " from " + peer + tag;
 }

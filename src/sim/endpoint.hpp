@@ -16,6 +16,16 @@
 
 namespace nearfield::sim {
 
+// Work of a rank that goes on while its program waits for anything: a nonblocking collective. It must outlive its rank's
+// run, or be waited for.
+struct Background {
+  Task<> work;
+  std::coroutine_handle<> inside, outside;  // where it goes on, and where its rank does when it waits or is over
+  const Operation* waits_for = nullptr;
+  bool over = false;
+  std::exception_ptr failure;
+};
+
 class Endpoint {
  public:
   // `nic`: none in a run of one node. `alone`: there is no other rank on the node.
@@ -42,14 +52,27 @@ class Endpoint {
 
   // ---- for programs (rank.hpp). Sends, receives and computing are done at once if nobody else has anything to do
   // before; else when the program next waits for something (catch_up), or would notice (hurry).
-  Request send(int to, const Buffer& data, int tag) { return begin(Operation::Kind::send, to, data, tag); }
-  Request receive(int from, const Buffer& buffer, int tag) {
-    return begin(Operation::Kind::receive, from, buffer, tag);
-  }
+  Request send(const Pattern& to, const Buffer& data, bool synchronous = false);
+  // With `asked`, which may have any_rank and any_tag, the receive takes messages of `from`, but it is counted whether
+  // there were others that it would have taken as it was asked.
+  Request receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& asked = {});
   void compute(Ps duration) { call({nullptr, duration}); }
   Task<> catch_up();
   void hurry();
   Task<> wait(Request request);
+  // Waits until there is a message for which no receive is posted.
+  Task<> probe(const Pattern& pattern);
+  // Does what can be done without waiting, as MPI_Test does.
+  Task<> look();
+  // Begins work that the rank does beside its program, and does it until it first waits.
+  Task<> begin(Background& work);
+  Task<> wait(Background& work);
+  // Is called by such work.
+  Task<> wait(Background& work, Request request);
+  // Returns how many receives could have taken another message than was imposed.
+  std::uint64_t contested() const { return contested_; }
+  // Says which call of MPI the program is in, for waits_for(); nullptr: in none. The text must live until the next call.
+  void in_call(const std::string* name) { in_call_ = name; }
   Task<> line_up();
   // Returns the bytes of work after which others get their turn.
   std::uint64_t slice_bytes() const { return slice_bytes_; }
@@ -102,7 +125,7 @@ class Endpoint {
 
  private:
   struct Peer {
-    List<Operation> posted;
+    List<Operation> posted;  // that name this peer
     List<Message> unexpected;
     std::uint64_t sent = 0, arrived = 0;
     Address lines = 0;  // what it writes into for this rank to poll
@@ -112,7 +135,7 @@ class Endpoint {
     Endpoint& me;
     bool await_ready() const { return !me.inbox_.empty(); }
     void await_suspend(std::coroutine_handle<> waiting) const { me.sleeper_ = waiting; }
-    Item* await_resume() const { return me.inbox_.pop(); }
+    Item* await_resume() const { return me.inbox_.empty() ? nullptr : me.inbox_.pop(); }  // none: look again
   };
   struct WithAll {
     Endpoint& me;
@@ -129,13 +152,20 @@ class Endpoint {
 
   Peer& peer(int rank) { return peers_[rank]; }
   Endpoint& other(int rank) { return *world_.ranks[static_cast<std::size_t>(rank)]; }
-  Request begin(Operation::Kind kind, int peer, const Buffer& buffer, int tag);
+  Operation& made(Operation::Kind kind, const Pattern& pattern, const Buffer& buffer);
   void call(const Call& call);
   void perform(const Call& call);
   void perform_send(Operation& operation);
   void perform_receive(Operation& operation);
   void fits(const Message& message, const Operation& receive) const;
-  Task<> handle(Item& item);
+  // Returns the oldest message without a receive that the pattern takes, among its peer's.
+  Message* unexpected(const Pattern& pattern);
+  Operation* take_posted(const Message& message);
+  void impose(Operation& receive);
+  void contest(const Message& message);
+  Task<> go_on();
+  Task<> carry_on();
+  void release(Operation& operation);
   void look_at(const Item& item);
   Address next_line(int from);
 
@@ -146,10 +176,17 @@ class Endpoint {
   Rank facade_;
   Scratch scratch_;
   std::unordered_map<int, Peer> peers_;
+  List<Operation> posted_to_any_;  // receives that name no peer
+  std::uint64_t posted_ = 0, arrived_ = 0;
+  std::vector<Operation*> imposed_;  // that have no message yet
+  std::uint64_t contested_ = 0;
+  std::vector<Background*> background_;
   std::vector<Call> calls_;
   List<Item> inbox_;
   std::coroutine_handle<> sleeper_;
   const Operation* waiting_for_ = nullptr;
+  const Pattern* probing_ = nullptr;
+  const std::string* in_call_ = nullptr;
   bool lining_up_ = false;
   std::vector<Mark> marks_;
   TimeInCalls in_calls_;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "sim/buffer.hpp"
 #include "sim/clock.hpp"
+#include "sim/pattern.hpp"
 
 namespace nearfield::sim {
 
@@ -15,15 +17,18 @@ struct Message;
 struct Shipment;
 
 // A send or a receive that a program has begun.
-struct Operation {
+struct Operation : Pattern {
   enum class Kind { send, receive };
   Kind kind = Kind::send;
-  int peer = 0;
-  int tag = 0;
   Buffer buffer;
   std::uint64_t serial = 0;  // another one for every use of this object
   bool done = false;
-  Clock posted;        // receives
+  bool synchronous = false;  // a send that is over only when its receive is there
+  // Of receives:
+  std::uint64_t number = 0;      // in the order of posting
+  std::optional<Pattern> asked;  // what the program would take, where it is imposed which message it gets
+  bool contested = false;        // and there was another message that it would take
+  Clock posted;
   Address packed = 0;  // where data in blocks arrives in one piece
   Operation* next = nullptr;
 };
@@ -32,9 +37,11 @@ struct Message {
   Endpoint* from = nullptr;
   Endpoint* to = nullptr;
   int tag = 0;
+  Context context = 0;
   Buffer data;
   std::uint64_t bytes = 0;
   std::uint64_t sequence = 0;  // of those between these two
+  std::uint64_t arrival = 0;   // of those that came to this receiver
   Protocol* protocol = nullptr;
   Operation* send = nullptr;
   Operation* receive = nullptr;  // when it is matched

@@ -16,6 +16,7 @@ constexpr std::uint64_t pages_apart = 1031;
 }  // namespace
 
 Run run_at(const Buffer& buffer, std::uint64_t offset) {
+  if (buffer.scattered) return buffer.scattered->run_at(buffer.address, offset);
   if (buffer.contiguous()) return {buffer.address + offset, buffer.bytes() - offset};
   const std::uint64_t block = offset / buffer.block_bytes, inside = offset % buffer.block_bytes;
   return {buffer.address + block * buffer.stride_bytes + inside, buffer.block_bytes - inside};
@@ -97,6 +98,11 @@ void Node::sweep(int core, std::span<const Sweep> sweeps) {
     }
 }
 
+void Node::replay(int core, std::span<const Memory::Reference> references) {
+  acting(core);
+  for (auto& memory : memories_) memory->replay(core, references);
+}
+
 void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
   acting(core);
   const std::uint64_t words = bytes / word, rest = bytes % word;
@@ -128,7 +134,8 @@ void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffe
 // Blocks of one word are one sweep; others go block by block.
 void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes) {
   if (!has_memory()) return;
-  if (!buffer.contiguous() && buffer.block_bytes == word && offset % word == 0 && bytes % word == 0) {
+  if (!buffer.contiguous() && !buffer.scattered && buffer.block_bytes == word && offset % word == 0 &&
+      bytes % word == 0) {
     sweep(core, kind, run_at(buffer, offset).address, bytes / word, static_cast<std::int64_t>(buffer.stride_bytes),
           word);
     return;

@@ -54,6 +54,8 @@ class Node {
   void access(int core, Access kind, Address address, unsigned bytes);
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
   void sweep(int core, std::span<const Sweep> sweeps);
+  // Makes the accesses of a recorded program.
+  void replay(int core, std::span<const Memory::Reference> references);
   // Accesses every byte of a range, in words of 8 bytes and a rest.
   void touch(int core, Access kind, Address address, std::uint64_t bytes);
   void copy(int core, Address to, Address from, std::uint64_t bytes);
@@ -102,10 +104,6 @@ class Node {
 };
 
 // Where a buffer's data lies from `offset` on, and how far it goes on in one piece.
-struct Run {
-  Address address = 0;
-  std::uint64_t bytes = 0;
-};
 Run run_at(const Buffer& buffer, std::uint64_t offset);
 
 }  // namespace nearfield::sim

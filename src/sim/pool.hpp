@@ -38,6 +38,13 @@ class List {
     head_ = object->next;
     return object;
   }
+  // Returns the first one that is wanted; nullptr if there is none.
+  template <class Wanted>
+  T* find(Wanted&& wanted) const {
+    T* object = head_;
+    while (object && !wanted(*object)) object = object->next;
+    return object;
+  }
   // Takes out and returns the first one that is wanted; nullptr if there is none.
   template <class Wanted>
   T* take(Wanted&& wanted) {

@@ -40,8 +40,12 @@ Address Rank::allocate(std::uint64_t bytes) { return endpoint_.node().allocate(e
 
 // ---- messages
 
-Request Rank::send(int to, const Buffer& from_here, int tag) { return endpoint_.send(to, from_here, tag); }
-Request Rank::receive(int from, const Buffer& to_here, int tag) { return endpoint_.receive(from, to_here, tag); }
+Request Rank::send(int to, const Buffer& from_here, int tag, Context context) {
+  return endpoint_.send({to, tag, context}, from_here);
+}
+Request Rank::receive(int from, const Buffer& to_here, int tag, Context context) {
+  return endpoint_.receive({from, tag, context}, to_here);
+}
 Task<> Rank::wait(Request request) { return endpoint_.wait(request); }
 
 Task<> Rank::wait_all(std::span<const Request> requests) {
@@ -63,6 +67,8 @@ Task<> Rank::write(Address address, std::uint64_t bytes) { return touch(endpoint
 Task<> Rank::copy(Address to, Address from, std::uint64_t bytes) {
   return endpoint_.copy(Buffer(to, bytes), 0, Buffer(from, bytes), 0, bytes);
 }
+
+Task<> Rank::copy(const Buffer& to, const Buffer& from) { return endpoint_.copy(to, 0, from, 0, from.bytes()); }
 
 // Works as a loop over elements: both operands are loaded, then the result is stored, some lines at a time.
 Task<> Rank::combine(Address into, Address from, std::uint64_t bytes) {
@@ -99,6 +105,25 @@ Task<> Rank::sweep(std::span<const Sweep> sweeps) {
       if (done == first.count) sweeps = sweeps.subspan(1), done = 0;
     }
     endpoint_.node().sweep(endpoint_.core(), slice);
+    co_await endpoint_.settle();
+  }
+}
+
+// Ranks that share a memory take turns after few accesses. While a rank finds all it needs in its nearest cache, which
+// shows in that no access takes longer than to issue it, others need no turn, and its slices grow.
+Task<> Rank::replay(std::span<const Memory::Reference> references) {
+  co_await endpoint_.catch_up();
+  if (!endpoint_.node().has_memory()) co_return;
+  const std::size_t most = 512, few = endpoint_.slice_bytes() / word;
+  const Ps issue = core().cycles_per_access / core().clock_ghz * 1e3;
+  std::size_t slice = few;
+  while (!references.empty()) {
+    const auto part = references.first(std::min(slice, references.size()));
+    const Ps before = endpoint_.first();
+    endpoint_.node().replay(endpoint_.core(), part);
+    const bool near = endpoint_.first() - before <= 2 * issue * static_cast<double>(part.size());
+    slice = near ? std::min(2 * slice, most) : few;
+    references = references.subspan(part.size());
     co_await endpoint_.settle();
   }
 }

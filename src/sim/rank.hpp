@@ -8,7 +8,7 @@
 //   }
 //
 // Every Task must be awaited where it is made. Messages go on only while their rank is in wait(), as in an MPI without
-// a progress thread. Left out: MPI_ANY_SOURCE and MPI_ANY_TAG, communicators (shift the tags), truncation (an error).
+// a progress thread, and nonblocking collectives, too. Left out: truncation (an error).
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include "sim/buffer.hpp"
 #include "sim/clock.hpp"
 #include "sim/engine/task.hpp"
+#include "sim/pattern.hpp"
 #include "sim/seen.hpp"
 
 namespace nearfield::sim {
@@ -64,10 +65,10 @@ class Rank {
   // until it is touched.
   Address allocate(std::uint64_t bytes);
 
-  // ---- messages. Between two ranks, those of one tag arrive in the order in which they were sent. A receive may be
-  // longer than its message, not shorter. Buffers must not be used before wait() is over.
-  Request send(int to, const Buffer& from_here, int tag);
-  Request receive(int from, const Buffer& to_here, int tag);
+  // ---- messages. Between two ranks, those of one tag and context arrive in the order in which they were sent. A
+  // receive may be longer than its message, not shorter. Buffers must not be used before wait() is over.
+  Request send(int to, const Buffer& from_here, int tag, Context context = 0);
+  Request receive(int from, const Buffer& to_here, int tag, Context context = 0);
   Task<> wait(Request request);
   Task<> wait_all(std::span<const Request> requests);
   Task<> sendrecv(int to, Buffer from_here, int send_tag, int from, Buffer to_here, int receive_tag);
@@ -76,12 +77,15 @@ class Rank {
   Task<> read(Address address, std::uint64_t bytes);
   Task<> write(Address address, std::uint64_t bytes);
   Task<> copy(Address to, Address from, std::uint64_t bytes);
+  Task<> copy(const Buffer& to, const Buffer& from);  // all of `from`
   // into[i] = into[i] op from[i]
   Task<> combine(Address into, Address from, std::uint64_t bytes);
   // Does `count` accesses of `bytes` each, `stride_bytes` apart.
   Task<> sweep(Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
   // Does sweeps one after the other; they must live until it is over.
   Task<> sweep(std::span<const Sweep> sweeps);
+  // Makes the accesses of a recorded program.
+  Task<> replay(std::span<const Memory::Reference> references);
   void compute(Ps duration);
 
   // ---- for scenarios
@@ -96,6 +100,9 @@ class Rank {
   Clock now() const;
   void start();
   void stop();  // waits for what the core's own loads and stores still fetch
+
+  // Returns the rank's library, which does more than programs need that are written for the simulator (replay/).
+  Endpoint& endpoint() { return endpoint_; }
 
  private:
   Endpoint& endpoint_;

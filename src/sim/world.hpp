@@ -38,8 +38,10 @@ struct World {
   Shipping shipping{*this};
   LineUp line_up;
 
-  Protocol& protocol(bool within_node, std::uint64_t bytes) {
-    const bool small = bytes <= (within_node ? machine.messaging.node_eager_bytes : machine.messaging.eager_bytes);
+  // A synchronous message goes by the protocol of long ones, which ask the receiver first (the T3E's buffered does not).
+  Protocol& protocol(bool within_node, std::uint64_t bytes, bool synchronous) {
+    const auto most = within_node ? machine.messaging.node_eager_bytes : machine.messaging.eager_bytes;
+    const bool small = bytes <= most && !synchronous;
     return within_node ? (small ? *node_small : *node_large) : (small ? *network_small : *network_large);
   }
   // Drops the message on one side; the second drop frees it.

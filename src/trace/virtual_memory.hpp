@@ -1,9 +1,12 @@
-// The simulated memory of a node for a program's own addresses: folds them (address_space.hpp) and collects accesses, so
-// that the memory gets many at a time. One thread calls it.
+// The simulated memory of a node for a program's own addresses: folds them into its 128 GiB (address_space.hpp), by
+// regions of 1 GiB that get numbers in the order in which they are first touched, and collects accesses, so that the
+// memory gets many at a time. One thread calls it.
 #pragma once
 
+#include <stdexcept>
+
+#include "sim/address_space.hpp"
 #include "sim/memory/memory.hpp"
-#include "trace/address_space.hpp"
 
 namespace nearfield::trace {
 
@@ -11,7 +14,7 @@ class VirtualMemory {
  public:
   // Throws std::invalid_argument as sim::Memory does.
   VirtualMemory(const Machine& machine, const std::array<double, sim::speeds>& memory_slowdown)
-      : memory_(machine, memory_slowdown), cores_(machine.cores) {}
+      : memory_(machine, memory_slowdown), space_(region_bytes, NewRegion{}), cores_(machine.cores) {}
 
   int cores() const { return cores_; }
 
@@ -22,7 +25,7 @@ class VirtualMemory {
       flush();
       core_ = core;
     }
-    const auto in_region = AddressSpace::region_bytes - (address & (AddressSpace::region_bytes - 1));
+    const auto in_region = space_.left_in_region(address);
     if (bytes > in_region) [[unlikely]] {  // the next region may have any number
       access(core, kind, address, static_cast<std::uint32_t>(in_region));
       return access(core, kind, address + in_region, static_cast<std::uint32_t>(bytes - in_region));
@@ -58,8 +61,19 @@ class VirtualMemory {
   }
 
  private:
+  static constexpr std::uint64_t region_bytes = std::uint64_t{1} << 30, most_regions = 128;
+  struct NewRegion {
+    std::uint64_t regions = 0;
+    std::uint64_t operator()() {
+      if (regions == most_regions)
+        throw std::overflow_error(
+            "the addresses are in more than 128 regions of 1 GiB, and a simulated node has 128 GiB");
+      return regions++ * region_bytes;
+    }
+  };
+
   sim::Memory memory_;
-  AddressSpace space_;
+  sim::AddressSpace space_;
   int cores_, core_ = 0;
   std::array<sim::Memory::Reference, 4096> pending_;
   std::size_t count_ = 0;

@@ -8,6 +8,7 @@
 #include "check.hpp"
 #include "in_memory.hpp"
 #include "made_up_machine.hpp"
+#include "sim/collectives/lists.hpp"
 #include "sim/collectives/measure.hpp"
 
 namespace {
@@ -42,8 +43,11 @@ Bytes part(const Bytes& data, std::uint64_t bytes, int block) {
 
 bool adds_up(const std::string& name) { return name == "reduce" || name == "allreduce" || name == "reduce_scatter"; }
 
+Bytes wanted_of_list(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in);
+
 // The values that a rank must get by MPI's standard; `sum` is the sum of all contributions, if the collective adds up.
 Bytes wanted(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in, const Bytes& sum) {
+  if (const Bytes list = wanted_of_list(name, rank, call, in); !list.empty()) return list;
   const Bytes& from_root = in[static_cast<std::size_t>(call.root)];
   if (name == "bcast") return from_root;
   if (name == "scatter") return part(from_root, call.bytes, rank);
@@ -120,6 +124,132 @@ void results_are_right() {
         const bool every_root = spec->has_root && (bytes < 40000 || ranks == 7 || ranks == 8);
         for (int root = 0; root < (every_root ? ranks : 1); ++root) check_result(*spec, ranks, bytes, root);
       }
+}
+
+// ---- collectives whose parts differ
+
+// The bytes from one rank to another: some parts are empty; the same in both directions, as in place needs it.
+std::uint64_t length(int from, int to, std::uint64_t bytes) { return static_cast<unsigned>(from + to) % 4 * bytes; }
+
+std::vector<Buffer> parts_at(Address begin, int rank, int ranks, std::uint64_t bytes) {
+  std::vector<Buffer> parts;
+  for (int other = 0; other < ranks; ++other) {
+    parts.emplace_back(begin, length(rank, other, bytes));
+    begin += parts.back().bytes();
+  }
+  return parts;
+}
+
+std::uint64_t all_bytes(int rank, int ranks, std::uint64_t bytes) {
+  std::uint64_t sum = 0;
+  for (const Buffer& part : parts_at(0, rank, ranks, bytes)) sum += part.bytes();
+  return sum;
+}
+
+std::vector<std::uint64_t> uneven_offsets(int ranks, std::uint64_t bytes) {
+  std::vector<std::uint64_t> offsets{0};
+  for (int rank = 0; rank < ranks; ++rank) offsets.push_back(offsets.back() + length(rank, 0, bytes));
+  return offsets;
+}
+
+// Each is a collective with lengths that the tests make up, so that the code above can run it.
+const CollectiveSpec list_collectives[] = {
+    {"gatherv", "", "", true,
+     [](int rank, int ranks, const Call& call) {
+       return CallSizes{length(rank, call.root, call.bytes),
+                        rank == call.root ? all_bytes(rank, ranks, call.bytes) : 0};
+     },
+     [](Communicator& all, Call call) -> Task<> {
+       const auto parts = parts_at(call.out, call.root, all.size(), call.bytes);
+       co_await gatherv(all, Buffer(call.in, length(all.rank(), call.root, call.bytes)), parts, call.root);
+     }},
+    {"scatterv", "", "", true,
+     [](int rank, int ranks, const Call& call) {
+       return CallSizes{rank == call.root ? all_bytes(rank, ranks, call.bytes) : 0,
+                        length(rank, call.root, call.bytes)};
+     },
+     [](Communicator& all, Call call) -> Task<> {
+       const auto parts = parts_at(call.in, call.root, all.size(), call.bytes);
+       co_await scatterv(all, parts, Buffer(call.out, length(all.rank(), call.root, call.bytes)), call.root);
+     }},
+    {"allgatherv", "", "", false,
+     [](int rank, int ranks, const Call& call) {
+       return CallSizes{length(rank, 0, call.bytes), all_bytes(0, ranks, call.bytes)};
+     },
+     [](Communicator& all, Call call) -> Task<> {
+       const auto parts = parts_at(call.out, 0, all.size(), call.bytes);
+       co_await allgatherv(all, Buffer(call.in, length(all.rank(), 0, call.bytes)), parts);
+     }},
+    {"alltoallw", "", "", false,
+     [](int rank, int ranks, const Call& call) {
+       const std::uint64_t bytes = all_bytes(rank, ranks, call.bytes);
+       return CallSizes{bytes, bytes};
+     },
+     [](Communicator& all, Call call) -> Task<> {
+       const auto in = parts_at(call.in, all.rank(), all.size(), call.bytes);
+       const auto out = parts_at(call.out, all.rank(), all.size(), call.bytes);
+       co_await alltoallw(all, in, out);
+     }},
+    {"alltoallw in place", "", "", false,
+     [](int rank, int ranks, const Call& call) {
+       const std::uint64_t bytes = all_bytes(rank, ranks, call.bytes);
+       return CallSizes{bytes, bytes};
+     },
+     [](Communicator& all, Call call) -> Task<> {
+       const auto parts = parts_at(call.out, all.rank(), all.size(), call.bytes);
+       co_await all.copy(call.out, call.in, all_bytes(all.rank(), all.size(), call.bytes));
+       co_await alltoallw_in_place(all, parts);
+     }},
+    {"scan", "", "", false, [](int, int, const Call& call) { return CallSizes{call.bytes, call.bytes}; },
+     [](Communicator& all, Call call) { return scan(all, call, false); }},
+    {"exscan", "", "", false,
+     [](int rank, int, const Call& call) { return CallSizes{call.bytes, rank > 0 ? call.bytes : 0}; },
+     [](Communicator& all, Call call) { return scan(all, call, true); }},
+    {"reduce_scatter of lists", "", "", false,
+     [](int rank, int ranks, const Call& call) {
+       return CallSizes{uneven_offsets(ranks, call.bytes).back(), length(rank, 0, call.bytes)};
+     },
+     [](Communicator& all, Call call) {
+       return reduce_scatter(all, call.in, call.out, uneven_offsets(all.size(), call.bytes));
+     }},
+};
+
+// The same for these collectives; empty for all others.
+Bytes wanted_of_list(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in) {
+  const int ranks = static_cast<int>(in.size());
+  const auto cut = [](const Bytes& data, const Buffer& where) {
+    const auto begin = data.begin() + static_cast<std::ptrdiff_t>(where.address);
+    return Bytes(begin, begin + static_cast<std::ptrdiff_t>(where.bytes()));
+  };
+  const auto mine = static_cast<std::size_t>(rank);
+  if (name == "scan" || name == "exscan") {
+    const std::size_t ranks_added = name == "scan" ? mine + 1 : mine;
+    return sum_of({in.begin(), in.begin() + static_cast<std::ptrdiff_t>(ranks_added)});
+  }
+  if (name == "scatterv")
+    return cut(in[static_cast<std::size_t>(call.root)], parts_at(0, call.root, ranks, call.bytes)[mine]);
+  if (name == "reduce_scatter of lists") {
+    const auto offsets = uneven_offsets(ranks, call.bytes);
+    return cut(sum_of(in), Buffer(offsets[mine], offsets[mine + 1] - offsets[mine]));
+  }
+  Bytes result;
+  for (int from = 0; from < ranks; ++from) {
+    const Bytes& theirs = in[static_cast<std::size_t>(from)];
+    Bytes part;
+    if (name == "gatherv" || name == "allgatherv") part = theirs;
+    if (name.starts_with("alltoallw")) part = cut(theirs, parts_at(0, from, ranks, call.bytes)[mine]);
+    result.insert(result.end(), part.begin(), part.end());
+  }
+  return result;
+}
+
+// Do they give every rank what MPI says, empty parts included?
+void results_of_lists_are_right() {
+  for (const CollectiveSpec& spec : list_collectives)
+    for (const int ranks : {1, 2, 3, 5, 8, 13, 35})
+      for (const std::uint64_t bytes : {0, 8, 3000, 200000})
+        for (int root = 0; bytes * static_cast<unsigned>(ranks) < 1000000 && root < (spec.has_root ? ranks : 1); ++root)
+          check_result(spec, ranks, bytes, root);
 }
 
 // Would these tests notice a message that is not there, one to a wrong place, or a buffer that is used too early?
@@ -288,6 +418,7 @@ void refusals_help() {
 
 int main() {
   results_are_right();
+  results_of_lists_are_right();
   mistakes_are_noticed();
   binomial_bcast_is_loggp();
   ring_allgather_is_loggp();

@@ -4,7 +4,9 @@ from typing import Any, Literal, overload
 from nearfield._native import (
     machine as machine,
     memory as memory,
+    replay as replay,
     simulation as simulation,
+    stream as stream,
     trace as trace
 )
 

@@ -1,7 +1,7 @@
-"""Starts `nearfield run` without typer, whose import takes longer than all the rest.
+"""Starts `nearfield run`, and the compilers with hooks, without typer, whose import takes longer than all the rest.
 
-It stands before every mpirun, so its options are read here. Typer handles all else, such as help and mistakes
-(cli/run.py has the same options)."""
+They stand before every mpirun and every compiler call, so their options are read here. Typer handles all else, such as
+help and mistakes (cli/run.py has the same options)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+COMPILERS = ("cc", "cxx", "fc")
 _FLAGS = {"--verbose": "verbose", "-v": "verbose", "--force": "force", "--explain": "explain"}
 _VALUES = {"--rules": "rules", "--mpi": "mpi_name"}
 
 
 def run(words: Sequence[str]) -> bool:
-    """Returns whether this was a `nearfield run` that could be understood here. Then its command has run, if this
-    process has not become the command."""
+    """Returns whether this was a `nearfield run` or a compiler call that could be understood here. Then its command has
+    run, if this process has not become the command."""
+    if words and words[0] in COMPILERS and words[1:] and words[1] != "--help":
+        compile_with_hooks(words[0], words[1:])
     options = understood(words)
     if options is None:
         return False
@@ -67,6 +70,13 @@ def start(argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_n
         if explain:
             sys.exit(explaining.run(argv, environment))
     become(argv, environment)
+
+
+def compile_with_hooks(verb: str, words: Sequence[str]) -> None:
+    """Becomes the real compiler of the language, with hooks at loads and stores."""
+    from nearfield.observe import hooks
+
+    become(hooks.command(hooks.LANGUAGES[verb], words), dict(os.environ))
 
 
 def become(argv: Sequence[str], environment: dict[str, str]) -> None:

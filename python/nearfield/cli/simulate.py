@@ -27,7 +27,7 @@ from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.units import format_bytes, format_ns
 
 USUAL_NODES = 64
-FURTHER = {"trace": "simulate_trace"}  # commands besides operations, and their modules
+FURTHER = {"run": "simulate_run", "trace": "simulate_trace"}  # commands besides operations, and their modules
 
 
 def _names(incomplete: str) -> list[str]:

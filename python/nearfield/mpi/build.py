@@ -28,17 +28,20 @@ from nearfield.mpi.installation import Installation
 ENGINE = "nearfield-probe"
 COMPONENT = "mca_btl_nearfield.so"
 SHIM = "libnearfield_mpich.so"
+LAYER = "libnearfield_observe_mpi.so"
 HALO = "libnearfield_halo.so"
 _WORDS = {
     ENGINE: "the measuring engine",
     COMPONENT: "the Open MPI component",
     SHIM: "the MPICH shim",
+    LAYER: "the profiling layer",
     HALO: "the halo library",
 }
 _SOURCES = {  # folders that a target is made of; other targets use all folders
     ENGINE: ("src/base", "src/scenario", "src/probe"),
     COMPONENT: ("src/base", "src/tune/openmpi"),
     SHIM: ("src/base", "src/tune/mpich"),
+    LAYER: ("src/base", "src/stream", "src/observe"),
     HALO: ("src/base", "src/plan", "src/halo", "include"),
 }
 EVERY_S = 5.0  # between two lines of progress

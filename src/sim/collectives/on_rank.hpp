@@ -6,7 +6,7 @@
 
 namespace nearfield::sim {
 
-class RankCommunicator final : public Communicator {
+class RankCommunicator : public Communicator {
  public:
   // The rank must outlive it. `tag`: of all messages, no program's own.
   RankCommunicator(Rank& rank, int tag)
@@ -18,6 +18,7 @@ class RankCommunicator final : public Communicator {
   Request receive(int from, const Buffer& to_here) override { return rank_.receive(from, to_here, tag_); }
   Task<> wait(std::span<const Request> requests) override { return rank_.wait_all(requests); }
   Task<> copy(Address to, Address from, std::uint64_t bytes) override { return rank_.copy(to, from, bytes); }
+  Task<> copy(Buffer to, Buffer from) override { return rank_.copy(to, from); }
   Task<> combine(Address into, Address from, std::uint64_t bytes) override { return rank_.combine(into, from, bytes); }
   Address take(std::uint64_t bytes) override { return scratch_.take(bytes); }
   void give(Address buffer, std::uint64_t bytes) override { scratch_.give(buffer, bytes); }

@@ -1,61 +1,75 @@
 // Reduce_scatter: recursive halving; very long vectors pair by pair, each rank collecting its own block.
 #include "sim/collectives/halving.hpp"
+#include "sim/collectives/lists.hpp"
 #include "sim/collectives/thresholds.hpp"
 
 namespace nearfield::sim {
 namespace {
 
-// A place has its rank's block, and before it that of the neighbour who stands aside for it.
-std::vector<std::uint64_t> offsets_of(Fold folded, std::uint64_t block_bytes) {
-  std::vector<std::uint64_t> offsets;
-  for (int place = 0; place <= folded.count; ++place)
-    offsets.push_back(block_bytes * static_cast<unsigned>(place < folded.aside ? 2 * place : place + folded.aside));
-  return offsets;
+using Offsets = std::vector<std::uint64_t>;
+
+Buffer block_of(Address begin, const Offsets& offsets, int rank) {
+  const auto at = static_cast<std::size_t>(rank);
+  return {begin + offsets[at], offsets[at + 1] - offsets[at]};
 }
 
-Task<> by_halving(Communicator& all, Call call) {
+// A place has its rank's block, and before it that of the neighbour who stands aside for it.
+Offsets offsets_of_places(Fold folded, const Offsets& offsets) {
+  Offsets result;
+  for (int place = 0; place <= folded.count; ++place)
+    result.push_back(offsets[static_cast<std::size_t>(place < folded.aside ? 2 * place : place + folded.aside)]);
+  return result;
+}
+
+Task<> by_halving(Communicator& all, Address in, Address out, Offsets offsets) {
   const int me = all.rank();
   const Fold folded(all.size());
-  const std::uint64_t total = call.bytes * static_cast<unsigned>(all.size());
+  const std::uint64_t total = offsets.back();
   const Temporary data(all, total), spare(all, total);
-  const Blocks blocks = equal_blocks(data.begin(), call.bytes, all.size());
-  co_await all.copy(data.begin(), call.in, total);
+  const Buffer mine = block_of(data.begin(), offsets, me);
+  co_await all.copy(data.begin(), in, total);
   co_await fold(all, folded, Buffer(data.begin(), total), spare.begin());
   if (folded.place(me) >= 0) {
-    const Halving halving(folded.place(me), offsets_of(folded, call.bytes), false);
+    const Halving halving(folded.place(me), offsets_of_places(folded, offsets), false);
     co_await reduce_by_halving(all, folded, halving, data.begin(), spare.begin());
-    co_await all.copy(call.out, blocks.one(me).address, call.bytes);
+    co_await all.copy(out, mine.address, mine.bytes());
   }
   if (me >= 2 * folded.aside) co_return;
   if (folded.place(me) < 0)
-    co_await all.receive_now(me + 1, Buffer(call.out, call.bytes));
+    co_await all.receive_now(me + 1, Buffer(out, mine.bytes()));
   else
-    co_await all.send_now(me - 1, blocks.one(me - 1));
+    co_await all.send_now(me - 1, block_of(data.begin(), offsets, me - 1));
 }
 
-Task<> pair_by_pair(Communicator& all, Call call) {
+Task<> pair_by_pair(Communicator& all, Address in, Address out, Offsets offsets) {
   const int ranks = all.size(), me = all.rank();
-  const Blocks in = equal_blocks(call.in, call.bytes, ranks);
-  const Temporary spare(all, call.bytes);
-  co_await all.copy(call.out, in.one(me).address, call.bytes);
+  const Buffer mine = block_of(in, offsets, me);
+  const Temporary spare(all, mine.bytes());
+  co_await all.copy(out, mine.address, mine.bytes());
   for (int i = 1; i < ranks; ++i) {
     const int to = (me + i) % ranks, from = (me - i + ranks) % ranks;
-    co_await all.sendrecv(to, in.one(to), from, Buffer(spare.begin(), call.bytes));
-    co_await all.combine(call.out, spare.begin(), call.bytes);
+    co_await all.sendrecv(to, block_of(in, offsets, to), from, Buffer(spare.begin(), mine.bytes()));
+    co_await all.combine(out, spare.begin(), mine.bytes());
   }
 }
 
 CallSizes sizes(int, int ranks, const Call& call) { return {call.bytes * static_cast<unsigned>(ranks), call.bytes}; }
 
 Task<> run(Communicator& all, Call call) {
-  if (call.bytes == 0) co_return;
-  if (call.bytes * static_cast<unsigned>(all.size()) < thresholds::reduce_scatter_long_bytes)
-    co_await by_halving(all, call);
-  else
-    co_await pair_by_pair(all, call);
+  Offsets offsets;
+  for (unsigned block = 0; block <= static_cast<unsigned>(all.size()); ++block) offsets.push_back(block * call.bytes);
+  co_await reduce_scatter(all, call.in, call.out, std::move(offsets));
 }
 
 }  // namespace
+
+Task<> reduce_scatter(Communicator& all, Address in, Address out, std::vector<std::uint64_t> offsets) {
+  if (offsets.back() == 0) co_return;
+  if (offsets.back() < thresholds::reduce_scatter_long_bytes)
+    co_await by_halving(all, in, out, std::move(offsets));
+  else
+    co_await pair_by_pair(all, in, out, std::move(offsets));
+}
 
 extern const CollectiveSpec reduce_scatter_collective;
 const CollectiveSpec reduce_scatter_collective{

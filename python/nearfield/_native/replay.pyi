@@ -1,0 +1,110 @@
+"""Observed programs on simulated clusters."""
+
+from collections.abc import Callable, Sequence
+
+import nearfield._native.machine
+import nearfield._native.memory
+
+
+class Spent:
+    """Time that a rank spent, and what its core saw by the first policy."""
+
+    @property
+    def times(self) -> int: ...
+
+    @property
+    def time_ns(self) -> list[list[float]]:
+        """
+        Times by policy, then by memory slowdown; those beyond the last one that was asked for repeat it.
+        """
+
+    @property
+    def hits(self) -> list[int]:
+        """By level of cache."""
+
+    @property
+    def misses(self) -> list[int]:
+        """By level of cache."""
+
+    @property
+    def tlb_misses(self) -> int: ...
+
+class CallPlace:
+    """A place in the program from which MPI is called."""
+
+    @property
+    def object(self) -> str: ...
+
+    @property
+    def offset(self) -> int: ...
+
+class Call:
+    """A function of MPI, called from one place."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def place(self) -> CallPlace: ...
+
+    @property
+    def spent(self) -> Spent: ...
+
+class Dependence:
+    """How often time could have decided otherwise."""
+
+    @property
+    def from_any(self) -> int: ...
+
+    @property
+    def contested(self) -> int: ...
+
+    @property
+    def looks(self) -> int: ...
+
+    @property
+    def failed_looks(self) -> int: ...
+
+    @property
+    def waits_for_any(self) -> int: ...
+
+class RankOutcome:
+    @property
+    def calls(self) -> list[Call]: ...
+
+    @property
+    def computing(self) -> Spent: ...
+
+    @property
+    def accesses(self) -> int: ...
+
+    @property
+    def skipped_accesses(self) -> int: ...
+
+    @property
+    def dependence(self) -> Dependence: ...
+
+class Replayed:
+    """An observed program on a simulated cluster."""
+
+    @property
+    def ranks(self) -> list[RankOutcome]: ...
+
+    @property
+    def finished_ns(self) -> list[list[list[float]]]:
+        """By rank, policy and memory slowdown."""
+
+    @property
+    def memory(self) -> list[nearfield._native.memory.Counts]:
+        """The counts of all nodes together, by policy."""
+
+    @property
+    def messages(self) -> int: ...
+
+    @property
+    def network_bytes(self) -> int: ...
+
+def run(machine: nearfield._native.machine.Machine, nodes: int, ranks_per_node: int, policies: Sequence[str], memory_slowdown: Sequence[float], streams: Sequence[str], regions: Sequence[str], count_sides: bool, progress: Callable[[int], None] | None) -> Replayed:
+    """
+    Runs a program whose rank r wrote streams[r]. `regions`: names of those that count; none: all of it. `progress` is called now and then with the accesses that have been read. Raises ValueError for an impossible cluster, RuntimeError for streams that cannot be simulated.
+    """

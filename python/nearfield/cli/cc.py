@@ -1,0 +1,26 @@
+"""`nearfield cc`: a C compiler whose programs can be observed."""
+
+from __future__ import annotations
+
+from nearfield.cli.compiling import CONTEXT as CONTEXT
+from nearfield.cli.compiling import CompilerWords, compile_with_hooks
+
+
+def command(words: CompilerWords) -> None:
+    """Compile C for `nearfield observe`: the real compiler, with a hook at every load and store.
+
+    Takes the compiler's own arguments; nothing in the source changes. The real compiler is cc, or what NEARFIELD_CC
+    names (gcc or clang). The program gives the same results as without, some times slower; only under `nearfield
+    observe` it records what it does.
+
+    Examples:
+
+      OMPI_CC="nearfield cc" mpicc -O2 -g app.c -o app
+
+      MPICH_CC="nearfield cc" mpicc -O2 -g app.c -o app
+
+      CC="nearfield cc" cmake -S . -B build
+
+      NEARFIELD_CC=mpicc nearfield cc -O2 -g app.c -o app
+    """
+    compile_with_hooks("cc", words)

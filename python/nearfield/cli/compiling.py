@@ -1,0 +1,12 @@
+"""The part that `nearfield cc`, `cxx` and `fc` share. Builds start them for every file: at_once.py needs no typer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nearfield.cli.at_once import compile_with_hooks as compile_with_hooks
+
+CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # -o belongs to the compiler
+CompilerWords = Annotated[list[str], typer.Argument(metavar="ARGUMENTS...", help="The compiler's own arguments.")]

@@ -1,0 +1,24 @@
+"""`nearfield fc`: a Fortran compiler whose programs can be observed."""
+
+from __future__ import annotations
+
+from nearfield.cli.compiling import CONTEXT as CONTEXT
+from nearfield.cli.compiling import CompilerWords, compile_with_hooks
+
+
+def command(words: CompilerWords) -> None:
+    """Compile Fortran for `nearfield observe`: the real compiler, with a hook at every load and store.
+
+    Takes the compiler's own arguments; nothing in the source changes. The real compiler is gfortran, or what
+    NEARFIELD_FC names. Functions of the compiler's own library, matmul and reshape among them, have no hooks.
+    `nearfield cc --help` says more.
+
+    Examples:
+
+      OMPI_FC="nearfield fc" mpif90 -O2 -g app.f90 -o app
+
+      FC="nearfield fc" cmake -S . -B build
+
+      NEARFIELD_FC=mpif90 nearfield fc -O2 -g app.f90 -o app
+    """
+    compile_with_hooks("fc", words)

@@ -1,0 +1,104 @@
+"""`nearfield observe show`: what is in a trace."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearfield.base.words import listed
+from nearfield.observe.places import Line
+from nearfield.observe.summary import Calls, RankSummary, of_all_ranks, summarize
+from nearfield.observe.trace import Trace
+from nearfield.terminal import Column, Table, Terminal
+from nearfield.units import format_bytes, format_rounded
+
+MOST_LINES = 12
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="TRACE", help="a folder that observe made")] = Path("trace"),
+    every: Annotated[bool, typer.Option("--all", help="every call and line, not only those with most")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+) -> None:
+    """Show what is in a trace: what each rank did, which lines of the source access memory most, and what each MPI call
+    sent and took.
+
+    Times are of the observed run, in which accesses take longer than in an unobserved one; calls of MPI do not.
+    """
+    trace = Trace(folder)
+    summaries = summarize(trace)
+    if as_json:
+        print(json.dumps({"trace": json.loads(trace.about.model_dump_json()), "ranks": _plain(summaries)}, indent=1))
+        return
+    out = Terminal()
+    about = trace.about
+    where = f" under {about.mpi}" if about.mpi else ""
+    out.print(f"{about.command}{where}: {about.seconds:.1f} s observed, exit code {about.exit_code}")
+    out.print(_ranks(summaries))
+    for table in (_lines(summaries, every), _calls(summaries, every)):
+        if table.rows:
+            out.print()
+            out.print(table)
+    for summary in summaries:
+        for reason in dict.fromkeys(summary.refused):
+            out.print(f"rank {summary.rank} cannot be simulated: {reason}")
+        if summary.problem:
+            out.print(f"rank {summary.rank}: {summary.problem}")
+
+
+def _plain(summaries: list[RankSummary]) -> list[dict[str, object]]:
+    def plain(summary: RankSummary) -> dict[str, object]:
+        calls = [{**asdict(one), "peers": sorted(one.peers)} for one in summary.calls]
+        lines = [{**asdict(line), "accesses": count} for line, count in summary.lines.most_common()]
+        return {**vars(summary), "calls": calls, "lines": lines}
+
+    return [plain(summary) for summary in summaries]
+
+
+def _ranks(summaries: list[RankSummary]) -> Table:
+    right = ("loads", "stores", "accessed", "MPI calls", "in MPI", "sent", "on disk", "byte/access")
+    table = Table(Column("rank", key=True), Column("host"), *(Column(name, right=True) for name in right))
+    for one in summaries:
+        accesses = one.loads + one.stores
+        table.add_row(
+            str(one.rank), one.host or "-", format_rounded(one.loads), format_rounded(one.stores),
+            format_bytes(one.accessed_bytes), str(sum(calls.calls for calls in one.calls)),
+            f"{sum(calls.seconds for calls in one.calls):.3f} s",
+            format_bytes(sum(calls.sent_bytes for calls in one.calls)), format_bytes(one.stream_bytes),
+            f"{one.stream_bytes / accesses:.3f}" if accesses else "-",
+        )  # fmt: skip
+    return table
+
+
+def _lines(summaries: list[RankSummary], every: bool) -> Table:
+    table = Table(Column("accesses at", key=True), Column("accesses", right=True), Column("share", right=True))
+    together: Counter[Line] = sum((summary.lines for summary in summaries), Counter())
+    for line, accesses in together.most_common(None if every else MOST_LINES):
+        table.add_row(str(line), format_rounded(accesses), f"{accesses / together.total():.1%}")
+    return table
+
+
+def _calls(summaries: list[RankSummary], every: bool) -> Table:
+    right = ("calls", "time", "sent", "received")
+    table = Table(Column("call", key=True), Column("at", key=True), *(Column(name, right=True) for name in right),
+                  Column("peers"))  # fmt: skip
+    for calls in of_all_ranks(summaries)[: None if every else MOST_LINES]:
+        table.add_row(
+            calls.name, str(calls.line), str(calls.calls), f"{calls.seconds:.4f} s", _amount(calls.sent_bytes),
+            _amount(calls.received_bytes), _peers(calls),
+        )  # fmt: skip
+    return table
+
+
+def _amount(size_bytes: int) -> str:
+    return format_bytes(size_bytes) if size_bytes else "-"
+
+
+def _peers(calls: Calls) -> str:
+    peers = sorted(calls.peers)
+    return f"{len(peers)} ranks" if len(peers) > 4 else listed([str(peer) for peer in peers]) if peers else "-"

@@ -1,0 +1,114 @@
+"""The options that make a real compiler call hooks at loads and stores, and link the library of these hooks.
+
+The compiler believes that it instruments for the thread sanitizer; the library (src/observe) records accesses instead.
+Copies of memory stay calls, so that they are seen, and no call becomes a jump, so that each access has a place of its
+own in the program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearfield import _native, answers
+from nearfield.base.files import write_whole
+from nearfield.errors import MpiError, UsageError
+
+LIBRARY = "libnearfield_observe.so"
+_COPIES = ("memcpy", "memmove", "memset")
+_WRAPPED = (*_COPIES, "memcmp")
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language, by the verb that compiles it."""
+
+    verb: str
+    name: str
+    variable: str  # names the real compiler
+    compiler: str  # without it
+
+
+LANGUAGES = {
+    one.verb: one
+    for one in (
+        Language("cc", "C", "NEARFIELD_CC", "cc"),
+        Language("cxx", "C++", "NEARFIELD_CXX", "c++"),
+        Language("fc", "Fortran", "NEARFIELD_FC", "gfortran"),
+    )
+}
+
+
+def library() -> Path:
+    """Returns the library of hooks, which is built with the package and linked to no MPI."""
+    return Path(_native.__file__).with_name(LIBRARY)
+
+
+def command(language: Language, words: Sequence[str]) -> list[str]:
+    """Returns the command line of the real compiler, with hooks. Raises UsageError if there is no such compiler, and
+    MpiError for one that has none of these hooks."""
+    compiler = (os.environ.get(language.variable) or language.compiler).split()
+    found = shutil.which(compiler[0])
+    if not found:
+        remedy = f"install one, or name it: {language.variable}=/path/of/compiler"
+        raise UsageError(f"there is no {language.name} compiler '{compiler[0]}'", remedy)
+    kind = answers.found_out("compiler", [found, _behind()], lambda: _kind(found), [found])
+    if kind == "gcc":
+        return [found, *compiler[1:], f"-specs={_specs(language)}", *words]
+    if kind == "clang":
+        return [found, *compiler[1:], *_clang_options(language), *words]
+    raise MpiError(
+        f"{found} is neither gcc nor clang, and other compilers have no hooks at loads and stores",
+        f"compile this program with gcc, clang or gfortran: {language.variable}=gcc",
+    )
+
+
+def _behind() -> list[str | None]:
+    """Returns the variables that change the compiler behind an MPI's wrapper."""
+    return [os.environ.get(f"{mpi}_{what}") for mpi in ("OMPI", "MPICH", "I_MPI") for what in ("CC", "CXX", "FC")]
+
+
+def _kind(compiler: str) -> str | None:
+    try:
+        said = subprocess.run([compiler, "-v"], capture_output=True, text=True, errors="replace", timeout=20).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return "clang" if "clang version" in said else "gcc" if "gcc version" in said else None
+
+
+def _instrumented(language: Language) -> list[str]:
+    copies = (
+        [f"-fno-builtin-{name}" for name in _COPIES] if language.verb != "fc" else []
+    )  # Fortran has no such options
+    return [*copies, "-fno-optimize-sibling-calls", "-fno-plt"]
+
+
+def _linked(prefix: str = "") -> list[str]:
+    folder = library().parent
+    words = ["-rpath", str(folder), *(f"--wrap={name}" for name in _WRAPPED)]
+    passed = [f"{prefix}{word}" for word in words]
+    return [f"-L{folder}", "-lnearfield_observe", *passed]
+
+
+def _specs(language: Language) -> Path:
+    """Returns gcc's file of options for its parts: the driver takes the same words for compiling and linking, and would
+    link the sanitizer's own library, so the compiler proper gets them alone."""
+    hooks = "-fsanitize=thread -U__SANITIZE_THREAD__"
+    text = f"*cc1_options:\n+ {hooks} {' '.join(_instrumented(language))}\n\n*lib:\n+ {' '.join(_linked())}\n"
+    folder = answers.cache_root() / "observe"
+    file = folder / f"{zlib.crc32(text.encode()):08x}.specs"
+    if not file.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(file, text.encode(), "Set NEARFIELD_CACHE to a folder that can be written.")
+    return file
+
+
+def _clang_options(language: Language) -> list[str]:
+    """Returns options for clang, whose driver would link the sanitizer's library, too; -Xclang passes it by."""
+    hooks = ["-Xclang", "-fsanitize=thread"]
+    reads = ["-mllvm", "-tsan-instrument-read-before-write=1"]  # clang leaves these loads out otherwise
+    return ["-Wno-unused-command-line-argument", *hooks, *reads, *_instrumented(language), *_linked("-Wl,")]

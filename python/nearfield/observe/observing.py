@@ -1,0 +1,157 @@
+"""Runs a program under observation: its ranks write their streams into a trace."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import nearfield
+from nearfield import itself, mpi
+from nearfield._native import stream
+from nearfield.base.files import writing
+from nearfield.errors import MeasurementError, MpiError, UsageError
+from nearfield.observe import hooks, trace
+from nearfield.observe.places import lines_of
+from nearfield.observe.region import region_of
+from nearfield.observe.trace import Trace, TraceFile
+from nearfield.tune.apply import installation_of
+from nearfield.tune.child import run_as_child
+from nearfield.tune.recognise import of_launcher, recognise
+
+FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/observe
+_FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun takes to other nodes
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The trace of a program that has run."""
+
+    trace: Trace
+    problem: str = ""  # why the trace is not whole; empty if it is
+
+
+def observe(
+    argv: Sequence[str], folder: Path, *, region: str = "", force: bool = False, mpi_name: str | None = None,
+    progress: Progress = lambda line: None,
+) -> Observed:  # fmt: skip
+    """Runs the command and returns its trace. Raises errors before it is started; what happens to the program is told
+    by `problem` and by the trace's exit code."""
+    inst = _mpi_of(argv, mpi_name)
+    cut = region_of(argv, region) if region else ""
+    preloaded = [hooks.library(), *([mpi.program(inst, mpi.LAYER, progress)] if inst else [])]
+    about = TraceFile(
+        nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command=shlex.join(argv),
+        mpi=inst.name if inst else "", region=region,
+    )  # fmt: skip
+    trace.new_folder(folder, about, force)
+    begun = time.monotonic()
+    about.exit_code = run_as_child(argv, _environment(os.environ, folder, preloaded, cut))
+    about.seconds = time.monotonic() - begun
+    problem = _finish(folder, about, progress)
+    return Observed(Trace(folder), problem)
+
+
+def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | None:
+    """Returns the MPI of the command; None if it has neither a launcher nor a library of one."""
+    if not shutil.which(argv[0]):
+        raise UsageError(f"there is no command '{argv[0]}'")
+    try:
+        found = recognise(argv, mpi_name)
+    except MpiError:
+        if mpi_name or of_launcher(argv) or len(argv) > 1 and any(shutil.which(word) for word in argv[1:]):
+            raise
+        return None
+    inst = installation_of(found)
+    if not inst:
+        raise MpiError(
+            f"{found.by} is of {found.family} {found.version}, for which there is no compiler here",
+            "the profiling layer is built with the MPI's own wrapper, mpicxx; install it",
+        )
+    return inst
+
+
+def _environment(here: Mapping[str, str], folder: Path, libraries: Sequence[Path], region: str) -> dict[str, str]:
+    before = here.get("LD_PRELOAD", "").replace(":", " ").split()
+    added = {
+        "LD_PRELOAD": " ".join([*map(str, libraries), *before]),
+        FOLDER: str(folder.resolve()),
+        **({REGION: region} if region else {}),
+    }
+    forwarded = ";".join([*filter(None, [here.get(_FORWARD)]), *added])
+    return {**here, **added, _FORWARD: forwarded}
+
+
+def _finish(folder: Path, about: TraceFile, progress: Progress) -> str:
+    """Completes the trace's files. Returns why it is not whole."""
+    streams = trace.stream_files(folder)
+    for number, file in enumerate(sorted(trace.unnamed_streams(folder))):
+        if streams:
+            file.unlink()  # of a helper of the MPI's, or of a rank that did not get to MPI_Init
+        else:
+            file.rename(folder / f"rank-{number}.nfs")  # of a program without MPI that was killed
+    streams = trace.stream_files(folder)
+    about.ranks = len(streams)
+    about.stream_bytes = sum(file.stat().st_size for file in streams.values())
+    if not streams:
+        trace.write(folder, about)
+        raise MeasurementError(
+            "no process of this command recorded anything",
+            f"compile it with {itself.command('cc')}, cxx or fc, link it dynamically, and start it by its own MPI",
+        )
+    problem = ""
+    places: set[tuple[str, int]] = set()
+    for rank, file in sorted(streams.items()):
+        progress(f"reading the places of rank {rank}")
+        try:
+            with trace.broken_streams():
+                reader = stream.Reader(str(file))
+                places.update(places_of(reader))
+                about.accesses += sum(chunk.accesses for chunk in reader.chunks)
+        except trace.BrokenTraceError as error:
+            problem = problem or error.message
+    if about.exit_code:
+        problem = problem or f"the command ended with code {about.exit_code}"
+    about.complete = not problem
+    _write_places(folder, places)
+    trace.write(folder, about)
+    return problem
+
+
+def places_of(reader: stream.Reader) -> Iterator[tuple[str, int]]:
+    """Yields the places from which a stream's program accessed memory or called MPI. Raises BrokenStream."""
+    reader.to_last_chunk()
+    for name, fields in events(reader):
+        if name == "sites":
+            paths, pairs = fields["objects"], fields["places"]
+            yield from ((paths[pairs[i]], pairs[i + 1]) for i in range(0, len(pairs), 2))
+
+
+def events(reader: stream.Reader) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the events of a stream, and passes over the accesses between them."""
+    reader.pass_accesses()
+    while found := reader.event():
+        yield found
+        reader.pass_accesses()
+
+
+def _write_places(folder: Path, places: set[tuple[str, int]]) -> None:
+    import polars as pl  # its threads would take the signal that the program has ended from run_as_child
+
+    found = sorted(lines_of(places).items())
+    columns = {
+        "object": [path for (path, _), _ in found],
+        "offset": [offset for (_, offset), _ in found],
+        "file": [line.file for _, line in found],
+        "line": [line.number for _, line in found],
+        "function": [line.function for _, line in found],
+    }
+    with writing(folder / trace.PLACES, "Give another folder with --out, on a disk with room."):
+        pl.DataFrame(columns).write_parquet(folder / trace.PLACES)

@@ -1,0 +1,41 @@
+"""The part of a program whose accesses are recorded: a function, or what MPI_Pcontrol cuts out."""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearfield.errors import UsageError
+from nearfield.tune.prepared import executables, which
+
+PCONTROL = "pcontrol"
+
+
+def region_of(argv: Sequence[str], name: str) -> str:
+    """Returns NEARFIELD_OBSERVE_REGION (src/observe/recorder.cpp) for a function of the command's program, by its name
+    in the source or in the object file. Raises UsageError that names the nearest function if there is none."""
+    if name == PCONTROL:
+        return name
+    program = next((path for _, path, may_be in executables(argv[1:]) if may_be), None) or which(argv[0]) or argv[0]
+    functions = _functions(program)
+    found = functions.get(name) or functions.get(f"{name}_")  # Fortran's
+    if not found:
+        near = difflib.get_close_matches(name, functions, n=1, cutoff=0.65)
+        remedy = f"did you mean '{near[0]}'?" if near else f"name a function of the program, or {PCONTROL}"
+        raise UsageError(f"{Path(program).name} has no function '{name}' of its own", remedy)
+    return f"{found[0]:#x},{found[1]}"
+
+
+def _functions(program: str) -> dict[str, tuple[int, int]]:
+    """Returns offset and size of each function, by the names that it goes by."""
+    functions: dict[str, tuple[int, int]] = {}
+    for more in ([], ["--demangle"]):
+        words = ["nm", "--defined-only", "--print-size", *more, program]
+        said = subprocess.run(words, capture_output=True, text=True, errors="replace").stdout
+        for line in said.splitlines():
+            parts = line.split(" ", 3)
+            if len(parts) == 4 and parts[2] in "tTwW":
+                functions[parts[3].partition("(")[0]] = int(parts[0], 16), int(parts[1], 16)
+    return functions

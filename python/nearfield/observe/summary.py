@@ -1,0 +1,184 @@
+"""Sums up a trace: what each rank did, where in its source, and by which MPI calls."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from nearfield._native import stream
+from nearfield.observe import trace as traces
+from nearfield.observe.places import NOWHERE, Line
+from nearfield.observe.trace import Trace, broken_streams
+
+
+@dataclass
+class Calls:
+    """Sums over one rank's calls of an MPI function from one line."""
+
+    name: str
+    line: Line
+    calls: int = 0
+    seconds: float = 0.0
+    sent: int = 0  # messages
+    sent_bytes: int = 0
+    received: int = 0
+    received_bytes: int = 0
+    peers: set[int] = field(default_factory=set)
+
+
+@dataclass
+class RankSummary:
+    """Sums over one rank's stream."""
+
+    rank: int
+    host: str = ""
+    loads: int = 0
+    stores: int = 0
+    accessed_bytes: int = 0
+    stream_bytes: int = 0
+    calls: list[Calls] = field(default_factory=list)
+    lines: Counter[Line] = field(default_factory=Counter)  # accesses
+    regions: Counter[str] = field(default_factory=Counter)  # times that each began
+    refused: list[str] = field(default_factory=list)
+    problem: str = ""  # where the stream is broken
+
+
+def summarize(trace: Trace) -> list[RankSummary]:
+    """Returns a summary of each rank. A broken stream is summed up as far as it can be read."""
+    lines = read_lines(trace)
+    summaries = []
+    for rank, file in enumerate(trace.streams()):
+        summary = RankSummary(rank, stream_bytes=file.stat().st_size)
+        try:
+            with broken_streams():
+                _Summing(summary, lines).read(stream.Reader(str(file)))
+        except traces.BrokenTraceError as error:
+            summary.problem = error.message
+        summaries.append(summary)
+    return summaries
+
+
+def read_lines(trace: Trace) -> dict[tuple[str, int], Line]:
+    """Returns the lines of source behind places: pairs of a path and an offset."""
+    import polars as pl  # not before a program is observed (observing.py)
+
+    try:
+        rows = pl.read_parquet(trace.folder / traces.PLACES).rows()
+    except (OSError, pl.exceptions.PolarsError):
+        return {}
+    return {(path, offset): Line(file, number, function) for path, offset, file, number, function in rows}
+
+
+class _Summing:
+    def __init__(self, summary: RankSummary, lines: dict[tuple[str, int], Line]) -> None:
+        self.summary, self.lines = summary, lines
+        self.texts: dict[int, str] = {}
+        self.objects: dict[int, str] = {}
+        self.sites: dict[int, Line] = {}  # of calls
+        self.sizes: dict[int, int] = {}  # of layouts
+        self.posted: dict[int, Calls] = {}  # receives, by request
+        self.by_call: dict[tuple[int, int], Calls] = {}
+        self.now: Calls | None = None
+
+    def read(self, reader: stream.Reader) -> None:
+        """Reads all that there is."""
+        counts = stream.SiteCounts()
+        try:
+            self._pass(reader, counts)
+            while event := reader.event():
+                name, fields = event
+                if handle := getattr(self, f"_{name}", None):
+                    handle(**fields)
+                self._pass(reader, counts)
+        finally:
+            self._count_lines(reader, counts)
+            self.summary.calls = list(self.by_call.values())
+
+    def _pass(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
+        passed = reader.pass_accesses(counts)
+        self.summary.loads += passed.loads
+        self.summary.stores += passed.stores
+        self.summary.accessed_bytes += passed.bytes
+
+    def _count_lines(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
+        for site, accesses in zip(reader.sites, counts.accesses, strict=False):
+            self.summary.lines[self._line(site.object, site.offset)] += accesses
+
+    def _line(self, number: int, offset: int) -> Line:
+        return self.lines.get((self.objects.get(number, ""), offset), NOWHERE)
+
+    # ---- events, by their names in src/stream/events.hpp
+
+    def _rank_is(self, host: str, **_: Any) -> None:
+        self.summary.host = host
+
+    def _text(self, text: int, **fields: str) -> None:
+        self.texts[text] = fields["is"]
+
+    def _object(self, object: int, path: str) -> None:  # noqa: A002  # its name in the stream
+        self.objects[object] = path
+
+    def _call_site(self, call_site: int, object: int, offset: int) -> None:  # noqa: A002
+        self.sites[call_site] = self._line(object, offset)
+
+    def _layout(self, layout: int, size_bytes: int, **_: Any) -> None:
+        self.sizes[layout] = size_bytes
+
+    def _enter(self, name: int, call_site: int, **_: Any) -> None:
+        key = name, call_site
+        if key not in self.by_call:
+            self.by_call[key] = Calls(self.texts.get(name, "?"), self.sites.get(call_site, NOWHERE))
+        self.now = self.by_call[key]
+        self.now.calls += 1
+
+    def _leave(self, since_ns: int) -> None:
+        if self.now:
+            self.now.seconds += since_ns / 1e9
+        self.now = None
+
+    def _send(self, peer: int, data: dict[str, int], **_: Any) -> None:
+        if self.now and peer >= 0:
+            self.now.sent += 1
+            self.now.sent_bytes += self._bytes(data)
+            self.now.peers.add(peer)
+
+    def _receive(self, request: int, **_: Any) -> None:
+        if self.now:
+            self.posted[request] = self.now
+
+    def _outcome(self, request: int, peer: int, bytes: int, **_: Any) -> None:  # noqa: A002
+        calls = self.posted.pop(request, None)
+        if calls and peer >= 0:
+            calls.received += 1
+            calls.received_bytes += bytes
+            calls.peers.add(peer)
+
+    def _collective(self, gives: list[dict[str, int]], gets: list[dict[str, int]], **_: Any) -> None:
+        if self.now:
+            self.now.sent_bytes += sum(map(self._bytes, gives))
+            self.now.received_bytes += sum(map(self._bytes, gets))
+
+    def _region(self, name: int, level: int) -> None:
+        if level > 0:
+            self.summary.regions[self.texts.get(name, "?")] += 1
+
+    def _refused(self, what: int) -> None:
+        self.summary.refused.append(self.texts.get(what, "?"))
+
+    def _bytes(self, data: dict[str, int]) -> int:
+        return data["count"] * self.sizes.get(data["layout"], 0)
+
+
+def of_all_ranks(summaries: list[RankSummary]) -> list[Calls]:
+    """Returns the calls of all ranks together, those that took most time first."""
+    together: dict[tuple[str, Line], Calls] = defaultdict(lambda: Calls("", NOWHERE))
+    for calls in (calls for summary in summaries for calls in summary.calls):
+        key = calls.name, calls.line
+        if key not in together:
+            together[key] = Calls(calls.name, calls.line)
+        sum_of = together[key]
+        for what in ("calls", "seconds", "sent", "sent_bytes", "received", "received_bytes"):
+            setattr(sum_of, what, getattr(sum_of, what) + getattr(calls, what))
+        sum_of.peers |= calls.peers
+    return sorted(together.values(), key=lambda calls: -calls.seconds)

@@ -1,0 +1,116 @@
+"""A trace: a folder with what an observed program did.
+
+trace.toml tells how it came to be; rank-N.nfs is the stream of each rank (src/stream/format.hpp); places.parquet has
+the lines of source behind the places in the program from which memory was accessed, or MPI called.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from nearfield import itself
+from nearfield._native import stream
+from nearfield.base.files import write_whole, writing
+from nearfield.base.toml import SCHEMA_VERSION, Table, dump_toml, parse_toml
+from nearfield.errors import NearfieldError, ProfileError, UsageError
+
+FILE = "trace.toml"
+PLACES = "places.parquet"
+_REMEDY = "observe the program again"
+_NO_ROOM = "Give another folder with --out, on a disk with room."
+
+
+class TraceFile(Table):
+    """trace.toml."""
+
+    schema_version: int = SCHEMA_VERSION
+    nearfield: str
+    created: datetime
+    command: str
+    mpi: str = ""  # empty for a program without MPI
+    region: str = ""  # accesses outside it were left out
+    complete: bool = False  # the program ended by itself, and every stream is whole
+    seconds: float = 0.0
+    exit_code: int = -1
+    ranks: int = 0
+    accesses: int = 0
+    stream_bytes: int = 0
+
+
+class BrokenTraceError(NearfieldError):
+    """A trace is cut, changed or of another version."""
+
+    exit_code = ProfileError.exit_code
+
+
+class Trace:
+    """A folder of streams. Its parts are read when they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises ProfileError if there is no trace in the folder."""
+        self.folder = folder
+        try:
+            content = (folder / FILE).read_bytes()
+        except OSError as error:
+            remedy = f"name a folder that {itself.command('observe')} made"
+            raise ProfileError(f"there is no trace in {folder}: {error.strerror}", remedy) from error
+        self.about = parse_toml(TraceFile, content, folder / FILE, _REMEDY)
+
+    def streams(self) -> list[Path]:
+        """Returns the streams in the order of the ranks. Raises BrokenTraceError if one is missing."""
+        found = stream_files(self.folder)
+        missing = [rank for rank in range(max(self.about.ranks, len(found))) if rank not in found]
+        if missing or not found:
+            which = f"of rank {missing[0]}" if missing else "of any rank"
+            raise BrokenTraceError(f"there is no stream {which} in {self.folder}", _REMEDY)
+        return [found[rank] for rank in sorted(found)]
+
+    def reader(self, file: Path) -> stream.Reader:
+        """Returns what reads a stream. Raises BrokenTraceError."""
+        with broken_streams():
+            return stream.Reader(str(file))
+
+
+class broken_streams:  # noqa: N801  # read as a word: with broken_streams()
+    """A block in which a broken stream is an error on which the user can act."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, stream.BrokenStream):
+            raise BrokenTraceError(str(error), _REMEDY) from error
+
+
+def stream_files(folder: Path) -> dict[int, Path]:
+    """Returns the streams of a folder by rank."""
+    names = ((re.fullmatch(r"rank-(\d+)\.nfs", file.name), file) for file in folder.iterdir())
+    return {int(name[1]): file for name, file in names if name}
+
+
+def unnamed_streams(folder: Path) -> Iterator[Path]:
+    """Yields the streams of processes that did not get to MPI_Init, or to their end."""
+    yield from folder.glob("process-*.nfs")
+
+
+def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
+    """Makes the folder of a trace. Raises UsageError if it holds something else, or a trace and not `force`."""
+    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
+        if not (folder / FILE).is_file():
+            raise UsageError(f"{folder} is no trace, and not empty", "give another folder with --out")
+        if not force:
+            raise UsageError(f"{folder} holds a trace already", "give another one with --out, or --force to replace it")
+        shutil.rmtree(folder)
+    with writing(folder, _NO_ROOM):
+        folder.mkdir(parents=True, exist_ok=True)
+    write(folder, about)
+
+
+def write(folder: Path, about: TraceFile) -> None:
+    """Writes trace.toml."""
+    text = dump_toml(about, "How this trace came to be.", "docs/observe.md")
+    write_whole(folder / FILE, text, _NO_ROOM)

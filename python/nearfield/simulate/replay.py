@@ -1,0 +1,115 @@
+"""Runs an observed program on a simulated cluster, and sums up where its ranks' time went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nearfield._native import replay, stream
+from nearfield.errors import NearfieldError, UsageError
+from nearfield.machine import DescribedMachine
+from nearfield.machine.native import native
+
+Times = list[list[float]]  # nanoseconds by policy, then by memory slowdown
+
+
+class ReplayError(NearfieldError):
+    """A program cannot be simulated: its streams say why, or its ranks would wait for one another for ever."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where a program runs, and what is tried there."""
+
+    machine: DescribedMachine
+    nodes: int
+    ranks_per_node: int
+    policies: tuple[str, ...]  # the base first
+    slowdowns: tuple[float, ...]  # one to four
+
+
+@dataclass
+class CallSite:
+    """One function of MPI, called from one place in the program; sums over all ranks."""
+
+    name: str
+    object: str  # path of the executable or library
+    offset: int
+    calls: int = 0
+    time_ns: Times = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The result of a program's run on a simulated cluster."""
+
+    cluster: Cluster
+    found: replay.Replayed
+
+    def rank_times(self) -> Iterator[Times]:
+        """Yields the time of each rank, in calls and between them. It is that of the regions that were asked for."""
+        for rank in self.found.ranks:
+            total = self._cut(rank.computing.time_ns)
+            for call in rank.calls:
+                _add(total, call.spent.time_ns)
+            yield total
+
+    def time_ns(self) -> Times:
+        """Returns the time of the rank that took longest."""
+        ranks = list(self.rank_times())
+        return [
+            [max(rank[policy][speed] for rank in ranks) for speed in range(len(self.cluster.slowdowns))]
+            for policy in range(len(self.cluster.policies))
+        ]
+
+    def computing_ns(self) -> Times:
+        """Returns the time between calls, summed over ranks."""
+        total = self._cut(self.found.ranks[0].computing.time_ns)
+        for rank in self.found.ranks[1:]:
+            _add(total, rank.computing.time_ns)
+        return total
+
+    def call_sites(self) -> list[CallSite]:
+        """Returns the places from which MPI was called, those that took most of the base's time first."""
+        sites: dict[tuple[str, str, int], CallSite] = {}
+        for rank in self.found.ranks:
+            for call in rank.calls:
+                key = call.name, call.place.object, call.place.offset
+                site = sites.setdefault(key, CallSite(*key, time_ns=self._cut(call.spent.time_ns, factor=0)))
+                site.calls += call.spent.times
+                _add(site.time_ns, call.spent.time_ns)
+        return sorted(sites.values(), key=lambda site: -site.time_ns[0][0])
+
+    def _cut(self, times: Times, factor: float = 1) -> Times:
+        return [[factor * time for time in of_policy[: len(self.cluster.slowdowns)]] for of_policy in times]
+
+
+def run(
+    cluster: Cluster,
+    streams: Sequence[Path],
+    regions: Sequence[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> Replay:
+    """Runs a program whose rank r wrote streams[r]. `progress` is called now and then with the number of accesses
+    that were read so far. Raises UsageError for an impossible cluster, ReplayError for a program that cannot be
+    simulated, and BrokenStream of nearfield._native.stream."""
+    files = [str(file) for file in streams]
+    try:
+        found = replay.run(
+            native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
+            list(cluster.slowdowns), files, list(regions), False, progress,
+        )  # fmt: skip
+    except ValueError as error:
+        raise UsageError(f"{cluster.machine.name} cannot run it: {error}") from error
+    except stream.BrokenStream:
+        raise
+    except RuntimeError as error:
+        raise ReplayError(str(error)) from error
+    return Replay(cluster, found)
+
+
+def _add(total: Times, more: Times) -> None:
+    for row, of_policy in zip(total, more, strict=True):
+        for speed in range(len(row)):
+            row[speed] += of_policy[speed]

@@ -1,0 +1,127 @@
+#include "observe/mpi/call.hpp"
+
+#include <dlfcn.h>
+
+#include <ctime>
+#include <unordered_map>
+
+#include "observe/interface.h"
+
+namespace nearfield::observe {
+namespace {
+
+// The functions of the library of hooks (interface.h).
+struct Hooks {
+  decltype(&nearfield_observe_active) active = nullptr;
+  decltype(&nearfield_observe_rank) rank = nullptr;
+  decltype(&nearfield_observe_event) event = nullptr;
+  decltype(&nearfield_observe_place) place = nullptr;
+  decltype(&nearfield_observe_pause) pause = nullptr;
+  decltype(&nearfield_observe_resume) resume = nullptr;
+  decltype(&nearfield_observe_region) region = nullptr;
+  decltype(&nearfield_observe_close) close = nullptr;
+} hooks;
+
+template <class Function>
+bool find(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  return function;
+}
+
+struct Tables {
+  stream::EventWriter writer;
+  std::unordered_map<std::string, stream::Number> texts, refused;
+  std::unordered_map<const void*, stream::Number> call_sites;
+};
+
+// Never destroyed: programs finalise MPI in exit handlers, in whatever order.
+Tables& tables() {
+  static Tables& only = *new Tables;
+  return only;
+}
+
+stream::Number since_ns() {
+  static std::uint64_t last = 0;
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::uint64_t now_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + std::uint64_t(now.tv_nsec);
+  const std::uint64_t since = last ? now_ns - last : 0;
+  last = now_ns;
+  return since;
+}
+
+stream::Number call_site(const void* address) {
+  const auto [found, is_new] = tables().call_sites.try_emplace(address, tables().call_sites.size() + 1);
+  if (is_new) {
+    unsigned long offset = 0;
+    const unsigned long object = hooks.place(address, &offset);
+    record(stream::CallSite{found->second, object, offset});
+  }
+  return found->second;
+}
+
+void tell_threads() {
+  if (detail::other_threads.load(std::memory_order_relaxed)) refuse("MPI calls in several threads");
+}
+
+}  // namespace
+
+namespace detail {
+
+void enter(Name& name, const void* site) {
+  hooks.pause();
+  if (name.number == 0) name.number = text_number(name.text);
+  const stream::Number place = call_site(fortran_site ? fortran_site : site);
+  record(stream::Enter{name.number, place, since_ns()});
+  tell_threads();
+}
+
+void leave() {
+  record(stream::Leave{since_ns()});
+  hooks.resume();
+}
+
+void write(const std::vector<unsigned char>& bytes) { hooks.event(bytes.data(), bytes.size()); }
+
+stream::EventWriter& writer() { return tables().writer; }
+
+}  // namespace detail
+
+stream::Number text_number(const std::string& text) {
+  const auto [found, is_new] = tables().texts.try_emplace(text, tables().texts.size() + 1);
+  if (is_new) record(stream::Text{found->second, text});
+  return found->second;
+}
+
+void refuse(const std::string& what) {
+  const bool is_new = tables().refused.try_emplace(what, 0).second;
+  if (is_new) record(stream::Refused{text_number(what)});
+}
+
+bool find_hooks() {
+  return find("nearfield_observe_active", hooks.active) && find("nearfield_observe_rank", hooks.rank) &&
+         find("nearfield_observe_event", hooks.event) && find("nearfield_observe_place", hooks.place) &&
+         find("nearfield_observe_pause", hooks.pause) && find("nearfield_observe_resume", hooks.resume) &&
+         find("nearfield_observe_region", hooks.region) && find("nearfield_observe_close", hooks.close) &&
+         hooks.active();
+}
+
+void pause_accesses() { hooks.pause(); }
+void begin_or_end_region(bool begins) { hooks.region(begins); }
+void resume_accesses() { hooks.resume(); }
+
+void begin_recording(const stream::RankIs& who) {
+  hooks.rank(static_cast<int>(who.rank));
+  record(who);
+  detail::is_recorded_thread = true;
+  detail::is_active = true;
+}
+
+void end_recording(bool whole) {
+  detail::is_active = false;
+  tell_threads();
+  if (whole) record(stream::End{});
+  hooks.close();
+}
+
+}  // namespace nearfield::observe

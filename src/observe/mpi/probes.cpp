@@ -1,0 +1,132 @@
+// Probes, and the receives of matched messages, which are recorded as receives of that source and tag.
+#include <unordered_map>
+
+#include "observe/mpi/messages.hpp"
+#include "observe/mpi/requests.hpp"
+#include "observe/mpi/wrapper.hpp"
+
+using namespace nearfield::observe;
+
+namespace {
+
+// A message that a matched probe found.
+struct Matched {
+  MPI_Comm comm;
+  int source, tag;
+  stream::Number order;
+};
+
+std::unordered_map<std::uint64_t, Matched>& matched() {
+  static auto& only = *new std::unordered_map<std::uint64_t, Matched>;  // never destroyed, as in call.cpp
+  return only;
+}
+
+struct Wanted {
+  int source, tag;
+  MPI_Comm comm;
+};
+
+void looked(const Wanted& wanted, bool waited, bool found, const MPI_Status& status) {
+  if (found && wanted.source == MPI_PROC_NULL) record(stream::Outcome{0, stream::proc_null, stream::any, 0});
+  if (found && wanted.source != MPI_PROC_NULL) record_outcome(0, status);
+  const std::int64_t tag = wanted.tag == MPI_ANY_TAG ? stream::any : wanted.tag;
+  record(stream::Probe{number_of(wanted.comm), peer_of(wanted.source), tag, waited, found});
+}
+
+void remember(MPI_Message message, MPI_Comm comm, const MPI_Status& status) {
+  static stream::Number order = 0;
+  if (message != MPI_MESSAGE_NO_PROC) matched()[key_of(message)] = {comm, status.MPI_SOURCE, status.MPI_TAG, ++order};
+}
+
+// Returns the receive of a matched message.
+template <class Count>
+stream::Receive receive_of(MPI_Message message, void* buffer, Count count, MPI_Datatype type) {
+  const auto found = matched().find(key_of(message));
+  if (found == matched().end())
+    return receive_event(buffer, count, type, MPI_PROC_NULL, MPI_ANY_TAG, MPI_COMM_WORLD);  // MPI_MESSAGE_NO_PROC
+  const Matched its = found->second;
+  matched().erase(found);
+  const stream::Receive event{0, number_of(its.comm), its.source, its.tag, data(buffer, count, type)};
+  insist_on_order(event, its.order);
+  return event;
+}
+
+}  // namespace
+
+void nearfield::observe::insist_on_order(const stream::Receive& receive, stream::Number order) {
+  for (const auto& [message, other] : matched()) {
+    const bool is_of_source = receive.peer == stream::any || receive.peer == other.source;
+    const bool is_of_tag = receive.tag == stream::any || receive.tag == other.tag;
+    if (other.order < order && receive.communicator == number_of(other.comm) && is_of_source && is_of_tag)
+      refuse("a matched message that is received after a later one");
+  }
+}
+
+WRAPPED(MPI_Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status), (source, tag, comm, status)) {
+  MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
+  const int result = PMPI(MPI_Probe)(source, tag, comm, used);
+  if (call.succeeded(result)) looked({source, tag, comm}, true, true, *used);
+  return result;
+}
+
+WRAPPED(MPI_Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status),
+        (source, tag, comm, flag, status)) {
+  MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
+  const int result = PMPI(MPI_Iprobe)(source, tag, comm, flag, used);
+  if (call.succeeded(result)) looked({source, tag, comm}, false, *flag, *used);
+  return result;
+}
+
+WRAPPED(MPI_Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status),
+        (source, tag, comm, message, status)) {
+  MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
+  const int result = PMPI(MPI_Mprobe)(source, tag, comm, message, used);
+  if (!call.succeeded(result)) return result;
+  remember(*message, comm, *used);
+  looked({source, tag, comm}, true, true, *used);
+  return result;
+}
+
+WRAPPED(MPI_Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status),
+        (source, tag, comm, flag, message, status)) {
+  MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
+  const int result = PMPI(MPI_Improbe)(source, tag, comm, flag, message, used);
+  if (!call.succeeded(result)) return result;
+  if (*flag) remember(*message, comm, *used);
+  looked({source, tag, comm}, false, *flag, *used);
+  return result;
+}
+
+#define RECEIVES_MATCHED(name, Count)                                                                     \
+  WRAPPED(name, (void* buffer, Count count, MPI_Datatype type, MPI_Message* message, MPI_Status* status), \
+          (buffer, count, type, message, status)) {                                                       \
+    MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;                            \
+    const MPI_Message wanted = *message;                                                                  \
+    const int result = PMPI(name)(buffer, count, type, message, used);                                    \
+    if (!call.succeeded(result)) return result;                                                           \
+    const auto request = start(receive_of(wanted, buffer, count, type));                                  \
+    record_outcome(request, *used);                                                                       \
+    record_wait({request});                                                                               \
+    return result;                                                                                        \
+  }
+
+#define BEGINS_TO_RECEIVE_MATCHED(name, Count)                                                              \
+  WRAPPED(name, (void* buffer, Count count, MPI_Datatype type, MPI_Message* message, MPI_Request* request), \
+          (buffer, count, type, message, request)) {                                                        \
+    const MPI_Message wanted = *message;                                                                    \
+    const int result = PMPI(name)(buffer, count, type, message, request);                                   \
+    if (!call.succeeded(result)) return result;                                                             \
+    Request begun;                                                                                          \
+    begun.number = start(receive_of(wanted, buffer, count, type));                                          \
+    begun.is_receive = true;                                                                                \
+    begun.is_to_nobody = wanted == MPI_MESSAGE_NO_PROC;                                                     \
+    requests().add(request, std::move(begun));                                                              \
+    return result;                                                                                          \
+  }
+
+RECEIVES_MATCHED(MPI_Mrecv, int)
+BEGINS_TO_RECEIVE_MATCHED(MPI_Imrecv, int)
+#if MPI_VERSION >= 4
+RECEIVES_MATCHED(MPI_Mrecv_c, MPI_Count)
+BEGINS_TO_RECEIVE_MATCHED(MPI_Imrecv_c, MPI_Count)
+#endif

@@ -1,0 +1,32 @@
+// Which bytes a datatype has, as regular runs of blocks in the order in which MPI takes them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "stream/events.hpp"
+
+namespace nearfield::observe {
+
+class Runs {
+ public:
+  static constexpr std::size_t most = 65536;  // more than that are not kept
+
+  // Adds `count` copies of other runs, the first one moved by `offset_bytes`, the next ones by `stride_bytes` more each.
+  void repeat(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes);
+  // Adds a run, as part of the last one if it continues that.
+  void add(stream::LayoutRun run);
+
+  const std::vector<stream::LayoutRun>& list() const { return list_; }
+  // Returns whether there were too many.
+  bool is_cut() const { return is_cut_; }
+  stream::Number size_bytes() const;
+
+ private:
+  bool repeats_within_one(stream::LayoutRun run, stream::Number count, std::int64_t stride_bytes);
+
+  std::vector<stream::LayoutRun> list_;
+  bool is_cut_ = false;
+};
+
+}  // namespace nearfield::observe

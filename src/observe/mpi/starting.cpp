@@ -1,0 +1,111 @@
+// MPI_Init, MPI_Finalize, MPI_Abort and MPI_Pcontrol. Left out: programs that start MPI by MPI_Session_init alone; they
+// are not recorded. Nor are processes that MPI_Comm_spawn started: their ranks are those of another MPI_COMM_WORLD.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "observe/mpi/communicators.hpp"
+#include "observe/mpi/wrapper.hpp"
+
+namespace nearfield::observe {
+namespace {
+
+// The form of handles and of constants must be that of the MPI library that is loaded.
+void insist_on_fitting_library() {
+#ifdef OPEN_MPI
+  constexpr bool built_for_openmpi = true;
+#else
+  constexpr bool built_for_openmpi = false;
+#endif
+  const bool has_standard_abi = std::strstr(library_of(find_mpi_function("PMPI_Init")), "libmpi_abi");
+  if ((find_mpi_variable("ompi_mpi_comm_world") != nullptr) == built_for_openmpi && !has_standard_abi) return;
+  std::fprintf(stderr, "nearfield: this program's MPI is another one than the profiling layer was built for\n");
+  std::exit(1);
+}
+
+stream::RankIs who() {
+  stream::RankIs event;
+  int rank = 0, ranks = 1, length = 0;
+  PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
+  PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
+  char host[MPI_MAX_PROCESSOR_NAME + 1] = "", library[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
+  PMPI(MPI_Get_processor_name)(host, &length);
+  PMPI(MPI_Get_library_version)(library, &length);
+  library[std::strcspn(library, "\r\n")] = '\0';
+  std::replace(library, library + std::strlen(library), '\t', ' ');
+  return {static_cast<stream::Number>(rank), static_cast<stream::Number>(ranks), host, library};
+}
+
+bool is_spawned() {
+  MPI_Comm parent = MPI_COMM_NULL;
+  PMPI(MPI_Comm_get_parent)(&parent);
+  return parent != MPI_COMM_NULL;
+}
+
+// `initialise` calls the MPI library's own function.
+template <class Initialise>
+int start(Name& name, const void* site, Initialise initialise) {
+  const bool is_observed = find_hooks();
+  if (!is_observed) return initialise();
+  insist_on_fitting_library();
+  pause_accesses();
+  ++detail::depth;
+  const int result = initialise();
+  --detail::depth;
+  if (result == MPI_SUCCESS && !is_spawned()) {
+    begin_recording(who());
+    const Call call(name, site);
+    begin_communicators();
+  }
+  resume_accesses();
+  return result;
+}
+
+}  // namespace
+}  // namespace nearfield::observe
+
+using namespace nearfield::observe;
+
+#define STARTS(name, parameters, arguments)                                                    \
+  extern "C" __attribute__((visibility("default"))) int name parameters {                      \
+    static Name its_name{#name};                                                               \
+    return start(its_name, __builtin_return_address(0), [&] { return PMPI(name) arguments; }); \
+  }                                                                                            \
+  extern "C" __attribute__((visibility("default"), alias(#name))) decltype(name) P##name;
+
+STARTS(MPI_Init, (int* argc, char*** argv), (argc, argv))
+STARTS(MPI_Init_thread, (int* argc, char*** argv, int required, int* provided), (argc, argv, required, provided))
+
+namespace {
+int finalize(Name& name, const void* site) {
+  const Call call(name, site);
+  return PMPI(MPI_Finalize)();
+}
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int MPI_Finalize() {
+  static Name name{"MPI_Finalize"};
+  const int result = finalize(name, __builtin_return_address(0));
+  if (detail::depth == 0 && detail::is_recorded_thread && detail::is_active) end_recording(true);
+  return result;
+}
+extern "C" __attribute__((visibility("default"), alias("MPI_Finalize"))) decltype(MPI_Finalize) PMPI_Finalize;
+
+WRAPPED(MPI_Abort, (MPI_Comm comm, int code), (comm, code)) {
+  refuse("MPI_Abort");
+  end_recording(false);
+  return PMPI(MPI_Abort)(comm, code);
+}
+
+// What follows `level` has no meaning that MPI knows of, so it is not passed on: the MPI library's function does nothing.
+extern "C" __attribute__((visibility("default"))) int MPI_Pcontrol(const int level, ...) {
+  static Name name{"MPI_Pcontrol"};
+  const Call call(name, __builtin_return_address(0));
+  if (call.is_recorded()) {
+    record(stream::Region{text_number("pcontrol"), level});
+    begin_or_end_region(level > 0);
+  }
+  return PMPI(MPI_Pcontrol)(level);
+}
+extern "C" __attribute__((visibility("default"), alias("MPI_Pcontrol"))) decltype(MPI_Pcontrol) PMPI_Pcontrol;

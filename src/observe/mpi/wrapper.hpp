@@ -1,0 +1,66 @@
+// How a wrapper of an MPI function is written:
+//
+//   WRAPPED(MPI_Thing, (int a, MPI_Comm b), (a, b)) {
+//     const int result = PMPI(MPI_Thing)(a, b);
+//     if (call.succeeded(result)) record(...);
+//     return result;
+//   }
+//
+// The function behind WRAPPED runs for calls that are recorded; `call` is its Call. The others go straight on to the MPI
+// library. It stands before the MPI library's function under both names, MPI_ and PMPI_, because Fortran's bindings,
+// which are libraries of their own, call one or the other.
+#pragma once
+
+#include <mpi.h>
+
+#include "base/mpi_library.hpp"
+#include "observe/mpi/call.hpp"
+
+// Open MPI's predefined handles are addresses of variables in its library, which is not there when this one is loaded.
+#ifdef OPEN_MPI
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, name)                            \
+  ([]() -> type {                                                     \
+    static void* const found = ::nearfield::find_mpi_variable(#name); \
+    return static_cast<type>(found);                                  \
+  }())
+#endif
+
+// The MPI library's own function, which is looked up once.
+#define PMPI(name)                                                                                               \
+  ([]() -> decltype(&name) {                                                                                     \
+    static const auto own = reinterpret_cast<decltype(&name)>(::nearfield::next_or_abort("P" #name, "P" #name)); \
+    return own;                                                                                                  \
+  }())
+
+#define WRAPPED(name, parameters, arguments)                                              \
+  namespace {                                                                             \
+  struct name##_recorded {                                                                \
+    const ::nearfield::observe::Call& call;                                               \
+    int operator() parameters const;                                                      \
+  };                                                                                      \
+  }                                                                                       \
+  extern "C" __attribute__((visibility("default"))) int name parameters {                 \
+    static ::nearfield::observe::Name its_name{#name};                                    \
+    const ::nearfield::observe::Call its_call(its_name, __builtin_return_address(0));     \
+    if (!its_call.is_recorded()) return PMPI(name) arguments;                             \
+    return name##_recorded{its_call} arguments;                                           \
+  }                                                                                       \
+  extern "C" __attribute__((visibility("default"), alias(#name))) decltype(name) P##name; \
+  int name##_recorded::operator() parameters const
+
+// A list of parameters without its parentheses.
+#define LIST(...) __VA_ARGS__
+
+namespace nearfield::observe {
+
+// MPI's handles are ints or pointers.
+template <class Handle>
+std::uint64_t key_of(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>)
+    return reinterpret_cast<std::uintptr_t>(handle);
+  else
+    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(handle));
+}
+
+}  // namespace nearfield::observe

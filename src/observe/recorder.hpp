@@ -1,0 +1,50 @@
+// The recorder of an observed process: hooks give it accesses, the profiling layer events (interface.h), and it writes
+// the stream. NEARFIELD_OBSERVE names the folder of the streams; without it nothing is recorded and hooks return at once.
+//
+// The thread that makes the first access, or calls MPI_Init, is the one that is recorded. Accesses of another one cannot
+// be put in order with it: the stream says `refused`. A child that fork() makes is not recorded. Needs no C++ library.
+#pragma once
+
+#include "stream/encoder.hpp"
+
+namespace nearfield::observe {
+
+using stream::Encoder;
+using stream::SiteKind;
+
+__attribute__((visibility("hidden"))) extern Encoder encoder;
+// The thread that is recorded, while it is; else nullptr.
+__attribute__((visibility("hidden"))) extern void* recorded;
+
+inline bool here() { return recorded == __builtin_thread_pointer(); }
+// Returns whether this thread is to be recorded although it is not yet: at its very first access.
+bool first_access();
+void access_elsewhere(Encoder::Key key, std::uint64_t address);
+
+inline void access(const void* code, SiteKind kind, const volatile void* address) {
+  const Encoder::Key key{reinterpret_cast<std::uint64_t>(code), kind};
+  const auto at = reinterpret_cast<std::uint64_t>(address);
+  if (!here()) [[unlikely]]
+    return access_elsewhere(key, at);
+  encoder.access(key, at);
+}
+
+// The function whose accesses alone are recorded, as addresses of code; without one, `size` is 0.
+struct Region {
+  std::uint64_t begin = 0, size = 0;
+  int depth = 0;  // of its calls within each other
+};
+extern Region region;
+void enter_or_leave(bool enters);
+
+inline void function(const void* code, bool enters) {
+  if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
+    enter_or_leave(enters);
+}
+
+inline void range(const void* code, SiteKind kind, const volatile void* address, std::uint64_t bytes) {
+  if (bytes > 0 && (here() || first_access()))
+    encoder.range({reinterpret_cast<std::uint64_t>(code), kind}, reinterpret_cast<std::uint64_t>(address), bytes);
+}
+
+}  // namespace nearfield::observe

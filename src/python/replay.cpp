@@ -1,0 +1,133 @@
+// nearfield._native.replay: observed programs on simulated clusters.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "python/members.hpp"
+#include "sim/replay/run.hpp"
+#include "stream/reader.hpp"
+
+namespace nb = nanobind;
+using namespace nearfield;
+using namespace nearfield::sim;
+
+namespace {
+
+// By policy, then memory slowdown.
+using Nanoseconds = std::vector<std::vector<double>>;
+using Progress = std::function<void(std::uint64_t accesses)>;
+
+Nanoseconds nanoseconds(const Clock& clock) {
+  Nanoseconds all;
+  for (const sim::Times& times : clock) {
+    auto& of_policy = all.emplace_back();
+    for (const Ps time : times.at) of_policy.push_back(time / 1e3);
+  }
+  return all;
+}
+
+std::vector<Count> by_level(const std::array<Count, most_cache_levels>& counts) {
+  return {counts.begin(), counts.end()};
+}
+
+void bind_results(nb::module_& module) {
+  nb::class_<replay::Spent>(module, "Spent", "Time that a rank spent, and what its core saw by the first policy.")
+      .def_ro("times", &replay::Spent::times)
+      .def_prop_ro(
+          "time_ns", [](const replay::Spent& spent) { return nanoseconds(spent.time); },
+          "Times by policy, then by memory slowdown; those beyond the last one that was asked for repeat it.")
+      .def_prop_ro(
+          "hits", [](const replay::Spent& spent) { return by_level(spent.seen.hits); }, "By level of cache.")
+      .def_prop_ro(
+          "misses", [](const replay::Spent& spent) { return by_level(spent.seen.misses); }, "By level of cache.")
+      .def_prop_ro("tlb_misses", [](const replay::Spent& spent) { return spent.seen.tlb_misses; });
+  readable(nb::class_<replay::Place>(module, "CallPlace", "A place in the program from which MPI is called."),
+           field("object", &replay::Place::object), field("offset", &replay::Place::offset));
+  readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
+           field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
+           field("spent", &replay::CallOutcome::spent));
+  readable(nb::class_<replay::Dependence>(module, "Dependence", "How often time could have decided otherwise."),
+           field("from_any", &replay::Dependence::from_any), field("contested", &replay::Dependence::contested),
+           field("looks", &replay::Dependence::looks), field("failed_looks", &replay::Dependence::failed_looks),
+           field("waits_for_any", &replay::Dependence::waits_for_any));
+  readable(nb::class_<replay::ReplayedOutcome>(module, "RankOutcome"), field("calls", &replay::ReplayedOutcome::calls),
+           field("computing", &replay::ReplayedOutcome::computing),
+           field("accesses", &replay::ReplayedOutcome::accesses),
+           field("skipped_accesses", &replay::ReplayedOutcome::skipped_accesses),
+           field("dependence", &replay::ReplayedOutcome::dependence));
+  nb::class_<replay::Replayed>(module, "Replayed", "An observed program on a simulated cluster.")
+      .def_ro("ranks", &replay::Replayed::ranks)
+      .def_prop_ro(
+          "finished_ns",
+          [](const replay::Replayed& replayed) {
+            std::vector<Nanoseconds> all;
+            for (const auto& rank : replayed.cluster.ranks) all.push_back(nanoseconds(rank.finished));
+            return all;
+          },
+          "By rank, policy and memory slowdown.")
+      .def_prop_ro(
+          "memory",
+          [](const replay::Replayed& replayed) {
+            std::vector<Counts> all;
+            for (const auto& variant : replayed.cluster.variants) all.push_back(variant.memory);
+            return all;
+          },
+          "The counts of all nodes together, by policy.")
+      .def_prop_ro("messages", [](const replay::Replayed& replayed) { return replayed.cluster.messages; })
+      .def_prop_ro("network_bytes", [](const replay::Replayed& replayed) { return replayed.cluster.bytes; });
+}
+
+// A user's Ctrl-C ends the run, and `progress` learns how many accesses have been read.
+std::function<void()> heeding(const std::vector<std::unique_ptr<stream::Reader>>& readers,
+                              const std::optional<Progress>& progress) {
+  return [&readers, &progress] {
+    const nb::gil_scoped_acquire python;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!progress) return;
+    std::uint64_t accesses = 0;
+    for (const auto& reader : readers) accesses += reader->passed();
+    (*progress)(accesses);
+  };
+}
+
+replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
+                     const std::vector<double>& memory_slowdown, const std::vector<std::string>& streams,
+                     const std::vector<std::string>& regions, bool count_sides,
+                     const std::optional<Progress>& progress) {
+  const nb::gil_scoped_release others_may_go_on;
+  if (memory_slowdown.empty() || memory_slowdown.size() > speeds)
+    throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(speeds) + " factors");
+  std::vector<std::unique_ptr<stream::Reader>> readers;
+  std::vector<replay::Stream> sources;
+  for (const std::string& path : streams) {
+    readers.push_back(std::make_unique<stream::Reader>(path));
+    sources.push_back({readers.back().get(), [path] { return std::make_unique<stream::Reader>(path); }});
+  }
+  ClusterOptions options;
+  options.nodes = nodes;
+  options.ranks_per_node = ranks_per_node;
+  options.policies = policies;
+  options.memory_slowdown.fill(memory_slowdown.back());
+  std::ranges::copy(memory_slowdown, options.memory_slowdown.begin());
+  options.count_sides = count_sides;
+  options.now_and_then = heeding(readers, progress);
+  return replay::run(machine, options, sources, {regions});
+}
+
+}  // namespace
+
+void bind_replay(nb::module_& parent) {
+  auto module = parent.def_submodule("replay", "Observed programs on simulated clusters.");
+  bind_results(module);
+  module.def("run", &run, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
+             nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("regions"), nb::arg("count_sides"),
+             nb::arg("progress").none(),
+             "Runs a program whose rank r wrote streams[r]. `regions`: names of those that count; none: all of it. "
+             "`progress` is called now and then with the accesses that have been read. Raises ValueError for an "
+             "impossible cluster, RuntimeError for streams that cannot be simulated.");
+}

@@ -1,0 +1,132 @@
+// nearfield._native.stream: reading the streams of observed programs.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+
+#include "python/members.hpp"
+#include "stream/reader.hpp"
+
+namespace nb = nanobind;
+using namespace nearfield::stream;
+
+namespace {
+
+template <class Value>
+nb::object as_python(const Value& value) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    return nb::bool_(value);
+  } else if constexpr (std::is_enum_v<Value>) {
+    return nb::int_(static_cast<int>(value));
+  } else if constexpr (std::is_integral_v<Value>) {
+    return nb::int_(value);
+  } else if constexpr (std::is_same_v<Value, std::string>) {
+    return nb::str(value.c_str(), value.size());
+  } else if constexpr (requires { value.size(); }) {
+    nb::list list;
+    for (const auto& one : value) list.append(as_python(one));
+    return list;
+  } else {
+    nb::dict fields;
+    Value::fields(value, [&](const char* name, const auto& member) { fields[name] = as_python(member); });
+    return fields;
+  }
+}
+
+nb::object described(const Event& event) {
+  return std::visit(
+      []<class Kind>(const Kind& one) -> nb::object { return nb::make_tuple(Kind::called, as_python(one)); }, event);
+}
+
+template <class Number>
+nb::ndarray<nb::numpy, Number, nb::ndim<1>> as_array(std::vector<Number>&& numbers) {
+  auto* const kept = new std::vector<Number>(std::move(numbers));
+  const nb::capsule owner(kept, [](void* what) noexcept { delete static_cast<std::vector<Number>*>(what); });
+  return {kept->data(), {kept->size()}, owner};
+}
+
+// Reads accesses up to the next event. Returns addresses, bytes, whether they store, and sites.
+nb::object accesses(Reader& reader, std::size_t most) {
+  std::vector<Reference> all(most);
+  {
+    nb::gil_scoped_release unlocked;
+    std::size_t count = 0, more = 0;
+    while ((more = reader.accesses(std::span(all).subspan(count)))) count += more;
+    all.resize(count);
+  }
+  std::vector<std::uint64_t> addresses;
+  std::vector<std::uint32_t> bytes, sites;
+  std::vector<std::uint8_t> stores;
+  for (const Reference& one : all) {
+    addresses.push_back(one.address);
+    bytes.push_back(one.bytes);
+    stores.push_back(one.store);
+    sites.push_back(one.site);
+  }
+  return nb::make_tuple(as_array(std::move(addresses)), as_array(std::move(bytes)), as_array(std::move(stores)),
+                        as_array(std::move(sites)));
+}
+
+struct Passed {
+  std::uint64_t loads = 0, stores = 0, bytes = 0;
+};
+
+// How often each site accessed memory.
+struct SiteCounts {
+  std::vector<std::uint64_t> accesses;
+};
+
+// Counts accesses up to the next event.
+Passed pass(Reader& reader, SiteCounts* counts) {
+  nb::gil_scoped_release unlocked;
+  Passed passed;
+  std::array<Reference, 4096> batch;
+  while (const std::size_t count = reader.accesses(batch))
+    for (const Reference& one : std::span(batch).first(count)) {
+      ++(one.store ? passed.stores : passed.loads);
+      passed.bytes += one.bytes;
+      if (!counts) continue;
+      if (one.site >= counts->accesses.size()) counts->accesses.resize(one.site + 1);
+      ++counts->accesses[one.site];
+    }
+  return passed;
+}
+
+nb::object next_event(Reader& reader) {
+  const Event* const event = reader.event();
+  return event ? described(*event) : nb::none();
+}
+
+}  // namespace
+
+void bind_streams(nb::module_& module) {
+  auto inner = module.def_submodule("stream", "Reading the streams of observed programs.");
+  nb::exception<BrokenStream>(inner, "BrokenStream", PyExc_RuntimeError);
+  readable(nb::class_<ChunkHeader>(inner, "Chunk"), field("flags", &ChunkHeader::flags),
+           field("raw_bytes", &ChunkHeader::raw_bytes), field("stored_bytes", &ChunkHeader::stored_bytes),
+           field("accesses", &ChunkHeader::accesses));
+  readable(nb::class_<Site>(inner, "Site"), field("object", &Site::object), field("offset", &Site::offset),
+           field("kind", &Site::kind));
+  readable(nb::class_<Passed>(inner, "Passed"), field("loads", &Passed::loads), field("stores", &Passed::stores),
+           field("bytes", &Passed::bytes));
+  nb::class_<SiteCounts>(inner, "SiteCounts", "How often each site accessed memory.")
+      .def(nb::init<>())
+      .def_ro("accesses", &SiteCounts::accesses);
+  nb::class_<Reader>(inner, "Reader",
+                     "Reads one rank's stream from its beginning, once. Raises BrokenStream at a byte.")
+      .def(nb::init<const std::string&>(), nb::arg("path"))
+      .def("accesses", &accesses, nb::arg("most"),
+           "Reads so many accesses at most, up to the next event. Returns arrays of addresses, bytes, whether they "
+           "store, "
+           "and sites; empty ones when an event or the end comes next.")
+      .def("pass_accesses", &pass, nb::arg("counts").none() = nb::none(),
+           "Counts the accesses up to the next event, and adds them to `counts`.")
+      .def("event", &next_event, nb::sig("def event(self) -> tuple[str, dict[str, typing.Any]] | None"),
+           "Returns the next event, its name and fields; None at the end of the stream.")
+      .def("to_last_chunk", &Reader::to_last_chunk,
+           "Passes over all chunks but the last one with bytes, and reads none.")
+      .def_prop_ro("chunks", &Reader::chunks, "The headers of the chunks so far.")
+      .def_prop_ro("sites", &Reader::sites, "The sites so far, which accesses count from 0.");
+}

@@ -1,0 +1,43 @@
+// A derived datatype of an observed process, and where the data of its buffers lies in the simulated node. One run of
+// blocks, which is most of what programs send (contiguous data, MPI_Type_vector, columns of an array), becomes an
+// ordinary Buffer; structures, indexed types and nested vectors are looked up piece by piece, as is data that lies in
+// two regions of the process (address_space.hpp), which need not follow one another in the node. RDMA protocols pack
+// such data first, as they do blocks.
+#pragma once
+
+#include <vector>
+
+#include "sim/address_space.hpp"
+#include "sim/buffer.hpp"
+#include "stream/events.hpp"
+
+namespace nearfield::sim::replay {
+
+class Datatype final : public Scattered {
+ public:
+  // `space`: of the process; it must outlive the datatype, which must outlive its buffers.
+  Datatype(const stream::Layout& layout, AddressSpace& space);
+
+  std::uint64_t size_bytes() const { return size_bytes_; }
+  std::int64_t extent_bytes() const { return extent_bytes_; }
+  // Returns the buffer of `count` elements from an address of the process on.
+  Buffer buffer(std::uint64_t address, std::uint64_t count) const;
+  Run run_at(std::uint64_t begin, std::uint64_t offset) const override;
+
+ private:
+  struct Blocks {
+    std::uint64_t packed_offset = 0;  // in an element's data
+    std::int64_t offset_bytes = 0;
+    std::uint64_t bytes = 0, count = 1;
+    std::int64_t stride_bytes = 0;
+  };
+  void add(const stream::LayoutRun& run);
+  Blocks in_a_row(std::uint64_t count) const;
+
+  AddressSpace& space_;
+  std::uint64_t size_bytes_ = 0;
+  std::int64_t extent_bytes_ = 0;
+  std::vector<Blocks> blocks_;  // of one element, in the order of its data
+};
+
+}  // namespace nearfield::sim::replay

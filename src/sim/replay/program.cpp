@@ -1,0 +1,355 @@
+#include "sim/replay/program.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+
+namespace nearfield::sim::replay {
+namespace {
+
+constexpr std::size_t at_a_time = 4096;            // accesses
+constexpr std::uint64_t accesses_of_polling = 16;  // at most, between two looks of a loop that only looks
+constexpr std::uint64_t batches_to_notice = 64;    // after which a user's Ctrl-C is noticed
+
+// A node's memory is enough for 32 regions of each of its ranks, of 1 GiB at most: the fewer regions, the fewer
+// messages lie in two.
+std::uint64_t region_bytes(int ranks_of_node) {
+  constexpr std::uint64_t node = std::uint64_t{1} << 37, most = std::uint64_t{1} << 30;
+  return std::min(most, node / 32 / std::bit_ceil(static_cast<unsigned>(ranks_of_node)));
+}
+
+std::runtime_error of_rank(const Rank& rank, const std::string& problem) {
+  return std::runtime_error("rank " + std::to_string(rank.rank()) + ": " + problem);
+}
+
+}  // namespace
+
+ReplayedRank::ReplayedRank(const Stream& stream, Rank& rank, const Options& options, const ClusterOptions& cluster)
+    : stream_(*stream.source),
+      outcomes_(stream.again),
+      rank_(rank),
+      endpoint_(rank.endpoint()),
+      options_(options),
+      cluster_(cluster),
+      space_(region_bytes(cluster.ranks_per_node),
+             [&rank, bytes = region_bytes(cluster.ranks_per_node)] { return rank.allocate(bytes); }),
+      times_(static_cast<int>(cluster.policies.size())),
+      batch_(at_a_time),
+      scratch_([&rank](std::uint64_t bytes) { return rank.allocate(bytes); }) {}
+
+Task<> ReplayedRank::run() {
+  times_.go_on(endpoint_.now(), seen());
+  while (!ended_) {
+    co_await accesses_to_next_event();
+    const stream::Event* const event = stream_.event();
+    if (!event) throw of_rank(rank_, "its stream ends before the program did");
+    co_await std::visit([this](const auto& its) { return on(its); }, *event);
+  }
+}
+
+Task<> ReplayedRank::accesses_to_next_event() {
+  while (const std::size_t count = stream_.accesses(batch_)) {
+    if (cluster_.now_and_then && ++batches_ % batches_to_notice == 0) cluster_.now_and_then();
+    if (!timed()) {
+      skipped_ += count;
+      continue;
+    }
+    accesses_ += count;
+    folded_.clear();
+    for (std::size_t i = 0; i < count; ++i) add(batch_[i]);
+    co_await rank_.replay(folded_);
+  }
+}
+
+void ReplayedRank::add(const stream::Reference& access) {
+  const Access kind = access.store ? Access::store : Access::load;
+  std::uint64_t address = access.address;
+  std::uint32_t bytes = access.bytes;
+  while (bytes > space_.left_in_region(address)) [[unlikely]] {
+    const auto part = static_cast<std::uint32_t>(space_.left_in_region(address));
+    folded_.push_back({space_.fold(address), part, kind});
+    address += part;
+    bytes -= part;
+  }
+  folded_.push_back({space_.fold(address), bytes, kind});
+}
+
+Seen ReplayedRank::seen() const {
+  const bool counted = cluster_.count_sides && cluster_.memory_effects;
+  return counted ? endpoint_.node().seen_by(endpoint_.core()) : Seen();
+}
+
+Dependence ReplayedRank::dependence() const {
+  Dependence all = dependence_;
+  all.contested = endpoint_.contested();
+  return all;
+}
+
+std::string ReplayedRank::text(stream::Number number) const {
+  const auto found = texts_.find(number);
+  return found == texts_.end() ? "" : found->second;
+}
+
+Place ReplayedRank::place(stream::Number call_site) const {
+  const auto site = call_sites_.find(call_site);
+  if (site == call_sites_.end()) return {};
+  const auto object = objects_.find(site->second.object);
+  return {object == objects_.end() ? "" : object->second, site->second.offset};
+}
+
+// ---- what the stream defines
+
+Task<> ReplayedRank::on(const stream::RankIs& event) {
+  const auto number = [](stream::Number rank, stream::Number ranks) {
+    return std::to_string(rank) + " of " + std::to_string(ranks);
+  };
+  const std::string expected =
+      number(static_cast<stream::Number>(rank_.rank()), static_cast<stream::Number>(rank_.size()));
+  const std::string found = number(event.rank, event.ranks);
+  if (found != expected) throw of_rank(rank_, "its stream is that of rank " + found + ", not of rank " + expected);
+  co_return;
+}
+
+Task<> ReplayedRank::on(const stream::Text& event) {
+  texts_[event.text] = event.is;
+  co_return;
+}
+Task<> ReplayedRank::on(const stream::Object& event) {
+  objects_[event.object] = event.path;
+  co_return;
+}
+Task<> ReplayedRank::on(const stream::CallSite& event) {
+  call_sites_[event.call_site] = event;
+  co_return;
+}
+
+Task<> ReplayedRank::on(const stream::Layout& event) {
+  layouts_[event.layout] = &datatypes_.emplace_back(event, space_);
+  co_return;
+}
+
+Task<> ReplayedRank::on(const stream::Communicator& event) {
+  Group& group = groups_[event.communicator];
+  if (group.context != event.context) group.collectives = 0;
+  group.context = event.context;
+  group.world.assign(event.world.begin(), event.world.end());
+  group.between_groups = !event.remote.empty();
+  const auto& peers = group.between_groups ? event.remote : event.world;
+  group.peers.assign(peers.begin(), peers.end());
+  group.me = static_cast<int>(std::ranges::find(group.world, rank_.rank()) - group.world.begin());
+  group.sources = event.sources;
+  group.destinations = event.destinations;
+  co_return;
+}
+
+ReplayedRank::Group& ReplayedRank::group(stream::Number communicator) {
+  const auto found = groups_.find(communicator);
+  if (found == groups_.end()) throw of_rank(rank_, "its stream uses a communicator that it does not describe");
+  return found->second;
+}
+
+Part ReplayedRank::part(const stream::Data& data) const {
+  const auto found = layouts_.find(data.layout);
+  if (found == layouts_.end()) throw of_rank(rank_, "its stream uses a datatype that it does not describe");
+  return {found->second, data.address, data.count};
+}
+
+// Messages of a communicator have an even number, those of its collectives the odd one after it.
+Pattern ReplayedRank::pattern(const Group& group, std::int64_t peer, std::int64_t tag) const {
+  Pattern result{any_rank, tag == stream::any ? any_tag : static_cast<int>(tag), 2 * group.context};
+  if (peer == stream::any) return result;
+  if (peer < 0 || peer >= static_cast<std::int64_t>(group.peers.size()))
+    throw of_rank(rank_, "its stream names a rank that its communicator does not have: " + std::to_string(peer));
+  result.peer = group.peers[static_cast<std::size_t>(peer)];
+  return result;
+}
+
+ReplayedRank::Pending& ReplayedRank::pending(stream::Number request) {
+  if (pending_.size() <= request) pending_.resize(request + 1);
+  return pending_[request];
+}
+
+// ---- calls and regions
+
+// The calls that are not done yet are done, so that the clock tells the time.
+Task<> ReplayedRank::boundary() { return endpoint_.catch_up(); }
+
+Task<> ReplayedRank::on(const stream::Enter& event) {
+  if (depth_++ > 0) co_return;
+  call_ = {event.name, event.call_site};
+  endpoint_.in_call(&texts_[event.name]);
+  co_await boundary();
+  if (timed()) times_.computed(endpoint_.now(), seen());
+}
+
+Task<> ReplayedRank::on(const stream::Leave&) {
+  if (--depth_ > 0) co_return;
+  co_await boundary();
+  endpoint_.in_call(nullptr);
+  if (timed()) times_.called(call_, endpoint_.now(), seen());
+}
+
+Task<> ReplayedRank::on(const stream::Region& event) {
+  if (std::ranges::find(options_.regions, text(event.name)) == options_.regions.end()) co_return;
+  const bool was_timed = timed();
+  open_regions_ = std::max(0, open_regions_ + (event.level > 0 ? 1 : -1));
+  if (timed() == was_timed) co_return;
+  co_await boundary();
+  if (timed())
+    times_.go_on(endpoint_.now(), seen());
+  else
+    times_.computed(endpoint_.now(), seen());
+}
+
+Task<> ReplayedRank::on(const stream::Refused& event) {
+  throw of_rank(rank_, "the program uses " + text(event.what) + ", which cannot be simulated");
+  co_return;
+}
+
+Task<> ReplayedRank::on(const stream::End&) {
+  co_await finalize();
+  if (timed() && depth_ == 0) times_.computed(endpoint_.now(), seen());
+  ended_ = true;
+}
+
+// This is for other readers, and comes after the end.
+Task<> ReplayedRank::on(const stream::Sites&) { co_return; }
+
+// As MPI_Finalize does: others may still need what this rank sends. Receives that nobody waited for are left.
+Task<> ReplayedRank::finalize() {
+  co_await boundary();
+  for (const BufferedSend& send : buffered_) co_await rank_.wait(send.request);
+  for (Pending& its : pending_) forgotten_.push_back(std::move(its));
+  for (Pending& its : forgotten_) {
+    const Operation* const message = its.message.operation;
+    if (its.collective || (message && message->kind == Operation::Kind::send)) co_await finish(std::move(its));
+  }
+}
+
+// ---- messages
+
+Task<> ReplayedRank::on(const stream::Send& event) {
+  pending(event.request) = {};
+  if (event.peer == stream::proc_null) co_return;
+  const Pattern to = pattern(group(event.communicator), event.peer, event.tag);
+  const Buffer data = part(event.data).buffer();
+  if (event.mode == stream::Mode::buffered)
+    co_await send_buffered(to, data);
+  else
+    pending(event.request).message = endpoint_.send(to, data, event.mode == stream::Mode::synchronous);
+}
+
+Task<> ReplayedRank::send_buffered(const Pattern& to, const Buffer& data) {
+  for (BufferedSend& send : buffered_) {
+    if (!send.request.operation->done) continue;
+    co_await rank_.wait(std::exchange(send.request, {}));
+    if (send.bytes > 0) scratch_.give(send.copy, send.bytes);
+  }
+  std::erase_if(buffered_, [](const BufferedSend& send) { return !send.request.operation; });
+  const Buffer copy(data.bytes() > 0 ? scratch_.take(data.bytes()) : 0, data.bytes());
+  co_await rank_.copy(copy, data);
+  buffered_.push_back({endpoint_.send(to, copy), copy.address, copy.bytes()});
+}
+
+Task<> ReplayedRank::on(const stream::Receive& event) {
+  pending(event.request) = {};
+  if (event.peer == stream::proc_null) co_return;
+  const Group& from = group(event.communicator);
+  const Pattern asked = pattern(from, event.peer, event.tag);
+  const Buffer buffer = part(event.data).buffer();
+  if (!from_any(event)) {
+    pending(event.request).message = endpoint_.receive(asked, buffer);
+    co_return;
+  }
+  ++dependence_.from_any;
+  const auto outcome = outcomes_.next();
+  if (!outcome) co_return;  // no message ever came for it
+  pending(event.request).message = endpoint_.receive(pattern(from, outcome->peer, outcome->tag), buffer, asked);
+}
+
+Task<> ReplayedRank::on(const stream::Outcome& event) {
+  if (event.request == 0) probed_ = event;
+  co_return;
+}
+
+Task<> ReplayedRank::finish(Pending its) {
+  if (its.collective)
+    co_await endpoint_.wait(its.collective->background);
+  else
+    co_await rank_.wait(its.message);
+}
+
+Task<> ReplayedRank::on(const stream::Wait& event) {
+  for (const stream::Number request : event.requests) co_await finish(std::exchange(pending(request), {}));
+}
+
+Task<> ReplayedRank::look_in_vain() {
+  const std::uint64_t accesses = accesses_ + skipped_;
+  const bool again = looked_in_vain_ && accesses - *looked_in_vain_ <= accesses_of_polling;
+  ++dependence_.failed_looks;
+  looked_in_vain_ = accesses;
+  if (!again) co_await endpoint_.look();
+}
+
+Task<> ReplayedRank::on(const stream::Looked& event) {
+  if (event.waited) {
+    if (event.at.size() > 1) ++dependence_.waits_for_any;
+  } else {
+    ++dependence_.looks;
+    if (event.done.empty())
+      co_await look_in_vain();
+    else
+      co_await endpoint_.look();
+  }
+  for (const stream::Number request : event.done) co_await finish(std::exchange(pending(request), {}));
+}
+
+Task<> ReplayedRank::on(const stream::Probe& event) {
+  const auto outcome = std::exchange(probed_, {});
+  if (!event.waited) ++dependence_.looks;
+  if (event.peer == stream::proc_null) co_return;
+  if (!event.waited && !event.found) {
+    co_await look_in_vain();
+    co_return;
+  }
+  if (event.peer == stream::any || event.tag == stream::any) ++dependence_.from_any;
+  const auto& seen = outcome ? *outcome : stream::Outcome{0, event.peer, event.tag, 0};
+  const Pattern message = pattern(group(event.communicator), seen.peer, seen.tag);
+  co_await endpoint_.probe(message);
+}
+
+Task<> ReplayedRank::on(const stream::Forget& event) {
+  forgotten_.push_back(std::exchange(pending(event.request), {}));
+  co_return;
+}
+
+// ---- collectives
+
+CollectiveArguments ReplayedRank::arguments_of(const stream::Collective& event, const Group& group) const {
+  CollectiveArguments its{event.kind, static_cast<int>(event.root), event.in_place, {}, {}, {}, {}};
+  for (const auto& data : event.gives) its.gives.push_back(part(data));
+  for (const auto& data : event.gets) its.gets.push_back(part(data));
+  its.sources.assign(group.sources.begin(), group.sources.end());
+  its.destinations.assign(group.destinations.begin(), group.destinations.end());
+  return its;
+}
+
+Task<> ReplayedRank::on(const stream::Collective& event) {
+  Group& group = this->group(event.communicator);
+  if (group.between_groups) throw of_rank(rank_, "collectives of intercommunicators cannot be simulated");
+  const CollectiveArguments arguments = arguments_of(event, group);
+  const Pattern to{0, group.collectives++ & 0x3fffffff, 2 * group.context + 1};
+  if (event.request == 0) {
+    GroupCommunicator all(rank_, group.world, group.me, to, scratch_, nullptr);
+    co_await run_collective(all, arguments);
+    co_return;
+  }
+  pending(event.request) = {{}, std::make_unique<Beside>()};
+  Beside& beside = *pending(event.request).collective;
+  beside.arguments = arguments;
+  beside.all = std::make_unique<GroupCommunicator>(rank_, group.world, group.me, to, scratch_, &beside.background);
+  beside.background.work = run_collective(*beside.all, beside.arguments);
+  co_await endpoint_.begin(beside.background);
+}
+
+}  // namespace nearfield::sim::replay

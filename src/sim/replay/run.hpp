@@ -1,0 +1,37 @@
+// Runs an observed program on a simulated cluster: one stream for each rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/cluster.hpp"
+#include "sim/replay/program.hpp"
+
+namespace nearfield::sim::replay {
+
+// One function of MPI, called from one place.
+struct CallOutcome {
+  std::string name;
+  Place place;
+  Spent spent;
+};
+
+struct ReplayedOutcome {
+  std::vector<CallOutcome> calls;  // by name, then place
+  Spent computing;                 // between calls
+  std::uint64_t accesses = 0, skipped_accesses = 0;
+  Dependence dependence;
+};
+
+struct Replayed {
+  Outcome cluster;
+  std::vector<ReplayedOutcome> ranks;
+};
+
+// Stream number r is of rank r, and there are as many as the cluster has ranks. Seen is counted if
+// the options say count_sides. Throws std::invalid_argument for an impossible cluster, std::runtime_error for a stream
+// that cannot be replayed, and Deadlock, with a line for each rank that waits.
+Replayed run(const Machine& machine, const ClusterOptions& cluster, const std::vector<Stream>& streams,
+             const Options& options);
+
+}  // namespace nearfield::sim::replay

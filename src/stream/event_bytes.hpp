@@ -1,0 +1,108 @@
+// Events as bytes: the number of the kind, then its fields in their order. Needs the C++ library, which the hooks do
+// without: the profiling layer writes events through this, readers read them.
+#pragma once
+
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "stream/bytes.hpp"
+#include "stream/event_number.hpp"
+
+namespace nearfield::stream {
+
+class EventWriter {
+ public:
+  // Returns the event's bytes, which hold until the next call.
+  template <class Kind>
+  const std::vector<unsigned char>& bytes(const Kind& event) {
+    bytes_.clear();
+    number(number_of<Kind>);
+    Kind::fields(event, [this](const char*, const auto& member) { add(member); });
+    return bytes_;
+  }
+
+ private:
+  void number(std::uint64_t value) {
+    unsigned char buffer[most_bytes];
+    const unsigned char* const end = put(buffer, value);
+    for (const unsigned char* at = buffer; at != end; ++at) bytes_.push_back(*at);
+  }
+  template <class Value>
+  void add(const Value& value) {
+    if constexpr (std::is_enum_v<Value> || std::is_unsigned_v<Value>)
+      number(static_cast<std::uint64_t>(value));
+    else if constexpr (std::is_integral_v<Value>)
+      number(folded(value));
+    else if constexpr (std::is_same_v<Value, std::string>) {
+      number(value.size());
+      bytes_.insert(bytes_.end(), value.begin(), value.end());
+    } else if constexpr (requires { value.size(); }) {
+      number(value.size());
+      for (const auto& one : value) add(one);
+    } else {
+      Value::fields(value, [this](const char*, const auto& member) { add(member); });
+    }
+  }
+
+  std::vector<unsigned char> bytes_;
+};
+
+class EventReader {
+ public:
+  EventReader(const unsigned char* begin, const unsigned char* end) : at_(begin), end_(end) {}
+
+  // Returns the event that the bytes are, all of them; nothing if they are none.
+  std::optional<Event> event() {
+    const std::uint64_t kind = number();
+    std::optional<Event> found = made(kind, std::make_index_sequence<std::variant_size_v<Event>>());
+    if (!at_ || at_ != end_) return {};
+    return found;
+  }
+
+ private:
+  template <std::size_t... Kinds>
+  std::optional<Event> made(std::uint64_t kind, std::index_sequence<Kinds...>) {
+    std::optional<Event> found;
+    ((kind == Kinds ? void(found = read<std::variant_alternative_t<Kinds, Event>>()) : void()), ...);
+    return found;
+  }
+  template <class Kind>
+  Event read() {
+    Kind event;
+    Kind::fields(event, [this](const char*, auto& member) { take(member); });
+    return event;
+  }
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    if (at_) at_ = get(at_, end_, value);
+    return at_ ? value : 0;
+  }
+  // A size that more bytes than there are would be needed for is a mistake, and not worth its memory.
+  std::size_t size() {
+    const std::uint64_t value = number();
+    if (at_ && value > static_cast<std::uint64_t>(end_ - at_)) at_ = nullptr;
+    return at_ ? static_cast<std::size_t>(value) : 0;
+  }
+  template <class Value>
+  void take(Value& value) {
+    if constexpr (std::is_enum_v<Value> || std::is_unsigned_v<Value>) {
+      value = static_cast<Value>(number());
+    } else if constexpr (std::is_integral_v<Value>) {
+      value = static_cast<Value>(unfolded(number()));
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      const std::size_t length = size();
+      if (at_) value.assign(at_, at_ + length), at_ += length;
+    } else if constexpr (requires { value.resize(1); }) {
+      value.resize(size());
+      for (auto& one : value) take(one);
+    } else {
+      Value::fields(value, [this](const char*, auto& member) { take(member); });
+    }
+  }
+
+  const unsigned char* at_;  // nullptr: something was wrong
+  const unsigned char* end_;
+};
+
+}  // namespace nearfield::stream

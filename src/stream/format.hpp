@@ -1,0 +1,92 @@
+// The format of a stream, a file per rank, `rank-3.nfs`: a header and chunks.
+//
+//   file    header, chunks; the last chunk has the flag `last`
+//   header  "nfstream", version (4 bytes), 4 bytes of zeros
+//   chunk   a ChunkHeader, then `stored_bytes`, which are `raw_bytes` packed by Zstandard if the flag `packed` is set
+//   raw     tokens
+//   token   a byte with a kind (bits 0 to 2) and a number of accesses (bits 3 to 7; 31: a number follows, 31 less), which
+//           were as predicted and come first; then what the kind says. Numbers are as in bytes.hpp, all little-endian.
+//
+// An access has a site, which is the place in the program's code that makes it, and knows its kind and size. A site is
+// predicted to be followed by the site that followed it the last time, and to access the address that its course leads to
+// (course.hpp). So a loop that goes on needs no bytes at all, whatever number of arrays it walks through. Each chunk
+// begins without sites: it can be read without those before it.
+#pragma once
+
+#include <cstdint>
+
+#include "stream/course.hpp"
+
+namespace nearfield::stream {
+
+constexpr char file_magic[8] = {'n', 'f', 's', 't', 'r', 'e', 'a', 'm'};
+constexpr std::uint32_t version = 1;
+constexpr unsigned header_bytes = 16;
+
+struct ChunkHeader {
+  static constexpr std::uint32_t right_magic = 0x4b48434e;  // "NCHK"
+  static constexpr std::uint32_t packed = 1, last = 2;
+  std::uint32_t magic = right_magic;
+  std::uint32_t flags = 0;
+  std::uint32_t raw_bytes = 0, stored_bytes = 0;
+  std::uint64_t accesses = 0;
+  std::uint64_t checksum = 0;  // of the stored bytes and all of this header but the checksum
+};
+static_assert(sizeof(ChunkHeader) == 32);
+constexpr std::uint32_t chunk_bytes = 8 << 20;  // raw, at most
+
+enum class Token : unsigned char {
+  step8,       // the predicted site, elsewhere: the difference to the predicted address, in 8 bytes
+  step,        // the same, in bytes
+  site,        // another site, where it was predicted to access: its number in the chunk
+  site_step8,  // another site, elsewhere
+  site_step,
+  new_site,  // object, offset, SiteKind; the address as a difference to that of the last new site
+  range,     // of a site whose kind is a range: its number, the difference, the bytes
+  event,  // the length and the bytes of an event (event_bytes.hpp); length 0: none, only the accesses before it count
+};
+constexpr unsigned token_bits = 3, most_predicted = 31;
+
+// The kind of a site: twice the size's number, and one more for a store. Ranges have any size.
+constexpr std::uint32_t sizes[] = {1, 2, 4, 8, 16, 0};
+enum SiteKind : unsigned {
+  load1,
+  store1,
+  load2,
+  store2,
+  load4,
+  store4,
+  load8,
+  store8,
+  load16,
+  store16,
+  load_range,
+  store_range,
+  site_kinds
+};
+constexpr bool is_store(unsigned kind) { return kind & 1; }
+constexpr std::uint32_t size_of(unsigned kind) { return sizes[kind >> 1]; }
+constexpr bool is_range(unsigned kind) { return kind >= load_range; }
+
+// Mixes 8 bytes at a time; finds what disks and networks do to files, not what people do.
+inline std::uint64_t checksum(const unsigned char* data, std::uint64_t bytes, std::uint64_t seed) {
+  constexpr std::uint64_t factor = 0x9E3779B97F4A7C15ULL;
+  std::uint64_t sum = seed ^ bytes * factor;
+  for (; bytes >= 8; data += 8, bytes -= 8) {
+    std::uint64_t word;
+    __builtin_memcpy(&word, data, 8);
+    sum = (sum ^ word) * factor;
+    sum ^= sum >> 29;
+  }
+  for (; bytes > 0; ++data, --bytes) sum = (sum ^ *data) * factor;
+  return sum ^ sum >> 32;
+}
+// Returns the checksum that belongs into the header.
+inline std::uint64_t checksum(ChunkHeader header, const unsigned char* stored) {
+  header.checksum = 0;
+  unsigned char bytes[sizeof header];
+  __builtin_memcpy(bytes, &header, sizeof header);
+  return checksum(stored, header.stored_bytes, checksum(bytes, sizeof header, version));
+}
+
+}  // namespace nearfield::stream

@@ -1,0 +1,245 @@
+#include "stream/reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "stream/event_bytes.hpp"
+#include "stream/zstandard.hpp"
+
+namespace nearfield::stream {
+
+Reader::Memory::Memory()
+    : steps(new Step[History::most_steps + 1]), after(History::slots), history{steps.get(), after.data()} {}
+
+Reader::Reader(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
+  if (!file_) throw BrokenStream(path + ": " + std::strerror(errno));
+  unsigned char header[header_bytes];
+  read(header, sizeof header);
+  if (std::memcmp(header, file_magic, sizeof file_magic) != 0) broken(0, "this is not a stream of nearfield");
+  std::uint32_t its_version = 0;
+  std::memcpy(&its_version, header + sizeof file_magic, sizeof its_version);
+  if (its_version != version)
+    broken(sizeof file_magic, "the stream has version " + std::to_string(its_version) + ", and this nearfield reads " +
+                                  std::to_string(version) + "; observe the program again");
+}
+
+std::size_t Reader::accesses(std::span<Reference> out) {
+  if (event_ && given_) event_.reset();
+  std::size_t count = 0;
+  while (count < out.size() && !event_) {
+    if (predicted_ > 0)
+      count += predicted(out.subspan(count));
+    else if (made_bytes_ > 0)
+      out[count++] = part_of_made();
+    else if (token_)
+      perform(*std::exchange(token_, {}));
+    else if (!next_token())
+      break;
+  }
+  return count;
+}
+
+const Event* Reader::event() {
+  if (!event_) return nullptr;
+  given_ = true;
+  return &*event_;
+}
+
+// ---- accesses
+
+std::size_t Reader::predicted(std::span<Reference> out) {
+  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), predicted_));
+  Predicted** link = link_;
+  for (std::size_t i = 0; i < count; ++i) {
+    Predicted* const site = *link;
+    out[i] = site->access;
+    out[i].address = site->course.expected();
+    site->course.as_expected();
+    link = &site->next;
+  }
+  link_ = link;
+  predicted_ -= count;
+  in_chunk_ += count;
+  if (std::any_of(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count), [](auto& r) { return r.bytes == 0; }))
+    broken(chunk_byte_, "an access is predicted where none can be");
+  return count;
+}
+
+Reference Reader::part_of_made() {
+  Reference part = made_;
+  part.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(made_bytes_, 1 << 30));
+  made_.address += part.bytes;
+  made_bytes_ -= part.bytes;
+  return part;
+}
+
+bool Reader::next_token() {
+  while (at_ == end_)
+    if (!next_chunk()) return false;
+  const unsigned char byte = *at_++;
+  predicted_ = byte >> token_bits;
+  if (predicted_ == most_predicted) predicted_ += number();
+  token_ = static_cast<Token>(byte & ((1 << token_bits) - 1));
+  return true;
+}
+
+void Reader::perform(Token token) {
+  if (token == Token::event) return take_event();
+  if (token == Token::new_site) return define();
+  Predicted& site = token == Token::step8 || token == Token::step ? **link_ : this->site();
+  if (token == Token::site) {
+    made_ = site.access;
+    made_.address = site.course.expected();
+    site.course.as_expected();
+  } else {
+    auto step = static_cast<std::uint64_t>(unfolded(number()));
+    if (token == Token::step8 || token == Token::site_step8) step *= 8;
+    made_ = site.access;
+    made_.address = site.course.expected() + step;
+    elsewhere(site);
+  }
+  made_bytes_ = token == Token::range ? number() : made_.bytes;
+  if (made_bytes_ == 0) broken(chunk_byte_, "an access has no bytes");
+  *link_ = &site;
+  link_ = &site.next;
+  ++in_chunk_;
+}
+
+void Reader::elsewhere(Predicted& site) {
+  site.course.elsewhere(made_.address, in_chunk_);
+  if (!site.course.wants_history()) return;
+  if (used_ == histories_.size()) histories_.emplace_back();
+  site.course.follow(histories_[used_++].history);
+}
+
+void Reader::define() {
+  Site site;
+  site.object = number();
+  site.offset = number();
+  const std::uint64_t kind = number();
+  if (kind >= site_kinds) broken(chunk_byte_, "a site has kind " + std::to_string(kind));
+  site.kind = static_cast<unsigned>(kind);
+  last_new_ += static_cast<std::uint64_t>(unfolded(number()));
+  Predicted& made = predictions_.emplace_back();
+  made.course.begin(last_new_);
+  made.access = {0, size_of(site.kind), is_store(site.kind), site_number(site)};
+  made.next = &nobody_;
+  if (is_range(site.kind)) return;  // its first access follows
+  made_ = made.access;
+  made_.address = last_new_;
+  made_bytes_ = made_.bytes;
+  *link_ = &made;
+  link_ = &made.next;
+  ++in_chunk_;
+}
+
+Reader::Predicted& Reader::site() {
+  const std::uint64_t which = number();
+  if (which >= predictions_.size()) broken(chunk_byte_, "site " + std::to_string(which) + " was not defined");
+  return predictions_[which];
+}
+
+std::uint32_t Reader::site_number(const Site& site) {
+  const auto [at, is_new] =
+      numbers_.try_emplace({site.object, site.offset, site.kind}, static_cast<std::uint32_t>(sites_.size()));
+  if (is_new) sites_.push_back(site);
+  return at->second;
+}
+
+std::uint64_t Reader::number() {
+  std::uint64_t value = 0;
+  const unsigned char* const behind = get(at_, end_, value);
+  if (!behind) broken(chunk_byte_, "a number is not whole");
+  at_ = behind;
+  return value;
+}
+
+// ---- events
+
+void Reader::take_event() {
+  const std::uint64_t length = number();
+  if (length == 0) return;
+  if (length > static_cast<std::uint64_t>(end_ - at_)) broken(chunk_byte_, "an event is not whole");
+  event_ = EventReader(at_, at_ + length).event();
+  if (!event_) broken(chunk_byte_, "an event is none that version " + std::to_string(version) + " knows");
+  given_ = false;
+  at_ += length;
+}
+
+// ---- chunks
+
+ChunkHeader Reader::read_header() {
+  chunk_byte_ = next_byte_;
+  ChunkHeader header;
+  read(&header, sizeof header);
+  if (header.magic != ChunkHeader::right_magic || header.raw_bytes > chunk_bytes ||
+      header.stored_bytes > header.raw_bytes)
+    broken(chunk_byte_, "a chunk should begin here");
+  chunks_.push_back(header);
+  last_ = header.flags & ChunkHeader::last;
+  return header;
+}
+
+bool Reader::next_chunk() {
+  if (last_) return false;
+  const ChunkHeader header = read_header();
+  stored_.resize(header.stored_bytes);
+  read(stored_.data(), stored_.size());
+  if (checksum(header, stored_.data()) != header.checksum)
+    broken(chunk_byte_, "the chunk from here on has changed since it was written: its checksum is another one");
+  unpack(header);
+  begin_chunk();
+  return true;
+}
+
+void Reader::to_last_chunk() {
+  std::uint64_t last_full = next_byte_;
+  std::size_t before = 0;
+  while (!last_) {
+    const ChunkHeader header = read_header();
+    if (header.raw_bytes > 0) {
+      last_full = chunk_byte_;
+      before = chunks_.size() - 1;
+    }
+    next_byte_ += header.stored_bytes;
+    if (std::fseek(file_.get(), static_cast<long>(next_byte_), SEEK_SET) != 0) broken(next_byte_, std::strerror(errno));
+  }
+  std::fseek(file_.get(), static_cast<long>(last_full), SEEK_SET);
+  next_byte_ = last_full;
+  last_ = false;
+  chunks_.resize(before);
+}
+
+void Reader::unpack(const ChunkHeader& header) {
+  if (!(header.flags & ChunkHeader::packed)) return raw_.swap(stored_);
+  raw_.resize(header.raw_bytes);
+  if (!Zstandard::get().decompress(raw_, stored_))
+    broken(chunk_byte_, "Zstandard cannot unpack the chunk from here on");
+}
+
+void Reader::begin_chunk() {
+  at_ = raw_.data();
+  end_ = at_ + raw_.size();
+  predictions_.clear();
+  nobody_.course.begin(0);
+  nobody_.next = &nobody_;
+  link_ = &nobody_.next;
+  last_new_ = 0;
+  before_ += std::exchange(in_chunk_, 0);
+  used_ = 0;
+}
+
+void Reader::read(void* to, std::size_t bytes) {
+  if (bytes > 0 && std::fread(to, 1, bytes, file_.get()) != bytes)
+    broken(next_byte_, std::ferror(file_.get())
+                           ? std::strerror(errno)
+                           : "the stream is cut from here on: the observed program was killed, the "
+                             "disk was full, or the program still runs");
+  next_byte_ += bytes;
+}
+
+void Reader::broken(std::uint64_t byte, const std::string& what) const {
+  throw BrokenStream(path_ + ": byte " + std::to_string(byte) + ": " + what);
+}
+
+}  // namespace nearfield::stream

@@ -1,0 +1,213 @@
+// Do messages meet the receives that MPI says: by communicator, from any source, with any tag, after a probe; and does
+// work beside the program go on while it waits?
+#include <stdexcept>
+#include <string>
+
+#include "check.hpp"
+#include "made_up_machine.hpp"
+#include "sim/cluster.hpp"
+#include "sim/endpoint.hpp"
+
+namespace {
+
+using namespace nearfield::sim;
+using nearfield::Machine;
+
+struct Way {
+  const char* network;
+  const char* node;
+  int nodes;
+};
+constexpr Way ways[] = {
+    {"eager-rendezvous", "copy-in-copy-out", 3}, {"zero-copy", "copy-in-copy-out", 3},
+    {"synchronous", "copy-in-copy-out", 3},      {"buffered", "copy-in-copy-out", 3},
+    {"eager-rendezvous", "copy-in-copy-out", 1}, {"eager-rendezvous", "single-copy", 1},
+};
+
+Outcome run(const Way& way, const Program& program) {
+  Machine machine = made_up_machine();
+  machine.messaging.network = way.network;
+  machine.messaging.node = way.node;
+  ClusterOptions options;
+  options.nodes = way.nodes;
+  options.ranks_per_node = 3 / way.nodes;
+  options.policies = {"memory", "header-l2"};
+  return Cluster(machine, options).run(program);
+}
+
+// Returns the error's text; empty if there is none. A receive that is shorter than its message is one, so lengths tell
+// which message a receive got.
+std::string problem_of(const Way& way, const Program& program) {
+  try {
+    run(way, program);
+    return "";
+  } catch (const std::exception& problem) {
+    return problem.what();
+  }
+}
+
+void no_problem(const Program& program) {
+  for (const Way& way : ways) {
+    const std::string problem = problem_of(way, program);
+    if (!problem.empty()) std::printf("%s, %s: %s\n", way.network, way.node, problem.c_str());
+    CHECK(problem.empty());
+  }
+}
+
+constexpr std::uint64_t large = 5000;  // beyond all eager limits
+
+Buffer memory(Rank& rank, std::uint64_t bytes) { return {rank.allocate(bytes), bytes}; }
+
+// Do messages of two communicators with the same tag pass each other?
+void contexts_are_apart() {
+  for (const bool early : {false, true})
+    no_problem([early](Rank& rank) -> Task<> {
+      if (rank.rank() == 0) {
+        if (!early) rank.compute(1e7);
+        const Request requests[]{rank.send(1, memory(rank, large), 4, 7), rank.send(1, memory(rank, 8), 4, 9)};
+        co_await rank.wait_all(requests);
+      } else if (rank.rank() == 1) {
+        if (early) rank.compute(1e7);
+        const Request requests[]{rank.receive(0, memory(rank, 8), 4, 9), rank.receive(0, memory(rank, large), 4, 7)};
+        co_await rank.wait_all(requests);
+      }
+    });
+}
+
+// Does a receive from anywhere take the oldest message of its communicator, whatever its tag, and is the oldest receive
+// the first that gets one?
+void wildcards_take_the_oldest() {
+  for (const bool early : {false, true})
+    no_problem([early](Rank& rank) -> Task<> {
+      if (rank.rank() == 2) rank.compute(4e7);
+      if (rank.rank() > 0) {
+        if (!early) rank.compute(1e8);
+        co_await rank.wait(rank.send(0, memory(rank, 5), 3, 1));  // for the last receive
+        co_await rank.wait(rank.send(0, memory(rank, rank.rank() == 1 ? 8 : large), rank.rank(), 0));
+        co_return;
+      }
+      if (early) rank.compute(1e8);
+      const Request requests[]{
+          rank.receive(any_rank, memory(rank, 8), any_tag), rank.receive(2, memory(rank, large), any_tag),
+          rank.receive(any_rank, memory(rank, 5), 3, 1), rank.receive(any_rank, memory(rank, 5), any_tag, 1)};
+      co_await rank.wait_all(requests);
+    });
+}
+
+// Does a probe end when the message is there, which then still waits for its receive; on every speed and policy?
+void probes_wait() {
+  no_problem([](Rank& rank) -> Task<> {
+    if (rank.rank() == 1) {
+      rank.compute(1e7);
+      co_await rank.wait(rank.send(0, memory(rank, large), 6));
+    } else if (rank.rank() == 0) {
+      co_await rank.endpoint().probe({any_rank, 6, 0});
+      const Clock probed = rank.now();
+      for (const Times& times : probed)
+        for (int speed = 0; speed < speeds; ++speed) CHECK(times[speed] > 1e7);
+      co_await rank.endpoint().probe({1, any_tag, 0});
+      co_await rank.wait(rank.receive(1, memory(rank, large), 6));
+    }
+  });
+  const std::string never = problem_of(ways[0], [](Rank& rank) -> Task<> {
+    const std::string name = "MPI_Probe";
+    rank.endpoint().in_call(&name);
+    if (rank.rank() == 0) co_await rank.endpoint().probe({any_rank, 6, 0});
+  });
+  CHECK(never == "rank 0 waits in MPI_Probe for a message from any rank with tag 6");
+}
+
+// Does a look take in what has come, without waiting for what has not?
+void looks_do_not_wait() {
+  no_problem([](Rank& rank) -> Task<> {
+    if (rank.rank() == 0) {
+      const Request receiving = rank.receive(1, memory(rank, 8), 1);
+      co_await rank.endpoint().look();
+      CHECK(!receiving.operation->done);
+      for (int i = 0; i < 3; ++i) {  // a long message is asked for, allowed and sent
+        rank.compute(1e8);
+        co_await rank.endpoint().look();
+      }
+      CHECK(receiving.operation->done);
+      co_await rank.wait(receiving);
+    } else if (rank.rank() == 1) {
+      co_await rank.wait(rank.send(0, memory(rank, 8), 1));
+    }
+  });
+}
+
+// Is an imposed receive counted if another sender's message came before its own, and only then?
+void contested_receives_are_counted() {
+  for (const bool posted_first : {false, true})
+    no_problem([posted_first](Rank& rank) -> Task<> {
+      Endpoint& me = rank.endpoint();
+      if (rank.rank() > 0) {
+        rank.compute(rank.rank() == 1 ? 2e7 : 1e7);
+        co_await rank.wait(rank.send(0, memory(rank, 8), 1));
+        co_return;
+      }
+      if (!posted_first) rank.compute(1e8);
+      const Request one = me.receive({1, 1, 0}, memory(rank, 8), Pattern{any_rank, any_tag, 0});
+      co_await rank.wait(one);
+      CHECK(me.contested() == 1);
+      co_await rank.wait(me.receive({2, 1, 0}, memory(rank, 8), Pattern{any_rank, 1, 0}));
+      CHECK(me.contested() == 1);
+    });
+}
+
+// Is a synchronous send over only when it is received, however short?
+void synchronous_sends_wait() {
+  for (const Way& way : ways) {
+    const Outcome outcome = run(way, [](Rank& rank) -> Task<> {
+      if (rank.rank() == 0) co_await rank.wait(rank.endpoint().send({1, 1, 0}, memory(rank, 8), true));
+      if (rank.rank() == 1) rank.compute(1e8);
+      if (rank.rank() == 1) co_await rank.wait(rank.receive(0, memory(rank, 8), 1));
+    });
+    const std::string name = way.network;
+    const bool asks = way.nodes == 1 || (name != "buffered" && name != "zero-copy");
+    CHECK((outcome.ranks[0].finished.first() > 1e8) == asks);
+  }
+}
+
+// Does work beside the program go on while the program waits for a message that depends on it?
+void work_beside_goes_on() {
+  no_problem([](Rank& rank) -> Task<> {
+    if (rank.rank() == 2) co_return;
+    Endpoint& me = rank.endpoint();
+    const int other = 1 - rank.rank();
+    Background background;
+    const auto exchange = [](Rank& its, Background& work, int peer) -> Task<> {
+      for (int round = 0; round < 3; ++round) {
+        const Request receiving = its.receive(peer, memory(its, large), round, 5);
+        const Request sending = its.send(peer, memory(its, large), round, 5);
+        co_await its.endpoint().wait(work, sending);
+        co_await its.endpoint().wait(work, receiving);
+        co_await its.read(its.allocate(1000), 1000);
+      }
+    };
+    background.work = exchange(rank, background, other);
+    co_await me.begin(background);
+    CHECK(!background.over);
+    if (rank.rank() == 0) {
+      co_await rank.wait(rank.receive(1, memory(rank, 8), 1));  // which comes after the other one's work
+      CHECK(background.over);
+    } else {
+      co_await me.wait(background);
+      co_await rank.wait(rank.send(0, memory(rank, 8), 1));
+    }
+    co_await me.wait(background);
+  });
+}
+
+}  // namespace
+
+int main() {
+  contexts_are_apart();
+  wildcards_take_the_oldest();
+  probes_wait();
+  looks_do_not_wait();
+  contested_receives_are_counted();
+  synchronous_sends_wait();
+  work_beside_goes_on();
+  return failed_checks == 0 ? 0 : 1;
+}

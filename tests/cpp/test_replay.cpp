@@ -1,0 +1,364 @@
+// Does a simulated cluster do what the streams of an observed program say, and say where its time went?
+#include <cmath>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "check.hpp"
+#include "made_up_machine.hpp"
+#include "made_up_stream.hpp"
+#include "sim/replay/run.hpp"
+
+namespace {
+
+using namespace nearfield;
+using namespace nearfield::sim;
+using Streams = std::vector<MadeUpStream>;
+
+constexpr std::uint64_t heap = 0x5555'0000'0000;
+constexpr std::uint64_t large = 5000;  // beyond all eager limits
+
+stream::Data data(std::uint64_t bytes, std::uint64_t address = heap) { return {address, bytes, MadeUpStream::bytes}; }
+
+Streams streams(unsigned ranks) {
+  Streams all;
+  for (unsigned r = 0; r < ranks; ++r) all.emplace_back(r, ranks);
+  return all;
+}
+
+ClusterOptions cluster(int nodes, int ranks_per_node) {
+  ClusterOptions options;
+  options.nodes = nodes;
+  options.ranks_per_node = ranks_per_node;
+  options.policies = {"memory", "header-payload"};
+  options.memory_slowdown = {1, 2.5, 5, 7.5};
+  return options;
+}
+
+replay::Replayed run(Streams all, const ClusterOptions& options, const replay::Options& which = {}) {
+  std::vector<replay::Stream> sources;
+  for (auto& one : all) sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }});
+  return replay::run(made_up_machine(), options, sources, which);
+}
+
+std::string problem_of(const Streams& all, const ClusterOptions& options) {
+  try {
+    run(all, options);
+    return "";
+  } catch (const std::exception& problem) {
+    return problem.what();
+  }
+}
+
+// ---- accesses
+
+// Are the accesses those that the same program makes when it is written for the simulator, at the same times?
+void accesses_are_the_programs() {
+  Streams all = streams(1);
+  all[0].access(true, heap, 3000).access(false, heap + 64, 2000, 24).access(false, heap, 3000).end();
+  const auto replayed = run(all, cluster(1, 1));
+  const Outcome written = Cluster(made_up_machine(), cluster(1, 1)).run([](Rank& rank) -> Task<> {
+    const Address here = rank.allocate(1 << 20);
+    co_await rank.sweep(Access::store, here, 3000, 8, 8);
+    co_await rank.sweep(Access::load, here + 64, 2000, 24, 8);
+    co_await rank.sweep(Access::load, here, 3000, 8, 8);
+  });
+  CHECK(replayed.ranks[0].accesses == 8000);
+  CHECK(replayed.cluster.ranks[0].finished == written.ranks[0].finished);
+  for (std::size_t level = 0; level < 3; ++level) {
+    const auto &mine = replayed.cluster.variants[0].memory.levels[level],
+               &its = written.variants[0].memory.levels[level];
+    CHECK(mine.hits == its.hits && mine.misses == its.misses);
+  }
+}
+
+// Do ranks of one node have memory of their own although their addresses are the same, and does an access over the end
+// of a region reach into the next one?
+void processes_are_apart() {
+  Streams all = streams(2);
+  for (auto& one : all) one.access(true, heap, 100).end();
+  const auto replayed = run(all, cluster(1, 2));
+  CHECK(replayed.cluster.variants[0].memory.dram.reads == 2 * 7);  // 800 bytes in lines of 128
+  Streams over_the_end = streams(1);
+  over_the_end[0].access(false, heap + (std::uint64_t{1} << 30) - 4).end();
+  CHECK(run(over_the_end, cluster(1, 1)).cluster.variants[0].memory.dram.reads == 2);
+}
+
+// ---- messages
+
+// A ring of messages in both sizes, with accesses between.
+Streams ring(unsigned ranks) {
+  Streams all = streams(ranks);
+  for (unsigned r = 0; r < ranks; ++r) {
+    auto& one = all[r];
+    const auto right = static_cast<std::int64_t>((r + 1) % ranks),
+               left = static_cast<std::int64_t>((r + ranks - 1) % ranks);
+    for (const std::uint64_t bytes : {std::uint64_t{100}, large}) {
+      one.access(true, heap, bytes / 8);
+      one.enter("MPI_Irecv", 1).receive(1, left, data(bytes, heap + 65536)).leave();
+      one.enter("MPI_Isend", 2).send(2, right, data(bytes)).leave();
+      one.access(false, heap + 300000, 50 * (r + 1));
+      one.enter("MPI_Waitall", 3).wait({1, 2}).leave();
+      one.access(false, heap + 65536, bytes / 8);
+    }
+    one.end();
+  }
+  return all;
+}
+
+// Do a rank's calls and what it computes between them add up to its whole time, for every policy and speed? Is each
+// call where it was made, as often as it was?
+void times_add_up() {
+  for (const auto& options : {cluster(3, 2), cluster(1, 4), cluster(4, 1)}) {
+    const auto replayed = run(ring(static_cast<unsigned>(options.nodes * options.ranks_per_node)), options);
+    for (std::size_t r = 0; r < replayed.ranks.size(); ++r) {
+      const auto& rank = replayed.ranks[r];
+      Clock sum = rank.computing.time;
+      for (const auto& call : rank.calls) sum += call.spent.time;
+      CHECK(sum == replayed.cluster.ranks[r].finished);
+      CHECK(rank.calls.size() == 3);
+      CHECK(rank.calls[0].name == "MPI_Irecv" && rank.calls[2].name == "MPI_Waitall");
+      CHECK(rank.calls[2].place.object == "/bin/program" && rank.calls[2].place.offset == 0x103);
+      CHECK(rank.calls[2].spent.times == 2);
+      CHECK(rank.calls[0].spent.time.first() == 2 * 5e3);  // receive_ns
+    }
+  }
+}
+
+// Without memory effects, does a message take what the library's steps add up to?
+void messages_take_their_time() {
+  ClusterOptions options = cluster(2, 1);
+  options.memory_effects = false;
+  Streams all = streams(2);
+  all[0].enter("MPI_Send").send(1, 1, data(100)).wait({1}).leave().end();
+  all[1].enter("MPI_Recv").receive(1, 0, data(100)).wait({1}).leave().end();
+  const auto replayed = run(all, options);
+  CHECK(replayed.ranks[0].calls[0].spent.time.first() == 33e3);  // send_ns, post_ns
+  CHECK(replayed.ranks[1].calls[0].spent.time.first() == (33 + 1000 + 100 + 70 + 7) * 1e3);
+}
+
+// Does a receive from any source get the message that it got in the observed run, although another one comes first? Is
+// it counted that time could have decided otherwise?
+void outcomes_are_imposed() {
+  Streams all = streams(3);
+  all[0].access(false, heap, 5000);
+  all[0].receive(1, stream::any, data(large), stream::any).receive(2, stream::any, data(8), 4);
+  all[0].access(false, heap, 5000);
+  all[0].add(stream::Outcome{1, 2, 7, large}).wait({1}).add(stream::Outcome{2, 1, 4, 8}).wait({2});
+  all[0].receive(1, stream::any, data(8)).end();  // that no message ever came for
+  all[1].send(1, 0, data(8), 4).wait({1}).end();
+  all[2].access(false, heap, 20000).send(1, 0, data(large), 7).wait({1}).end();
+  for (const auto& options : {cluster(3, 1), cluster(1, 3)}) {
+    const auto replayed = run(all, options);
+    CHECK(replayed.ranks[0].dependence.from_any == 3);
+    CHECK(replayed.ranks[0].dependence.contested == 1);
+    CHECK(replayed.ranks[0].accesses == 10000);
+  }
+}
+
+// Do looks wait for what they saw then and go on without what they did not?
+void looks_are_imposed() {
+  Streams all = streams(2);
+  all[0].receive(1, 1, data(large)).receive(2, 1, data(8), 5);
+  for (int i = 0; i < 3; ++i)
+    all[0].enter("MPI_Test").add(stream::Looked{{1}, {}, false}).leave().access(false, heap, i == 1 ? 100 : 1);
+  all[0].enter("MPI_Testany").add(stream::Looked{{1, 2}, {2}, false}).leave();
+  all[0].enter("MPI_Iprobe").add(stream::Probe{0, 1, 9, false, false}).leave();
+  all[0]
+      .enter("MPI_Probe")
+      .add(stream::Outcome{0, 1, 9, 16})
+      .add(stream::Probe{0, stream::any, stream::any, true, true});
+  all[0].leave().receive(3, 1, data(16), 9).add(stream::Looked{{1, 3}, {3}, true}).wait({1}).end();
+  all[1].access(false, heap, 10000).send(1, 0, data(8), 5).access(false, heap, 10000).send(2, 0, data(16), 9);
+  all[1].send(3, 0, data(large)).wait({1, 2, 3}).end();
+  for (const auto& options : {cluster(2, 1), cluster(1, 2)}) {
+    const auto replayed = run(all, options);
+    const auto& its = replayed.ranks[0].dependence;
+    CHECK(its.looks == 5 && its.failed_looks == 4 && its.waits_for_any == 1 && its.from_any == 1);
+    CHECK(replayed.ranks[0].calls[2].spent.time.first() == 2 * 7e3);         // two of the three: match_ns
+    CHECK(replayed.ranks[0].calls[3].spent.time.first() > 10000 * 1e3 / 2);  // Testany waits for the other rank's work
+  }
+}
+
+// Do buffered and forgotten sends arrive, and a synchronous one wait?
+void other_sends() {
+  using stream::Mode;
+  Streams all = streams(2);
+  all[0].add(stream::Send{1, Mode::buffered, 0, 1, 0, data(large)}).wait({1});
+  all[0].add(stream::Send{1, Mode::standard, 0, 1, 0, data(large)}).add(stream::Forget{1});
+  all[0].enter("MPI_Ssend").add(stream::Send{1, Mode::synchronous, 0, 1, 1, data(8)}).wait({1}).leave();
+  all[0].send(1, stream::proc_null, data(8)).wait({1}).end();
+  all[1].access(false, heap, 50000).receive(1, 0, data(8), 1).wait({1}).receive(1, 0, data(large)).wait({1});
+  all[1].receive(1, 0, data(large)).wait({1}).end();
+  for (const auto& options : {cluster(2, 1), cluster(1, 2)})
+    CHECK(run(all, options).ranks[0].calls[0].spent.time.first() > 50000 * 1e3 / 2);
+}
+
+// ---- collectives
+
+using Kind = stream::CollectiveKind;
+
+// What rank `me` of `ranks` passes to an operation whose root is 1, or in place.
+stream::Collective collective(Kind kind, std::uint64_t me, std::uint64_t ranks, bool in_place) {
+  stream::Collective event;
+  event.kind = kind;
+  event.root = 1;
+  event.in_place = in_place;
+  const auto list = [&](std::uint64_t at) {
+    std::vector<stream::Data> parts;
+    for (std::uint64_t i = 0; i < ranks; ++i) parts.push_back({at + i * 4096, 800, 0});
+    return parts;
+  };
+  const std::vector<stream::Data> in{{heap, 800, 0}}, out{{heap + 100000, 800, 0}};
+  const bool root = me == event.root;
+  const bool rooted = kind == Kind::gather || kind == Kind::gatherv || kind == Kind::reduce;
+  const bool scatters = kind == Kind::scatter || kind == Kind::scatterv;
+  const bool gives_list = kind == Kind::alltoallv || kind == Kind::alltoallw || kind == Kind::reduce_scatter ||
+                          kind == Kind::scatterv || kind == Kind::neighbor_alltoallv ||
+                          kind == Kind::neighbor_alltoallw;
+  const bool gets_list = kind == Kind::alltoallv || kind == Kind::alltoallw || kind == Kind::gatherv ||
+                         kind == Kind::allgatherv || kind == Kind::neighbor_allgatherv ||
+                         kind == Kind::neighbor_alltoallv || kind == Kind::neighbor_alltoallw;
+  if (kind == Kind::barrier) return event;
+  if (kind == Kind::bcast) return (root ? event.gives : event.gets) = in, event;
+  event.in_place = in_place && (root || !(rooted || scatters));
+  if (!(event.in_place && !scatters) && (root || !scatters)) event.gives = gives_list ? list(heap) : in;
+  if (!(event.in_place && scatters) && (root || !rooted)) {
+    const bool listed = gets_list || (kind == Kind::reduce_scatter && in_place);
+    event.gets = listed ? list(heap + 100000) : out;
+  }
+  return event;
+}
+
+// Are all collectives done on all ranks, blocking or not, in place or not, with any datatype; do their messages keep
+// apart from the program's own, and from those of another communicator?
+void collectives_are_done() {
+  for (int number = 0; number <= static_cast<int>(Kind::neighbor_alltoallw); ++number) {
+    const auto kind = static_cast<Kind>(number);
+    const bool has_in_place = kind != Kind::barrier && kind != Kind::bcast && kind < Kind::neighbor_allgather;
+    for (const bool in_place : {false, true})
+      for (const stream::Number layout : {0, 1})
+        for (const stream::Number request : {0, 1}) {
+          if (in_place && !has_in_place) continue;
+          constexpr std::uint64_t ranks = 3;
+          Streams all = streams(ranks + 1);
+          for (std::uint64_t r = 0; r < ranks + 1; ++r) {
+            // Ranks 3, 1, 2 are the members.
+            const std::uint64_t me = r == 3 ? 0 : r;
+            auto& one = all[r];
+            if (r == 0) {
+              one.end();
+              continue;
+            }
+            one.add(stream::Layout{1, 8, 16, {{0, 4, 2, 8}}, "with gaps"});
+            one.add(stream::Communicator{4, 9, {3, 1, 2}, {}, "", {0, 1, 2}, {0, 1, 2}});
+            stream::Collective event = collective(kind, me, ranks, in_place);
+            event.communicator = 4;
+            event.request = request;
+            for (auto* parts : {&event.gives, &event.gets})
+              for (auto& part : *parts) part.layout = layout, part.count = layout ? 100 : 800;
+            one.receive(2, stream::any, data(8), stream::any).add(event);
+            if (request > 0) event.request = 4;
+            one.add(event);
+            if (request > 0) one.wait({4, 1});
+            const auto right = static_cast<std::int64_t>(r % 3 + 1), left = static_cast<std::int64_t>((r + 1) % 3 + 1);
+            one.send(3, right, data(8)).add(stream::Outcome{2, left, 0, 8}).wait({2, 3}).end();
+          }
+          const std::string problem = problem_of(all, cluster(2, 2));
+          if (!problem.empty()) std::printf("kind %d, in place %d: %s\n", number, in_place, problem.c_str());
+          CHECK(problem.empty());
+        }
+  }
+}
+
+// Does a nonblocking collective go on while its ranks wait for other things?
+void nonblocking_collectives_go_on() {
+  Streams all = streams(2);
+  for (std::uint64_t r = 0; r < 2; ++r) {
+    stream::Collective reduce = collective(Kind::allreduce, r, 2, false);
+    reduce.request = 1;
+    all[r].enter("MPI_Iallreduce").add(reduce).leave();
+  }
+  all[0].receive(2, 1, data(8)).wait({2}).wait({1}).end();  // comes only when the other rank has its sum
+  all[1].wait({1}).send(2, 0, data(8)).wait({2}).end();
+  CHECK(problem_of(all, cluster(2, 1)).empty());
+  CHECK(problem_of(all, cluster(1, 2)).empty());
+}
+
+// ---- regions and errors
+
+// Outside the regions that were named, are accesses left out, and time, but not messages?
+void regions_are_apart() {
+  Streams all = streams(2);
+  for (unsigned r = 0; r < 2; ++r) {
+    auto& one = all[r];
+    const auto exchange = [&](stream::Number place) {
+      one.enter("MPI_Sendrecv", place).receive(1, 1 - r, data(8)).send(2, 1 - r, data(8)).wait({1, 2}).leave();
+    };
+    one.access(false, heap, 1000);
+    exchange(1);
+    one.add(stream::Text{77, "solve"}).add(stream::Region{77, 1}).access(false, heap, 10);
+    exchange(2);
+    one.add(stream::Region{77, 0}).access(false, heap, 1000);
+    exchange(3);
+    one.end();
+  }
+  const auto replayed = run(all, cluster(2, 1), {{"solve"}});
+  const auto& rank = replayed.ranks[0];
+  CHECK(rank.accesses == 10 && rank.skipped_accesses == 2000);
+  CHECK(rank.calls.size() == 1 && rank.calls[0].place.offset == 0x102);
+  CHECK(rank.computing.time.first() > 0 && rank.computing.time.first() < 2000 * 1e3);
+  CHECK(run(all, cluster(2, 1), {{"set up"}}).ranks[0].calls.empty());
+  CHECK(run(all, cluster(2, 1)).ranks[0].calls.size() == 3);
+}
+
+// Does the user learn what is wrong, and with which rank?
+void problems_are_named() {
+  const ClusterOptions two = cluster(2, 1);
+  const auto ended = [](const char* what) {
+    Streams all = streams(2);
+    const std::string problem = what;
+    if (problem == "refused") all[0].add(stream::Text{1, "MPI_Put"}).add(stream::Refused{1});
+    if (problem == "communicator") all[0].add(stream::Send{1, stream::Mode::standard, 5, 1, 0, data(8)});
+    if (problem == "datatype") all[0].send(1, 1, {heap, 1, 8});
+    if (problem == "peer") all[0].send(1, 7, data(8));
+    if (problem == "long") all[0].send(1, 1, data(16)).wait({1});
+    if (problem == "between groups")
+      all[0].add(stream::Communicator{3, 3, {0}, {1}, "", {}, {}}).add(stream::Collective{0, Kind::barrier, 3});
+    if (problem == "waits") all[0].enter("MPI_Recv").receive(1, 1, data(8), 6).wait({1}).leave();
+    if (problem != "cut") all[0].end();
+    all[1].receive(1, 0, data(8));
+    if (problem == "long") all[1].wait({1});
+    all[1].end();
+    return all;
+  };
+  CHECK(problem_of(ended("refused"), two) == "rank 0: the program uses MPI_Put, which cannot be simulated");
+  CHECK(problem_of(ended("cut"), two) == "rank 0: its stream ends before the program did");
+  CHECK(problem_of(ended("communicator"), two).find("communicator that it does not describe") != std::string::npos);
+  CHECK(problem_of(ended("datatype"), two).find("datatype that it does not describe") != std::string::npos);
+  CHECK(problem_of(ended("peer"), two).find("does not have: 7") != std::string::npos);
+  CHECK(problem_of(ended("long"), two) == "rank 1 receives 8 bytes at most from rank 0 with tag 0, but 16 were sent");
+  CHECK(problem_of(ended("between groups"), two).find("intercommunicators") != std::string::npos);
+  CHECK(problem_of(ended("waits"), two) == "rank 0 waits in MPI_Recv for 8 bytes from rank 1 with tag 6");
+  CHECK(problem_of(streams(3), two) == "the program ran with 3 ranks, but 2 nodes of 1 ranks are 2");
+  Streams turned = streams(2);
+  std::swap(turned[0], turned[1]);
+  CHECK(problem_of(turned, two).find("is that of rank 1 of 2, not of rank 0 of 2") != std::string::npos);
+}
+
+}  // namespace
+
+int main() {
+  accesses_are_the_programs();
+  processes_are_apart();
+  times_add_up();
+  messages_take_their_time();
+  outcomes_are_imposed();
+  looks_are_imposed();
+  other_sends();
+  collectives_are_done();
+  nonblocking_collectives_go_on();
+  regions_are_apart();
+  problems_are_named();
+  return failed_checks == 0 ? 0 : 1;
+}

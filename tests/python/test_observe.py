@@ -1,0 +1,197 @@
+"""Does `nearfield observe` record just what a program does, leave its results alone, and say what it left out?"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mpi_program import PROGRAMS
+from typer.testing import CliRunner
+
+from nearfield import mpi
+from nearfield._native import stream
+from nearfield.cli import app
+from nearfield.mpi import Installation
+from nearfield.mpi.compiler import compiler_environment
+from nearfield.observe import hooks
+
+N = 1000  # tests/programs/observed_accesses.c
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+
+
+def compiled(source: str, program: Path, *flags: str, verb: str = "cc", **environment: str) -> Path:
+    """Compiles a program of tests/programs with hooks."""
+    words = [*flags, "-g", str(PROGRAMS / source), "-o", str(program)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        subprocess.run(hooks.command(hooks.LANGUAGES[verb], words), check=True, timeout=120)
+    return program
+
+
+@pytest.fixture(scope="module")
+def accesses(programs: Path) -> Path:
+    return compiled("observed_accesses.c", programs / "observed_accesses", "-O2", "-pthread")
+
+
+def observe(folder: Path, *words: object, environment: dict[str, str] | None = None) -> Any:
+    """Runs the command line in a process of its own, since what it starts writes past Python's streams."""
+    command = [sys.executable, "-m", "nearfield", "observe", "-o", str(folder / "trace"), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+
+
+def show(folder: Path) -> list[dict[str, Any]]:
+    """Returns what each rank did."""
+    done = CliRunner().invoke(app, ["observe", "show", str(folder / "trace"), "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)["ranks"]
+
+
+def by_function(rank: dict[str, Any]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for line in rank["lines"]:
+        counts[line["function"]] += line["accesses"]
+    return counts
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("level", ["-O0", "-O3"])
+def test_every_access_of_a_loop_is_recorded_and_the_result_stays(tmp_path, compiler, level):
+    """Does each function have as many accesses as its source, whatever the optimisation?"""
+    program = compiled("observed_accesses.c", tmp_path / "program", level, "-pthread", NEARFIELD_CC=compiler)
+    alone = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    done = observe(tmp_path, "--", program)
+    assert (done.stdout, done.returncode) == (alone, 0)
+    counts = by_function(show(tmp_path)[0])
+    assert [counts[name] for name in ("fill", "add", "gather", "count")] == [2 * N, 3 * 3 * N, 2 * N, 20]
+    assert counts["copies"] >= 5  # two copies, a fill, and the structure as a range or as a copy
+
+
+def test_addresses_are_those_of_the_arrays(tmp_path, accesses):
+    """Are loads and stores recorded in their order, with address and size?"""
+    observe(tmp_path, "--", accesses)
+    reader = stream.Reader(str(tmp_path / "trace/rank-0.nfs"))
+    parts = []
+    while True:
+        addresses, sizes, stores, _ = reader.accesses(1 << 20)
+        parts.append((addresses, sizes, stores))
+        if reader.event() is None and not len(addresses):
+            break
+    addresses, sizes, stores = (np.concatenate(columns).astype(np.int64) for columns in zip(*parts, strict=True))
+    first = next(i for i in range(len(sizes)) if sizes[i] == 8 and stores[i] and sizes[i + 1] == 4)
+    fill = slice(first, first + 2 * N)
+    assert list(sizes[fill]) == [8, 4] * N and stores[fill].all()
+    assert (np.diff(addresses[fill][0::2]) == 8).all() and (np.diff(addresses[fill][1::2]) == 4).all()
+    starts = [i for i in range(len(sizes) - 1) if sizes[i] == 4 and not stores[i] and sizes[i + 1] == 8]
+    a = addresses[fill][0]
+    gathered = [(addresses[i + 1] - a) // 8 for i in starts[:N]]
+    assert gathered == [(i * 7919) % N for i in range(N)]
+
+
+def test_only_a_function_is_recorded_if_the_user_asks_for_it(tmp_path, accesses):
+    """Does --region leave out all other functions, and does a mistake in its name get an answer?"""
+    done = observe(tmp_path, "--region", "add", "--", accesses)
+    assert done.returncode == 0 and by_function(show(tmp_path)[0]) == {"add": 3 * 3 * N}
+    done = observe(tmp_path, "--force", "--region", "ad", "--", accesses)
+    assert done.returncode == 2 and "has no function 'ad'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "words"),
+    [
+        ("fails", 7, "the command ended with code 7"),
+        ("killed", 137, "the stream is cut"),
+        ("thread", 0, "cannot be simulated: threads"),
+        ("fork", 0, ""),
+    ],
+)
+def test_what_happens_to_the_program_is_told(tmp_path, accesses, what, code, words):
+    """Are a failure, a kill, threads and children told apart, with the program's own exit code?"""
+    done = observe(tmp_path, "--", accesses, what)
+    shown = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).output
+    assert done.returncode == code and words in done.stderr + shown
+    if what == "fork":
+        assert by_function(show(tmp_path)[0])["add"] == 3 * 3 * N  # of the child, nothing
+
+
+def test_mistakes_are_refused_before_the_program_runs(tmp_path, accesses):
+    """Does a folder that holds something stay as it is, and is a program without hooks told?"""
+    (tmp_path / "trace").mkdir()
+    (tmp_path / "trace/mine").touch()
+    done = observe(tmp_path, "--", accesses)
+    assert done.returncode == 2 and not done.stdout and (tmp_path / "trace/mine").exists()
+    (tmp_path / "trace/mine").unlink()
+    done = observe(tmp_path, "--", "true")
+    assert done.returncode == 5 and "no process of this command recorded anything" in done.stderr
+    assert observe(tmp_path, "--force", "--", accesses).returncode == 0
+    assert observe(tmp_path, "--", accesses).returncode == 2
+    assert observe(tmp_path, "--force", "--", "no-such-program").returncode == 2
+
+
+def test_a_full_disk_ends_the_recording_and_not_the_program(tmp_path, accesses):
+    """Does the program give its result when its stream cannot be written?"""
+    limited = ["bash", "-c", f"ulimit -f 0; trap '' XFSZ; exec {accesses}"]
+    done = observe(tmp_path, "--", *limited)
+    assert done.stdout.startswith("499500") and "is not recorded any more" in done.stderr
+
+
+def test_other_compilers_are_refused(tmp_path, monkeypatch):
+    """Does a compiler without hooks get a clear answer, and one that is missing?"""
+    other = tmp_path / "icc"
+    other.write_text("#!/bin/sh\necho icc version 2021 >&2\n")
+    other.chmod(0o755)
+    for compiler, code in ((str(other), 3), (str(tmp_path / "none"), 2)):
+        environment = {**os.environ, "NEARFIELD_CC": compiler}
+        command = [sys.executable, "-m", "nearfield", "cc", "-c", "x.c"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == code and "NEARFIELD_CC=" in done.stderr
+
+
+def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -> Any:
+    program = programs / f"ring-{inst.name.replace('/', '-')}"
+    if not program.exists():
+        compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
+        environment = {**inst.env, **compiler_environment(inst)}
+        compiled("observed_ring.c", program, "-O2", NEARFIELD_CC=compiler, **environment)
+    command, environment = mpi.launch_command(inst, [str(program)], ranks, oversubscribe=True)
+    return observe(folder, "--mpi", inst.name, "--", *command, environment=environment)
+
+
+@pytest.mark.mpi
+@pytest.mark.families
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_calls_and_lines_of_an_mpi_program(installation: Installation, tmp_path, programs, ranks):
+    """Does the trace of an MPI program say which line called MPI, and what was sent?"""
+    done = observe_ring(installation, tmp_path, programs, ranks)
+    assert f"sum {ranks * (4095 * 2048 + (ranks - 1) * 2048):.17g}" in done.stdout, done.stderr
+    for rank in show(tmp_path):
+        calls = {one["name"]: one for one in rank["calls"]}
+        assert Path(calls["MPI_Sendrecv"]["line"]["file"]).name == "observed_ring.c"
+        assert calls["MPI_Sendrecv"]["sent_bytes"] == calls["MPI_Sendrecv"]["received_bytes"] == 8 * 4096
+        assert calls["MPI_Sendrecv"]["line"]["function"] == "main" and calls["MPI_Allreduce"]["sent_bytes"] == 8
+        assert by_function(rank)["main"] >= 2 * 4096
+
+
+@pytest.mark.mpi
+@pytest.mark.families
+def test_an_observed_program_is_simulated(installation: Installation, tmp_path, programs):
+    """Does `simulate run` give the same digits twice, say where the time goes, and slow down with memory?"""
+    observe_ring(installation, tmp_path, programs, 2)
+
+    def simulated(*options: str) -> dict[str, Any]:
+        words = ["simulate", "run", str(tmp_path / "trace"), "--policy", "payload-l3", "--json", *options]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.output)
+
+    first = simulated()
+    assert simulated() == first and simulated("--nodes", "1") != first
+    base, other = first["time_ns"]
+    assert first["policies"] == ["memory", "payload-l3"] and base != other
+    assert base == sorted(base) and base[0] < base[-1]
