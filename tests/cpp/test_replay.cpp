@@ -35,10 +35,14 @@ ClusterOptions cluster(int nodes, int ranks_per_node) {
   return options;
 }
 
-replay::Replayed run(Streams all, const ClusterOptions& options, const replay::Options& which = {}) {
+using Flops = std::function<float(std::uint32_t site)>;
+
+replay::Replayed run(Streams all, const ClusterOptions& options, const replay::Options& which = {},
+                     const Flops& flops = {}, const Machine& machine = made_up_machine()) {
   std::vector<replay::Stream> sources;
-  for (auto& one : all) sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }});
-  return replay::run(made_up_machine(), options, sources, which);
+  for (auto& one : all)
+    sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }, flops});
+  return replay::run(machine, options, sources, which);
 }
 
 std::string problem_of(const Streams& all, const ClusterOptions& options) {
@@ -104,6 +108,22 @@ Streams ring(unsigned ranks) {
     one.end();
   }
   return all;
+}
+
+// Does arithmetic take the time by which it is longer than issuing the accesses around it, and no time otherwise?
+void arithmetic_takes_time() {
+  Machine machine = made_up_machine();
+  machine.core.flops_per_cycle = 2;
+  Streams all = streams(1);
+  all[0].access(true, heap, 1000, 0).end();
+  const auto time = [&](float flops) {
+    const auto replayed = run(all, cluster(1, 1), {}, [flops](std::uint32_t) { return flops; }, machine);
+    CHECK(replayed.ranks[0].flops == 1000 * flops);
+    return replayed.ranks[0].computing.time[0].at[0];
+  };
+  const Ps cycle = 1e3 / machine.core.clock_ghz, without = time(0);
+  CHECK(time(static_cast<float>(2 * machine.core.cycles_per_access)) == without);
+  CHECK(std::abs(time(20) - without - 1000 * (10 - machine.core.cycles_per_access) * cycle) < 2 * cycle);
 }
 
 // Do a rank's calls and what it computes between them add up to its whole time, for every policy and speed? Is each
@@ -350,6 +370,7 @@ void problems_are_named() {
 
 int main() {
   accesses_are_the_programs();
+  arithmetic_takes_time();
   processes_are_apart();
   times_add_up();
   messages_take_their_time();

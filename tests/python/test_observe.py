@@ -53,22 +53,24 @@ def show(folder: Path) -> list[dict[str, Any]]:
     return json.loads(done.output)["ranks"]
 
 
-def by_function(rank: dict[str, Any]) -> Counter[str]:
+def by_function(rank: dict[str, Any], what: str = "accesses") -> Counter[str]:
     counts: Counter[str] = Counter()
     for line in rank["lines"]:
-        counts[line["function"]] += line["accesses"]
+        counts[line["function"]] += line[what]
     return counts
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("level", ["-O0", "-O3"])
 def test_every_access_of_a_loop_is_recorded_and_the_result_stays(tmp_path, compiler, level):
-    """Does each function have as many accesses as its source, whatever the optimisation?"""
+    """Does each function have as many accesses and flops as its source, whatever the optimisation?"""
     program = compiled("observed_accesses.c", tmp_path / "program", level, "-pthread", NEARFIELD_CC=compiler)
     alone = subprocess.run([program], capture_output=True, text=True, check=True).stdout
     done = observe(tmp_path, "--", program)
     assert (done.stdout, done.returncode) == (alone, 0)
-    counts = by_function(show(tmp_path)[0])
+    rank = show(tmp_path)[0]
+    counts, flops = by_function(rank), by_function(rank, "flops")
+    assert [flops[name] for name in ("add", "gather", "count", "copies")] == [3 * N, N, 0, 0]
     assert [counts[name] for name in ("fill", "add", "gather", "count")] == [2 * N, 3 * 3 * N, 2 * N, 20]
     assert counts["copies"] >= 5  # two copies, a fill, and the structure as a range or as a copy
 

@@ -1,6 +1,6 @@
 """Observed programs on simulated clusters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import nearfield._native.machine
 import nearfield._native.memory
@@ -82,6 +82,9 @@ class RankOutcome:
     def skipped_accesses(self) -> int: ...
 
     @property
+    def flops(self) -> float: ...
+
+    @property
     def dependence(self) -> Dependence: ...
 
 class Replayed:
@@ -104,7 +107,7 @@ class Replayed:
     @property
     def network_bytes(self) -> int: ...
 
-def run(machine: nearfield._native.machine.Machine, nodes: int, ranks_per_node: int, policies: Sequence[str], memory_slowdown: Sequence[float], streams: Sequence[str], regions: Sequence[str], count_sides: bool, progress: Callable[[int], None] | None) -> Replayed:
+def run(machine: nearfield._native.machine.Machine, nodes: int, ranks_per_node: int, policies: Sequence[str], memory_slowdown: Sequence[float], streams: Sequence[str], flops: Mapping[str, Mapping[int, float]], regions: Sequence[str], count_sides: bool, progress: Callable[[int], None] | None) -> Replayed:
     """
-    Runs a program whose rank r wrote streams[r]. `regions`: names of those that count; none: all of it. `progress` is called now and then with the accesses that have been read. Raises ValueError for an impossible cluster, RuntimeError for streams that cannot be simulated.
+    Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by path of its object and offset. `regions`: names of those that count; none: all of it. `progress` is called now and then with the accesses that have been read. Raises ValueError for an impossible cluster, RuntimeError for streams that cannot be simulated.
     """

@@ -34,8 +34,13 @@ def show(found: Replay, trace: Trace, seconds: float) -> None:
     contested = sum(rank.dependence.contested for rank in ranks)
     if contested:
         out.print(f"[dim]{counted(contested, 'receive')} from any source could have got another message here[/dim]")
-    out.print(f"\n{format_rounded(accesses)} accesses simulated in {format_ns(seconds * 1e9)}: "
-              f"{format_rounded(accesses / seconds if seconds else 0)} a second")  # fmt: skip
+    flops = sum(rank.flops for rank in ranks)
+    core = cluster.machine.core
+    if flops and not (core and core.flops_per_cycle):
+        out.print(f"[dim]arithmetic takes no time: {cluster.machine.name} has no core.flops_per_cycle[/dim]")
+    work = f"{format_rounded(accesses)} accesses and {format_rounded(flops)} flops"
+    rate = format_rounded(accesses / seconds if seconds else 0)
+    out.print(f"\n{work} simulated in {format_ns(seconds * 1e9)}: {rate} accesses a second")
 
 
 def _whole(found: Replay) -> Table:
@@ -103,6 +108,7 @@ def as_dict(found: Replay) -> dict[str, Any]:
         "calls": [_site(site) for site in found.call_sites()],
         "memory": {name: numbers for name, numbers in _rows(found.found.memory).items() if any(numbers)},
         "accesses": sum(rank.accesses for rank in found.found.ranks),
+        "flops": sum(rank.flops for rank in found.found.ranks),
         "messages": found.found.messages,
         "network_bytes": found.found.network_bytes,
         "time_dependent": {name: sum(getattr(rank.dependence, name) for rank in found.found.ranks) for name in names},

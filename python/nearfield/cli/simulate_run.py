@@ -22,6 +22,7 @@ from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
 from nearfield.measure.stop import Stop
 from nearfield.observe.observing import observe
+from nearfield.observe.summary import read_flops
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.simulate.replay import Cluster, run
 from nearfield.terminal import err
@@ -55,7 +56,7 @@ def command(
 
     Every rank makes its own loads and stores in its node's caches and calls MPI as it did when it was observed; the
     simulated MPI sends its messages by MPICH's algorithms. What MPI leaves open, such as the sender of a receive from
-    any source, goes as it did then. Arithmetic takes no time, only accesses and MPI do.
+    any source, goes as it did then. Arithmetic is counted in the program's machine code.
 
     The first table shows the time of the rank that takes longest, the second one where the ranks' time goes by the base
     policy, and what other policies save there.
@@ -103,7 +104,7 @@ def _simulate(
     with Stop() as stop, _ReplayBar(trace.about.accesses) as bar, broken_streams():
         bar.start()
         try:
-            found = stop.run(lambda: run(cluster, streams, regions, bar.pass_on))
+            found = stop.run(lambda: run(cluster, streams, read_flops(trace), regions, bar.pass_on))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
     if as_json:

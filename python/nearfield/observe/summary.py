@@ -39,6 +39,7 @@ class RankSummary:
     stream_bytes: int = 0
     calls: list[Calls] = field(default_factory=list)
     lines: Counter[Line] = field(default_factory=Counter)  # accesses
+    flops: dict[Line, float] = field(default_factory=lambda: defaultdict(float))  # arithmetic.py
     regions: Counter[str] = field(default_factory=Counter)  # times that each began
     refused: list[str] = field(default_factory=list)
     problem: str = ""  # where the stream is broken
@@ -46,13 +47,13 @@ class RankSummary:
 
 def summarize(trace: Trace) -> list[RankSummary]:
     """Returns a summary of each rank. A broken stream is summed up as far as it can be read."""
-    lines = read_lines(trace)
+    lines, flops = read_lines(trace), read_flops(trace)
     summaries = []
     for rank, file in enumerate(trace.streams()):
         summary = RankSummary(rank, stream_bytes=file.stat().st_size)
         try:
             with broken_streams():
-                _Summing(summary, lines).read(stream.Reader(str(file)))
+                _Summing(summary, lines, flops).read(stream.Reader(str(file)))
         except traces.BrokenTraceError as error:
             summary.problem = error.message
         summaries.append(summary)
@@ -61,18 +62,32 @@ def summarize(trace: Trace) -> list[RankSummary]:
 
 def read_lines(trace: Trace) -> dict[tuple[str, int], Line]:
     """Returns the lines of source behind places: pairs of a path and an offset."""
+    return {(path, offset): Line(file, number, function) for path, offset, file, number, function, _ in _places(trace)}
+
+
+def read_flops(trace: Trace) -> dict[str, dict[int, float]]:
+    """Returns the floating-point operations that an access comes with, by path and offset of its place."""
+    flops: dict[str, dict[int, float]] = defaultdict(dict)
+    for path, offset, *_, count in _places(trace):
+        if count:
+            flops[path][offset] = count
+    return flops
+
+
+def _places(trace: Trace) -> list[tuple[Any, ...]]:
     import polars as pl  # not before a program is observed (observing.py)
 
     try:
-        rows = pl.read_parquet(trace.folder / traces.PLACES).rows()
+        return pl.read_parquet(trace.folder / traces.PLACES).select(traces.PLACE_COLUMNS).rows()
     except (OSError, pl.exceptions.PolarsError):
-        return {}
-    return {(path, offset): Line(file, number, function) for path, offset, file, number, function in rows}
+        return []
 
 
 class _Summing:
-    def __init__(self, summary: RankSummary, lines: dict[tuple[str, int], Line]) -> None:
-        self.summary, self.lines = summary, lines
+    def __init__(
+        self, summary: RankSummary, lines: dict[tuple[str, int], Line], flops: dict[str, dict[int, float]]
+    ) -> None:
+        self.summary, self.lines, self.flops = summary, lines, flops
         self.texts: dict[int, str] = {}
         self.objects: dict[int, str] = {}
         self.sites: dict[int, Line] = {}  # of calls
@@ -103,7 +118,10 @@ class _Summing:
 
     def _count_lines(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
         for site, accesses in zip(reader.sites, counts.accesses, strict=False):
-            self.summary.lines[self._line(site.object, site.offset)] += accesses
+            line = self._line(site.object, site.offset)
+            self.summary.lines[line] += accesses
+            if flops := self.flops.get(self.objects.get(site.object, ""), {}).get(site.offset):
+                self.summary.flops[line] += flops * accesses
 
     def _line(self, number: int, offset: int) -> Line:
         return self.lines.get((self.objects.get(number, ""), offset), NOWHERE)

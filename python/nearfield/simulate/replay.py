@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,17 +88,19 @@ class Replay:
 def run(
     cluster: Cluster,
     streams: Sequence[Path],
+    flops: Mapping[str, Mapping[int, float]],
     regions: Sequence[str] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Replay:
-    """Runs a program whose rank r wrote streams[r]. `progress` is called now and then with the number of accesses
-    that were read so far. Raises UsageError for an impossible cluster, ReplayError for a program that cannot be
+    """Runs a program whose rank r wrote streams[r]. `flops`: the floating-point operations that an access comes with,
+    by path and offset of its place. `progress` is called now and then with the number of accesses that were read so
+    far. Raises UsageError for an impossible cluster, ReplayError for a program that cannot be
     simulated, and BrokenStream of nearfield._native.stream."""
     files = [str(file) for file in streams]
     try:
         found = replay.run(
             native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
-            list(cluster.slowdowns), files, list(regions), False, progress,
+            list(cluster.slowdowns), files, flops, list(regions), False, progress,
         )  # fmt: skip
     except ValueError as error:
         raise UsageError(f"{cluster.machine.name} cannot run it: {error}") from error

@@ -6,12 +6,14 @@
 // costs one look at what has come, and the program goes on. Looks that fail again, with hardly an access between them,
 // cost nothing: how many they were says how long the observed run had to wait. Dependence says how often all that was.
 //
-// Time between accesses is that of issuing them: arithmetic is not in the stream. Of MPI's calls, those that set up
-// communicators and datatypes, and MPI_Init and MPI_Finalize, take no time. Buffered sends are copied to memory of the
-// library and sent from there.
+// Arithmetic is not in the stream, but known by the places of accesses (Stream::flops). It takes no time while the core
+// issues the accesses around it, and does not go on while the core waits for memory. Of MPI's calls, those
+// that set up communicators and datatypes, and MPI_Init and MPI_Finalize, take no time. Buffered sends are copied to
+// memory of the library and sent from there.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -51,6 +53,8 @@ struct Place {
 struct Stream {
   stream::Source* source = nullptr;
   Open again;
+  // Returns the floating-point operations that an access of this site comes with. Empty: none.
+  std::function<float(std::uint32_t site)> flops;
 };
 
 class ReplayedRank {
@@ -64,6 +68,8 @@ class ReplayedRank {
   const CallTimes& times() const { return times_; }
   std::uint64_t accesses() const { return accesses_; }
   std::uint64_t skipped_accesses() const { return skipped_; }
+  // Returns the floating-point operations that the accesses came with.
+  double flops() const { return all_flops_; }
   Dependence dependence() const;
   // Returns the text that the stream gave a number; empty if it gave none.
   std::string text(stream::Number number) const;
@@ -107,6 +113,7 @@ class ReplayedRank {
   CollectiveArguments arguments_of(const stream::Collective& event, const Group& group) const;
   Pattern pattern(const Group& group, std::int64_t peer, std::int64_t tag) const;
   void add(const stream::Reference& access);
+  Ps arithmetic(std::span<const stream::Reference> accesses);
   Seen seen() const;
   bool timed() const { return options_.regions.empty() || open_regions_ > 0; }
 
@@ -132,6 +139,9 @@ class ReplayedRank {
   Task<> on(const stream::Sites& event);
 
   stream::Source& stream_;
+  std::function<float(std::uint32_t site)> flops_;
+  std::vector<float> flops_of_site_;  // those that were asked for
+  double all_flops_ = 0;
   Outcomes outcomes_;
   Rank& rank_;
   Endpoint& endpoint_;

@@ -9,7 +9,8 @@ namespace nearfield::sim::replay {
 namespace {
 
 ReplayedOutcome outcome_of(const ReplayedRank& rank) {
-  ReplayedOutcome outcome{{}, rank.times().computing(), rank.accesses(), rank.skipped_accesses(), rank.dependence()};
+  ReplayedOutcome outcome{{},           rank.times().computing(), rank.accesses(), rank.skipped_accesses(),
+                          rank.flops(), rank.dependence()};
   for (const auto& [call, spent] : rank.times().calls())
     outcome.calls.push_back({rank.text(call.name), rank.place(call.call_site), spent});
   std::ranges::sort(outcome.calls, {},

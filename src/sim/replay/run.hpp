@@ -20,6 +20,7 @@ struct ReplayedOutcome {
   std::vector<CallOutcome> calls;  // by name, then place
   Spent computing;                 // between calls
   std::uint64_t accesses = 0, skipped_accesses = 0;
+  double flops = 0;
   Dependence dependence;
 };
 
