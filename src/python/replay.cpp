@@ -54,7 +54,7 @@ void bind_results(nb::module_& module) {
            field("object", &replay::Place::object), field("offset", &replay::Place::offset));
   readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
            field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
-           field("spent", &replay::CallOutcome::spent));
+           field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));
   readable(nb::class_<replay::Dependence>(module, "Dependence", "How often time could have decided otherwise."),
            field("from_any", &replay::Dependence::from_any), field("contested", &replay::Dependence::contested),
            field("looks", &replay::Dependence::looks), field("failed_looks", &replay::Dependence::failed_looks),
@@ -66,6 +66,9 @@ void bind_results(nb::module_& module) {
            field("flops", &replay::ReplayedOutcome::flops), field("dependence", &replay::ReplayedOutcome::dependence));
   nb::class_<replay::Replayed>(module, "Replayed", "An observed program on a simulated cluster.")
       .def_ro("ranks", &replay::Replayed::ranks)
+      .def_prop_ro(
+          "part_ns", [](const replay::Replayed& replayed) { return replayed.part_ps / 1e3; },
+          "How long a part of the calls' timelines is; these are times of the first policy and memory speed, in ps.")
       .def_prop_ro(
           "finished_ns",
           [](const replay::Replayed& replayed) {

@@ -200,6 +200,21 @@ void looks_are_imposed() {
   }
 }
 
+// Is a message found that comes while the rank that probes for it catches up with others?
+void probes_find_what_comes_meanwhile() {
+  Machine machine = made_up_machine();
+  machine.messaging.network = "zero-copy";  // the NIC matches, and tells the rank nothing
+  machine.messaging.match_ns = 1000;
+  for (std::uint64_t n = 0; n < 60; ++n) {
+    Streams all = streams(2);
+    all[0].access(false, heap, 1000 + 20 * n).enter("MPI_Probe").add(stream::Probe{0, 1, 5, true, true}).leave();
+    all[0].receive(1, 1, data(8), 5).wait({1}).end();
+    all[1].access(false, heap, 1000).send(1, 0, data(8), 5).wait({1}).end();
+    const auto replayed = run(all, cluster(2, 1), {}, {}, machine);
+    CHECK(replayed.ranks[0].calls[0].spent.times == 1);
+  }
+}
+
 // Do buffered and forgotten sends arrive, and a synchronous one wait?
 void other_sends() {
   using stream::Mode;
@@ -305,6 +320,28 @@ void nonblocking_collectives_go_on() {
   CHECK(problem_of(all, cluster(1, 2)).empty());
 }
 
+// Do the parts of a timeline sum up to the time in a call, all as wide as another rank's, however long the run is?
+void timelines_sum_up() {
+  Streams all = streams(2);
+  for (int i = 0; i < 2000; ++i) {
+    all[0].access(false, heap, 10).enter("MPI_Send").send(1, 1, data(8)).wait({1}).leave();
+    all[1].enter("MPI_Recv").receive(1, 0, data(8)).wait({1}).leave();
+  }
+  all[0].access(false, heap, 10).end();
+  all[1].access(false, heap, 200000).end();  // the call is in few of the parts
+  const auto replayed = run(all, cluster(2, 1));
+  for (const auto& rank : replayed.ranks) {
+    const auto& call = rank.calls[0];
+    Ps sum = 0;
+    for (const Ps part : call.timeline) {
+      CHECK(part >= 0 && part <= replayed.part_ps * 1.000001);
+      sum += part;
+    }
+    CHECK(std::abs(sum / call.spent.time.first() - 1) < 1e-9);
+    CHECK(call.timeline.size() > 10 && call.timeline.size() <= 512);
+  }
+}
+
 // ---- regions and errors
 
 // Outside the regions that were named, are accesses left out, and time, but not messages?
@@ -376,9 +413,11 @@ int main() {
   messages_take_their_time();
   outcomes_are_imposed();
   looks_are_imposed();
+  probes_find_what_comes_meanwhile();
   other_sends();
   collectives_are_done();
   nonblocking_collectives_go_on();
+  timelines_sum_up();
   regions_are_apart();
   problems_are_named();
   return failed_checks == 0 ? 0 : 1;

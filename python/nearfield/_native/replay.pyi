@@ -50,6 +50,9 @@ class Call:
     @property
     def spent(self) -> Spent: ...
 
+    @property
+    def timeline(self) -> list[float]: ...
+
 class Dependence:
     """How often time could have decided otherwise."""
 
@@ -92,6 +95,12 @@ class Replayed:
 
     @property
     def ranks(self) -> list[RankOutcome]: ...
+
+    @property
+    def part_ns(self) -> float:
+        """
+        How long a part of the calls' timelines is; these are times of the first policy and memory speed, in ps.
+        """
 
     @property
     def finished_ns(self) -> list[list[list[float]]]:

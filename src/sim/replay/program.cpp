@@ -214,6 +214,7 @@ Task<> ReplayedRank::on(const stream::Leave&) {
 }
 
 Task<> ReplayedRank::on(const stream::Region& event) {
+  if (event.level > 0) regions_.insert(text(event.name));
   if (std::ranges::find(options_.regions, text(event.name)) == options_.regions.end()) co_return;
   const bool was_timed = timed();
   open_regions_ = std::max(0, open_regions_ + (event.level > 0 ? 1 : -1));

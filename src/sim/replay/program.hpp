@@ -16,6 +16,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -65,12 +66,14 @@ class ReplayedRank {
   // Throws std::runtime_error if the stream is refused, is cut, or is that of another rank.
   Task<> run();
 
-  const CallTimes& times() const { return times_; }
+  CallTimes& times() { return times_; }
   std::uint64_t accesses() const { return accesses_; }
   std::uint64_t skipped_accesses() const { return skipped_; }
   // Returns the floating-point operations that the accesses came with.
   double flops() const { return all_flops_; }
   Dependence dependence() const;
+  // Returns the regions that began, by name.
+  const std::set<std::string>& regions() const { return regions_; }
   // Returns the text that the stream gave a number; empty if it gave none.
   std::string text(stream::Number number) const;
   Place place(stream::Number call_site) const;
@@ -152,6 +155,7 @@ class ReplayedRank {
   CallTimes::Call call_;
   int depth_ = 0;  // of calls
   int open_regions_ = 0;
+  std::set<std::string> regions_;
   bool ended_ = false;
   std::uint64_t accesses_ = 0, skipped_ = 0, batches_ = 0;
   Dependence dependence_;
