@@ -63,7 +63,8 @@ void bind_results(nb::module_& module) {
            field("computing", &replay::ReplayedOutcome::computing),
            field("accesses", &replay::ReplayedOutcome::accesses),
            field("skipped_accesses", &replay::ReplayedOutcome::skipped_accesses),
-           field("flops", &replay::ReplayedOutcome::flops), field("dependence", &replay::ReplayedOutcome::dependence));
+           field("flops", &replay::ReplayedOutcome::flops), field("dependence", &replay::ReplayedOutcome::dependence),
+           field("regions", &replay::ReplayedOutcome::regions));
   nb::class_<replay::Replayed>(module, "Replayed", "An observed program on a simulated cluster.")
       .def_ro("ranks", &replay::Replayed::ranks)
       .def_prop_ro(

@@ -44,7 +44,7 @@ def test_arithmetic_goes_with_an_access_of_its_block():
         Instruction(52, **total), Instruction(56),  # nobody jumps here, and no access is in it
     ]  # fmt: skip
     # In the loop the product stands before the first access, at 24, and is fused with the sum behind it.
-    assert shares(code, [24, 44]) == {24: 2, 44: 2}
-    assert shares(code, [24]) == {24: 4}
-    assert shares(code, [24, 32, 44]) == {24: 1, 32: 1, 44: 2}
+    assert shares(code, [24, 44]) == {24: 2, 44: 1}
+    assert shares(code, [24]) == {24: 2}
+    assert shares(code, [24, 32, 44]) == {24: 1, 32: 1, 44: 1}
     assert shares(code, []) == {}

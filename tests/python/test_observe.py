@@ -17,9 +17,12 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield._native import stream
 from nearfield.cli import app
+from nearfield.errors import ProfileError, UsageError
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe import hooks
+from nearfield.profile import load, where
+from nearfield.report.page import render
 
 N = 1000  # tests/programs/observed_accesses.c
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
@@ -97,9 +100,14 @@ def test_addresses_are_those_of_the_arrays(tmp_path, accesses):
 
 
 def test_only_a_function_is_recorded_if_the_user_asks_for_it(tmp_path, accesses):
-    """Does --region leave out all other functions, and does a mistake in its name get an answer?"""
+    """Does --region leave out all other functions, can that be simulated, and are mistakes in its name told?"""
     done = observe(tmp_path, "--region", "add", "--", accesses)
     assert done.returncode == 0 and by_function(show(tmp_path)[0]) == {"add": 3 * 3 * N}
+    assert show(tmp_path)[0]["regions"] == {"add": 3}
+    words = ["simulate", "run", str(tmp_path / "trace"), "--policy", "memory", "--json", "--region"]
+    assert json.loads(CliRunner().invoke(app, [*words, "add"]).stdout)["accesses"] == 3 * 3 * N
+    done = CliRunner().invoke(app, [*words, "pcontrol"])
+    assert isinstance(done.exception, UsageError) and "it has add" in done.exception.remedy
     done = observe(tmp_path, "--force", "--region", "ad", "--", accesses)
     assert done.returncode == 2 and "has no function 'ad'" in done.stderr
 
@@ -186,14 +194,27 @@ def test_an_observed_program_is_simulated(installation: Installation, tmp_path, 
     """Does `simulate run` give the same digits twice, say where the time goes, and slow down with memory?"""
     observe_ring(installation, tmp_path, programs, 2)
 
+    words = ["simulate", "run", str(tmp_path / "trace"), "--policy", "payload-l3", "--json"]
+
     def simulated(*options: str) -> dict[str, Any]:
-        words = ["simulate", "run", str(tmp_path / "trace"), "--policy", "payload-l3", "--json", *options]
-        done = CliRunner().invoke(app, words)
+        done = CliRunner().invoke(app, [*words, *options])
         assert done.exit_code == 0, done.output
-        return json.loads(done.output)
+        return json.loads(done.stdout)
 
     first = simulated()
     assert simulated() == first and simulated("--nodes", "1") != first
     base, other = first["time_ns"]
     assert first["policies"] == ["memory", "payload-l3"] and base != other
     assert base == sorted(base) and base[0] < base[-1]
+
+    profile = tmp_path / "profile"
+    assert simulated("-o", str(profile)) == first
+    records = load(profile).records
+    times = where(records, metric="time", policy="payload-l3")
+    assert times["value"].to_list() == other
+    parts = where(records, metric="time_in", policy="memory", memory_slowdown="1")
+    assert sum(parts["value"]) == pytest.approx(sum(of[0][0] for of in first["rank_times_ns"]) / 2)
+    assert set(where(records, call="MPI_Sendrecv")["line"]) == {"observed_ring.c:15 (main)"}
+    page = render(load(profile))
+    assert all(title in page for title in ("The program by policy", "Where the time goes", "When the ranks are in MPI"))
+    assert isinstance(CliRunner().invoke(app, [*words, "-o", str(profile)]).exception, ProfileError)

@@ -90,6 +90,9 @@ class RankOutcome:
     @property
     def dependence(self) -> Dependence: ...
 
+    @property
+    def regions(self) -> list[str]: ...
+
 class Replayed:
     """An observed program on a simulated cluster."""
 

@@ -7,15 +7,21 @@ from typing import Any
 
 from rich.markup import escape
 
-from nearfield._native.memory import Counts
 from nearfield.observe.places import NOWHERE, Line
 from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace
+from nearfield.simulate.program import counts_of
 from nearfield.simulate.replay import CallSite, Replay, Times
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted, format_bytes, format_ns, format_rounded
 
 MOST_SITES = 20  # in the table
+_WORDS = {
+    "misses": "misses of {}",
+    "injected": "injected into {}",
+    "injected_unused": "lost from {} unused",
+    "bytes": "traffic of {}",
+}
 
 
 def show(found: Replay, trace: Trace, seconds: float) -> None:
@@ -66,20 +72,11 @@ def _sites(found: Replay, lines: Mapping[tuple[str, int], Line]) -> Table:
 def _traffic(found: Replay) -> Table:
     """Returns the counts of all nodes' memory by policy, at the first memory speed; other speeds hardly differ."""
     table = Table(Column("lines", key=True), *_by_policy(found))
-    for name, of_policy in _rows(found.found.memory).items():
-        if any(of_policy):
-            table.add_row(
-                name, *(format_bytes(n, digits=3) if "DRAM" in name else format_rounded(n) for n in of_policy)
-            )
+    for name, of_policy in counts_of(found.found.memory).items():
+        written = (format_bytes(n, digits=3) if name.endswith("bytes") else format_rounded(n) for n in of_policy)
+        where, _, what = name.partition("_")
+        table.add_row(_WORDS[what].format(where.upper()), *written)
     return table
-
-
-def _rows(memory: list[Counts]) -> dict[str, list[int]]:
-    levels = range(len(memory[0].levels))
-    rows = {f"misses of L{n + 1}": [counts.levels[n].misses for counts in memory] for n in levels}
-    rows |= {f"injected into L{n + 1}": [counts.levels[n].injections for counts in memory] for n in levels}
-    rows |= {f"lost from L{n + 1} unused": [counts.levels[n].injected_unused for counts in memory] for n in levels}
-    return {**rows, "traffic of DRAM": [counts.dram.bytes for counts in memory]}
 
 
 def _by_policy(found: Replay) -> list[Column]:
@@ -106,7 +103,7 @@ def as_dict(found: Replay) -> dict[str, Any]:
         "rank_times_ns": list(found.rank_times()),
         "computing_ns": found.computing_ns(),
         "calls": [_site(site) for site in found.call_sites()],
-        "memory": {name: numbers for name, numbers in _rows(found.found.memory).items() if any(numbers)},
+        "memory": counts_of(found.found.memory),
         "accesses": sum(rank.accesses for rank in found.found.ranks),
         "flops": sum(rank.flops for rank in found.found.ranks),
         "messages": found.found.messages,

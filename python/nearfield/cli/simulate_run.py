@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
+from nearfield import itself, profile
 from nearfield.cli.axes import SimulatedMachine, parse_factors, parse_policies
 from nearfield.cli.replay_tables import as_dict, show
 from nearfield.cli.work_bar import Standing, WorkBar
@@ -22,8 +24,9 @@ from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
 from nearfield.measure.stop import Stop
 from nearfield.observe.observing import observe
-from nearfield.observe.summary import read_flops
+from nearfield.observe.summary import read_flops, read_lines
 from nearfield.observe.trace import Trace, broken_streams
+from nearfield.simulate.program import save
 from nearfield.simulate.replay import Cluster, run
 from nearfield.terminal import err
 from nearfield.units import counted, format_rounded
@@ -44,10 +47,13 @@ def command(
     ] = "1,2.5,5,7.5",
     region: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="count only this region: pcontrol, from MPI_Pcontrol(1) to (0)"),
+        typer.Option(metavar="NAME", help="count only this region: pcontrol, or a function that was observed alone"),
     ] = None,
     keep: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there (default: it is removed)")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="save a profile, for show, diff and report")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
@@ -72,7 +78,7 @@ def command(
       nearfield simulate run --policy payload-l3 -- mpirun -n 8 ./app
     """
     with _traced(what, keep) as trace:
-        _simulate(trace, on, nodes, policy, memory_slowdown, region or [], as_json)
+        _simulate(trace, on, nodes, policy, memory_slowdown, region or [], out, as_json)
 
 
 @contextmanager
@@ -91,8 +97,11 @@ def _traced(what: list[str], keep: Path | None) -> Iterator[Trace]:
 
 
 def _simulate(
-    trace: Trace, on: str, nodes: int | None, policy: str, memory_slowdown: str, regions: list[str], as_json: bool
-) -> None:
+    trace: Trace, on: str, nodes: int | None, policy: str, memory_slowdown: str, regions: list[str],
+    out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    if out:
+        profile.ensure_writable(out, overwrite=False)
     streams = trace.streams()
     machine = load_machine(on)
     cluster = Cluster(
@@ -107,10 +116,15 @@ def _simulate(
             found = stop.run(lambda: run(cluster, streams, read_flops(trace), regions, bar.pass_on))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
+    seconds = time.monotonic() - begun
     if as_json:
         print(json.dumps(as_dict(found), indent=1))
     else:
-        show(found, trace, time.monotonic() - begun)
+        show(found, trace, seconds)
+    if out:
+        names = {place: str(line) for place, line in read_lines(trace).items()}
+        save(out, found, names, itself.typed(), seconds)
+        err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")
 
 
 def _ranks_per_node(ranks: int, nodes: int) -> int:

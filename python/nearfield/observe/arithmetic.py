@@ -55,8 +55,8 @@ def flops_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
 def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
     """Returns how much of the code's arithmetic goes with each offset, a return address; all are sorted.
 
-    What a basic block computes goes with the last place in it before; in front of its first place, with that one; and
-    if it has no place, with the last one before the block."""
+    What a basic block computes goes with the last place in it before, or with its first place. A block without a place
+    counts nothing: whether it ran is not known."""
     leaders = {instruction.target for instruction in code if instruction.target is not None}
     found: dict[int, float] = {}
     block: list[Instruction] = []
@@ -64,12 +64,12 @@ def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
     def close() -> None:
         first = bisect_right(offsets, block[0].address)
         inside = offsets[first : bisect_right(offsets, block[-1].address)]
+        if not inside:
+            return
         pieces: dict[int, list[Instruction]] = defaultdict(list)
         for instruction in block:
             before = bisect_right(inside, instruction.address)
-            at = inside[max(0, before - 1)] if inside else offsets[first - 1] if first else None
-            if at is not None:
-                pieces[at].append(instruction)
+            pieces[inside[max(0, before - 1)]].append(instruction)
         for at, its in pieces.items():
             fused = max(sum(one.products for one in its), sum(one.sums for one in its))
             if flops := fused + sum(one.others for one in its):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearfield._native import replay, stream
+from nearfield.base.words import listed
 from nearfield.errors import NearfieldError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
@@ -108,6 +109,11 @@ def run(
         raise
     except RuntimeError as error:
         raise ReplayError(str(error)) from error
+    began = {name for rank in found.ranks for name in rank.regions}
+    for name in regions:
+        if name not in began:
+            there = f"it has {listed(sorted(began))}" if began else "observe it with --region, or call MPI_Pcontrol"
+            raise UsageError(f"the program has no region '{name}'", there)
     return Replay(cluster, found)
 
 
