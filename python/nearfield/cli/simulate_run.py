@@ -19,7 +19,8 @@ from nearfield.cli.axes import SimulatedMachine, parse_factors, parse_policies
 from nearfield.cli.replay_tables import as_dict, show
 from nearfield.cli.work_bar import Standing, WorkBar
 from nearfield.errors import MeasurementError, UsageError
-from nearfield.machine import load_machine
+from nearfield.machine import DescribedMachine, load_machine
+from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
 from nearfield.measure.stop import Stop
@@ -42,6 +43,9 @@ def command(
         int | None, typer.Option(min=1, help="nodes, of equally many ranks (default: as many as ranks)")
     ] = None,
     policy: Annotated[str, typer.Option(help="where NICs put incoming bytes: payload-l3,ddio:ways=4, or all")] = "all",
+    frequency: Annotated[
+        float | None, typer.Option(metavar="GHZ", help="core frequency; memory keeps its bytes and latency in cycles")
+    ] = None,
     memory_slowdown: Annotated[
         str, typer.Option(help="how many times as slow memory is as the machine describes, for up to four speeds")
     ] = "1,2.5,5,7.5",
@@ -78,7 +82,8 @@ def command(
       nearfield simulate run --policy payload-l3 -- mpirun -n 8 ./app
     """
     with _traced(what, keep) as trace:
-        _simulate(trace, on, nodes, policy, memory_slowdown, region or [], out, as_json)
+        machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
+        _simulate(trace, machine, nodes, policy, memory_slowdown, region or [], out, as_json)
 
 
 @contextmanager
@@ -97,13 +102,12 @@ def _traced(what: list[str], keep: Path | None) -> Iterator[Trace]:
 
 
 def _simulate(
-    trace: Trace, on: str, nodes: int | None, policy: str, memory_slowdown: str, regions: list[str],
+    trace: Trace, machine: DescribedMachine, nodes: int | None, policy: str, memory_slowdown: str, regions: list[str],
     out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     if out:
         profile.ensure_writable(out, overwrite=False)
     streams = trace.streams()
-    machine = load_machine(on)
     cluster = Cluster(
         machine, nodes or len(streams), _ranks_per_node(len(streams), nodes or len(streams)),
         _policies(chosen_policies(machine, parse_policies(policy))), tuple(parse_factors(memory_slowdown)),
