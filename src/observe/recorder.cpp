@@ -17,6 +17,7 @@ namespace nearfield::observe {
 
 Encoder encoder;
 void* recorded = nullptr;
+Callers callers;
 Region region;
 
 namespace {
@@ -73,7 +74,7 @@ std::uint64_t place(std::uint64_t code, std::uint64_t& offset) {
 
 void begin_child() {
   state = State::over;
-  recorded = nullptr;
+  recorded = callers.thread = nullptr;
   abandon_file();
 }
 
@@ -98,7 +99,7 @@ void begin() {
   recorded_thread = __builtin_thread_pointer();
   pthread_atfork(nullptr, nullptr, begin_child);
   state = State::recording;
-  recorded = recorded_thread;
+  recorded = callers.thread = recorded_thread;
   if (region_by_mpi || region.size > 0) nearfield_observe_pause();
 }
 
@@ -198,6 +199,13 @@ unsigned long nearfield_observe_place(const void* address, unsigned long* offset
   const Place found = place_of(reinterpret_cast<std::uint64_t>(address), object_found);
   *offset = found.offset;
   return found.object;
+}
+
+int nearfield_observe_callers(const void** addresses, int most) {
+  int count = 0;
+  for (unsigned i = callers.depth; i > 0 && callers.depth <= Callers::most && count < most; --i)
+    addresses[count++] = callers.at[i - 1];
+  return count;
 }
 
 void nearfield_observe_pause() {

@@ -51,7 +51,8 @@ void bind_results(nb::module_& module) {
           "misses", [](const replay::Spent& spent) { return by_level(spent.seen.misses); }, "By level of cache.")
       .def_prop_ro("tlb_misses", [](const replay::Spent& spent) { return spent.seen.tlb_misses; });
   readable(nb::class_<replay::Place>(module, "CallPlace", "A place in the program from which MPI is called."),
-           field("object", &replay::Place::object), field("offset", &replay::Place::offset));
+           field("object", &replay::Place::object), field("offset", &replay::Place::offset),
+           field("callers", &replay::Place::callers));
   readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
            field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
            field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));

@@ -38,6 +38,9 @@ class CallPlace:
     @property
     def offset(self) -> int: ...
 
+    @property
+    def callers(self) -> list[CallPlace]: ...
+
 class Call:
     """A function of MPI, called from one place."""
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from rich.markup import escape
 
-from nearfield.observe.places import NOWHERE, Line
-from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace
 from nearfield.simulate.program import counts_of
 from nearfield.simulate.replay import CallSite, Replay, Times
@@ -33,7 +30,7 @@ def show(found: Replay, trace: Trace, seconds: float) -> None:
     out.print(f"\n[bold]{escape(trace.about.command)}[/bold] on {where}")
     out.print(_whole(found))
     out.print()
-    out.print(_sites(found, read_lines(trace)))
+    out.print(_sites(found))
     out.print("[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]")
     out.print()
     out.print(_traffic(found))
@@ -57,15 +54,14 @@ def _whole(found: Replay) -> Table:
     return table
 
 
-def _sites(found: Replay, lines: Mapping[tuple[str, int], Line]) -> Table:
+def _sites(found: Replay) -> Table:
     sites = found.call_sites()
     ranks = len(found.found.ranks)
     headings = Column("call", key=True), Column("line", prose=True), Column("calls", right=True)
     table = Table(*headings, *_by_policy(found))
     table.add_row("(computing)", "", "", *_compared(found.computing_ns(), 0, ranks))
     for site in sites[:MOST_SITES]:
-        line = lines.get((site.object, site.offset), NOWHERE)
-        table.add_row(site.name, escape(str(line)), f"{site.calls:,}", *_compared(site.time_ns, 0, ranks))
+        table.add_row(site.name, escape(site.line), f"{site.calls:,}", *_compared(site.time_ns, 0, ranks))
     return table
 
 
@@ -113,5 +109,4 @@ def as_dict(found: Replay) -> dict[str, Any]:
 
 
 def _site(site: CallSite) -> dict[str, Any]:
-    return {"name": site.name, "object": site.object, "offset": site.offset, "calls": site.calls,
-            "time_ns": site.time_ns}  # fmt: skip
+    return {"name": site.name, "line": site.line, "calls": site.calls, "time_ns": site.time_ns}

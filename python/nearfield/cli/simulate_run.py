@@ -25,6 +25,7 @@ from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
 from nearfield.measure.stop import Stop
 from nearfield.observe.observing import observe
+from nearfield.observe.places import line_of_call
 from nearfield.observe.summary import read_flops, read_lines
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.simulate.program import save
@@ -113,11 +114,16 @@ def _simulate(
         _policies(chosen_policies(machine, parse_policies(policy))), tuple(parse_factors(memory_slowdown)),
     )  # fmt: skip
     check_axes(machine, cluster.policies, cluster.slowdowns)
+    lines = read_lines(trace)
+
+    def line_of(frames: list[tuple[str, int]]) -> str:
+        return str(line_of_call(lines, frames))
+
     begun = time.monotonic()
     with Stop() as stop, _ReplayBar(trace.about.accesses) as bar, broken_streams():
         bar.start()
         try:
-            found = stop.run(lambda: run(cluster, streams, read_flops(trace), regions, bar.pass_on))
+            found = stop.run(lambda: run(cluster, streams, read_flops(trace), line_of, regions, bar.pass_on))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
     seconds = time.monotonic() - begun
@@ -126,8 +132,7 @@ def _simulate(
     else:
         show(found, trace, seconds)
     if out:
-        names = {place: str(line) for place, line in read_lines(trace).items()}
-        save(out, found, names, itself.typed(), seconds)
+        save(out, found, itself.typed(), seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")
 
 

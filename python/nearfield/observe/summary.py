@@ -8,7 +8,7 @@ from typing import Any
 
 from nearfield._native import stream
 from nearfield.observe import trace as traces
-from nearfield.observe.places import NOWHERE, Line
+from nearfield.observe.places import NOWHERE, Line, line_of_call
 from nearfield.observe.trace import Trace, broken_streams
 
 
@@ -93,7 +93,7 @@ class _Summing:
         self.sites: dict[int, Line] = {}  # of calls
         self.sizes: dict[int, int] = {}  # of layouts
         self.posted: dict[int, Calls] = {}  # receives, by request
-        self.by_call: dict[tuple[int, int], Calls] = {}
+        self.by_call: dict[tuple[int, Line], Calls] = {}
         self.now: Calls | None = None
 
     def read(self, reader: stream.Reader) -> None:
@@ -137,16 +137,18 @@ class _Summing:
     def _object(self, object: int, path: str) -> None:  # noqa: A002  # its name in the stream
         self.objects[object] = path
 
-    def _call_site(self, call_site: int, object: int, offset: int) -> None:  # noqa: A002
-        self.sites[call_site] = self._line(object, offset)
+    def _call_site(self, call_site: int, object: int, offset: int, callers: list[int]) -> None:  # noqa: A002
+        numbers = [object, offset, *callers]
+        frames = [(self.objects.get(numbers[i], ""), numbers[i + 1]) for i in range(0, len(numbers), 2)]
+        self.sites[call_site] = line_of_call(self.lines, frames)
 
     def _layout(self, layout: int, size_bytes: int, **_: Any) -> None:
         self.sizes[layout] = size_bytes
 
     def _enter(self, name: int, call_site: int, **_: Any) -> None:
-        key = name, call_site
+        key = name, self.sites.get(call_site, NOWHERE)
         if key not in self.by_call:
-            self.by_call[key] = Calls(self.texts.get(name, "?"), self.sites.get(call_site, NOWHERE))
+            self.by_call[key] = Calls(self.texts.get(name, "?"), key[1])
         self.now = self.by_call[key]
         self.now.calls += 1
 

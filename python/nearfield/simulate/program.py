@@ -19,7 +19,6 @@ from nearfield.simulate.replay import Replay
 SCENARIO = "program"
 COMPUTING = "(computing)"  # stands for a call where there is none
 TIMELINE = "timeline.parquet"
-Names = Mapping[tuple[str, int], str]  # of places: path and offset -> line of source
 
 _PARAMETERS = {
     "ranks": "how many",
@@ -33,14 +32,14 @@ _METRICS = {
 }
 
 
-def save(out: Path, found: Replay, names: Names, command: str, seconds: float) -> Profile:
+def save(out: Path, found: Replay, command: str, seconds: float) -> Profile:
     """Saves a profile of the run. Raises ProfileError if `out` cannot be written."""
-    rows = list(_rows(found, names))
+    rows = list(_rows(found))
     saved = save_profile(
         out, found.cluster.machine, Request(on=found.cluster.machine.name, command=command), rows,
         scenarios=[_scenario(rows)], complete=True, seconds=seconds,
     )  # fmt: skip
-    _write_timeline(out / TIMELINE, found, names)
+    _write_timeline(out / TIMELINE, found)
     return saved
 
 
@@ -55,7 +54,7 @@ def counts_of(memory: list[Counts]) -> dict[str, list[int]]:
     return {name: numbers for name, numbers in rows.items() if any(numbers)}
 
 
-def _rows(found: Replay, names: Names) -> Iterator[Row]:
+def _rows(found: Replay) -> Iterator[Row]:
     cluster, ranks = found.cluster, len(found.found.ranks)
     computing, sites = found.computing_ns(), found.call_sites()
     for policy, policy_name in enumerate(cluster.policies):
@@ -65,27 +64,14 @@ def _rows(found: Replay, names: Names) -> Iterator[Row]:
             yield _row(found, "time", "ns", found.time_ns()[policy][speed], axes)
             mean = computing[policy][speed] / ranks
             yield _row(found, "time_in", "ns", mean, {**axes, "call": COMPUTING})
-            for line, call, time in _by_line(found, names, policy, speed):
-                yield _row(found, "time_in", "ns", time / ranks, {**axes, "call": call, "line": line})
+            for site in sites:
+                mean = site.time_ns[policy][speed] / ranks
+                yield _row(found, "time_in", "ns", mean, {**axes, "call": site.name, "line": site.line})
         for name, numbers in counts_of(found.found.memory).items():
             unit = "bytes" if name.endswith("bytes") else "count"
             yield _row(found, name, unit, numbers[policy], by_policy)
-    calls: dict[tuple[str, str], int] = {}
     for site in sites:
-        key = names.get((site.object, site.offset), "?"), site.name
-        calls[key] = calls.get(key, 0) + site.calls
-    for (line, call), number in calls.items():
-        yield _row(found, "calls", "count", number, {"call": call, "line": line})
-
-
-def _by_line(found: Replay, names: Names, policy: int, speed: int) -> Iterator[tuple[str, str, float]]:
-    """Yields lines, calls and their time; a line may call the same function from several places."""
-    times: dict[tuple[str, str], float] = {}
-    for site in found.call_sites():
-        key = names.get((site.object, site.offset), "?"), site.name
-        times[key] = times.get(key, 0.0) + site.time_ns[policy][speed]
-    for (line, call), time in times.items():
-        yield line, call, time
+        yield _row(found, "calls", "count", site.calls, {"call": site.name, "line": site.line})
 
 
 def _row(found: Replay, metric: str, unit: str, number: float, parameters: Mapping[str, Any]) -> Row:
@@ -108,13 +94,13 @@ def _scenario(rows: list[Row]) -> schema.Scenario:
     )
 
 
-def _write_timeline(file: Path, found: Replay, names: Names) -> None:
+def _write_timeline(file: Path, found: Replay) -> None:
     import polars as pl
 
     columns: dict[str, list[Any]] = {name: [] for name in ("rank", "begin_ns", "call", "line", "time_ns")}
     for rank, its in enumerate(found.found.ranks):
         for call in its.calls:
-            line = names.get((call.place.object, call.place.offset), "?")
+            line = found.line(call)
             for part, time_ps in enumerate(call.timeline):
                 if time_ps:
                     row = rank, part * found.found.part_ns, call.name, line, time_ps / 1e3

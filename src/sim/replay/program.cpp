@@ -117,8 +117,14 @@ std::string ReplayedRank::text(stream::Number number) const {
 Place ReplayedRank::place(stream::Number call_site) const {
   const auto site = call_sites_.find(call_site);
   if (site == call_sites_.end()) return {};
-  const auto object = objects_.find(site->second.object);
-  return {object == objects_.end() ? "" : object->second, site->second.offset};
+  const auto place = [this](stream::Number object, std::uint64_t offset) {
+    const auto found = objects_.find(object);
+    return Place{found == objects_.end() ? "" : found->second, offset, {}};
+  };
+  Place result = place(site->second.object, site->second.offset);
+  const auto& callers = site->second.callers;
+  for (std::size_t i = 0; i + 1 < callers.size(); i += 2) result.callers.push_back(place(callers[i], callers[i + 1]));
+  return result;
 }
 
 // ---- what the stream defines

@@ -48,6 +48,7 @@ struct Dependence {
 struct Place {
   std::string object;  // path of the executable or library
   std::uint64_t offset = 0;
+  std::vector<Place> callers;  // where the function with the call was called, and so on
 };
 
 // A stream that is read once, and by a second source if that is needed (outcomes.hpp).
