@@ -13,13 +13,47 @@ NEARFIELD_INNERMOST bool Hierarchy::is_alone(const CacheArray::Way& way, const P
   return !((way.flags() & shared) | (way.sharers() & ~path.own));
 }
 
+NEARFIELD_INNERMOST bool Hierarchy::hits_for_all(const Path& path, bool store, Address address) {
+  auto& nearest = *path.nearest;
+  if (store && nearest.through) return false;
+  const auto where = nearest.array.locate_common(address);
+  if (!where.set) [[unlikely]]
+    return false;
+  const auto way = nearest.array.find(where, address);
+  if (!way) return false;
+  if (store) {
+    const auto state = nearest.array.state(way, address);
+    if (state & shared) return false;
+    if (state != modified) nearest.array.set_state(way, address, modified);
+  }
+  contents_.hit(nearest, way, address);
+  return true;
+}
+
+NEARFIELD_INNERMOST bool Hierarchy::ends_in_second_for_all(const Path& path, bool store, Address address) const {
+  if (!path.is_fast) return false;
+  const auto &first = path.nearest->array, &second = path.second->array;
+  const auto near = first.locate_common(address), where = second.locate_common(address);
+  if (!near.set || !where.set) return false;
+  const auto way = second.quick_find(where);
+  if (!way || !is_alone(way, path)) return false;
+  if (store && path.nearest->through) return true;
+  return !first.quick_find(near) && !(first.flags_of_room(near) & (modified | injected));
+}
+
+inline bool Hierarchy::all_have(int core, int level, Address address) const {
+  const auto& array = contents_.cache_at(core, level).array;
+  const auto where = array.locate_common(address);
+  return where.set && array.find(where, address);
+}
+
 NEARFIELD_INNERMOST Found Hierarchy::load(const Path& path, Address address) {
   if (!path.is_fast) [[unlikely]]
     return load_any(path.core, address);
   const auto where = path.nearest->array.quick_locate(address);
   const auto way = path.nearest->array.quick_find(where);
   if (!way) return fast_miss<Use::load>(path, address, where);
-  ++path.nearest->counts.hits;
+  ++contents_.counts_of(*path.nearest).hits;
   CacheArray::quick_touch(way);
   if (way.flags() & (injected | prefetched)) [[unlikely]]
     way.flags() &= static_cast<std::uint8_t>(~(injected | prefetched));
@@ -37,7 +71,7 @@ NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
     if (way.flags() & shared) return store_any(path.core, address);
   }
   if (way) {
-    ++nearest.counts.hits;
+    ++contents_.counts_of(nearest).hits;
     CacheArray::quick_touch(way);
     if (const std::uint8_t state = nearest.through ? 0 : modified; way.flags() != state) way.flags() = state;
   } else {
@@ -48,7 +82,7 @@ NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
 
 NEARFIELD_INNERMOST void Hierarchy::repeat(const Path& path, bool store, Address address, Count count) {
   if (store && path.nearest->through) return repeat_through(path.core, address, count);
-  path.nearest->counts.hits += count;
+  contents_.counts_of(*path.nearest).hits += count;
 }
 
 // Other cores cannot have a line that a second cache before a victim cache misses, or the cache would know of them.
@@ -73,7 +107,7 @@ inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray:
   const auto where = path.second->array.quick_locate(address);
   const auto way = path.second->array.quick_find(where);
   if (way && is_alone(way, path)) [[likely]] {
-    ++path.second->counts.hits;
+    ++contents_.counts_of(*path.second).hits;
     CacheArray::quick_touch(way);
     if (use == Use::store_through) {
       if (way.flags() != modified) way.flags() = modified;
@@ -122,7 +156,7 @@ int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray
   if (fills_nearest) contents_.miss(*path.nearest, address);
   if (counts) contents_.miss(second, address);
   if (hits) {
-    third.counts.hits += counts;
+    contents_.counts_of(third).hits += counts;
     third.array.quick_take(way, address, counts);
   } else {
     if (counts) contents_.miss(third, address);
@@ -134,7 +168,7 @@ int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray
   const unsigned marks = is_modified * unsigned{modified} + (use == Use::prefetch) * unsigned{prefetched};
   CacheArray::quick_fill(where, room, static_cast<std::uint8_t>(marks));
   room.sharers() = second.knows_sharers ? path.own : 0;
-  second.counts.prefetches += use == Use::prefetch;
+  contents_.counts_of(second).prefetches += use == Use::prefetch;
   if (fills_nearest) fill_nearest(path, nearest, use == Use::store ? modified : 0);
   return hits ? 2 : 3;
 }
@@ -149,8 +183,8 @@ inline void Hierarchy::give_to_victims(const Path& path, Address address, const 
     if (!is_own || path.nearest->array.quick_find(path.nearest->array.quick_locate(address)))
       is_modified |= contents_.remove_before(second, way, address);
   }
-  ++second.counts.evictions;
-  second.counts.write_backs += is_modified;
+  ++contents_.counts_of(second).evictions;
+  contents_.counts_of(second).write_backs += is_modified;
   third.used = true;
   const auto where = third.array.quick_locate(address);
   auto there = third.array.quick_find(where);
@@ -170,7 +204,7 @@ inline void Hierarchy::fill_nearest(const Path& path, CacheArray::SetAndTag wher
     if (room.flags() & (modified | injected)) [[unlikely]]
       evict_marked(nearest, room);
     else
-      ++nearest.counts.evictions;
+      ++contents_.counts_of(nearest).evictions;
   }
   CacheArray::quick_fill(where, room, state);
 }

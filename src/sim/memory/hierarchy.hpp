@@ -12,7 +12,7 @@ namespace nearfield::sim {
 class Hierarchy {
  public:
   // Throws std::invalid_argument, which names the cache, for an impossible geometry.
-  explicit Hierarchy(const Machine& machine);
+  explicit Hierarchy(const Machine& machine, int variants = 1, bool ways_matter = false);
   Hierarchy(const Hierarchy&) = delete;
   Hierarchy& operator=(const Hierarchy&) = delete;
 
@@ -20,6 +20,13 @@ class Hierarchy {
   struct Path;
   const Path& path(int core) const { return paths_[static_cast<std::size_t>(core)]; }
 
+  // Makes an access that hits the nearest cache under all variants and does nothing beyond; returns whether it is one.
+  bool hits_for_all(const Path& path, bool store, Address address);
+  // Returns whether an access that is none of these looks at sets of the first two caches only, which are the same under
+  // all variants.
+  bool ends_in_second_for_all(const Path& path, bool store, Address address) const;
+  // Returns whether the core's cache of that level has the line under all variants.
+  bool all_have(int core, int level, Address address) const;
   // Makes one access inside one line of the nearest cache; returns where the line was found.
   Found load(const Path& path, Address address);
   Found store(const Path& path, Address address);
@@ -33,9 +40,9 @@ class Hierarchy {
 
   // ---- what the host may fetch while other accesses are simulated
   // Returns how many accesses went as far as the caches whose state does not fit the host's nearest caches.
-  Count went_far(int core) const {
+  Count went_far() const {
     if (fetched_early_from_ == contents_.levels()) return 0;
-    const auto& counts = contents_.cache_at(core, fetched_early_from_).counts;
+    const auto& counts = contents_.variants().common().levels[static_cast<std::size_t>(fetched_early_from_)];
     return counts.hits + counts.misses;
   }
   // Fetches the sets that an access will need there, and those of a line that makes room for it, which is needed later.
