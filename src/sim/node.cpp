@@ -54,12 +54,7 @@ Address Node::allocate(int core, std::uint64_t bytes) {
   return begin;
 }
 
-Clock Node::now(int core) const {
-  if (!has_memory()) return clock(core);
-  Clock all(variants_);
-  for (int v = 0; v < variants_; ++v) all[v] = memory_->now(core, v);
-  return all;
-}
+Clock Node::now(int core) const { return has_memory() ? memory_->clock(core) : clock(core); }
 
 void Node::advance(int core, Ps duration) {
   if (has_memory())

@@ -69,12 +69,14 @@ class Contents {
       do_afterwards(apart);
     return apart;
   }
-  // For one that looks at sets that are common to all variants only.
+  // For an action that looks at sets only that are the same under all variants.
   template <class Action>
-  NEARFIELD_INNERMOST void act_common(Action&& action) {
-    variants_.run_common(action);
+  NEARFIELD_INNERMOST auto act_for_all(Action&& action) {
+    variants_.begin_common();
+    const auto result = action();
     if (!afterwards_.empty()) [[unlikely]]
       do_afterwards(0);
+    return result;
   }
   Variants& variants() { return variants_; }
   const Variants& variants() const { return variants_; }

@@ -13,32 +13,31 @@ NEARFIELD_INNERMOST bool Hierarchy::is_alone(const CacheArray::Way& way, const P
   return !((way.flags() & shared) | (way.sharers() & ~path.own));
 }
 
-NEARFIELD_INNERMOST bool Hierarchy::hits_for_all(const Path& path, bool store, Address address) {
+NEARFIELD_INNERMOST std::optional<Found> Hierarchy::near_for_all(const Path& path, bool store, Address address) {
   auto& nearest = *path.nearest;
-  if (store && nearest.through) return false;
   const auto where = nearest.array.locate_common(address);
   if (!where.set) [[unlikely]]
-    return false;
+    return std::nullopt;
   const auto way = nearest.array.find(where, address);
-  if (!way) return false;
-  if (store) {
+  if (way && !(store && nearest.through)) {
     const auto state = nearest.array.state(way, address);
-    if (state & shared) return false;
-    if (state != modified) nearest.array.set_state(way, address, modified);
+    if (store && (state & shared)) return std::nullopt;
+    contents_.hit(nearest, way, address);
+    if (store && state != modified) nearest.array.set_state(way, address, modified);
+    return Found{};
   }
-  contents_.hit(nearest, way, address);
-  return true;
-}
-
-NEARFIELD_INNERMOST bool Hierarchy::ends_in_second_for_all(const Path& path, bool store, Address address) const {
-  if (!path.is_fast) return false;
-  const auto &first = path.nearest->array, &second = path.second->array;
-  const auto near = first.locate_common(address), where = second.locate_common(address);
-  if (!near.set || !where.set) return false;
-  const auto way = second.quick_find(where);
-  if (!way || !is_alone(way, path)) return false;
-  if (store && path.nearest->through) return true;
-  return !first.quick_find(near) && !(first.flags_of_room(near) & (modified | injected));
+  if (!path.is_fast) return std::nullopt;
+  const auto there = path.second->array.locate_common(address);
+  if (!there.set) return std::nullopt;
+  const auto second = path.second->array.quick_find(there);
+  if (!second || !is_alone(second, path)) return std::nullopt;
+  if (store && nearest.through) {
+    store_in_nearest(nearest, way, address);
+    return hit_second<Use::store_through>(path, where, second, address);
+  }
+  if (nearest.array.flags_of_room(where) & (modified | injected)) return std::nullopt;
+  return store ? hit_second<Use::store>(path, where, second, address)
+               : hit_second<Use::load>(path, where, second, address);
 }
 
 inline bool Hierarchy::all_have(int core, int level, Address address) const {
@@ -70,14 +69,15 @@ NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
     if (!way) return fast_miss<Use::store>(path, address, where);
     if (way.flags() & shared) return store_any(path.core, address);
   }
-  if (way) {
-    ++contents_.counts_of(nearest).hits;
-    CacheArray::quick_touch(way);
-    if (const std::uint8_t state = nearest.through ? 0 : modified; way.flags() != state) way.flags() = state;
-  } else {
-    contents_.miss(nearest, address);
-  }
+  store_in_nearest(nearest, way, address);
   return nearest.through ? fast_miss<Use::store_through>(path, address, where) : Found{};
+}
+
+NEARFIELD_INNERMOST void Hierarchy::store_in_nearest(CacheNode& nearest, const CacheArray::Way& way, Address address) {
+  if (!way) return contents_.miss(nearest, address);
+  ++contents_.counts_of(nearest).hits;
+  CacheArray::quick_touch(way);
+  if (const std::uint8_t state = nearest.through ? 0 : modified; way.flags() != state) way.flags() = state;
 }
 
 NEARFIELD_INNERMOST void Hierarchy::repeat(const Path& path, bool store, Address address, Count count) {
@@ -101,24 +101,30 @@ NEARFIELD_INNERMOST void Hierarchy::fetch_victim_early(const Path& path, Address
   path.victims->array.fetch_early(second.oldest_line(address));
 }
 
+// Makes an access that missed the nearest cache, or a store through it, and hits the second one.
+template <Hierarchy::Use use>
+NEARFIELD_INNERMOST Found Hierarchy::hit_second(const Path& path, CacheArray::SetAndTag nearest,
+                                                const CacheArray::Way& way, Address address) {
+  ++contents_.counts_of(*path.second).hits;
+  CacheArray::quick_touch(way);
+  if (use == Use::store_through) {
+    if (way.flags() != modified) way.flags() = modified;
+    return {1, false};
+  }
+  if (way.flags() & ~modified) way.flags() &= modified;
+  if (way.sharers() != path.own) way.sharers() = path.own;
+  contents_.miss(*path.nearest, address);
+  fill_nearest(path, nearest, use == Use::store ? modified : 0);
+  return {1, false};
+}
+
 // Makes an access that missed the nearest cache.
 template <Hierarchy::Use use>
 inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray::SetAndTag nearest) {
   const auto where = path.second->array.quick_locate(address);
   const auto way = path.second->array.quick_find(where);
-  if (way && is_alone(way, path)) [[likely]] {
-    ++contents_.counts_of(*path.second).hits;
-    CacheArray::quick_touch(way);
-    if (use == Use::store_through) {
-      if (way.flags() != modified) way.flags() = modified;
-      return {1, false};
-    }
-    if (way.flags() & ~modified) way.flags() &= modified;
-    if (way.sharers() != path.own) way.sharers() = path.own;
-    contents_.miss(*path.nearest, address);
-    fill_nearest(path, nearest, use == Use::store ? modified : 0);
-    return {1, false};
-  }
+  if (way && is_alone(way, path)) [[likely]]
+    return hit_second<use>(path, nearest, way, address);
   if (!way && path.victims) {
     const int level = fetch_beyond_second<use>(path, address, nearest, where);
     if (level > 0) return {level, false};

@@ -20,11 +20,8 @@ class Hierarchy {
   struct Path;
   const Path& path(int core) const { return paths_[static_cast<std::size_t>(core)]; }
 
-  // Makes an access that hits the nearest cache under all variants and does nothing beyond; returns whether it is one.
-  bool hits_for_all(const Path& path, bool store, Address address);
-  // Returns whether an access that is none of these looks at sets of the first two caches only, which are the same under
-  // all variants.
-  bool ends_in_second_for_all(const Path& path, bool store, Address address) const;
+  // Makes an access that looks at sets of the first two caches only, if these are the same under all variants.
+  std::optional<Found> near_for_all(const Path& path, bool store, Address address);
   // Returns whether the core's cache of that level has the line under all variants.
   bool all_have(int core, int level, Address address) const;
   // Makes one access inside one line of the nearest cache; returns where the line was found.
@@ -64,6 +61,9 @@ class Hierarchy {
   NEARFIELD_INNERMOST void fill_nearest(const Path& path, CacheArray::SetAndTag where, std::uint8_t state);
   void evict_marked(CacheNode& node, CacheArray::Way way);
   NEARFIELD_INNERMOST void give_to_victims(const Path& path, Address address, const CacheArray::Way& way);
+  void store_in_nearest(CacheNode& nearest, const CacheArray::Way& way, Address address);
+  template <Use use>
+  Found hit_second(const Path& path, CacheArray::SetAndTag nearest, const CacheArray::Way& way, Address address);
   template <Use use>
   NEARFIELD_INNERMOST Found fast_miss(const Path& path, Address address, CacheArray::SetAndTag nearest);
   bool nobody_else_has(const Path& path, Address address, bool is_victim);

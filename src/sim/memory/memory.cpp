@@ -56,6 +56,39 @@ struct Memory::Acting {
   };
   std::vector<Time> times;
   bool several() const { return times.size() > 1; }
+
+  // ---- under several variants
+  // Accesses that hit the nearest cache one after the other are collected, so that the clocks are told of all at once;
+  // they must be before anything else happens to them.
+  NEARFIELD_INNERMOST void add_hits(Access kind, Count more, Ps work) const {
+    const Ps takes = timing.per_hit(kind, work);
+    if (takes != each) {
+      tell_hits();
+      each = takes;
+    }
+    hits += more;
+  }
+  NEARFIELD_INNERMOST void tell_hits() const {
+    if (hits == 0) return;
+    for (auto& its : times) its.timing.issue_hits(its.clock, hits, each);
+    hits = 0;
+  }
+  mutable Count hits = 0;
+  mutable Ps each = 0;  // of these takes
+
+  // Lines that are on their way, under any variant, by hash; a line that is not there any longer may still be here.
+  void goes_ahead(Address line) const { ahead[Arrivals::hash(line)] = true; }
+  // Returns whether the address's line may be on its way, under any variant.
+  NEARFIELD_INNERMOST bool is_ahead(Address address) const {
+    if (!follower) return false;
+    auto& may_be = ahead[Arrivals::hash(contents.unit_of(address))];
+    if (!may_be) [[likely]]
+      return false;
+    may_be = false;
+    for (auto& its : times) may_be |= its.clock.ahead.may_have(contents.unit_of(address));
+    return may_be;
+  }
+  mutable std::array<bool, Arrivals::hashes> ahead{};
 };
 
 Memory::Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown, int variants,
@@ -105,8 +138,10 @@ const Memory::Acting& Memory::acting(int core) const { return acting_[static_cas
 NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address address, unsigned bytes, Count times,
                                      Ps work) {
   if (acting.translation) {
-    if (const Ps cost = acting.translation->cost(acting.core, address); cost > 0)
+    if (const Ps cost = acting.translation->cost(acting.core, address); cost > 0) {
+      acting.tell_hits();
       for (auto& its : acting.times) its.clock.now += cost;
+    }
     acting.translation->repeat(times - 1);
   }
   address = acting.frames.physical(address);
@@ -133,31 +168,41 @@ NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address 
 // Does the same under several variants: the caches' part for all at once if it can be, then that of each one's clock.
 void Memory::one_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work) {
   auto& hierarchy = acting.hierarchy;
-  const auto unit = acting.contents.unit_of(address);
-  if (!hierarchy.hits_for_all(acting.path, is_store(kind), address))
-    return miss_of_several(acting, kind, address, bytes, times, work);
+  const auto found =
+      acting.contents.act_for_all([&] { return hierarchy.near_for_all(acting.path, is_store(kind), address); });
+  if (!found || found->level > 0) return miss_of_several(acting, kind, address, bytes, times, work, found);
   if (times > 1) hierarchy.repeat(acting.path, is_store(kind), address, times - 1);
-  for (auto& [timing, clock] : acting.times) {
-    const bool waits = acting.follower && timing.hit_ahead(clock, kind, unit, work);
-    if (times > waits) timing.hits(clock, kind, bytes, times - waits, work);
+  if (acting.is_ahead(address) || (is_store(kind) && acting.timing.stores_go_through())) [[unlikely]] {
+    acting.tell_hits();
+    const auto unit = acting.contents.unit_of(address);
+    for (auto& [timing, clock] : acting.times) {
+      const bool waits = timing.hit_ahead(clock, kind, unit, work);
+      if (times > waits) timing.hits(clock, kind, bytes, times - waits, work);
+    }
+    return;
   }
+  acting.add_hits(kind, times, work);
 }
 
 // What an access did to the caches, under one variant.
 struct Memory::Outcome {
-  Found found;
+  Outcome() {}
+  union {
+    Found found;
+  };
   unsigned writes;          // units written to memory by the first access
   unsigned writes_of_rest;  // and by those to the same line after it
   Address ahead;            // the line to fetch ahead, or no_line
 };
 
-void Memory::miss_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work) {
+// `found`: where the first access found the line under all variants, if it was made already.
+void Memory::miss_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
+                             const std::optional<Found>& found) {
+  acting.tell_hits();
   auto& hierarchy = acting.hierarchy;
   auto& contents = acting.contents;
-  Outcome outcomes[most_variants];
-  const auto act = [&](int variant) {
-    auto& outcome = outcomes[variant];
-    outcome.found = is_store(kind) ? hierarchy.store(acting.path, address) : hierarchy.load(acting.path, address);
+  std::array<Outcome, most_variants> outcomes;
+  const auto finish = [&](Outcome& outcome) {
     outcome.writes = contents.take_writes();
     outcome.writes_of_rest = 0;
     if (times > 1) {
@@ -169,35 +214,52 @@ void Memory::miss_of_several(const Acting& acting, Access kind, Address address,
       outcome.ahead = acting.follower->follow(address).value_or(no_line);
   };
   Variants::Mask apart = 0;
-  if (hierarchy.ends_in_second_for_all(acting.path, is_store(kind), address) &&
-      (!acting.follower || acting.follower->is_common()))
-    contents.act_common(act);
-  else
-    apart = contents.act(contents.variants().all(), act);
-  for (int v = 1; v < contents.variants().count(); ++v)
-    if (!(apart >> v & 1)) outcomes[v] = outcomes[0];
-  const auto unit = contents.unit_of(address);
-  const auto* outcome = outcomes;
-  bool any_ahead = false;
-  Variants::Mask waits = 0;  // under which the first access does, for others do not
-  for (auto& [timing, clock] : acting.times) {
-    bool is_missed = outcome->found.level > 0;
-    if (is_missed)
-      timing.missed(clock, kind, bytes, outcome->found, address, outcome->writes, work);
-    else
-      is_missed = acting.follower && timing.hit_ahead(clock, kind, unit, work);
-    waits |= static_cast<Variants::Mask>(is_missed << (outcome - outcomes));
-    any_ahead |= outcome->ahead < end_of_memory;
-    ++outcome;
+  if (found && (!acting.follower || acting.follower->is_common())) [[likely]] {
+    outcomes[0].found = *found;
+    finish(outcomes[0]);
+  } else {
+    apart = contents.act(contents.variants().all(), [&](int variant) {
+      auto& outcome = outcomes[static_cast<std::size_t>(variant)];
+      if (found)
+        outcome.found = *found;
+      else
+        outcome.found = is_store(kind) ? hierarchy.store(acting.path, address) : hierarchy.load(acting.path, address);
+      finish(outcome);
+    });
   }
-  if (any_ahead) look_ahead_of_several(acting, outcomes);
-  if (times == 1 && waits == contents.variants().all()) return;
-  outcome = outcomes;
+  const auto& it = outcomes[0];
+  if (apart != 0 || it.found.level == 0) [[unlikely]]
+    return tell_each(acting, kind, address, bytes, times, work, outcomes.data(), apart);
+  for (auto& [timing, clock] : acting.times)
+    timing.missed(clock, kind, bytes, it.found, address, it.writes, work);
+  if (it.ahead < end_of_memory) look_ahead_of_several(acting, outcomes.data(), 0);
+  if (times == 1) return;
   for (auto& [timing, clock] : acting.times) {
-    timing.write_back(clock, address, outcome->writes_of_rest);
-    const Count hits = times - (waits >> (outcome - outcomes) & 1);
-    if (hits > 0) timing.hits(clock, kind, bytes, hits, work);
-    ++outcome;
+    timing.write_back(clock, address, it.writes_of_rest);
+    timing.hits(clock, kind, bytes, times - 1, work);
+  }
+}
+
+// Tells each variant's clock what it has to do with one of these.
+void Memory::tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
+                       const Outcome* outcomes, Variants::Mask apart) {
+  const auto unit = acting.contents.unit_of(address);
+  const auto outcome_of = [&](std::size_t v) -> const Outcome& { return outcomes[apart >> v & 1 ? v : 0]; };
+  std::array<bool, most_variants> waits{};  // the first access does, for others do not
+  for (std::size_t v = 0; v < acting.times.size(); ++v) {
+    auto& [timing, clock] = acting.times[v];
+    const auto& outcome = outcome_of(v);
+    waits[v] = outcome.found.level > 0;
+    if (waits[v])
+      timing.missed(clock, kind, bytes, outcome.found, address, outcome.writes, work);
+    else
+      waits[v] = acting.follower && timing.hit_ahead(clock, kind, unit, work);
+  }
+  look_ahead_of_several(acting, outcomes, apart);
+  for (std::size_t v = 0; v < acting.times.size(); ++v) {
+    auto& [timing, clock] = acting.times[v];
+    timing.write_back(clock, address, outcome_of(v).writes_of_rest);
+    if (times > waits[v]) timing.hits(clock, kind, bytes, times - waits[v], work);
   }
 }
 
@@ -213,35 +275,37 @@ void Memory::look_ahead(const Acting& acting, Address address) {
 }
 
 // Under each variant, the line that the follower named is fetched if there is a slot.
-void Memory::look_ahead_of_several(const Acting& acting, const Outcome* outcomes) {
-  Address lines[most_variants];
-  int variant = 0;
+void Memory::look_ahead_of_several(const Acting& acting, const Outcome* outcomes, Variants::Mask apart) {
+  std::array<Address, most_variants> lines;
   Variants::Mask same = 0;
-  for (auto& [timing, clock] : acting.times) {
-    const auto ahead = outcomes[variant].ahead;
-    lines[variant] = ahead < end_of_memory && timing.has_slot_to_prefetch(clock) ? ahead : no_line;
-    same |= static_cast<Variants::Mask>((lines[variant] == lines[0]) << variant);
-    ++variant;
+  for (std::size_t v = 0; v < acting.times.size(); ++v) {
+    auto& [timing, clock] = acting.times[v];
+    const auto ahead = outcomes[apart >> v & 1 ? v : 0].ahead;
+    lines[v] = ahead < end_of_memory && timing.has_slot_to_prefetch(clock) ? ahead : no_line;
+    same |= static_cast<Variants::Mask>((lines[v] == lines[0]) << v);
   }
   auto& contents = acting.contents;
   if (same == contents.variants().all() &&
       (lines[0] == no_line || acting.hierarchy.all_have(acting.core, acting.follower->level(), lines[0])))
     return;
-  std::optional<Found> from[most_variants];
-  unsigned writes[most_variants];
-  const auto apart = contents.act(same, [&](int v) {
+  std::array<std::optional<Found>, most_variants> from;
+  std::array<unsigned, most_variants> writes;
+  const auto fetched_apart = contents.act(same, [&](int variant) {
+    const auto v = static_cast<std::size_t>(variant);
     if (lines[v] != no_line) from[v] = acting.hierarchy.prefetch(acting.core, acting.follower->level(), lines[v]);
     writes[v] = contents.take_writes();
   });
-  variant = 0;
-  for (auto& [timing, clock] : acting.times) {
-    const int whose = apart >> variant & 1 ? variant : 0;
-    if (from[whose]) timing.prefetched(clock, lines[whose], *from[whose], writes[whose]);
-    ++variant;
+  for (std::size_t v = 0; v < acting.times.size(); ++v) {
+    auto& [timing, clock] = acting.times[v];
+    const auto whose = fetched_apart >> v & 1 ? v : 0;
+    if (!from[whose]) continue;
+    timing.prefetched(clock, lines[whose], *from[whose], writes[whose]);
+    acting.goes_ahead(lines[whose]);
   }
 }
 
 void Memory::bypass(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work) {
+  acting.tell_hits();
   address = frames_->physical(address);
   auto& contents = acting.contents;
   std::array<unsigned, most_variants> writes{};
@@ -343,7 +407,7 @@ class Memory::Hits {
     if (count_ == 0) return;
     const auto kind = are_chases_ ? Access::chase : Access::load;
     const auto count = std::exchange(count_, 0);
-    for (auto& [timing, clock] : acting_.times) timing.hits(clock, kind, 0, count, 0);
+    acting_.timing.hits(acting_.clock, kind, 0, count, 0);
   }
 
  private:
@@ -388,11 +452,12 @@ NEARFIELD_INNERMOST void Memory::one_of_many(const Acting& acting, Access kind, 
   if (acting.translation) {
     if (const Ps cost = acting.translation->cost(acting.core, address); cost > 0) {
       hits.tell();
+      acting.tell_hits();
       for (auto& its : acting.times) its.clock.now += cost;
     }
   }
   address = acting.frames.physical(address);
-  if (acting.several()) return one_of_many_and_several(acting, kind, address, bytes, hits);
+  if (acting.several()) return one_of_several(acting, kind, address, bytes, 1, 0);
   auto& timing = acting.timing;
   auto& clock = acting.clock;
   const auto found =
@@ -407,23 +472,6 @@ NEARFIELD_INNERMOST void Memory::one_of_many(const Acting& acting, Access kind, 
   hits.tell();
   timing.missed(clock, kind, bytes, found, address, acting.contents.take_writes(), 0);
   if (acting.follower) look_ahead(acting, address);
-}
-
-NEARFIELD_INNERMOST void Memory::one_of_many_and_several(const Acting& acting, Access kind, Address address,
-                                                         unsigned bytes, Hits& hits) {
-  if (!acting.hierarchy.hits_for_all(acting.path, is_store(kind), address)) [[unlikely]] {
-    hits.tell();
-    return miss_of_several(acting, kind, address, bytes, 1, 0);
-  }
-  const auto unit = acting.contents.unit_of(address);
-  bool any_ahead = false;
-  if (acting.follower)
-    for (auto& its : acting.times) any_ahead |= its.clock.ahead.may_have(unit);
-  if (!any_ahead) [[likely]]
-    return hits.add(kind);
-  hits.tell();
-  for (auto& [timing, clock] : acting.times)
-    if (!timing.hit_ahead(clock, kind, unit, 0)) timing.hits(clock, kind, bytes, 1, 0);
 }
 
 // ---- devices
@@ -509,14 +557,26 @@ void Memory::forget_everything() {
 
 // ---- clocks and counts
 
-const Times& Memory::now(int core, int variant) const { return timings_[static_cast<std::size_t>(variant)]->now(core); }
+const Times& Memory::now(int core, int variant) const {
+  const auto& me = acting(core);
+  me.tell_hits();
+  return me.times[static_cast<std::size_t>(variant)].clock.now;
+}
+Clock Memory::clock(int core) const {
+  Clock all(static_cast<int>(timings_.size()));
+  for (int v = 0; v < all.variants(); ++v) all[v] = now(core, v);
+  return all;
+}
 void Memory::advance(int core, Ps duration) {
+  acting(core).tell_hits();
   for (auto& timing : timings_) timing->advance(core, duration);
 }
 void Memory::wait_until(int core, const Clock& instant) {
+  acting(core).tell_hits();
   for (int v = 0; v < instant.variants(); ++v) timings_[static_cast<std::size_t>(v)]->wait_until(core, instant[v]);
 }
 void Memory::drain(int core) {
+  acting(core).tell_hits();
   for (auto& timing : timings_) timing->drain(core);
 }
 

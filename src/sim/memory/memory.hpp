@@ -32,6 +32,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -118,6 +119,7 @@ class Memory {
 
   // ---- clocks
   const Times& now(int core, int variant = 0) const;
+  Clock clock(int core) const;  // under all variants
   void advance(int core, Ps duration);
   void wait_until(int core, const Clock& instant);
   void drain(int core);  // until nothing is under way
@@ -146,9 +148,12 @@ class Memory {
   // Under several variants:
   struct Outcome;
   void one_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  void one_of_many_and_several(const Acting& acting, Access kind, Address address, unsigned bytes, Hits& hits);
-  void miss_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  void look_ahead_of_several(const Acting& acting, const Outcome* outcomes);
+  void miss_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
+                       const std::optional<Found>& found);
+  // `apart`: the variants whose outcome is not the first one.
+  void tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
+                 const Outcome* outcomes, unsigned char apart);
+  void look_ahead_of_several(const Acting& acting, const Outcome* outcomes, unsigned char apart);
   template <class Function>
   void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
 

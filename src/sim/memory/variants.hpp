@@ -58,6 +58,8 @@ class Variants {
   int count() const { return count_; }
   bool several() const { return count_ > 1; }
   Mask all() const { return all_; }
+  // Begins an action that looks at common sets only.
+  void begin_common() { saves_ = false; }
   // Returns which variant acts; 0: that one and all that do not act apart.
   int acting() const { return acting_; }
 
@@ -69,13 +71,6 @@ class Variants {
     do action(acting_);
     while (several() && goes_on());
     return owners_seen_;
-  }
-
-  // Does an action of which is known that it looks at common sets only.
-  template <class Action>
-  NEARFIELD_INNERMOST void run_common(Action&& action) {
-    saves_ = false;
-    action(0);
   }
 
   // ---- counts
