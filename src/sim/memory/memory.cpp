@@ -190,9 +190,8 @@ struct Memory::Outcome {
   union {
     Found found;
   };
-  unsigned writes;          // units written to memory by the first access
-  unsigned writes_of_rest;  // and by those to the same line after it
-  Address ahead;            // the line to fetch ahead, or no_line
+  unsigned writes;  // units written to memory
+  Address ahead;    // the line to fetch ahead, or no_line
 };
 
 // `found`: where the first access found the line under all variants, if it was made already.
@@ -204,11 +203,6 @@ void Memory::miss_of_several(const Acting& acting, Access kind, Address address,
   std::array<Outcome, most_variants> outcomes;
   const auto finish = [&](Outcome& outcome) {
     outcome.writes = contents.take_writes();
-    outcome.writes_of_rest = 0;
-    if (times > 1) {
-      hierarchy.repeat(acting.path, is_store(kind), address, times - 1);
-      outcome.writes_of_rest = contents.take_writes();
-    }
     outcome.ahead = no_line;
     if (acting.follower && outcome.found.level > 0)
       outcome.ahead = acting.follower->follow(address).value_or(no_line);
@@ -228,38 +222,58 @@ void Memory::miss_of_several(const Acting& acting, Access kind, Address address,
     });
   }
   const auto& it = outcomes[0];
+  Variants::Mask waits = contents.variants().all();  // under which the first access does, for others do not
   if (apart != 0 || it.found.level == 0) [[unlikely]]
-    return tell_each(acting, kind, address, bytes, times, work, outcomes.data(), apart);
-  for (auto& [timing, clock] : acting.times)
-    timing.missed(clock, kind, bytes, it.found, address, it.writes, work);
-  if (it.ahead < end_of_memory) look_ahead_of_several(acting, outcomes.data(), 0);
-  if (times == 1) return;
-  for (auto& [timing, clock] : acting.times) {
-    timing.write_back(clock, address, it.writes_of_rest);
-    timing.hits(clock, kind, bytes, times - 1, work);
-  }
+    waits = tell_each(acting, kind, address, bytes, work, outcomes.data(), apart);
+  else
+    for (auto& [timing, clock] : acting.times)
+      timing.missed(clock, kind, bytes, it.found, address, it.writes, work);
+  bool looks_elsewhere = !found;  // than at common sets
+  if (apart != 0 || it.ahead < end_of_memory)
+    looks_elsewhere |= look_ahead_of_several(acting, outcomes.data(), apart);
+  if (times > 1)
+    rest_of_several(acting, kind, address, bytes, times - 1, work, looks_elsewhere);
+  if (waits == contents.variants().all()) return;
+  for (std::size_t v = 0; v < acting.times.size(); ++v)
+    if (!(waits >> v & 1)) acting.times[v].timing.hits(acting.times[v].clock, kind, bytes, 1, work);
 }
 
-// Tells each variant's clock what it has to do with one of these.
-void Memory::tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
-                       const Outcome* outcomes, Variants::Mask apart) {
+// Tells the clocks of a first access; returns which of them waited for it.
+Variants::Mask Memory::tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work,
+                                 const Outcome* outcomes, Variants::Mask apart) {
   const auto unit = acting.contents.unit_of(address);
-  const auto outcome_of = [&](std::size_t v) -> const Outcome& { return outcomes[apart >> v & 1 ? v : 0]; };
-  std::array<bool, most_variants> waits{};  // the first access does, for others do not
+  Variants::Mask waits = 0;
   for (std::size_t v = 0; v < acting.times.size(); ++v) {
     auto& [timing, clock] = acting.times[v];
-    const auto& outcome = outcome_of(v);
-    waits[v] = outcome.found.level > 0;
-    if (waits[v])
+    const auto& outcome = outcomes[apart >> v & 1 ? v : 0];
+    bool its = true;
+    if (outcome.found.level > 0)
       timing.missed(clock, kind, bytes, outcome.found, address, outcome.writes, work);
     else
-      waits[v] = acting.follower && timing.hit_ahead(clock, kind, unit, work);
+      its = acting.follower && timing.hit_ahead(clock, kind, unit, work);
+    waits |= static_cast<Variants::Mask>(its << v);
   }
-  look_ahead_of_several(acting, outcomes, apart);
+  return waits;
+}
+
+// The accesses to a line after the first one.
+void Memory::rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work,
+                             bool looks_elsewhere) {
+  auto& contents = acting.contents;
+  std::array<unsigned, most_variants> writes;
+  const auto repeat = [&](int variant) {
+    acting.hierarchy.repeat(acting.path, is_store(kind), address, count);
+    return writes[static_cast<std::size_t>(variant)] = contents.take_writes();
+  };
+  Variants::Mask apart = 0;
+  if (looks_elsewhere && is_store(kind) && acting.path.nearest->through)
+    apart = contents.act(contents.variants().all(), repeat);
+  else
+    contents.act_for_all([&] { return repeat(0); });
   for (std::size_t v = 0; v < acting.times.size(); ++v) {
     auto& [timing, clock] = acting.times[v];
-    timing.write_back(clock, address, outcome_of(v).writes_of_rest);
-    if (times > waits[v]) timing.hits(clock, kind, bytes, times - waits[v], work);
+    timing.write_back(clock, address, writes[apart >> v & 1 ? v : 0]);
+    timing.hits(clock, kind, bytes, count, work);
   }
 }
 
@@ -274,8 +288,8 @@ void Memory::look_ahead(const Acting& acting, Address address) {
   if (from) acting.timing.prefetched(acting.clock, *next, *from, acting.contents.take_writes());
 }
 
-// Under each variant, the line that the follower named is fetched if there is a slot.
-void Memory::look_ahead_of_several(const Acting& acting, const Outcome* outcomes, Variants::Mask apart) {
+// Under each variant, the line that the follower named is fetched if there is a slot. Returns whether any was.
+bool Memory::look_ahead_of_several(const Acting& acting, const Outcome* outcomes, Variants::Mask apart) {
   std::array<Address, most_variants> lines;
   Variants::Mask same = 0;
   for (std::size_t v = 0; v < acting.times.size(); ++v) {
@@ -287,7 +301,7 @@ void Memory::look_ahead_of_several(const Acting& acting, const Outcome* outcomes
   auto& contents = acting.contents;
   if (same == contents.variants().all() &&
       (lines[0] == no_line || acting.hierarchy.all_have(acting.core, acting.follower->level(), lines[0])))
-    return;
+    return false;
   std::array<std::optional<Found>, most_variants> from;
   std::array<unsigned, most_variants> writes;
   const auto fetched_apart = contents.act(same, [&](int variant) {
@@ -302,6 +316,7 @@ void Memory::look_ahead_of_several(const Acting& acting, const Outcome* outcomes
     timing.prefetched(clock, lines[whose], *from[whose], writes[whose]);
     acting.goes_ahead(lines[whose]);
   }
+  return true;
 }
 
 void Memory::bypass(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work) {

@@ -151,9 +151,11 @@ class Memory {
   void miss_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
                        const std::optional<Found>& found);
   // `apart`: the variants whose outcome is not the first one.
-  void tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
-                 const Outcome* outcomes, unsigned char apart);
-  void look_ahead_of_several(const Acting& acting, const Outcome* outcomes, unsigned char apart);
+  unsigned char tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work,
+                          const Outcome* outcomes, unsigned char apart);
+  bool look_ahead_of_several(const Acting& acting, const Outcome* outcomes, unsigned char apart);
+  void rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work,
+                       bool looks_elsewhere);
   template <class Function>
   void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
 
