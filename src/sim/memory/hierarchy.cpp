@@ -57,10 +57,11 @@ std::uint8_t Hierarchy::hit_or_take(CacheNode& node, const CacheArray::Way& way,
   return node.array.state(way, address) & shared;
 }
 
-// The same for a line that is fetched ahead: it counts as no hit, but this cache is asked as for any line.
+// The same for a line that is fetched ahead: it counts as no hit, and sub-blocks that stay in an exclusive cache are as old
+// as before.
 std::uint8_t Hierarchy::take(CacheNode& node, const CacheArray::Way& way, Address address) {
-  node.array.touch(way);
   if (node.inclusion == Inclusion::exclusive) return node.array.remove(way, address) & (modified | shared);
+  node.array.touch(way);
   return node.array.state(way, address) & shared;
 }
 
