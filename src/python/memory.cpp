@@ -72,7 +72,7 @@ void bind_simulated_memory(nb::module_& parent) {
       .def("sweep", &Memory::sweep, nb::arg("core"), nb::arg("kind"), nb::arg("address"), nb::arg("count"),
            nb::arg("stride_bytes"), nb::arg("bytes"), nb::arg("work_ps") = 0, nb::call_guard<nb::gil_scoped_release>())
       .def("drain", &Memory::drain, nb::arg("core"))
-      .def("counts", &Memory::counts)
+      .def("counts", [](const Memory& memory) { return memory.counts(); })
       .def("reset_counts", &Memory::reset_counts)
       .def(
           "now_ns",

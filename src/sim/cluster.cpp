@@ -41,8 +41,10 @@ Cluster::Cluster(const Machine& machine, const ClusterOptions& options) : world_
 
 void Cluster::add_node(int number, const ClusterOptions& options) {
   const Machine& machine = world_->machine;
+  const bool limits_ways = std::any_of(policies_.begin(), policies_.end(),
+                                       [](const PolicyChoice& policy) { return policy.spec().limits_ways; });
   nodes_.push_back(std::make_unique<Node>(
-      machine, Node::Options{world_->variants, options.memory_slowdown, options.memory_effects}));
+      machine, Node::Options{world_->variants, limits_ways, options.memory_slowdown, options.memory_effects}));
   Node& node = *nodes_.back();
   if (options.count_sides && options.memory_effects) node.tell_cores_apart();
   if (options.nodes > 1) nics_.push_back(std::make_unique<Nic>(node, machine, policies_));

@@ -38,7 +38,7 @@ Node::Node(const Machine& machine, const Options& options)
     clocks_.assign(static_cast<std::size_t>(machine.cores), Clock(variants_));
     return;
   }
-  for (int v = 0; v < variants_; ++v) memories_.push_back(std::make_unique<Memory>(machine, options.memory_slowdown));
+  memory_ = std::make_unique<Memory>(machine, options.memory_slowdown, variants_, options.limits_ways);
 }
 
 Address Node::allocate(int core, std::uint64_t bytes) {
@@ -54,68 +54,66 @@ Address Node::allocate(int core, std::uint64_t bytes) {
   return begin;
 }
 
-Clock Node::now(int core) const {
-  if (!has_memory()) return clock(core);
-  Clock all(variants_);
-  for (int v = 0; v < variants_; ++v) all[v] = memory(v).now(core);
-  return all;
-}
+Clock Node::now(int core) const { return has_memory() ? memory_->clock(core) : clock(core); }
 
 void Node::advance(int core, Ps duration) {
-  if (!has_memory()) clock(core) += duration;
-  for (auto& memory : memories_) memory->advance(core, duration);
+  if (has_memory())
+    memory_->advance(core, duration);
+  else
+    clock(core) += duration;
 }
 
 void Node::wait_until(int core, const Clock& instant) {
-  if (!has_memory()) clock(core) = later(clock(core), instant);
-  for (int v = 0; v < variants_ && has_memory(); ++v) memory(v).wait_until(core, instant[v]);
+  if (has_memory())
+    memory_->wait_until(core, instant);
+  else
+    clock(core) = later(clock(core), instant);
 }
 
 void Node::drain(int core) {
-  for (auto& memory : memories_) memory->drain(core);
+  if (has_memory()) memory_->drain(core);
 }
 
 void Node::access(int core, Access kind, Address address, unsigned bytes) {
   acting(core);
-  for (auto& memory : memories_) memory->access(core, kind, address, bytes);
+  if (has_memory()) memory_->access(core, kind, address, bytes);
 }
 
 void Node::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
                  unsigned bytes) {
   acting(core);
-  for (auto& memory : memories_) memory->sweep(core, kind, address, count, stride_bytes, bytes);
+  if (has_memory()) memory_->sweep(core, kind, address, count, stride_bytes, bytes);
 }
 
 void Node::sweep(int core, std::span<const Sweep> sweeps) {
+  if (!has_memory()) return;
   acting(core);
-  for (auto& memory : memories_)
-    for (const Sweep& one : sweeps) {
-      if (one.count == 1 && one.work_cycles == 0)
-        memory->access(core, one.kind, one.address, one.bytes);
-      else
-        memory->sweep(core, one.kind, one.address, one.count, one.stride_bytes, one.bytes,
-                      std::nearbyint(one.work_cycles * ps_per_cycle_));
-    }
+  for (const Sweep& one : sweeps) {
+    if (one.count == 1 && one.work_cycles == 0)
+      memory_->access(core, one.kind, one.address, one.bytes);
+    else
+      memory_->sweep(core, one.kind, one.address, one.count, one.stride_bytes, one.bytes,
+                     std::nearbyint(one.work_cycles * ps_per_cycle_));
+  }
 }
 
 void Node::replay(int core, std::span<const Memory::Reference> references) {
   acting(core);
-  for (auto& memory : memories_) memory->replay(core, references);
+  if (has_memory()) memory_->replay(core, references);
 }
 
 void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
+  if (!has_memory()) return;
   acting(core);
   const std::uint64_t words = bytes / word, rest = bytes % word;
-  for (auto& memory : memories_) {
-    if (words > 0) memory->sweep(core, kind, address, words, word, word);
-    if (rest > 0) memory->access(core, kind, address + words * word, static_cast<unsigned>(rest));
-  }
+  if (words > 0) memory_->sweep(core, kind, address, words, word, word);
+  if (rest > 0) memory_->access(core, kind, address + words * word, static_cast<unsigned>(rest));
 }
 
 void Node::copy(int core, Address to, Address from, std::uint64_t bytes) {
-  if (bytes == 0) return;
+  if (bytes == 0 || !has_memory()) return;
   acting(core);
-  for (auto& memory : memories_) memory->copy(core, to, from, bytes);
+  memory_->copy(core, to, from, bytes);
 }
 
 void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
@@ -149,27 +147,27 @@ void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offs
   }
 }
 
-Times Node::dma_write(int variant, Address address, std::uint64_t bytes, const Placement& placement,
-                      const Times& start) {
+Clock Node::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements,
+                      const Clock& start) {
   acting(nobody);
-  return has_memory() && bytes > 0 ? memory(variant).dma_write(address, bytes, placement, start) : start;
+  return has_memory() && bytes > 0 ? memory_->dma_write(address, bytes, placements, start) : start;
 }
 
-Times Node::dma_read(int variant, Address address, std::uint64_t bytes, const Times& start) {
+Clock Node::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
   acting(nobody);
-  return has_memory() && bytes > 0 ? memory(variant).dma_read(address, bytes, start) : start;
+  return has_memory() && bytes > 0 ? memory_->dma_read(address, bytes, start) : start;
 }
 
 void Node::forget(Address address, std::uint64_t bytes) {
-  for (auto& memory : memories_) memory->forget(address, bytes);
+  if (has_memory()) memory_->forget(address, bytes);
 }
 
 void Node::forget_everything() {
-  for (auto& memory : memories_) memory->forget_everything();
+  if (has_memory()) memory_->forget_everything();
 }
 
 void Node::reset_counts() {
-  for (auto& memory : memories_) memory->reset_counts();
+  if (has_memory()) memory_->reset_counts();
   own_.clear();
   at_change_ = {};
 }

@@ -1,5 +1,4 @@
-// One simulated node: its memory once per variant (each has its own contents of caches and its own clocks), and the
-// allocation of addresses. What a core does is done to every variant in turn. Without memory effects there are clocks
+// One simulated node: its memory, under all variants at once, and the allocation of addresses. Without memory effects there are clocks
 // only: loads, stores and DMA then take no time, so that what is left is the network's and the library's.
 #pragma once
 
@@ -28,15 +27,16 @@ class Node {
  public:
   struct Options {
     int variants = 1;
+    bool limits_ways = false;  // a variant's policy does
     std::array<double, speeds> memory_slowdown{1, 1, 1, 1};
     bool memory_effects = true;
   };
   Node(const Machine& machine, const Options& options);
 
   int variants() const { return variants_; }
-  bool has_memory() const { return !memories_.empty(); }
-  Memory& memory(int variant) { return *memories_[static_cast<std::size_t>(variant)]; }
-  const Memory& memory(int variant) const { return *memories_[static_cast<std::size_t>(variant)]; }
+  bool has_memory() const { return memory_ != nullptr; }
+  Memory& memory() { return *memory_; }
+  const Memory& memory() const { return *memory_; }
 
   // Returns new whole pages of the memory nearest to the core, where its allocations and those of its neighbours follow
   // each other in the order of the calls.
@@ -45,7 +45,7 @@ class Node {
 
   // ---- clocks of cores
   Clock now(int core) const;
-  Ps first(int core) const { return has_memory() ? memories_[0]->now(core)[0] : clock(core).first(); }
+  Ps first(int core) const { return has_memory() ? memory_->now(core)[0] : clock(core).first(); }
   void advance(int core, Ps duration);
   void wait_until(int core, const Clock& instant);
   void drain(int core);
@@ -65,13 +65,13 @@ class Node {
   // Accesses a part of one buffer's data by accesses of one kind.
   void touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes);
 
-  // ---- what a device does to one variant, from `start`; they return when it is done
-  Times dma_write(int variant, Address address, std::uint64_t bytes, const Placement& placement, const Times& start);
-  Times dma_read(int variant, Address address, std::uint64_t bytes, const Times& start);
+  // ---- what a device does from `start`; they return when it is done. Each variant has a placement
+  Clock dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements, const Clock& start);
+  Clock dma_read(Address address, std::uint64_t bytes, const Clock& start);
 
   void forget(Address address, std::uint64_t bytes);
   void forget_everything();
-  Counts counts(int variant) const { return has_memory() ? memory(variant).counts() : Counts{}; }
+  Counts counts(int variant) const { return has_memory() ? memory_->counts(variant) : Counts{}; }
   void reset_counts();
   // Counts variant 0 apart for each core from now on.
   void tell_cores_apart() { cores_apart_ = true; }
@@ -94,7 +94,7 @@ class Node {
   double ps_per_cycle_;
   int cores_per_memory_;
   std::vector<Address> next_;  // per memory
-  std::vector<std::unique_ptr<Memory>> memories_;
+  std::unique_ptr<Memory> memory_;
   std::vector<Clock> clocks_;  // without memory effects
   static constexpr int nobody = -1;
   bool cores_apart_ = false;

@@ -18,8 +18,12 @@ class Frames {};
 class Translation {};
 class StreamFollower {};
 
-Memory::Memory(const Machine& machine, const std::array<double, speeds>&)
-    : caches_(std::make_unique<Caches>(machine)), timing_(std::make_unique<Timing>(Timing{Times(), machine})) {}
+struct Memory::Acting {};
+
+Memory::Memory(const Machine& machine, const std::array<double, speeds>&, int, bool)
+    : caches_(std::make_unique<Caches>(machine)) {
+  timings_.push_back(std::make_unique<Timing>(Timing{Times(), machine}));
+}
 Memory::~Memory() = default;
 
 void Memory::access(int core, Access kind, Address address, unsigned bytes) {
@@ -36,24 +40,25 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
   step.address = to;
   step.from = from;
   step.bytes = bytes;
-  for (const OneAccess& one : accesses_of(step, timing_->machine)) access(core, one.kind, one.address, one.bytes);
+  for (const OneAccess& one : accesses_of(step, timings_[0]->machine)) access(core, one.kind, one.address, one.bytes);
 }
 void Memory::replay(int core, std::span<const Reference> trace) {
   for (const Reference& one : trace) access(core, one.kind, one.address, one.bytes);
 }
-Times Memory::dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times&) {
-  caches_->dma_write(address, bytes, placement);
-  return {};
+Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements, const Clock& start) {
+  caches_->dma_write(address, bytes, placements[0]);
+  return start;
 }
-Times Memory::dma_read(Address address, std::uint64_t bytes, const Times&) {
+Clock Memory::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
   caches_->dma_read(address, bytes);
-  return {};
+  return start;
 }
 void Memory::forget(Address address, std::uint64_t bytes) { caches_->forget(address, bytes); }
 void Memory::forget_everything() { caches_->forget_everything(); }
-const Times& Memory::now(int) const { return timing_->now; }
-Counts Memory::counts() const { return caches_->counts(); }
-Memory::Copy Memory::copy_in(int core, int level, Address address) const {
+const Times& Memory::now(int, int) const { return timings_[0]->now; }
+Clock Memory::clock(int) const { return Clock(1); }
+Counts Memory::counts(int) const { return caches_->counts(); }
+Memory::Copy Memory::copy_in(int core, int level, Address address, int) const {
   return caches_->copy_in(core, level, address);
 }
 

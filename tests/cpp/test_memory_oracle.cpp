@@ -69,10 +69,10 @@ void act(Memory& memory, const Step& step, const Machine& machine) {
       memory.copy(step.core, step.address, step.from, step.bytes);
       break;
     case Step::What::dma_write:
-      memory.dma_write(step.address, step.bytes, step.placement, memory.now(step.core));
+      memory.dma_write(step.address, step.bytes, {&step.placement, 1}, memory.clock(step.core));
       break;
     case Step::What::dma_read:
-      memory.dma_read(step.address, step.bytes, memory.now(step.core));
+      memory.dma_read(step.address, step.bytes, memory.clock(step.core));
       break;
     case Step::What::forget:
       memory.forget(step.address, step.bytes);

@@ -39,9 +39,9 @@ Left after_one_message(const std::string& policy, std::uint64_t bytes, int steer
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
   });
   Left left;
-  const Memory& memory = cluster.node(1).memory(1);
+  const Memory& memory = cluster.node(1).memory();
   for (Address at = begin / line * line; at < begin + bytes; at += line) {
-    const auto l2 = memory.copy_in(0, 1, at), l3 = memory.copy_in(0, 2, at);
+    const auto l2 = memory.copy_in(0, 1, at, 1), l3 = memory.copy_in(0, 2, at, 1);
     left.l2_lines += l2.present;
     left.l3_lines += l3.present;
     left.clean = left.clean && !l2.modified && !l3.modified;
@@ -55,7 +55,7 @@ Left after_one_message(const std::string& policy, std::uint64_t bytes, int steer
   left.events = outcome.variants[1].nic_of_node[1].events;
   // Beside it, the base: nothing.
   CHECK(outcome.variants[0].memory.levels[1].injections + outcome.variants[0].memory.levels[2].injections == 0);
-  CHECK(!cluster.node(1).memory(0).copy_in(0, 2, begin).present);
+  CHECK(!cluster.node(1).memory().copy_in(0, 2, begin).present);
   return left;
 }
 
@@ -220,11 +220,11 @@ void reading_waits_for_memory() {
   Memory memory(made_up_machine(), {1, 2.5, 5, 7.5});
   constexpr double slowdown[] = {1, 2.5, 5, 7.5};
   const auto after = [&](std::uint64_t address, std::uint64_t bytes, double expected_ns) {
-    const Times start = memory.now(0) + 1e9;
-    const Times done = memory.dma_read(address, bytes, start);
+    const Clock start = memory.clock(0) + 1e9;
+    const Clock done = memory.dma_read(address, bytes, start);
     memory.wait_until(0, done);
     for (int speed = 0; speed < speeds; ++speed)
-      CHECK(done[speed] - start[speed] == expected_ns * 1e3 * slowdown[speed]);
+      CHECK(done[0][speed] - start[0][speed] == expected_ns * 1e3 * slowdown[speed]);
   };
   after(0, line, 60 + 12.8);
   after(0, 10 * line, 60 + 128);

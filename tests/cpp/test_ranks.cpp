@@ -386,7 +386,7 @@ void a_cluster_runs_twice() {
 
 // Which caches hold a message after it has crossed: line of the buffer, core of the rank.
 bool holds(Cluster& cluster, int node, int core, Address address) {
-  return cluster.node(node).memory(0).copy_in(core, 0, address).present;
+  return cluster.node(node).memory().copy_in(core, 0, address).present;
 }
 
 // Between nodes: eager leaves the data in both cores' caches; zero copy and rendezvous leave nothing, and take away

@@ -45,7 +45,7 @@ std::uint8_t log2_of(int power) { return static_cast<std::uint8_t>(std::countr_z
 
 }  // namespace
 
-CacheArray::CacheArray(const Cache& spec)
+CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
     : sets_(checked_sets(spec)),
       blocks_per_set_(static_cast<std::uint32_t>((spec.ways + lanes_per_block - 1) / lanes_per_block)),
       line_shift_(log2_of(spec.line_bytes)),
@@ -57,16 +57,21 @@ CacheArray::CacheArray(const Cache& spec)
       ways_(spec.ways),
       replacement_(replacement_of(spec).make()) {
   if (sets_ > 1) reciprocal_ = UINT64_MAX / sets_ + 1;
+  const auto compare = fast_lru_ && !ways_matter ? OwnSets::Compare::order : OwnSets::Compare::blocks;
+  if (variants) own_ = std::make_unique<OwnSets>(*variants, sets_, blocks_per_set_, compare);
+  variants_ = variants ? static_cast<std::size_t>(variants->count()) : 1;
   clear();
 }
 
 void CacheArray::clear() {
   zeros_.reset();
-  auto space = host_bytes() + alignof(Block);
+  const auto bytes = host_bytes() * variants_;  // those of sets that no variant has for itself stay untouched
+  auto space = bytes + alignof(Block);
   void* start = std::calloc(space, 1);
   if (start == nullptr) throw std::bad_alloc();
   zeros_.reset(start);
-  blocks_ = static_cast<Block*>(std::align(alignof(Block), host_bytes(), start, space));
+  blocks_ = static_cast<Block*>(std::align(alignof(Block), bytes, start, space));
+  if (own_) own_->clear(blocks_);
 }
 
 // In order of use, no two of several ways are equally old; in other orders a set begins with zeros.

@@ -8,21 +8,15 @@
 #include "machine/machine.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/memory/replacement.hpp"
-
-// These are the innermost steps of every simulated access; a call would cost more than they do. (With a sanitizer's
-// checks they are long, and take minutes to compile where they are many times.)
-#if defined(__SANITIZE_ADDRESS__)
-#define NEARFIELD_INNERMOST inline
-#else
-#define NEARFIELD_INNERMOST [[gnu::always_inline]] inline
-#endif
+#include "sim/memory/variants.hpp"
 
 namespace nearfield::sim {
 
 class CacheArray {
  public:
-  // std::invalid_argument for a geometry that cannot be.
-  explicit CacheArray(const Cache& spec);
+  // std::invalid_argument for a geometry that cannot be. `variants`: those that the cache is for, if they are several;
+  // `ways_matter`: more than the order of lines matters, such as the ways that a device may use.
+  explicit CacheArray(const Cache& spec, Variants* variants = nullptr, bool ways_matter = false);
 
   // The set of an address, and the tag of its line there, from 1.
   struct SetAndTag {
@@ -39,12 +33,36 @@ class CacheArray {
     std::uint16_t& sharers() const { return block->sharers[lane]; }
   };
 
+  // For whoever acts, and may then change the set.
   NEARFIELD_INNERMOST SetAndTag locate(Address address) const {
-    const auto line = static_cast<std::uint32_t>(address >> line_shift_);
-    if (sets_ == 1) [[unlikely]]
-      return {blocks_, line + 1};
-    const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
-    return {blocks_ + static_cast<std::size_t>(line - tag * sets_) * blocks_per_set_, tag + 1};
+    const auto [set, tag] = number_and_tag(address);
+    if (own_) [[unlikely]]
+      return {own_->of_acting(set), tag};
+    return {common(set), tag};
+  }
+  // Returns the way that holds the line, as find() does, for whoever acts and may then change it.
+  NEARFIELD_INNERMOST Way search(Address address) const {
+    const auto [set, tag] = number_and_tag(address);
+    if (!own_) [[likely]]
+      return find({common(set), tag}, address);
+    auto* const looked_at = own_->look(set);
+    const auto way = find({looked_at, tag}, address);
+    return way ? Way{own_->of_acting(set) + (way.block - looked_at), way.lane} : way;
+  }
+  // Returns whether the line is there, for whoever acts.
+  bool has(Address address) const {
+    const auto [set, tag] = number_and_tag(address);
+    return bool{find({own_ ? own_->look(set) : common(set), tag}, address)};
+  }
+  // Only to find a line, under one variant.
+  SetAndTag locate_for(int variant, Address address) const {
+    const auto [set, tag] = number_and_tag(address);
+    return {own_ ? own_->of(variant, set) : common(set), tag};
+  }
+  // Returns no set if it is not the same for all variants.
+  NEARFIELD_INNERMOST SetAndTag locate_common(Address address) const {
+    const auto [set, tag] = number_and_tag(address);
+    return {own_ && !own_->is_common(set) ? nullptr : common(set), tag};
   }
 
   // Returns the way that holds the line (with sub-blocks: the address's one), or an empty Way.
@@ -106,13 +124,13 @@ class CacheArray {
   // ---- faster versions for caches with several sets, each one block in the order of use (is_quick). Unless a comment
   // says otherwise, lines must have no sub-blocks (is_plain)
   NEARFIELD_INNERMOST SetAndTag quick_locate(Address address) const {
-    const auto line = static_cast<std::uint32_t>(address >> line_shift_);
-    const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
-    return {blocks_ + (line - tag * sets_), tag + 1};
+    const auto [set, tag] = number_and_tag_of_several(address);
+    if (own_) [[unlikely]]
+      return {own_->of_acting(set), tag};
+    return {blocks_ + set, tag};
   }
   NEARFIELD_INNERMOST Address quick_address(const Way& way) const {
-    const auto set = static_cast<std::uint32_t>(way.block - blocks_);
-    return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
+    return address_in(static_cast<std::uint32_t>(way.block - blocks_), way);
   }
   NEARFIELD_INNERMOST Way quick_find(const SetAndTag& where) const {  // lines may have sub-blocks
     const auto found = is_narrow_ ? first_lanes_with(*where.set, where.tag) : lanes_with(*where.set, where.tag);
@@ -123,6 +141,11 @@ class CacheArray {
     if (oldest == 0) [[unlikely]]
       return first_room(where.set);
     return {where.set, static_cast<unsigned>(std::countr_zero(oldest))};
+  }
+  // Returns the flags of the way that quick_room() would give.
+  unsigned flags_of_room(const SetAndTag& where) const {
+    const auto oldest = oldest_lane(*where.set, ways_);
+    return oldest == 0 ? 0U : where.set->flags[std::countr_zero(oldest)];
   }
   NEARFIELD_INNERMOST static void quick_touch(const Way& way) { make_youngest(*way.block, way.lane); }
   // The caller sets the line's sharers.
@@ -189,10 +212,11 @@ class CacheArray {
       if (valid_parts(way) >> part & 1) function(line + (static_cast<Address>(part) << unit_shift_));
   }
 
-  // Calls `function` with the address of each line that the cache holds.
+  // Calls `function` with the address of each line that the cache holds, under any variant.
   template <class Function>
   void for_each_line(Function&& function) const {
-    for (auto* block = blocks_; block < blocks_ + static_cast<std::size_t>(sets_) * blocks_per_set_; ++block)
+    const auto sets = sets_ + (own_ ? own_->sets_behind() : 0);
+    for (auto* block = blocks_; block < blocks_ + sets * blocks_per_set_; ++block)
       for (unsigned lane = 0; lane < lanes_per_block; ++lane)
         if (block->tag[lane] != no_tag) for_each_unit({block, lane}, function);
   }
@@ -201,7 +225,7 @@ class CacheArray {
     auto set = static_cast<std::uint32_t>(way.block - blocks_);
     if (blocks_per_set_ > 1) [[unlikely]]
       set /= blocks_per_set_;
-    return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
+    return address_in(set, way);
   }
   // The number of units that a way holds, and of those in these states.
   struct Held {
@@ -228,18 +252,39 @@ class CacheArray {
   std::size_t host_bytes() const { return sizeof(Block) * sets_ * blocks_per_set_; }
   // Returns the line that will make room for this one if the set is full; for caches of the plain kind.
   Address oldest_line(Address address) const {
-    const auto where = quick_locate(address);
-    const auto oldest = oldest_lane(*where.set, ways_) | 1U << (lanes_per_block - 1);
-    return quick_address({where.set, static_cast<unsigned>(std::countr_zero(oldest))});
+    auto* const set = common(number_and_tag(address).set);
+    const auto oldest = oldest_lane(*set, ways_) | 1U << (lanes_per_block - 1);
+    return quick_address({set, static_cast<unsigned>(std::countr_zero(oldest))});
   }
   // Tells the host that this set will be needed. It must be inlined: a call of it looks to GCC as if it did nothing.
   NEARFIELD_INNERMOST void fetch_early(Address address) const {
-    const auto* set = is_quick() ? quick_locate(address).set : locate(address).set;
+    const auto* set = common(number_and_tag(address).set);
     __builtin_prefetch(set, 1);
     __builtin_prefetch(&set->age, 1);
   }
 
  private:
+  struct NumberAndTag {
+    std::uint32_t set, tag;
+  };
+  NEARFIELD_INNERMOST NumberAndTag number_and_tag_of_several(Address address) const {
+    const auto line = static_cast<std::uint32_t>(address >> line_shift_);
+    const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
+    return {line - tag * sets_, tag + 1};
+  }
+  NEARFIELD_INNERMOST NumberAndTag number_and_tag(Address address) const {
+    if (sets_ == 1) [[unlikely]]
+      return {0, static_cast<std::uint32_t>(address >> line_shift_) + 1};
+    return number_and_tag_of_several(address);
+  }
+  Block* common(std::uint32_t set) const { return blocks_ + static_cast<std::size_t>(set) * blocks_per_set_; }
+  // `set`: counted with those that variants have for themselves.
+  NEARFIELD_INNERMOST Address address_in(std::uint32_t set, const Way& way) const {
+    if (set >= sets_) [[unlikely]]
+      set = own_->set_behind(set - sets_);
+    return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
+  }
+
   // Sub-blocks, as bits: in each byte the low half says which are valid (modified), the high half which are shared
   // (injected).
   static std::uint8_t& valid_parts(const Way& way) { return way.block->parts[way.lane][0]; }
@@ -291,7 +336,9 @@ class CacheArray {
   bool fast_lru_;
   bool is_narrow_;  // it has no more ways than first_lanes_with() looks at
   int ways_;
+  std::size_t variants_ = 1;
   std::unique_ptr<Replacement> replacement_;
+  std::unique_ptr<OwnSets> own_;  // if there are several variants
 };
 
 }  // namespace nearfield::sim

@@ -40,7 +40,7 @@ Snooping::Others Snooping::ask_before(Meeting& meeting, CacheNode* met, const Ca
     auto& cache = *meeting.caches[static_cast<std::size_t>(number)];
     if (&cache == &own) return;
     contents_.count_searches({}, cache.searches);
-    if (!ask_one(cache)) holders->remove(number);
+    if (!ask_one(cache)) contents_.leaves(meeting, address, number);
   });
   return found;
 }
@@ -50,7 +50,7 @@ Snooping::Others Snooping::ask_before(Meeting& meeting, CacheNode* met, const Ca
 // a search of such a cache is counted, but its lines are not looked at.
 bool Snooping::ask_in(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found) {
   if (!node.used && node.level == 0) return false;
-  ++node.counts.snoops;
+  ++contents_.counts_of(node).snoops;
   bool here = node.used && answer(node, met, address, ask, found);
   if (node.inclusion == Inclusion::inclusive && !here) return false;
   const bool has_directory = node.before.has_directory;
@@ -67,8 +67,7 @@ bool Snooping::answer(CacheNode& node, CacheNode* met, Address address, Ask ask,
   const auto unit = contents_.unit_of(address);
   bool here = false;
   for (auto at = unit; at < unit + contents_.unit_bytes(); at += node.array.unit_bytes()) {
-    const auto where = node.array.locate(at);
-    const auto way = node.array.find(where, at);
+    const auto way = node.array.search(at);
     if (!way) continue;
     here = found.part = true;
     const bool is_it = address - at < node.array.unit_bytes();
@@ -78,15 +77,15 @@ bool Snooping::answer(CacheNode& node, CacheNode* met, Address address, Ask ask,
     found.part_modified |= (state & modified) != 0;
     found.shared &= (state & shared) != 0;
     if (ask == Ask::give_up) {
-      if (state & injected) ++node.counts.injected_unused;
+      if (state & injected) ++contents_.counts_of(node).injected_unused;
       node.array.remove(way, at);
-      ++node.counts.invalidations;
+      ++contents_.counts_of(node).invalidations;
       continue;
     }
     node.array.add_state(way, at, shared);
     if (!(state & modified) || coherence_ == Coherence::moesi) continue;
     node.array.drop_state(way, at, modified);
-    const auto there = met ? met->array.find(met->array.locate(at), at) : CacheArray::Way{};
+    const auto there = met ? met->array.search(at) : CacheArray::Way{};
     if (there)
       met->array.add_state(there, at, modified);
     else
@@ -98,8 +97,7 @@ bool Snooping::answer(CacheNode& node, CacheNode* met, Address address, Ask ask,
 void Snooping::remove_beyond(int core, int level, Address address) {
   for (int k = level + 1; k < contents_.levels(); ++k) {
     auto& node = contents_.cache_at(core, k);
-    const auto where = node.array.locate(address);
-    const auto way = node.array.find(where, address);
+    const auto way = node.array.search(address);
     const auto& own = contents_.cache_at(core, k - 1);
     if (way ? may_have(node, way, own) : !node.knows_absence && node.meeting) ask(node, own, address, Ask::give_up);
     if (!way) continue;

@@ -40,20 +40,22 @@ void check_order(const Machine& machine) {
 
 }  // namespace
 
-Contents::Contents(const Machine& machine) : levels_(static_cast<int>(machine.caches.size())) {
+Contents::Contents(const Machine& machine, int variants, bool ways_matter)
+    : variants_(variants, static_cast<int>(machine.caches.size())), levels_(static_cast<int>(machine.caches.size())) {
   check_order(machine);
-  build(machine);
+  build(machine, ways_matter);
   unit_ = nodes_.front()->array.unit_bytes();
   nearest_line_ = nodes_.back()->array.line_bytes();
 }
 
 // Builds from the last level inward, so that parents exist before their children.
-void Contents::build(const Machine& machine) {
+void Contents::build(const Machine& machine, bool ways_matter) {
+  auto* const variants = variants_.several() ? &variants_ : nullptr;
   caches_of_core_.resize(static_cast<std::size_t>(machine.cores));
   for (int level = levels_ - 1; level >= 0; --level) {
     const auto& cache = machine.caches[static_cast<std::size_t>(level)];
     for (int core = 0; core < machine.cores; core += cache.shared_by) {
-      auto& node = *nodes_.emplace_back(std::make_unique<CacheNode>(cache, level));
+      auto& node = *nodes_.emplace_back(std::make_unique<CacheNode>(cache, level, variants, ways_matter));
       for (int c = core; c < std::min(core + cache.shared_by, machine.cores); ++c)
         caches_of_core_[static_cast<std::size_t>(c)][static_cast<std::size_t>(level)] = &node;
       if (level + 1 < levels_) node.parent = &cache_at(core, level + 1);
@@ -138,7 +140,8 @@ void Contents::make_room_for_unit(Meeting& meeting) {
 
 bool Contents::has_part(const CacheNode& node, Address unit) const {
   for (auto at = unit; node.used && at < unit + unit_; at += node.array.unit_bytes())
-    if (node.array.find(node.array.locate(at), at)) return true;
+    for (int variant = 0; variant < variants_.count(); ++variant)
+      if (node.array.find(node.array.locate_for(variant, at), at)) return true;
   return std::any_of(node.before.caches.begin(), node.before.caches.end(),
                      [&](const auto* cache) { return has_part(*cache, unit); });
 }
@@ -160,10 +163,6 @@ void Contents::insert(CacheNode& node, Address address, std::uint8_t state, int 
 }
 
 void Contents::make_room_among_victims(CacheNode& node, const CacheArray::Way& way) { make_room(node, way, false); }
-
-void Contents::miss_victim(CacheNode& node, Address address) {
-  node.counts.victims_missed += node.victims.erase(unit_of(address));
-}
 
 bool Contents::remove_before(CacheNode& node, const CacheArray::Way& way, Address address) {
   if (!node.knows_sharers) [[unlikely]]
@@ -192,12 +191,11 @@ bool Contents::remove_in(CacheNode& node, Address address, std::uint64_t bytes) 
 
 // Removes a line (a sub-block) that an inclusive cache further out evicts; returns whether it was modified.
 bool Contents::remove_line(CacheNode& node, Address address) {
-  const auto where = node.array.locate(address);
-  const auto way = node.array.find(where, address);
+  const auto way = node.array.search(address);
   if (!way) return false;
   const auto state = node.array.remove(way, address);
-  ++node.counts.back_invalidations;
-  if (state & injected) ++node.counts.injected_unused;
+  ++counts_of(node).back_invalidations;
+  if (state & injected) ++counts_of(node).injected_unused;
   return (state & modified) != 0;
 }
 
@@ -207,8 +205,8 @@ bool Contents::remove_everywhere(Address unit, Count LevelCounts::* counter) {
     const auto state = node.array.remove(way, at);
     was_modified |= (state & modified) != 0;
     if (counter == nullptr) return;
-    node.counts.injected_unused += (state & injected) != 0;
-    node.counts.*counter += counter != &LevelCounts::write_backs || (state & modified);
+    counts_of(node).injected_unused += (state & injected) != 0;
+    counts_of(node).*counter += counter != &LevelCounts::write_backs || (state & modified);
   });
   return was_modified;
 }
@@ -234,32 +232,58 @@ void Contents::forget_everything() {
   count_searches_of_all();
 }
 
-Memory::Copy Contents::copy_in(int core, int level, Address address) const {
+Memory::Copy Contents::copy_in(int variant, int core, int level, Address address) const {
   const auto& array = cache_at(core, level).array;
-  const auto where = array.locate(address);
+  const auto where = array.locate_for(variant, address);
   const auto way = array.find(where, address);
   if (!way) return {};
   const auto state = array.state(way, address);
   return {true, (state & modified) != 0, (state & shared) != 0};
 }
 
-// ---- what is counted
+// ---- what is put down when it is known which variants did it
 
-Counts Contents::counts() const {
-  Counts all;
-  all.levels.resize(static_cast<std::size_t>(levels_));
-  for (const auto& node : nodes_) all.levels[static_cast<std::size_t>(node->level)] += node->counts;
-  for (std::size_t level = 0; level < all.levels.size(); ++level) all.levels[level].snoops += searches_[level];
-  all.dram = dram_;
-  all.transfers = transfers_;
-  return all;
+void Contents::leaves(Meeting& meeting, Address unit, int number) {
+  note({Afterwards::What::left, variants_.acting(), unit, nullptr, &meeting, number});
 }
 
-void Contents::reset_counts() {
-  for (auto& node : nodes_) node->counts = {};
-  searches_ = {};
-  dram_ = {};
-  transfers_ = 0;
+void Contents::note(const Afterwards& it) {
+  afterwards_.push_back(it);
+  if (!variants_.several()) do_afterwards(0);
+}
+
+void Contents::do_afterwards(Variants::Mask apart) {
+  const auto together = static_cast<Variants::Mask>(variants_.all() & ~apart);
+  for (const auto& it : afterwards_) {
+    const auto who = it.acting == 0 ? together : static_cast<Variants::Mask>(1U << it.acting);
+    if (it.what == Afterwards::What::left) {
+      if (who == variants_.all()) it.meeting->holders->of(it.unit / unit_).remove(it.number);
+      continue;
+    }
+    auto& victims = it.node->victims;
+    if (it.what == Afterwards::What::made_room) {
+      victims[it.unit] |= who;
+      continue;
+    }
+    const auto found = victims.find(it.unit);
+    if (found == victims.end()) continue;
+    for (int v = 0; v < variants_.count(); ++v)
+      variants_.apart(v).levels[static_cast<std::size_t>(it.node->level)].victims_missed += found->second & who & 1U << v ? 1 : 0;
+    if ((found->second &= static_cast<Variants::Mask>(~who)) == 0) victims.erase(found);
+  }
+  afterwards_.clear();
+}
+
+// ---- what is counted
+
+Counts Contents::counts(int variant) const {
+  const auto tally = variants_.tally_of(variant);
+  Counts all;
+  all.levels.assign(tally.levels.begin(), tally.levels.begin() + levels_);
+  for (std::size_t level = 0; level < all.levels.size(); ++level) all.levels[level].snoops += tally.searches[level];
+  all.dram = tally.dram;
+  all.transfers = tally.transfers;
+  return all;
 }
 
 }  // namespace nearfield::sim

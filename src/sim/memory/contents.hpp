@@ -6,7 +6,7 @@
 #include <array>
 #include <memory>
 #include <optional>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,8 +16,6 @@
 namespace nearfield::sim {
 
 struct CacheNode;
-// How many caches of each level are searched for a unit that none of them has.
-using Searches = std::array<Count, most_cache_levels>;
 
 // A place where the paths of several cores meet: in a cache that they share or at the memory.
 struct Meeting {
@@ -32,8 +30,8 @@ struct Meeting {
 
 // One cache and its place in the tree.
 struct CacheNode {
-  CacheNode(const Cache& cache, int level_of_it)
-      : array(cache), level(level_of_it), inclusion(cache.inclusion), through(cache.write == WritePolicy::through) {}
+  CacheNode(const Cache& cache, int level_of_it, Variants* variants, bool ways_matter)
+      : array(cache, variants, ways_matter), level(level_of_it), inclusion(cache.inclusion), through(cache.write == WritePolicy::through) {}
   CacheArray array;
   int level;
   Inclusion inclusion;
@@ -47,8 +45,8 @@ struct CacheNode {
   int number = 0;               // among those before the same meeting point
   Meeting before;               // the caches right before this one
   Searches searches{};          // among this cache and those before it
-  LevelCounts counts;
-  std::unordered_set<Address> victims;  // lines that made room for injected ones, and were not missed yet
+  // Lines that made room for injected ones, and were not missed yet under these variants.
+  std::unordered_map<Address, Variants::Mask> victims;
 
   // Returns this cache's bit among the sharers of its parent's lines.
   std::uint16_t bit() const { return static_cast<std::uint16_t>(1U << (number & 15)); }
@@ -58,8 +56,30 @@ class Contents {
  public:
   using Caches = std::array<CacheNode*, most_cache_levels>;  // of one core, from the nearest to the memory
 
-  // Throws std::invalid_argument, which names the cache, for an impossible geometry.
-  explicit Contents(const Machine& machine);
+  // Throws std::invalid_argument, which names the cache, for an impossible geometry. `ways_matter`: a device may be
+  // limited to some ways.
+  explicit Contents(const Machine& machine, int variants = 1, bool ways_matter = false);
+
+  // ---- variants
+  // Every change of what caches hold happens in here: Variants::run.
+  template <class Action>
+  NEARFIELD_INNERMOST Variants::Mask act(Variants::Mask same, Action&& action) {
+    const auto apart = variants_.run(same, action);
+    if (!afterwards_.empty()) [[unlikely]]
+      do_afterwards(apart);
+    return apart;
+  }
+  // For an action that looks at sets only that are the same under all variants.
+  template <class Action>
+  NEARFIELD_INNERMOST auto act_for_all(Action&& action) {
+    variants_.begin_common();
+    const auto result = action();
+    if (!afterwards_.empty()) [[unlikely]]
+      do_afterwards(0);
+    return result;
+  }
+  Variants& variants() { return variants_; }
+  const Variants& variants() const { return variants_; }
 
   int levels() const { return levels_; }
   std::uint64_t unit_bytes() const { return unit_; }
@@ -84,21 +104,24 @@ class Contents {
   // Calls `function` with each cache right before the meeting point that may have the unit.
   template <class Function>
   void for_each_holder(const Meeting& meeting, Address unit, Function&& function);
+  // This cache has the unit no longer, for whoever acts.
+  void leaves(Meeting& meeting, Address unit, int number);
   void count_searches(const Searches& more, const Searches& less) {
-    for (std::size_t level = 0; level < searches_.size(); ++level) searches_[level] += more[level] - less[level];
+    auto& searches = variants_.tally().searches;
+    for (std::size_t level = 0; level < searches.size(); ++level) searches[level] += more[level] - less[level];
   }
 
   // ---- what an access finds in one cache
   NEARFIELD_INNERMOST void hit(CacheNode& node, const CacheArray::Way& way, Address address) {
-    ++node.counts.hits;
+    ++counts_of(node).hits;
     node.array.touch(way);
     if (node.array.state(way, address) & (injected | prefetched)) [[unlikely]]
       node.array.drop_state(way, address, injected | prefetched);
   }
   void miss(CacheNode& node, Address address) {
-    ++node.counts.misses;
+    ++counts_of(node).misses;
     if (watches_victims_) [[unlikely]]
-      miss_victim(node, address);
+      note({Afterwards::What::missed, variants_.acting(), unit_of(address), &node});
   }
 
   // ---- lines that come in
@@ -132,26 +155,40 @@ class Contents {
       first_use(node);
   }
 
-  Memory::Copy copy_in(int core, int level, Address address) const;
+  Memory::Copy copy_in(int variant, int core, int level, Address address) const;
 
   // ---- what is counted
+  LevelCounts& counts_of(const CacheNode& node) {
+    return variants_.tally().levels[static_cast<std::size_t>(node.level)];
+  }
   void write_to_memory() {
-    ++dram_.writes;
+    ++dram_counts().writes;
     ++writes_;
   }
   void write_to_memory(Count stores) {
-    dram_.writes += stores;
+    dram_counts().writes += stores;
     writes_ += static_cast<unsigned>(stores);
   }
   // Returns how many units were written to DRAM since the last call of this.
   unsigned take_writes() { return std::exchange(writes_, 0U); }
-  void count_transfers(Count lines) { transfers_ += lines; }  // from another core's cache
-  DramCounts& dram_counts() { return dram_; }
-  Counts counts() const;  // without TLBs and pages
-  void reset_counts();
+  void count_transfers(Count lines) { variants_.tally().transfers += lines; }  // from another core's cache
+  DramCounts& dram_counts() { return variants_.tally().dram; }
+  Counts counts(int variant) const;  // without TLBs and pages
+  void reset_counts() { variants_.reset_counts(); }
 
  private:
-  void build(const Machine& machine);
+  // What an action did that is put down when it is known which variants did it.
+  struct Afterwards {
+    enum class What { missed, made_room, left } what;
+    int acting;
+    Address unit;
+    CacheNode* node = nullptr;
+    Meeting* meeting = nullptr;
+    int number = 0;
+  };
+  void note(const Afterwards& it);
+  void do_afterwards(Variants::Mask apart);
+  void build(const Machine& machine, bool ways_matter);
   void count_searches_of_all();
   void first_use(CacheNode& node);
   void add_lines(Meeting& meeting, int number, const CacheNode& node);
@@ -159,24 +196,22 @@ class Contents {
   bool has_part(const CacheNode& node, Address unit) const;
   template <class Function>
   void for_each_copy_before(const Meeting& meeting, Address unit, Function&& function);
-  void miss_victim(CacheNode& node, Address address);  // if it is one
   NEARFIELD_INNERMOST void take_victim(CacheNode& node, Address address, std::uint8_t state);
   NEARFIELD_INNERMOST void make_room(CacheNode& node, const CacheArray::Way& way, bool injecting);
   void make_room_among_victims(CacheNode& node, const CacheArray::Way& way);
   bool remove_from_all(CacheNode& node, Address address);
   bool remove_in(CacheNode& node, Address address, std::uint64_t bytes);
-  static bool remove_line(CacheNode& node, Address address);
+  bool remove_line(CacheNode& node, Address address);
 
+  Variants variants_;
   int levels_ = 0;
   std::uint64_t unit_ = 0;
   std::uint64_t nearest_line_ = 0;
   std::vector<std::unique_ptr<CacheNode>> nodes_;
   std::vector<Caches> caches_of_core_;
   Meeting at_memory_;
-  Searches searches_{};  // that a directory makes needless; counted as if they had been made
-  DramCounts dram_;
-  Count transfers_ = 0;
   unsigned writes_ = 0;
+  std::vector<Afterwards> afterwards_;
   bool watches_victims_ = false;  // a device ever put a line into a cache
 };
 
@@ -195,7 +230,7 @@ template <class Function>
 void Contents::for_each_copy_before(const Meeting& meeting, Address unit, Function&& function) {
   for_each_holder(meeting, unit, [&](CacheNode& node) {
     for (auto at = unit; node.used && at < unit + unit_; at += node.array.unit_bytes())
-      if (const auto way = node.array.find(node.array.locate(at), at)) function(node, way, at);
+      if (const auto way = node.array.search(at)) function(node, way, at);
     for_each_copy_before(node.before, unit, function);
   });
 }

@@ -29,14 +29,14 @@ void Devices::write_whole(Address unit, const Placement& placement) {
 // Removes all copies, except that caches which are about to get the unit keep theirs, in no special state.
 void Devices::remove_but(std::span<CacheNode* const> kept, Address unit) {
   contents_.for_each_copy(unit, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
-    if (node.array.state(way, at) & injected) ++node.counts.injected_unused;
+    if (node.array.state(way, at) & injected) ++contents_.counts_of(node).injected_unused;
     node.array.set_state(way, at, 0);
     if (std::find(kept.begin(), kept.end(), &node) != kept.end()) {
       if (node.knows_sharers) way.sharers() = 0;
       return;
     }
     node.array.remove(way, at);
-    ++node.counts.invalidations;
+    ++contents_.counts_of(node).invalidations;
   });
 }
 
@@ -56,7 +56,7 @@ void Devices::put(std::span<CacheNode* const> kept, Address unit, const Placemen
       if (!node->knows_sharers || node == &target) continue;
       node->array.find_tag(where).sharers() |= contents_.cache_at(placement.core, node->level - 1).bit();
     }
-    ++target.counts.injections;
+    ++contents_.counts_of(target).injections;
   }
 }
 
@@ -66,7 +66,7 @@ void Devices::write_part(Address unit) {
   contents_.for_each_copy(unit, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     if (!(node.array.state(way, at) & modified)) return;
     was_modified = true;
-    ++node.counts.write_backs;
+    ++contents_.counts_of(node).write_backs;
   });
   if (was_modified) contents_.write_to_memory();
   contents_.remove_everywhere(unit, &LevelCounts::invalidations);
@@ -86,7 +86,7 @@ bool Devices::read(Address unit) {
     if (before & modified) {
       was_modified = true;
       if (read_of_modified_ != DmaRead::keep) {
-        ++node.counts.write_backs;
+        ++contents_.counts_of(node).write_backs;
         state &= static_cast<std::uint8_t>(~modified);
       }
     }

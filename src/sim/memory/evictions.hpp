@@ -24,8 +24,8 @@ inline void Contents::make_room(CacheNode& node, const CacheArray::Way& way, boo
     auto state = node.array.state(way, address);
     if (node.inclusion == Inclusion::inclusive && remove_before(node, way, address)) state |= modified;
     if (injecting) [[unlikely]] {
-      ++node.counts.injected_victims;
-      node.victims.insert(unit_of(address));
+      ++counts_of(node).injected_victims;
+      note({Afterwards::What::made_room, variants_.acting(), unit_of(address), &node});
       watches_victims_ = true;
     }
     evict(node, address, state);
@@ -33,7 +33,7 @@ inline void Contents::make_room(CacheNode& node, const CacheArray::Way& way, boo
 }
 
 inline void Contents::evict(CacheNode& node, Address address, std::uint8_t state) {
-  auto& counts = node.counts;
+  auto& counts = counts_of(node);
   ++counts.evictions;
   counts.injected_unused += (state & injected) != 0;
   counts.write_backs += (state & modified) != 0;
@@ -45,8 +45,7 @@ inline void Contents::evict(CacheNode& node, Address address, std::uint8_t state
   }
   if (next->inclusion == Inclusion::exclusive) return take_victim(*next, address, state);
   if (!(state & modified)) return;
-  const auto where = next->array.locate(address);
-  const auto way = next->array.find(where, address);
+  const auto way = next->array.search(address);
   if (!way) return insert(*next, address, state);
   next->array.add_state(way, address, modified);
 }
@@ -68,9 +67,9 @@ inline void Contents::take_victim(CacheNode& node, Address address, std::uint8_t
 
 inline void Contents::drop(CacheNode& node, const CacheArray::Way& way) {
   const auto held = node.array.held(way);
-  node.counts.evictions += held.units;
-  node.counts.injected_unused += held.injected;
-  node.counts.write_backs += held.modified;
+  counts_of(node).evictions += held.units;
+  counts_of(node).injected_unused += held.injected;
+  counts_of(node).write_backs += held.modified;
   write_to_memory(held.modified);
 }
 

@@ -13,13 +13,46 @@ NEARFIELD_INNERMOST bool Hierarchy::is_alone(const CacheArray::Way& way, const P
   return !((way.flags() & shared) | (way.sharers() & ~path.own));
 }
 
+NEARFIELD_INNERMOST std::optional<Found> Hierarchy::near_for_all(const Path& path, bool store, Address address) {
+  auto& nearest = *path.nearest;
+  const auto where = nearest.array.locate_common(address);
+  if (!where.set) [[unlikely]]
+    return std::nullopt;
+  const auto way = nearest.array.find(where, address);
+  if (way && !(store && nearest.through)) {
+    const auto state = nearest.array.state(way, address);
+    if (store && (state & shared)) return std::nullopt;
+    contents_.hit(nearest, way, address);
+    if (store && state != modified) nearest.array.set_state(way, address, modified);
+    return Found{};
+  }
+  if (!path.is_fast) return std::nullopt;
+  const auto there = path.second->array.locate_common(address);
+  if (!there.set) return std::nullopt;
+  const auto second = path.second->array.quick_find(there);
+  if (!second || !is_alone(second, path)) return std::nullopt;
+  if (store && nearest.through) {
+    store_in_nearest(nearest, way, address);
+    return hit_second<Use::store_through>(path, where, second, address);
+  }
+  if (nearest.array.flags_of_room(where) & (modified | injected)) return std::nullopt;
+  return store ? hit_second<Use::store>(path, where, second, address)
+               : hit_second<Use::load>(path, where, second, address);
+}
+
+inline bool Hierarchy::all_have(int core, int level, Address address) const {
+  const auto& array = contents_.cache_at(core, level).array;
+  const auto where = array.locate_common(address);
+  return where.set && array.find(where, address);
+}
+
 NEARFIELD_INNERMOST Found Hierarchy::load(const Path& path, Address address) {
   if (!path.is_fast) [[unlikely]]
     return load_any(path.core, address);
   const auto where = path.nearest->array.quick_locate(address);
   const auto way = path.nearest->array.quick_find(where);
   if (!way) return fast_miss<Use::load>(path, address, where);
-  ++path.nearest->counts.hits;
+  ++contents_.counts_of(*path.nearest).hits;
   CacheArray::quick_touch(way);
   if (way.flags() & (injected | prefetched)) [[unlikely]]
     way.flags() &= static_cast<std::uint8_t>(~(injected | prefetched));
@@ -36,19 +69,20 @@ NEARFIELD_INNERMOST Found Hierarchy::store(const Path& path, Address address) {
     if (!way) return fast_miss<Use::store>(path, address, where);
     if (way.flags() & shared) return store_any(path.core, address);
   }
-  if (way) {
-    ++nearest.counts.hits;
-    CacheArray::quick_touch(way);
-    if (const std::uint8_t state = nearest.through ? 0 : modified; way.flags() != state) way.flags() = state;
-  } else {
-    contents_.miss(nearest, address);
-  }
+  store_in_nearest(nearest, way, address);
   return nearest.through ? fast_miss<Use::store_through>(path, address, where) : Found{};
+}
+
+NEARFIELD_INNERMOST void Hierarchy::store_in_nearest(CacheNode& nearest, const CacheArray::Way& way, Address address) {
+  if (!way) return contents_.miss(nearest, address);
+  ++contents_.counts_of(nearest).hits;
+  CacheArray::quick_touch(way);
+  if (const std::uint8_t state = nearest.through ? 0 : modified; way.flags() != state) way.flags() = state;
 }
 
 NEARFIELD_INNERMOST void Hierarchy::repeat(const Path& path, bool store, Address address, Count count) {
   if (store && path.nearest->through) return repeat_through(path.core, address, count);
-  path.nearest->counts.hits += count;
+  contents_.counts_of(*path.nearest).hits += count;
 }
 
 // Other cores cannot have a line that a second cache before a victim cache misses, or the cache would know of them.
@@ -67,24 +101,30 @@ NEARFIELD_INNERMOST void Hierarchy::fetch_victim_early(const Path& path, Address
   path.victims->array.fetch_early(second.oldest_line(address));
 }
 
+// Makes an access that missed the nearest cache, or a store through it, and hits the second one.
+template <Hierarchy::Use use>
+NEARFIELD_INNERMOST Found Hierarchy::hit_second(const Path& path, CacheArray::SetAndTag nearest,
+                                                const CacheArray::Way& way, Address address) {
+  ++contents_.counts_of(*path.second).hits;
+  CacheArray::quick_touch(way);
+  if (use == Use::store_through) {
+    if (way.flags() != modified) way.flags() = modified;
+    return {1, false};
+  }
+  if (way.flags() & ~modified) way.flags() &= modified;
+  if (way.sharers() != path.own) way.sharers() = path.own;
+  contents_.miss(*path.nearest, address);
+  fill_nearest(path, nearest, use == Use::store ? modified : 0);
+  return {1, false};
+}
+
 // Makes an access that missed the nearest cache.
 template <Hierarchy::Use use>
 inline Found Hierarchy::fast_miss(const Path& path, Address address, CacheArray::SetAndTag nearest) {
   const auto where = path.second->array.quick_locate(address);
   const auto way = path.second->array.quick_find(where);
-  if (way && is_alone(way, path)) [[likely]] {
-    ++path.second->counts.hits;
-    CacheArray::quick_touch(way);
-    if (use == Use::store_through) {
-      if (way.flags() != modified) way.flags() = modified;
-      return {1, false};
-    }
-    if (way.flags() & ~modified) way.flags() &= modified;
-    if (way.sharers() != path.own) way.sharers() = path.own;
-    contents_.miss(*path.nearest, address);
-    fill_nearest(path, nearest, use == Use::store ? modified : 0);
-    return {1, false};
-  }
+  if (way && is_alone(way, path)) [[likely]]
+    return hit_second<use>(path, nearest, way, address);
   if (!way && path.victims) {
     const int level = fetch_beyond_second<use>(path, address, nearest, where);
     if (level > 0) return {level, false};
@@ -122,7 +162,7 @@ int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray
   if (fills_nearest) contents_.miss(*path.nearest, address);
   if (counts) contents_.miss(second, address);
   if (hits) {
-    third.counts.hits += counts;
+    contents_.counts_of(third).hits += counts;
     third.array.quick_take(way, address, counts);
   } else {
     if (counts) contents_.miss(third, address);
@@ -134,7 +174,7 @@ int Hierarchy::fetch_beyond_second(const Path& path, Address address, CacheArray
   const unsigned marks = is_modified * unsigned{modified} + (use == Use::prefetch) * unsigned{prefetched};
   CacheArray::quick_fill(where, room, static_cast<std::uint8_t>(marks));
   room.sharers() = second.knows_sharers ? path.own : 0;
-  second.counts.prefetches += use == Use::prefetch;
+  contents_.counts_of(second).prefetches += use == Use::prefetch;
   if (fills_nearest) fill_nearest(path, nearest, use == Use::store ? modified : 0);
   return hits ? 2 : 3;
 }
@@ -149,8 +189,8 @@ inline void Hierarchy::give_to_victims(const Path& path, Address address, const 
     if (!is_own || path.nearest->array.quick_find(path.nearest->array.quick_locate(address)))
       is_modified |= contents_.remove_before(second, way, address);
   }
-  ++second.counts.evictions;
-  second.counts.write_backs += is_modified;
+  ++contents_.counts_of(second).evictions;
+  contents_.counts_of(second).write_backs += is_modified;
   third.used = true;
   const auto where = third.array.quick_locate(address);
   auto there = third.array.quick_find(where);
@@ -170,7 +210,7 @@ inline void Hierarchy::fill_nearest(const Path& path, CacheArray::SetAndTag wher
     if (room.flags() & (modified | injected)) [[unlikely]]
       evict_marked(nearest, room);
     else
-      ++nearest.counts.evictions;
+      ++contents_.counts_of(nearest).evictions;
   }
   CacheArray::quick_fill(where, room, state);
 }

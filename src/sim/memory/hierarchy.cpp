@@ -11,8 +11,8 @@ constexpr std::size_t kept_by_host = 1 << 18;  // bytes of a simulated cache tha
 
 }  // namespace
 
-Hierarchy::Hierarchy(const Machine& machine)
-    : contents_(machine),
+Hierarchy::Hierarchy(const Machine& machine, int variants, bool ways_matter)
+    : contents_(machine, variants, ways_matter),
       others_(contents_, machine.coherence),
       levels_(contents_.levels()),
       is_read_at_home_(machine.links.has_value()),
@@ -49,7 +49,7 @@ Hierarchy::Path Hierarchy::path_of(int core) const {
 // An access hits beyond the nearest cache; returns the state with which the line goes inward.
 std::uint8_t Hierarchy::hit_or_take(CacheNode& node, const CacheArray::Way& way, Address address) {
   if (node.inclusion == Inclusion::exclusive) {
-    ++node.counts.hits;
+    ++contents_.counts_of(node).hits;
     node.array.touch(way);  // other sub-blocks stay
     return node.array.remove(way, address) & (modified | shared);
   }
@@ -57,10 +57,11 @@ std::uint8_t Hierarchy::hit_or_take(CacheNode& node, const CacheArray::Way& way,
   return node.array.state(way, address) & shared;
 }
 
-// The same for a line that is fetched ahead: it counts as no hit, but this cache is asked as for any line.
+// The same for a line that is fetched ahead: it counts as no hit, and sub-blocks that stay in an exclusive cache are as old
+// as before.
 std::uint8_t Hierarchy::take(CacheNode& node, const CacheArray::Way& way, Address address) {
-  node.array.touch(way);
   if (node.inclusion == Inclusion::exclusive) return node.array.remove(way, address) & (modified | shared);
+  node.array.touch(way);
   return node.array.state(way, address) & shared;
 }
 
@@ -236,9 +237,7 @@ Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::
 void Hierarchy::repeat_through(int core, Address address, Count count_of) {
   for (int level = 0; level < levels_; ++level) {
     auto& node = contents_.cache_at(core, level);
-    const auto where = node.array.locate(address);
-    const bool there{node.array.find(where, address)};
-    (there ? node.counts.hits : node.counts.misses) += count_of;
+    (node.array.has(address) ? contents_.counts_of(node).hits : contents_.counts_of(node).misses) += count_of;
     if (!node.through) return;
   }
   contents_.write_to_memory(count_of);
@@ -271,7 +270,7 @@ std::optional<Found> Hierarchy::prefetch_any(int core, int level, Address addres
   const Found found = fetch<false>(core, level, address, located);
   if (const auto way = target.array.find(where, address)) {
     target.array.add_state(way, address, prefetched);
-    ++target.counts.prefetches;
+    ++contents_.counts_of(target).prefetches;
   }
   return found;
 }

@@ -12,7 +12,7 @@ namespace nearfield::sim {
 class Hierarchy {
  public:
   // Throws std::invalid_argument, which names the cache, for an impossible geometry.
-  explicit Hierarchy(const Machine& machine);
+  explicit Hierarchy(const Machine& machine, int variants = 1, bool ways_matter = false);
   Hierarchy(const Hierarchy&) = delete;
   Hierarchy& operator=(const Hierarchy&) = delete;
 
@@ -20,6 +20,10 @@ class Hierarchy {
   struct Path;
   const Path& path(int core) const { return paths_[static_cast<std::size_t>(core)]; }
 
+  // Makes an access that looks at sets of the first two caches only, if these are the same under all variants.
+  std::optional<Found> near_for_all(const Path& path, bool store, Address address);
+  // Returns whether the core's cache of that level has the line under all variants.
+  bool all_have(int core, int level, Address address) const;
   // Makes one access inside one line of the nearest cache; returns where the line was found.
   Found load(const Path& path, Address address);
   Found store(const Path& path, Address address);
@@ -33,9 +37,9 @@ class Hierarchy {
 
   // ---- what the host may fetch while other accesses are simulated
   // Returns how many accesses went as far as the caches whose state does not fit the host's nearest caches.
-  Count went_far(int core) const {
+  Count went_far() const {
     if (fetched_early_from_ == contents_.levels()) return 0;
-    const auto& counts = contents_.cache_at(core, fetched_early_from_).counts;
+    const auto& counts = contents_.variants().common().levels[static_cast<std::size_t>(fetched_early_from_)];
     return counts.hits + counts.misses;
   }
   // Fetches the sets that an access will need there, and those of a line that makes room for it, which is needed later.
@@ -57,6 +61,9 @@ class Hierarchy {
   NEARFIELD_INNERMOST void fill_nearest(const Path& path, CacheArray::SetAndTag where, std::uint8_t state);
   void evict_marked(CacheNode& node, CacheArray::Way way);
   NEARFIELD_INNERMOST void give_to_victims(const Path& path, Address address, const CacheArray::Way& way);
+  void store_in_nearest(CacheNode& nearest, const CacheArray::Way& way, Address address);
+  template <Use use>
+  Found hit_second(const Path& path, CacheArray::SetAndTag nearest, const CacheArray::Way& way, Address address);
   template <Use use>
   NEARFIELD_INNERMOST Found fast_miss(const Path& path, Address address, CacheArray::SetAndTag nearest);
   bool nobody_else_has(const Path& path, Address address, bool is_victim);

@@ -9,6 +9,14 @@
 #include <immintrin.h>
 #endif
 
+// These are the innermost steps of every simulated access; a call would cost more than they do. (With a sanitizer's
+// checks they are long, and take minutes to compile where they are many times.)
+#if defined(__SANITIZE_ADDRESS__)
+#define NEARFIELD_INNERMOST inline
+#else
+#define NEARFIELD_INNERMOST [[gnu::always_inline]] inline
+#endif
+
 namespace nearfield::sim {
 
 inline constexpr int lanes_per_block = 16;

@@ -3,6 +3,10 @@
 //
 // One thread calls it, for cores in the order in which they act. Nothing here knows where accesses come from.
 //
+// It may be simulated under several variants at once: a device writes to another place in each. What cores do is the
+// same in all, what caches hold and what the time is differs. The results are those of a memory for each variant; what
+// is common to all is done once (variants.hpp), then each variant's clocks go on.
+//
 // An access of core c to a line goes as follows (the oracle in the tests follows these words):
 //
 // 1. The caches between c and memory are asked, nearest first. A hit in an exclusive cache moves the line out of it.
@@ -28,13 +32,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "machine/machine.hpp"
 #include "sim/memory/counts.hpp"
-#include "sim/times.hpp"
+#include "sim/clock.hpp"
 
 namespace nearfield::sim {
 
@@ -58,6 +63,8 @@ struct Placement {
   int level = memory;  // cache level, counted from 0; the line is written to memory, too, and clean there
   int core = 0;        // whose cache of that level
   int ways = 0;        // into the first so many ways of a set only, as a way mask does; 0: into any
+
+  bool operator==(const Placement&) const = default;
 };
 
 // The place where a line was found.
@@ -76,8 +83,10 @@ class StreamFollower;  // prefetcher.hpp
 class Memory {
  public:
   // `memory_slowdown` has a factor for each speed: the latency beyond the last cache is multiplied by it, and the
-  // bandwidth divided. Throws std::invalid_argument, which names the cache, for an impossible geometry.
-  explicit Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown = {1, 1, 1, 1});
+  // bandwidth divided. `limits_ways`: placements of several variants may be limited to some ways. Throws
+  // std::invalid_argument, which names the cache, for an impossible geometry.
+  explicit Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown = {1, 1, 1, 1},
+                  int variants = 1, bool limits_ways = false);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -100,48 +109,63 @@ class Memory {
 
   // ---- what devices do. These return when the transfer, which begins at `start`, is done. A read gets units that a
   // cache has whole or modified from there, and the rest from DRAM, for which it waits once: lines follow one another.
-  Times dma_write(Address address, std::uint64_t bytes, const Placement& placement, const Times& start);
-  Times dma_read(Address address, std::uint64_t bytes, const Times& start);
+  // Each variant has a placement.
+  Clock dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements, const Clock& start);
+  Clock dma_read(Address address, std::uint64_t bytes, const Clock& start);
 
   // ---- what scenarios do; takes no time and is not counted
   void forget(Address address, std::uint64_t bytes);  // from all caches; modified lines reach memory
   void forget_everything();
 
   // ---- clocks
-  const Times& now(int core) const;
+  const Times& now(int core, int variant = 0) const;
+  Clock clock(int core) const;  // under all variants
   void advance(int core, Ps duration);
-  void wait_until(int core, const Times& instant);
+  void wait_until(int core, const Clock& instant);
   void drain(int core);  // until nothing is under way
 
-  Counts counts() const;
+  Counts counts(int variant = 0) const;
   void reset_counts();
 
   // Tells whether and in which state the core's cache of that level holds the line; for tests and for buffer states.
   struct Copy {
     bool present = false, modified = false, shared = false;
   };
-  Copy copy_in(int core, int level, Address address) const;
+  Copy copy_in(int core, int level, Address address, int variant = 0) const;
 
  private:
   struct Caches;  // hierarchy.hpp and devices.hpp
   struct Acting;  // a core, with all of it at hand
   class Hits;
-  Acting acting(int core);
+  const Acting& acting(int core) const;
   void one(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
   void one_of_many(const Acting& acting, Access kind, Address address, unsigned bytes, Hits& hits);
   void one_apart(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);  // one(), not inline
   void some(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);
-  void bypass(int core, Access kind, Address address, unsigned bytes, Ps work);
+  void bypass(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);
+  void add_followers(const Machine& machine);
   void look_ahead(const Acting& acting, Address address);
+  // Under several variants:
+  struct Outcome;
+  void one_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
+  void miss_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
+                       const std::optional<Found>& found);
+  // `apart`: the variants whose outcome is not the first one.
+  unsigned char tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work,
+                          const Outcome* outcomes, unsigned char apart);
+  bool look_ahead_of_several(const Acting& acting, const Outcome* outcomes, unsigned char apart);
+  void rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work,
+                       bool looks_elsewhere);
   template <class Function>
   void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
 
   Counts counts_of_tlbs_;  // and page faults
   std::unique_ptr<Caches> caches_;
   std::unique_ptr<Frames> frames_;
-  std::unique_ptr<Timing> timing_;
+  std::vector<std::unique_ptr<Timing>> timings_;  // one per variant
   std::unique_ptr<Translation> translation_;
   std::vector<StreamFollower> followers_;  // one per core
+  std::vector<Acting> acting_;             // one per core
   bool translates_ = false;
 };
 

@@ -18,8 +18,9 @@ bool is_before(const CacheArray::Way& a, const CacheArray::Way& b) {
 
 }  // namespace
 
-StreamFollower::StreamFollower(const Prefetcher& prefetcher, std::uint64_t line_bytes, std::uint64_t page_bytes)
-    : streams_(set_of_streams(prefetcher, line_bytes)),
+StreamFollower::StreamFollower(const Prefetcher& prefetcher, std::uint64_t line_bytes, std::uint64_t page_bytes,
+                               Variants* variants)
+    : streams_(set_of_streams(prefetcher, line_bytes), variants, true),
       line_shift_(std::countr_zero(line_bytes)),
       lines_per_page_(static_cast<std::int64_t>(std::max(page_bytes / line_bytes, std::uint64_t{1}))),
       distance_(prefetcher.distance_lines),

@@ -12,11 +12,13 @@ namespace nearfield::sim {
 
 class StreamFollower {
  public:
-  StreamFollower(const Prefetcher& prefetcher, std::uint64_t line_bytes, std::uint64_t page_bytes);
+  StreamFollower(const Prefetcher& prefetcher, std::uint64_t line_bytes, std::uint64_t page_bytes,
+                 Variants* variants = nullptr);
 
   // Call it for each access that misses the nearest cache. Returns the line to fetch ahead, if there is one.
   std::optional<Address> follow(Address address);
   int level() const { return level_; }
+  bool is_common() const { return streams_.locate_common(0).set != nullptr; }  // to all variants
 
  private:
   // A stream's direction; it is stored in the flags of the line that the stream expects.

@@ -20,6 +20,7 @@ namespace nearfield::sim {
 class Arrivals {
  public:
   static constexpr int most = 64;
+  static constexpr std::size_t hashes = 256;
 
   Arrivals() { first_.fill(none); }
 
@@ -31,6 +32,7 @@ class Arrivals {
     first = static_cast<std::uint8_t>(oldest_);
     oldest_ = (oldest_ + 1) % most;
   }
+  static std::size_t hash(Address line) { return line * 0x9E3779B97F4A7C15ULL >> 56; }
   bool may_have(Address line) const { return first_[hash(line)] != none; }
   // Returns the later of `now` and the line's arrival, and forgets the line.
   Times take(Address line, Times now);
@@ -44,11 +46,10 @@ class Arrivals {
     std::uint8_t next = none;  // arrival with the same hash
   };
 
-  static std::size_t hash(Address line) { return line * 0x9E3779B97F4A7C15ULL >> 56; }
   void unchain(std::uint8_t arrival);
 
   std::array<Arrival, most> arrivals_;
-  std::array<std::uint8_t, 256> first_;  // arrival of each hash
+  std::array<std::uint8_t, hashes> first_;  // arrival of each hash
   std::size_t oldest_ = 0;
 };
 
@@ -150,6 +151,12 @@ class Timing {
   // `count` accesses that hit the nearest cache; of stores that go through it, those that hit the one that takes them.
   // `work`: the computation between accesses takes so much longer than issuing them, each time.
   void hits(CoreClock& me, Access kind, unsigned bytes, Count count, Ps work);
+  // The same for accesses that all take `each`; not for stores that go through.
+  void issue_hits(CoreClock& me, Count count, Ps each) { issue(me, count, each); }
+  Ps per_hit(Access kind, Ps work) const {
+    return (kind == Access::chase ? levels_.front().latency : per_access_) + work;
+  }
+  bool stores_go_through() const { return through_ > 0; }
   // One access that missed it; `writes` units were written to memory to make room for the line.
   void missed(CoreClock& me, Access kind, unsigned bytes, const Found& found, Address address, unsigned writes,
               Ps work);
@@ -240,7 +247,7 @@ NEARFIELD_INNERMOST void Timing::issue(CoreClock& me, Count count, Ps each) {
 NEARFIELD_INNERMOST void Timing::hits(CoreClock& me, Access kind, unsigned bytes, Count count, Ps work) {
   if (kind == Access::store && through_ > 0) [[unlikely]]
     return stored_through(me, bytes, count, work);
-  issue(me, count, (kind == Access::chase ? levels_.front().latency : per_access_) + work);
+  issue(me, count, per_hit(kind, work));
 }
 
 NEARFIELD_INNERMOST Times Timing::ready(CoreClock& me, const Found& found, Address address, const Times& start) {

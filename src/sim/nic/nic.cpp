@@ -121,30 +121,21 @@ Counts Nic::of_empty_polls(int variant, std::size_t speed) const {
 // ---- the NIC
 
 Clock Nic::fetch(Address entry, const Clock& start) {
-  Clock done = start;
-  for (int v = 0; v < node_.variants(); ++v)
-    done[v] = node_.dma_read(v, entry, static_cast<std::uint64_t>(parameters_.event_bytes), start[v]);
-  return done;
+  return node_.dma_read(entry, static_cast<std::uint64_t>(parameters_.event_bytes), start);
 }
 
 Nic::Reading Nic::read(Address address, std::uint64_t bytes, const Clock& start) {
   const std::uint64_t head = std::min(bytes, head_bytes - address % head_bytes);
-  Reading reading{start, start};
-  for (int v = 0; v < node_.variants(); ++v) {
-    counts_[static_cast<std::size_t>(v)].read_bytes += bytes;
-    reading.first[v] = node_.dma_read(v, address, head, start[v]);
-    reading.last[v] = later(reading.first[v], node_.dma_read(v, address + head, bytes - head, start[v]));
-  }
-  return reading;
+  for (auto& counts : counts_) counts.read_bytes += bytes;
+  const Clock first = node_.dma_read(address, head, start);
+  return {first, later(first, node_.dma_read(address + head, bytes - head, start))};
 }
 
 Clock Nic::place(const Incoming& incoming, const Clock& start) {
-  Clock done = start;
-  for (int v = 0; v < node_.variants(); ++v) {
-    const Placement where = policies_[static_cast<std::size_t>(v)]->place(incoming, OfNode(node_, v));
-    done[v] = node_.dma_write(v, incoming.address, incoming.bytes, where, start[v]);
-  }
-  return done;
+  std::array<Placement, most_variants> where;
+  for (std::size_t v = 0; v < policies_.size(); ++v)
+    where[v] = policies_[v]->place(incoming, OfNode(node_, static_cast<int>(v)));
+  return node_.dma_write(incoming.address, incoming.bytes, {where.data(), policies_.size()}, start);
 }
 
 Clock Nic::write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes, const Clock& first,

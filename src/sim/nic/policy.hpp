@@ -55,6 +55,7 @@ struct PolicySpec {
   std::vector<PolicyParameter> parameters;
   int levels;  // caches that it needs on a way to memory
   std::unique_ptr<Policy> (*make)(const Machine& machine, const PolicyValues& values);
+  bool limits_ways = false;  // its placements do (Placement::ways)
 };
 
 // Returns all policies: the base, then the papers', then the others.

@@ -1,0 +1,200 @@
+// Are the results of several variants that are simulated together (src/sim/memory/variants.hpp) those of each one alone?
+// Random traces on random machines, in which devices put lines where each variant says, go through one memory with all
+// variants and through a memory for each. Counts, clocks and what DMA takes must be equal after every step, to the last
+// digit, and the state of every copy now and then.
+//
+// test_memory_variants [machines [first seed]], of each kind
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "check.hpp"
+#include "memory_traces.hpp"
+
+using namespace nearfield;
+using namespace nearfield::sim;
+
+namespace {
+
+constexpr std::size_t steps_per_machine = 1500;
+constexpr std::array<double, speeds> slowdown{1, 2.5, 5, 7.5};
+
+// The placements of one step under each variant: the step's own under some, else memory, or another cache.
+using Placements = std::vector<Placement>;
+
+struct Case {
+  Machine machine;
+  int variants;
+  bool limits_ways;
+  std::vector<Step> steps;
+  std::vector<Placements> placements;
+};
+
+void add_time(Random& random, Machine& machine) {
+  machine.core.window = random.in(50) ? 0 : random.between(4, 40);
+  machine.core.outstanding_bypass = random.between(0, 2);
+  if (random.in(50)) {
+    machine.pages.tlbs = {{8, 4, 7}};
+    machine.pages.fault_ns = 50;
+  }
+  if (random.in(30)) machine.pages.placement = PagePlacement::random;
+  if (random.in(30)) machine.dram.banks = 4, machine.dram.bank_busy_ns = 30;
+  const int into = random.between(0, static_cast<int>(machine.caches.size()) - 1);
+  if (random.in(60) && machine.caches[static_cast<std::size_t>(into)].inclusion != Inclusion::exclusive)
+    machine.prefetcher = Prefetcher{random.between(1, 8), random.between(1, 4), into, random.between(0, 3)};
+}
+
+Placement random_placement(Random& random, const Case& it, const Placement& like) {
+  if (random.in(40)) return {};
+  if (random.in(60)) return like;
+  Placement other;
+  other.level = random.between(0, static_cast<int>(it.machine.caches.size()) - 1);
+  other.core = random.between(0, it.machine.cores - 1);
+  return other;
+}
+
+// Each core loads first, since a nearest cache that never held a line is not searched: under each variant alone that
+// depends on what its devices did.
+std::vector<Step> first_loads(const Machine& machine) {
+  std::vector<Step> loads;
+  for (int core = 0; core < machine.cores; ++core) {
+    Step load;
+    load.core = core;
+    load.bytes = 1;
+    loads.push_back(load);
+  }
+  return loads;
+}
+
+Case random_case(std::uint64_t seed, Machine (*make)(Random&)) {
+  Random random(seed);
+  Case it{make(random), random.between(2, 5), random.in(30), {}, {}};
+  add_time(random, it.machine);
+  for (const Step& step : random_trace(random, it.machine, steps_per_machine)) {
+    if (it.steps.empty() || it.steps.back().what == Step::What::forget_everything)
+      for (const Step& load : first_loads(it.machine)) it.steps.push_back(load);
+    it.steps.push_back(step);
+    if (!it.limits_ways) it.steps.back().placement.ways = 0;
+    const Access kinds[] = {Access::index, Access::gather};
+    if (step.kind == Access::load && random.in(20)) it.steps.back().kind = kinds[random.below(2)];
+  }
+  for (const Step& step : it.steps) {
+    it.placements.emplace_back(1, step.placement);
+    while (static_cast<int>(it.placements.back().size()) < it.variants)
+      it.placements.back().push_back(random_placement(random, it, step.placement));
+  }
+  return it;
+}
+
+Clock act(Memory& memory, const Step& step, const Machine& machine, std::span<const Placement> placements) {
+  std::vector<Memory::Reference> trace;
+  switch (step.what) {
+    case Step::What::access:
+      memory.access(step.core, step.kind, step.address, static_cast<unsigned>(step.bytes));
+      break;
+    case Step::What::sweep:
+      memory.sweep(step.core, step.kind, step.address, step.count, step.stride_bytes,
+                   static_cast<unsigned>(step.bytes), 300);
+      break;
+    case Step::What::replay:
+      for (const OneAccess& access : accesses_of(step, machine))
+        trace.push_back({access.address, access.bytes, access.kind});
+      memory.replay(step.core, trace);
+      break;
+    case Step::What::copy:
+      memory.copy(step.core, step.address, step.from, step.bytes);
+      break;
+    case Step::What::dma_write:
+      return memory.dma_write(step.address, step.bytes, placements, memory.clock(step.core));
+    case Step::What::dma_read:
+      memory.wait_until(step.core, memory.dma_read(step.address, step.bytes, memory.clock(step.core)));
+      memory.drain(step.core);
+      break;
+    case Step::What::forget:
+      memory.forget(step.address, step.bytes);
+      break;
+    case Step::What::forget_everything:
+      memory.forget_everything();
+      break;
+  }
+  return memory.clock(step.core);
+}
+
+bool same_counts(const Counts& a, const Counts& b) {
+  const auto level = [](const LevelCounts& c) {
+    return std::array{c.hits,          c.misses,     c.evictions,  c.write_backs,     c.back_invalidations, c.snoops,
+                      c.invalidations, c.prefetches, c.injections, c.injected_unused, c.injected_victims,   c.victims_missed};
+  };
+  const auto dram = [](const DramCounts& c) {
+    return std::array{c.reads, c.writes, c.prefetches, c.bypass_reads, c.bypass_writes, c.dma_reads, c.dma_writes, c.bytes};
+  };
+  bool same = dram(a.dram) == dram(b.dram) && a.transfers == b.transfers && a.page_faults == b.page_faults;
+  for (std::size_t l = 0; l < a.levels.size(); ++l) same &= level(a.levels[l]) == level(b.levels[l]);
+  for (std::size_t t = 0; t < a.tlbs.size(); ++t)
+    same &= a.tlbs[t].hits == b.tlbs[t].hits && a.tlbs[t].misses == b.tlbs[t].misses;
+  return same;
+}
+
+bool same_copies(const Case& it, const Memory& together, const Memory& alone, int variant) {
+  std::set<Address> lines;
+  for (const Step& step : it.steps) lines.insert(step.address / 32 * 32);
+  for (const Address line : lines)
+    for (int core = 0; core < it.machine.cores; ++core)
+      for (int level = 0; level < static_cast<int>(it.machine.caches.size()); ++level) {
+        const auto a = together.copy_in(core, level, line, variant), b = alone.copy_in(core, level, line);
+        if (a.present != b.present || a.modified != b.modified || a.shared != b.shared) return false;
+      }
+  return true;
+}
+
+// Returns how many steps went well; all of them, if nothing differs.
+std::size_t steps_alike(const Case& it, std::vector<Counts>& counts) {
+  Memory together(it.machine, slowdown, it.variants, it.limits_ways);
+  std::vector<std::unique_ptr<Memory>> alone;
+  for (int v = 0; v < it.variants; ++v) alone.push_back(std::make_unique<Memory>(it.machine, slowdown));
+  for (std::size_t i = 0; i < it.steps.size(); ++i) {
+    const Clock done = act(together, it.steps[i], it.machine, it.placements[i]);
+    for (int v = 0; v < it.variants; ++v) {
+      auto& its = *alone[static_cast<std::size_t>(v)];
+      const Clock expected = act(its, it.steps[i], it.machine, {&it.placements[i][static_cast<std::size_t>(v)], 1});
+      if (!(done[v] == expected[0]) || !same_counts(together.counts(v), its.counts())) return i;
+      if ((i + 1) % 500 == 0 && !same_copies(it, together, its, v)) return i;
+    }
+  }
+  for (int v = 0; v < it.variants; ++v) counts.push_back(together.counts(v));
+  return it.steps.size();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int machines = argc > 1 ? std::atoi(argv[1]) : 40;
+  const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  Count differing = 0, injected = 0, victims_missed = 0, prefetches = 0;
+  for (const auto make : {random_machine, random_machine_with_victims, random_machine_with_hubs})
+    for (int i = 0; i < machines; ++i) {
+      const auto seed = first + static_cast<std::uint64_t>(i);
+      const Case it = random_case(seed, make);
+      std::vector<Counts> counts;
+      const auto alike = steps_alike(it, counts);
+      CHECK(alike == it.steps.size());
+      if (alike < it.steps.size()) {
+        std::printf("seed %llu: together not as alone after step %zu: %s\n%s", static_cast<unsigned long long>(seed), alike,
+                    in_words(it.steps[alike]).c_str(), in_words(it.machine).c_str());
+        return 1;
+      }
+      for (const auto& its : counts) {
+        differing += its.dram.reads != counts[0].dram.reads;
+        for (const auto& level : its.levels) {
+          injected += level.injections;
+          victims_missed += level.victims_missed;
+          prefetches += level.prefetches;
+        }
+      }
+    }
+  std::printf("%d machines, %llu variants unlike the first, %llu lines injected, %llu of their victims missed, %llu prefetches\n",
+              3 * machines, static_cast<unsigned long long>(differing), static_cast<unsigned long long>(injected),
+              static_cast<unsigned long long>(victims_missed), static_cast<unsigned long long>(prefetches));
+  if (machines >= 20) CHECK(differing > 20 && injected > 1000 && victims_missed > 100 && prefetches > 1000);
+  return failed_checks == 0 ? 0 : 1;
+}
