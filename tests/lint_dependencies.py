@@ -53,6 +53,7 @@ PYTHON = {
     "tune": _RECORDS | {"machine", "mpi", "measure"},
     "observe": _BASE | {"mpi", "tune"},
     "report": _MACHINES | {"tune"},
+    "advise": _MACHINES | {"observe", "plan", "report"},
     "reproduce": _MACHINES | {"measure", "report", "tune"},
     "doctor": _MACHINES | {"mpi", "tune", "halo"},
 }

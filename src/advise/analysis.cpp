@@ -376,6 +376,11 @@ class Analysis {
     CollectiveCalls& all = collectives_[{call_, static_cast<unsigned>(event.kind), bytes, ranks}];
     all = {call_, static_cast<unsigned>(event.kind), bytes, ranks, all.calls + 1};
   }
+  void on(const Communicator& event) {
+    if (event.sources.empty()) return;
+    const auto rank = std::ranges::find(event.world, found_.rank) - event.world.begin();
+    found_.topologies.push_back({event.context, event.world, rank, event.sources, event.destinations});
+  }
   void on(const End&) { found_.ended = true; }
   void on(const auto&) {}
 

@@ -64,6 +64,14 @@ struct CollectiveCalls {
   std::uint64_t bytes = 0, ranks = 0, calls = 0;
 };
 
+// A communicator with a topology: the neighbours of this rank, as neighbourhood collectives have them.
+struct Topology {
+  std::uint64_t context = 0;
+  std::vector<std::uint64_t> world;
+  std::int64_t rank = 0;
+  std::vector<std::int64_t> sources, destinations;  // or stream::proc_null
+};
+
 struct Found {
   std::uint64_t rank = 0, ranks = 0;
   std::string host;
@@ -75,6 +83,7 @@ struct Found {
   std::vector<Ended> ended_in;
   std::vector<Burst> bursts;
   std::vector<CollectiveCalls> collectives;
+  std::vector<Topology> topologies;
   std::vector<std::string> objects;  // paths, by the numbers that sites know them by
 };
 
