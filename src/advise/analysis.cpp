@@ -174,7 +174,7 @@ class Analysis {
   };
   struct OpenBurst {
     std::size_t call = 0;
-    std::uint64_t peer = 0, messages = 0, bytes = 0, news = 0;
+    std::uint64_t peer = 0, messages = 0, bytes = 0, phase = 0;
   };
 
   // ---- accesses
@@ -195,6 +195,7 @@ class Analysis {
         if (!one.store) continue;
         its->written = its->touched;
         its->writer = one.site;
+        if (its->sent == phase_ && line != last_sent_) ++phase_;
       }
     }
   }
@@ -203,7 +204,7 @@ class Analysis {
     Messages& its = found_.messages[line.received];
     line.received = nobody;
     if (count(its.reach, footprint_.lines_since(line.touched)) > 0) ++its.sites[access.site];
-    if (!access.store) ++news_;
+    if (!access.store) ++phase_;
   }
   // Returns the class.
   std::size_t count(Reach& reach, double lines) {
@@ -267,7 +268,10 @@ class Analysis {
           ++its.sites[line->writer];
       }
       footprint_.touch(number);
-      if (line) line->touched = footprint_.now();
+      if (!line) return;
+      line->touched = footprint_.now();
+      line->sent = phase_;
+      last_sent_ = number;
     });
     last_line_ = no_line;
     join_burst(its);
@@ -286,7 +290,7 @@ class Analysis {
       line->received = static_cast<std::uint32_t>(posted.messages);
     });
     last_line_ = no_line;
-    if (!accessed_) ++news_;  // without hooks nobody knows when it is used
+    if (!accessed_) ++phase_;  // without hooks nobody knows when it is used
   }
   void end(Number request) {
     const auto found = posted_.find(request);
@@ -300,11 +304,11 @@ class Analysis {
   }
   void join_burst(const Messages& send) {
     OpenBurst& open = open_bursts_[send.world_peer];
-    if (open.call != send.call || open.news != news_ || send.bytes > options_.small_bytes) close(open);
+    if (open.call != send.call || open.phase != phase_ || send.bytes > options_.small_bytes) close(open);
     if (send.bytes > options_.small_bytes) return;
     open.call = send.call;
     open.peer = send.world_peer;
-    open.news = news_;
+    open.phase = phase_;
     ++open.messages;
     open.bytes += send.bytes;
   }
@@ -335,6 +339,7 @@ class Analysis {
   void on(const CallSite& event) { call_sites_[event.call_site] = event; }
   void on(const Enter& event) {
     found_.between_calls_ns += event.since_ns;
+    if (!accessed_ && event.since_ns > long_ns) ++phase_;
     const auto [at, is_new] = call_numbers_.try_emplace({event.name, event.call_site}, found_.calls.size());
     if (is_new) {
       const CallSite& site = call_sites_[event.call_site];
@@ -369,7 +374,7 @@ class Analysis {
   }
   void on(const Forget& event) { end(event.request); }
   void on(const Collective& event) {
-    ++news_;
+    ++phase_;
     const auto& its = event.in_place || event.gives.empty() ? event.gets : event.gives;
     const std::uint64_t bytes = its.size() == 1 ? known_.bytes(its[0]) : 0;
     const std::uint64_t ranks = known_.communicators[event.communicator].world.size();
@@ -393,7 +398,11 @@ class Analysis {
   std::uint64_t last_line_ = no_line;
   bool last_is_messages_ = false;
   bool accessed_ = false;     // the stream has accesses
-  std::uint64_t news_ = 0;    // received data were used so often
+  // Messages of one phase may be one message: meanwhile nothing that came was used, no collective was called, and no
+  // line that had been sent was written again, but the last one, which may be a variable that is sent again and again.
+  // Without hooks a phase ends with each receive, and when the rank computes for longer than `long_ns`.
+  std::uint64_t phase_ = 0, last_sent_ = no_line;
+  static constexpr std::uint64_t long_ns = 20'000;
   std::size_t call_ = 0;      // that the rank is in
   std::unordered_map<Number, std::string> texts_;
   std::unordered_map<Number, CallSite> call_sites_;

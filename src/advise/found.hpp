@@ -51,7 +51,7 @@ struct Ended {
   std::uint64_t times = 0;
 };
 
-// Runs of small messages to one peer from one call, in which the rank used nothing that it received meanwhile.
+// Runs of small messages to one peer from one call that could have been one message.
 struct Burst {
   std::size_t call = 0;
   std::uint64_t world_peer = 0;

@@ -21,6 +21,7 @@ struct Line {
   Moment touched = never, written = never;
   std::uint32_t writer = nobody;    // site of the last store
   std::uint32_t received = nobody;  // the receive whose data lie there, unread; at the moment `touched`
+  std::uint64_t sent = never;       // in which burst it was sent last (analysis.cpp)
 };
 
 class MessageLines {

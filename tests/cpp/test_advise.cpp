@@ -174,6 +174,24 @@ void bursts_of_small_messages() {
   }
 }
 
+// Twenty messages in two rounds, of which the second one sends what was computed after the first; and one variable that
+// is sent again and again.
+void bursts_end_when_their_data_change() {
+  for (const std::uint64_t apart : {64, 0}) {
+    const Found found = analysed([apart] {
+      MadeUpStream stream(0, 2);
+      for (std::uint64_t i = 0; i < 20; ++i) {
+        const std::uint64_t address = buffer + apart * (i % 10);
+        if (i % 10 == 0 || apart == 0) stream.access(true, address, apart ? 80 : 1);
+        stream.enter("MPI_Send").send(1, 1, {address, 8, 0}).wait({1}).leave();
+      }
+      return stream.end();
+    });
+    CHECK(found.bursts.size() == 1);
+    CHECK(found.bursts[0].bursts == (apart ? 2u : 1u) && found.bursts[0].messages == 20);
+  }
+}
+
 // A column of 16 doubles in rows of 64 bytes and more.
 void strides_of_messages() {
   const Found found = analysed([] {
@@ -203,6 +221,7 @@ int main() {
   distances_of_messages();
   messages_that_nobody_reads();
   bursts_of_small_messages();
+  bursts_end_when_their_data_change();
   strides_of_messages();
   progress_may_end_it();
   return failed_checks != 0;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { message = 65536, far = 2 << 20 };  // doubles: 512 KiB and 16 MiB
 
@@ -24,7 +25,7 @@ static void touch(double *a, size_t count) {
 
 /* S0's listing 1: rows are sent at the beginning of the sweep after that which wrote them. */
 static void listing_1(void) {
-  enum { rows = 128, columns = 8192 };
+  enum { rows = 12, columns = 65536 };
   double *now = array(rows * columns), *next = array(rows * columns);
   fill(now, rows * columns, rank);
   for (int step = 0; step < 4; ++step) {
@@ -132,11 +133,36 @@ static void bad_split(void) {
   MPI_Comm_free(&grid);
 }
 
+static void late_sender(void) {
+  double value = rank;
+  for (int step = 0; step < 3; ++step)
+    if (rank == 0) {
+      usleep(30000);
+      MPI_Send(&value, 1, MPI_DOUBLE, 1, 0, MPI_COMM_WORLD);
+    } else {
+      MPI_Recv(&value, 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // fault late-sender
+      sum += value;
+    }
+}
+
+/* Beyond the eager limit of every MPI, so that the send waits. */
+static void late_receiver(void) {
+  double *data = array(message);
+  for (int step = 0; step < 3; ++step)
+    if (rank == 0) {
+      MPI_Send(data, message, MPI_DOUBLE, 1, 0, MPI_COMM_WORLD);  // fault late-receiver
+    } else {
+      usleep(30000);
+      MPI_Recv(data, message, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      add_up(data, message);
+    }
+}
+
 /* ---- without a fault */
 
 /* What listing 1 is made into (S0, listing 3): what is needed first is computed last, and sent at once. */
 static void clean_stencil(void) {
-  enum { rows = 128, columns = 8192 };
+  enum { rows = 12, columns = 65536 };
   double *now = array(rows * columns), *next = array(rows * columns);
   fill(now, rows * columns, rank);
   for (int step = 0; step < 4; ++step) {
@@ -187,7 +213,7 @@ static void clean_sums(void) {
   for (int step = 0; step < 20; ++step) {
     fill(data, message, step);
     add_up(data, message);
-    MPI_Allreduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);  // sums
   }
 }
 
@@ -198,7 +224,8 @@ static const struct {
     {"listing-1", listing_1},         {"cold-send", cold_send},
     {"late-read", late_read},         {"strided-datatype", strided_face},
     {"tiny-messages", tiny_messages}, {"oversized-message", oversized_message},
-    {"bad-split", bad_split},         {"clean-stencil", clean_stencil},
+    {"bad-split", bad_split},         {"late-sender", late_sender},
+    {"late-receiver", late_receiver}, {"clean-stencil", clean_stencil},
     {"clean-pipeline", clean_pipeline}, {"clean-answers", clean_answers},
     {"clean-sums", clean_sums},
 };

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from nearfield._native import advise as native
 from nearfield.advise.costs import Costs
+from nearfield.errors import UsageError
 from nearfield.notes import Place
 from nearfield.observe.places import NOWHERE, UNKNOWN, Line
 from nearfield.observe.summary import read_lines
@@ -78,7 +79,9 @@ def read_run(
     trace: Trace, profile: Profile, *, times: Trace | None = None, progress: Callable[[int], None] | None = None
 ) -> Run:
     """Reads the streams. `times`: another trace of the program, which ran without hooks. `progress` is called with the
-    accesses read so far, each counted twice. Raises BrokenTraceError."""
+    accesses read so far, each counted twice. Raises BrokenTraceError, and UsageError for a program without MPI."""
+    if not trace.about.mpi:
+        raise UsageError(f"{trace.folder} is of a program without MPI", "observe a program that sends messages")
     inside, across = Costs(profile), Costs(profile, network=True)
     ranks_on_node = max(_ranks_on_nodes(trace).values())
     limits = [level.size_bytes for level in inside.levels(ranks_on_node)]
