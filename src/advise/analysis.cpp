@@ -397,13 +397,13 @@ class Analysis {
   static constexpr std::uint64_t no_line = ~0ULL;
   std::uint64_t last_line_ = no_line;
   bool last_is_messages_ = false;
-  bool accessed_ = false;     // the stream has accesses
+  bool accessed_ = false;  // the stream has accesses
   // Messages of one phase may be one message: meanwhile nothing that came was used, no collective was called, and no
   // line that had been sent was written again, but the last one, which may be a variable that is sent again and again.
   // Without hooks a phase ends with each receive, and when the rank computes for longer than `long_ns`.
   std::uint64_t phase_ = 0, last_sent_ = no_line;
   static constexpr std::uint64_t long_ns = 20'000;
-  std::size_t call_ = 0;      // that the rank is in
+  std::size_t call_ = 0;  // that the rank is in
   std::unordered_map<Number, std::string> texts_;
   std::unordered_map<Number, CallSite> call_sites_;
   std::map<std::pair<Number, Number>, std::size_t> call_numbers_;

@@ -91,7 +91,8 @@ void Footprint::compact() {
 // ---- the Fenwick tree
 
 void Footprint::add(std::uint32_t place, std::int32_t lines) {
-  for (std::size_t at = place + 1; at < tree_.size(); at += at & (~at + 1)) tree_[at] += static_cast<std::uint32_t>(lines);
+  for (std::size_t at = place + 1; at < tree_.size(); at += at & (~at + 1))
+    tree_[at] += static_cast<std::uint32_t>(lines);
 }
 
 // Returns the lines at the first so many places.

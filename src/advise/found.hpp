@@ -29,14 +29,14 @@ struct Call {
 struct Messages {
   std::size_t call = 0;
   bool sends = false;
-  std::uint64_t context = 0;              // of the communicator
-  std::int64_t rank = 0, peer = 0;        // in the communicator
-  std::uint64_t world_peer = 0;           // in MPI_COMM_WORLD
-  std::uint64_t bytes = 0;                // of one message
-  std::uint64_t piece_bytes = 0;          // of a contiguous piece; `bytes` if it is in one piece
-  std::int64_t stride_bytes = 0;          // from one piece to the next; 0: in one piece
+  std::uint64_t context = 0;        // of the communicator
+  std::int64_t rank = 0, peer = 0;  // in the communicator
+  std::uint64_t world_peer = 0;     // in MPI_COMM_WORLD
+  std::uint64_t bytes = 0;          // of one message
+  std::uint64_t piece_bytes = 0;    // of a contiguous piece; `bytes` if it is in one piece
+  std::int64_t stride_bytes = 0;    // from one piece to the next; 0: in one piece
   std::uint64_t messages = 0;
-  std::uint64_t address = 0;              // of the first message's first byte
+  std::uint64_t address = 0;  // of the first message's first byte
   // Sends: from the last touch of a line to the send. Receives: from the receive's end to the first load or store.
   Reach reach;
   // Sends: who wrote the lines that lay beyond the first limit. Receives: who touched such lines first.

@@ -49,9 +49,9 @@ class MessageLines {
 
   std::size_t most_pages_;
   std::uint64_t threshold_ = 1ULL << 32;
-  std::vector<std::uint64_t> maybe_;                     // by hash of the page: may one be here?
+  std::vector<std::uint64_t> maybe_;                      // by hash of the page: may one be here?
   std::unordered_map<std::uint64_t, std::size_t> pages_;  // place of its first line
-  std::vector<Line> lines_;                              // of all pages; made by the first find
+  std::vector<Line> lines_;                               // of all pages; made by the first find
   std::uint64_t last_page_ = ~0ULL;
   Line* last_lines_ = nullptr;
 };

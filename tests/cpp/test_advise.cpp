@@ -53,8 +53,7 @@ void exact_with_all_lines() {
   int asked = 0;
   // 400 lines fit the sample; 1600 steps fill the tree of 4096 places, so that moments are given up on the way.
   touch_many(200, 1600, [&](std::uint64_t line) {
-    if (touched.contains(line) && ++asked % 5 == 0)
-      CHECK(footprint.lines_since(touched[line]) == stack.depth(line));
+    if (touched.contains(line) && ++asked % 5 == 0) CHECK(footprint.lines_since(touched[line]) == stack.depth(line));
     footprint.touch(line);
     stack.touch(line);
     touched[line] = footprint.now();
@@ -147,7 +146,11 @@ void distances_of_messages() {
 void messages_that_nobody_reads() {
   const Found found = analysed([] {
     MadeUpStream stream(0, 2);
-    stream.enter("MPI_Recv").receive(1, 1, {inbox, 8 * kib, 0}).add(stream::Outcome{1, 1, 0, 4 * kib}).wait({1}).leave();
+    stream.enter("MPI_Recv")
+        .receive(1, 1, {inbox, 8 * kib, 0})
+        .add(stream::Outcome{1, 1, 0, 4 * kib})
+        .wait({1})
+        .leave();
     stream.access(true, inbox, 8, 8);  // overwrites one line
     return stream.end();
   });

@@ -1,7 +1,7 @@
 """Does `nearfield advise` name the fault of a program first, at its line, and is it silent about programs without one?
 
-tests/programs/advised.c has the programs. Losses are from the times of a simulated profile (tests/data/leo3-simulated), so
-that they are the same on every machine; only late-sender and late-receiver are judged by times of the run itself.
+tests/programs/advised.c has the programs. Losses are from the times of a simulated profile (tests/data/leo3-simulated),
+so that they are the same on every machine; only late-sender and late-receiver are judged by times of the run itself.
 """
 
 import json
@@ -39,7 +39,8 @@ SOURCE = PROGRAMS / "advised.c"
 PROFILE = Path(__file__).parents[1] / "data/leo3-simulated"
 # program -> the rule that names its fault; listing 1 of S0 sends late and reads late, and loses as much by either
 FAULTS = {
-    "listing-1": "cold-send late-read", "cold-send": "cold-send", "late-read": "late-read", "tiny-messages": "tiny-messages",
+    "listing-1": "cold-send late-read", "cold-send": "cold-send", "late-read": "late-read",
+    "tiny-messages": "tiny-messages",
     "strided-datatype": "strided-datatype", "oversized-message": "oversized-message", "bad-split": "bad-split",
 }  # fmt: skip
 CLEAN = ("clean-stencil", "clean-pipeline", "clean-answers", "clean-sums")
@@ -56,7 +57,7 @@ def program_of(inst: Installation, programs: Path, hooks: bool) -> Path:
     program = programs / f"advised-{'hooks' if hooks else 'plain'}"
     if not program.exists():
         compiler = f"{sys.executable} -m nearfield cc" if hooks else "cc"
-        behind = {name: compiler for name in ("OMPI_CC", "MPICH_CC", "I_MPI_CC")}
+        behind = dict.fromkeys(("OMPI_CC", "MPICH_CC", "I_MPI_CC"), compiler)
         env = {**os.environ, **inst.env, **compiler_environment(inst), **behind}
         command = [str(wrapper(inst, "c")), "-O2", "-g", str(SOURCE), "-o", str(program)]
         subprocess.run(command, env=env, check=True, capture_output=True, timeout=120)
@@ -210,7 +211,14 @@ def test_other_records_make_other_notes(observations: Path) -> None:
     profile = load(PROFILE)
     usual = {"unit": "ns", "n": 9, "stable": True, "source": "sim"}
     rows = [
-        {"scenario": "collective", "metric": "time", "operation": "allreduce", "ranks": 2, "size_bytes": size, "value": ns}
+        {
+            "scenario": "collective",
+            "metric": "time",
+            "operation": "allreduce",
+            "ranks": 2,
+            "size_bytes": size,
+            "value": ns,
+        }
         for size, ns in ((4, 100.0), (8, 5000.0))
     ]
     place = {"distance": profile.records["distance"][0], "pair": profile.records["pair"].drop_nulls()[0]}

@@ -126,6 +126,24 @@ class CollectiveCalls:
     @property
     def calls(self) -> int: ...
 
+class Topology:
+    """A rank's neighbours in a communicator that has a topology."""
+
+    @property
+    def context(self) -> int: ...
+
+    @property
+    def world(self) -> list[int]: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def sources(self) -> list[int]: ...
+
+    @property
+    def destinations(self) -> list[int]: ...
+
 class Found:
     """Sums over one rank's stream."""
 
@@ -164,6 +182,9 @@ class Found:
 
     @property
     def collectives(self) -> list[CollectiveCalls]: ...
+
+    @property
+    def topologies(self) -> list[Topology]: ...
 
     @property
     def objects(self) -> list[str]: ...

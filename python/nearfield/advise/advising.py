@@ -65,7 +65,9 @@ def _examined(run: Run) -> str:
     messages = sum(one.found.messages for one in run.messages)
     calls = sum(call.calls for rank in run.ranks for call in rank.found.calls)
     sampled = min(rank.found.sampled for rank in run.ranks)
-    what = f"{format_rounded(run.accesses)} accesses, {calls} MPI calls and {messages} messages of {len(run.ranks)} ranks"
+    what = (
+        f"{format_rounded(run.accesses)} accesses, {calls} MPI calls and {messages} messages of {len(run.ranks)} ranks"
+    )
     return f"examined {what}" + (f"; reuse distances from one line in {1 / sampled:.0f}" if sampled < 1 else "")
 
 
@@ -81,5 +83,7 @@ def _compared(run: Run) -> str:
         text += f"the run takes about {took} without hooks, by which computation takes about ten times as long"
     here = profile.run.host.name
     if profile.run.backend != "sim" and here not in hosts:
-        text += f". The profile is of {here}, and the program ran on {', '.join(hosts)}: losses are those that {here} has"
+        text += (
+            f". The profile is of {here}, and the program ran on {', '.join(hosts)}: losses are those that {here} has"
+        )
     return text

@@ -1,4 +1,4 @@
-"""What calls cost on a machine, by its profile's records: each answer is a record, or lies between two neighbouring ones.
+"""What calls cost on a machine, by its profile: each answer is a record, or lies between two neighbouring ones.
 
 Between two sizes times are interpolated on a log-log scale; beyond the largest one they grow as the bytes do. An answer
 is None if the profile has no stable records for it: then there is no note."""

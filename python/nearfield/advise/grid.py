@@ -125,7 +125,7 @@ def _local_2d(faces: list[Faces], sizes: dict[int, int], cut: list[int]) -> tupl
 
 
 def _between(faces: Faces, dimension: int) -> int | None:
-    """Returns the cells between the low and the high side, by the addresses of ghost cells and the cells beside them."""
+    """Returns the cells from the low to the high side, by the addresses of ghost cells and those beside them."""
     keys = [(dimension, side, sends) for side in (0, 1) for sends in (False, True)]
     if not all(key in faces for key in keys):
         return None

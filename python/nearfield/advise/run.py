@@ -151,7 +151,7 @@ def _places(rank: native.Rank, found: native.Messages, lines: dict[tuple[str, in
 
 def _seconds(rank: native.Rank, slower: float, messages: list[Messages]) -> float:
     """Returns how long the rank took; without hooks, as far as that can be told from a run with them."""
-    in_calls = sum(call.time_ns for call in rank.found.calls)
+    in_calls: float = sum(call.time_ns for call in rank.found.calls)
     if slower > 1:  # it waits for ranks that are slow themselves
         costs = [(m.costs.message(m.found.bytes), m.found.messages) for m in messages]
         in_calls = min(in_calls, sum(cost.value * times for cost, times in costs if cost))

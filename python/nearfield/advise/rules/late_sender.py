@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
-from nearfield.advise.rule import RuleSpec, number
-from nearfield.advise.rules.waiting import waits
-from nearfield.advise.costs import total
-from nearfield.advise.run import Run
-from nearfield.notes import Note, Rule
+from nearfield.advise.rule import RuleSpec
+from nearfield.advise.rules.waiting import notes
+from nearfield.notes import Rule
 
 RULE = Rule(
     "late-sender",
     "A receive waits for its sender",
     "The call takes longer than its messages do by the profile: the sender was not there yet. This is time of the "
-    "observed run, not of the profile.",
+    "observed run.",
     "The time in the call against the profile's time of its messages",
 )
+_ADVICE = "Send earlier there, balance the work between these ranks, or do other work before this receive."
 
-
-def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line whose receives take longer than their messages."""
-    for site, waited in waits(run, sends=False):
-        peer = waited.peers.most_common(1)[0][0]
-        yield Note(
-            RULE, site.place,
-            f"late sender: {site.name} waits {waited.lost.per_call().replace('call', 'message')}, mostly for rank "
-            f"{peer}",
-            "Send earlier there, balance the work between these ranks, or do other work before this receive.",
-            waited.lost.loss(run),
-            evidence=(number("these messages by the profile", total(waited.took), run.inside),),
-        )  # fmt: skip
-
-
-SPEC = RuleSpec(RULE, find, needs_times=True, scenarios=("pingpong",))
+SPEC = RuleSpec(RULE, partial(notes, rule=RULE, advice=_ADVICE, sends=False), needs_times=True, scenarios=("pingpong",))

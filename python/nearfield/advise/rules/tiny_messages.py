@@ -17,8 +17,8 @@ LEAST = 3  # messages in a row, on average
 RULE = Rule(
     "tiny-messages",
     "Many small messages go to one peer in a row",
-    "Each message costs its latency, however small it is. Between these the rank used nothing that it received, so that "
-    "their data could go in one.",
+    "Each message costs its latency, however small it is. Between these the rank used nothing that it received, and "
+    "changed nothing that it had sent, so that their data could go in one.",
     "The sum of latencies against that of one message, both from the profile",
 )
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nearfield.advise.costs import difference, total
-from nearfield.advise.rule import Lost
+from nearfield.advise.rule import Lost, number
 from nearfield.advise.run import Messages, Run, Site
+from nearfield.notes import Note, Rule
 from nearfield.profile.compare import Estimate
 
 
@@ -21,7 +22,20 @@ class Waited:
     took: list[Estimate] = field(default_factory=list)  # what the messages take, by the profile
 
 
-def waits(run: Run, sends: bool) -> Iterator[tuple[Site, Waited]]:
+def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
+    """Yields a note for each line whose calls take longer than their messages."""
+    for site, waited in _waits(run, sends):
+        peer = waited.peers.most_common(1)[0][0]
+        per_message = waited.lost.per_call().replace("call", "message")
+        yield Note(
+            rule, site.place,
+            f"{rule.id.replace('-', ' ')}: {site.name} waits {per_message}, mostly for rank {peer}", advice,
+            waited.lost.loss(run),
+            evidence=(number("these messages by the profile", total(waited.took), run.inside),),
+        )  # fmt: skip
+
+
+def _waits(run: Run, sends: bool) -> Iterator[tuple[Site, Waited]]:
     """Yields the lines whose calls waited for sends, or for receives: calls that end both count as receives."""
     found: dict[Site, Waited] = defaultdict(Waited)
     for number, rank in enumerate(run.ranks):
