@@ -6,6 +6,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from nearfield._native import advise as native
 from nearfield.advise.costs import Costs
@@ -60,14 +61,29 @@ class Run:
     ranks: list[native.Rank]
     sites: list[list[Site]]  # by rank and call
     messages: list[Messages]
-    timed: bool  # times are those of the program: it ran without hooks
-    seconds: float  # of the slowest rank
     ranks_on_node: int
+    clock: Run | None = None  # another run of the program, without hooks, which gives the times
 
     @property
     def accesses(self) -> int:
         """Returns how many loads and stores of all ranks were recorded."""
         return sum(rank.found.accesses for rank in self.ranks)
+
+    @property
+    def timing(self) -> Run:
+        """Returns the run that gives the times."""
+        return self.clock or self
+
+    @property
+    def timed(self) -> bool:
+        """Returns whether times are those of the program: it ran without hooks."""
+        return not self.timing.accesses
+
+    @cached_property
+    def seconds(self) -> float:
+        """Returns how long the slowest rank took; without hooks, as far as that can be told from a run with them."""
+        run = self.timing
+        return max(_seconds(run, rank) for rank in range(len(run.ranks)))
 
     @property
     def llc_bytes(self) -> int:
@@ -97,13 +113,8 @@ def read_run(
         for number, rank in enumerate(found)
         for one in rank.found.messages
     ]  # fmt: skip
-    timed_ranks = _analysed(times, limits, None) if times else found
-    timed = not any(rank.found.accesses for rank in timed_ranks)
-    seconds = max(
-        _seconds(rank, 1.0 if timed else HOOKS, [m for m in messages if m.rank == number])
-        for number, rank in enumerate(timed_ranks)
-    )
-    return Run(trace, profile, inside, across, found, sites, messages, timed, seconds, ranks_on_node)
+    clock = read_run(times, profile) if times else None
+    return Run(trace, profile, inside, across, found, sites, messages, ranks_on_node, clock)
 
 
 def _analysed(trace: Trace, limits: list[int], progress: Callable[[int], None] | None) -> list[native.Rank]:
@@ -149,13 +160,15 @@ def _places(rank: native.Rank, found: native.Messages, lines: dict[tuple[str, in
     return places
 
 
-def _seconds(rank: native.Rank, slower: float, messages: list[Messages]) -> float:
-    """Returns how long the rank took; without hooks, as far as that can be told from a run with them."""
-    in_calls: float = sum(call.time_ns for call in rank.found.calls)
-    if slower > 1:  # it waits for ranks that are slow themselves
-        costs = [(m.costs.message(m.found.bytes), m.found.messages) for m in messages]
-        in_calls = min(in_calls, sum(cost.value * times for cost, times in costs if cost))
-    return (rank.found.between_calls_ns / slower + in_calls) / 1e9
+def _seconds(run: Run, number: int) -> float:
+    found = run.ranks[number].found
+    in_calls: float = sum(call.time_ns for call in found.calls)
+    if not run.accesses:
+        return (found.between_calls_ns + in_calls) / 1e9
+    its = [m for m in run.messages if m.rank == number]
+    costs = [(m.costs.message(m.found.bytes), m.found.messages) for m in its]
+    in_calls = min(in_calls, sum(cost.value * times for cost, times in costs if cost))  # else it waits for slow ranks
+    return (found.between_calls_ns / HOOKS + in_calls) / 1e9
 
 
 def by_site(messages: Sequence[Messages]) -> Iterator[tuple[Site, list[Messages]]]:

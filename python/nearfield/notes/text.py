@@ -36,9 +36,9 @@ def place_text(place: Place) -> str:
 
 def loss_text(loss: Loss) -> str:
     """Returns '3.10 ms (2.90 ms to 3.30 ms), 2.3 % of the run'."""
-    said = format_ns(loss.seconds * 1e9)
-    if (loss.low, loss.high) != (loss.seconds, loss.seconds):
-        said += f" ({format_ns(loss.low * 1e9)} to {format_ns(loss.high * 1e9)})"
+    said, low, high = (format_ns(seconds * 1e9) for seconds in (loss.seconds, loss.low, loss.high))
+    if (low, high) != (said, said):
+        said += f" ({low} to {high})"
     return said if loss.share is None else f"{said}, {loss.share * 100:.2g} % of the run"
 
 

@@ -24,7 +24,7 @@ class Waited:
 
 def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
     """Yields a note for each line whose calls take longer than their messages."""
-    for site, waited in _waits(run, sends):
+    for site, waited in _waits(run.timing, sends):
         peer = waited.peers.most_common(1)[0][0]
         per_message = waited.lost.per_call().replace("call", "message")
         yield Note(
@@ -38,14 +38,14 @@ def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
 def _waits(run: Run, sends: bool) -> Iterator[tuple[Site, Waited]]:
     """Yields the lines whose calls waited for sends, or for receives: calls that end both count as receives."""
     found: dict[Site, Waited] = defaultdict(Waited)
-    for number, rank in enumerate(run.ranks):
-        its = [m for m in run.messages if m.rank == number]
+    for at, rank in enumerate(run.ranks):
+        its = [m for m in run.messages if m.rank == at]
         ended: dict[int, list[tuple[Messages, int]]] = defaultdict(list)
         for one in rank.found.ended_in:
             ended[one.call].append((its[one.messages], one.times))
         for call, messages in ended.items():
             if all(m.found.sends for m, _ in messages) == sends:
-                _add(found[run.sites[number][call]], number, rank.found.calls[call].time_ns, messages)
+                _add(found[run.sites[at][call]], at, rank.found.calls[call].time_ns, messages)
     yield from ((site, waited) for site, waited in found.items() if waited.lost.calls)
 
 
