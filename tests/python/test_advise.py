@@ -234,6 +234,18 @@ def test_other_records_make_other_notes(observations: Path) -> None:
     assert [note.rule.id for note in copies] == ["same-node-copies"]
 
 
+@pytest.mark.mpi
+def test_the_report_has_the_notes(observations: Path, tmp_path: Path) -> None:
+    """Does the page about the profile have a section with the notes on the program?"""
+    page = tmp_path / "page.html"
+    words = [str(PROFILE), "--trace", str(observations / "tiny-messages"), "-o", str(page)]
+    assert CliRunner().invoke(app, ["report", *words]).exit_code == 0
+    section = page.read_text().partition('<section id="advice">')[2].partition("</section>")[0]
+    assert "tiny-messages" in section and f"advised.c:{line_of('fault tiny-messages')}" in section
+    refused = CliRunner().invoke(app, ["report", *words, "--json"])
+    assert "--trace is for the page" in str(refused.exception)
+
+
 # ---- bad inputs
 
 

@@ -11,6 +11,8 @@ from nearfield.advise.run import Run
 from nearfield.notes import Note, ranked
 from nearfield.units import format_ns, format_rounded
 
+LEAST = 0.01  # of the run's time: the smallest loss that is worth a note, unless somebody says otherwise
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -23,7 +25,7 @@ class Advice:
     remarks: list[str]
 
 
-def advise(run: Run, least: float) -> Advice:
+def advise(run: Run, least: float = LEAST) -> Advice:
     """Returns the notes that lose at least this share of the run's time."""
     judged = [spec for spec in all_rules() if not _why_not(run, spec)]
     found = ranked(note for spec in judged for note in spec.find(run))
