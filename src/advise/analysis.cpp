@@ -418,9 +418,11 @@ class Analysis {
 
 }  // namespace
 
-Found analyse(stream::Source& first, stream::Source& second, const Options& options, const Progress& progress) {
+Found analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const Options& options,
+              const Progress& progress) {
   MessageLines lines(options.most_pages);
-  const std::uint64_t passed = find_message_lines(first, progress, lines);
+  const std::uint64_t passed = find_message_lines(*first, progress, lines);
+  first.reset();
   return Analysis(lines, options).run(second, progress, passed);
 }
 

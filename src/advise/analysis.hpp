@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "advise/found.hpp"
 #include "stream/source.hpp"
@@ -21,7 +22,9 @@ struct Options {
 // Is told now and then how many accesses have been read, in both passes together; ends the analysis by throwing.
 using Progress = std::function<void(std::uint64_t accesses)>;
 
-// Both sources are of the same stream, at its beginning. Throws std::runtime_error for broken streams (Source).
-Found analyse(stream::Source& first, stream::Source& second, const Options& options, const Progress& progress);
+// Both sources are of the same stream, at its beginning; the first one is destroyed before the second one is read, since
+// a reader may have much memory. Throws std::runtime_error for broken streams (Source).
+Found analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const Options& options,
+              const Progress& progress);
 
 }  // namespace nearfield::advise

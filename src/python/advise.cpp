@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -78,11 +79,13 @@ class Work {
     --running_;
   }
   void analyse(std::size_t number) {
-    stream::Reader first(streams_[number]), second(streams_[number]);
-    ranks_[number].found = advise::analyse(first, second, options_, [&](std::uint64_t accesses) {
+    stream::Reader second(streams_[number]);
+    const auto progress = [&](std::uint64_t accesses) {
       passed_[number] = accesses;
       if (end_) throw Ended();
-    });
+    };
+    ranks_[number].found =
+        advise::analyse(std::make_unique<stream::Reader>(streams_[number]), second, options_, progress);
     for (const stream::Site& site : second.sites()) ranks_[number].sites.emplace_back(site.object, site.offset);
   }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <random>
 #include <stdexcept>
 
@@ -107,10 +108,10 @@ void pages_are_sampled_when_there_are_many() {
 constexpr std::uint64_t kib = 1024, buffer = 1 << 20, inbox = 2 << 20, other = 16 << 20;
 
 Found analysed(const std::function<MadeUpStream()>& make) {
-  MadeUpStream first = make(), second = make();
+  MadeUpStream second = make();
   Options options;
   options.limits_bytes = {32 * kib, 256 * kib};
-  return advise::analyse(first, second, options, {});
+  return advise::analyse(std::make_unique<MadeUpStream>(make()), second, options, {});
 }
 
 // Writes 8 KiB, touches so many lines of others, sends; receives 8 KiB, touches as many, and reads all.
@@ -210,8 +211,9 @@ void strides_of_messages() {
 }
 
 void progress_may_end_it() {
-  MadeUpStream first = exchange(10), second = exchange(10);
-  CHECK_THROWS(advise::analyse(first, second, {}, [](std::uint64_t) { throw std::runtime_error("enough"); }));
+  MadeUpStream second = exchange(10);
+  const auto enough = [](std::uint64_t) { throw std::runtime_error("enough"); };
+  CHECK_THROWS(advise::analyse(std::make_unique<MadeUpStream>(exchange(10)), second, {}, enough));
 }
 
 }  // namespace

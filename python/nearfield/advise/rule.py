@@ -44,6 +44,12 @@ class Lost:
         """Returns the rank that loses most."""
         return max(self._parts, key=lambda rank: total(self._parts[rank]).value)
 
+    @property
+    def is_alike(self) -> bool:
+        """Returns whether several ranks lose, each at least half of what the worst one does."""
+        sums = [total(parts).value for parts in self._parts.values()]
+        return len(sums) > 1 and 2 * min(sums) >= max(sums)
+
     def sum(self) -> Estimate:
         """Returns what that rank loses, in ns."""
         return total(self._parts[self.worst])

@@ -12,6 +12,7 @@ from nearfield._native import advise as native
 from nearfield.advise.costs import Costs
 from nearfield.errors import UsageError
 from nearfield.notes import Place
+from nearfield.observe.observing import events
 from nearfield.observe.places import NOWHERE, UNKNOWN, Line
 from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace, broken_streams
@@ -101,6 +102,10 @@ def read_run(
     inside, across = Costs(profile), Costs(profile, network=True)
     ranks_on_node = max(_ranks_on_nodes(trace).values())
     limits = [level.size_bytes for level in inside.levels(ranks_on_node)]
+    if not limits:
+        raise UsageError(
+            f"the profile {profile.path} does not know the caches of its machine", "measure on another one"
+        )
     found = _analysed(trace, limits, progress)
     lines = read_lines(trace)
     hosts = [rank.found.host for rank in found]
@@ -128,10 +133,8 @@ def _ranks_on_nodes(trace: Trace) -> Counter[str]:
     hosts: Counter[str] = Counter()
     for file in trace.streams():
         with broken_streams():
-            reader = trace.reader(file)
-            reader.pass_accesses()
-            event = reader.event()
-        hosts[event[1]["host"] if event and event[0] == "rank_is" else ""] += 1
+            said = (fields["host"] for name, fields in events(trace.reader(file)) if name == "rank_is")
+            hosts[next(said, "")] += 1
     return hosts
 
 

@@ -12,6 +12,11 @@ from nearfield.advise.run import Messages, Run, Site
 from nearfield.notes import Note, Rule
 from nearfield.profile.compare import Estimate
 
+_TOGETHER = (
+    "No rank is late alone: they take turns, in a chain of sends and receives, or share cores with each other or with "
+    "other programs. Post receives before sends, and give each rank a core."
+)
+
 
 @dataclass
 class Waited:
@@ -27,9 +32,11 @@ def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
     for site, waited in _waits(run.timing, sends):
         peer = waited.peers.most_common(1)[0][0]
         per_message = waited.lost.per_call().replace("call", "message")
+        alike = waited.lost.is_alike
+        whom = "; all ranks that call it wait about as long" if alike else f", mostly for rank {peer}"
         yield Note(
-            rule, site.place,
-            f"{rule.id.replace('-', ' ')}: {site.name} waits {per_message}, mostly for rank {peer}", advice,
+            rule, site.place, f"{rule.id.replace('-', ' ')}: {site.name} waits {per_message}{whom}",
+            _TOGETHER if alike else advice,
             waited.lost.loss(run),
             evidence=(number("these messages by the profile", total(waited.took), run.inside),),
         )  # fmt: skip
