@@ -26,7 +26,7 @@ def advice_section(advised: Advised | None) -> str:
     told = tag("ol", "".join(map(_item, advised.notes)), class_="findings")
     if not advised.notes:
         told = tag("p", "Nothing to gain: no rule finds a loss that is worth a note.", class_="quiet")
-    intro = tag("p", f"Notes of {tag('code', 'nearfield advise')} on {tag('code', raw(advised.command))}.")
+    intro = tag("p", f"Losses at the calls of {tag('code', raw(advised.command))}, most first.")
     remarks = "".join(tag("p", text(remark), class_="quiet") for remark in advised.remarks)
     return tag("section", tag("h2", "What this program loses") + intro + told + remarks, id="advice")
 

@@ -20,8 +20,8 @@ CLEARLY = 1.2  # times as long as the best split
 RULE = Rule(
     "bad-split",
     "Another split of the grid exchanges its faces faster",
-    "The split decides how many neighbours a rank has, how large faces are, and whether they are contiguous. What that "
-    "costs is what `nearfield plan` works out from the profile.",
+    "The split decides how many neighbours a rank has, how large faces are, and whether they are contiguous. Plans "
+    "are worked out from the profile's times of messages, bytes and strides.",
     "S3, section 5, and S1, section 3.1",
 )
 
