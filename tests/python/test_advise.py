@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -25,14 +26,16 @@ import nearfield
 from nearfield import mpi
 from nearfield.advise import advise, read_run
 from nearfield.advise.costs import Costs, at, difference
+from nearfield.advise.grid import _local
 from nearfield.advise.rules import all_rules
+from nearfield.advise.rules.reuse import _each
 from nearfield.cli import app
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe import trace as traces
 from nearfield.observe.observing import finish
 from nearfield.observe.trace import Trace, TraceFile
-from nearfield.profile import load
+from nearfield.profile import Profile, load
 from nearfield.profile.compare import Estimate
 
 SOURCE = PROGRAMS / "advised.c"
@@ -123,6 +126,7 @@ def test_the_planted_fault_comes_first(observations: Path, name: str) -> None:
     assert sorted(note["rule"] for note in notes[: len(rules)]) == rules
     assert {note["line"] for note in notes[: len(rules)]} == {line_of(f"fault {name}")}
     assert Path(notes[0]["file"]) == SOURCE
+    assert name != "bad-split" or "16x16384 cells are split 4x1; split 1x4" in notes[0]["message"]
     for note in notes:
         assert note["loss"]["seconds"] > 0
         assert [one for one in note["evidence"] if one["source"] == "simulated" and one["value"] > 0]
@@ -208,12 +212,11 @@ def test_times_of_a_run_without_hooks_count(observations: Path) -> None:
 @pytest.mark.mpi
 def test_other_records_make_other_notes(observations: Path) -> None:
     """Are jumps of collectives, and copies inside a node, found where the profile has records of them?"""
-    profile = load(PROFILE)
-    usual = {"unit": "ns", "n": 9, "stable": True, "source": "sim"}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "scenario": "collective",
-            "metric": "time",
+            "distance": None,
+            "pair": None,
             "operation": "allreduce",
             "ranks": 2,
             "size_bytes": size,
@@ -221,13 +224,11 @@ def test_other_records_make_other_notes(observations: Path) -> None:
         }
         for size, ns in ((4, 100.0), (8, 5000.0))
     ]
-    place = {"distance": profile.records["distance"][0], "pair": profile.records["pair"].drop_nulls()[0]}
     rows += [
-        {"scenario": "floor", "metric": "time", "kind": "copy-remote", "size_bytes": size, "value": size / 40, **place}
+        {"scenario": "floor", "kind": "copy-remote", "size_bytes": size, "value": size / 40}
         for size in (1 << 10, 1 << 20)
     ]
-    more = pl.DataFrame([{**usual, **row} for row in rows], schema_overrides={"n": pl.Int64}, infer_schema_length=None)
-    fuller = replace(profile, records=pl.concat([profile.records, more], how="diagonal_relaxed"))
+    fuller = more_records(*rows)
     sums = advise(read_run(Trace(observations / "clean-sums"), fuller), 0).notes
     assert [(note.rule.id, note.place.line) for note in sums] == [("collective-jump", line_of("sums"))]
     copies = advise(read_run(Trace(observations / "clean-pipeline"), fuller), 0).notes
@@ -316,6 +317,69 @@ def test_times_between_records() -> None:
     assert at(points, 4000).value == pytest.approx(400)
     assert at({}, 10) is None
     assert difference(Estimate(10, 7, 13), Estimate(5, 1, 9)) == Estimate(5, 0, 10)
+
+
+def more_records(*rows: dict[str, Any]) -> Profile:
+    """Returns the profile with records of its pair added."""
+    profile = load(PROFILE)
+    place = {"distance": profile.records["distance"][0], "pair": profile.records["pair"].drop_nulls()[0]}
+    usual = {"metric": "time", "unit": "ns", "n": 9, "stable": True, "source": "sim", **place}
+    added = [{**usual, **row} for row in rows]
+    frame = pl.DataFrame(added, schema_overrides={"n": pl.Int64}, infer_schema_length=None)
+    return replace(profile, records=pl.concat([profile.records, frame], how="diagonal_relaxed"))
+
+
+def test_cuts_are_those_that_were_measured() -> None:
+    """Do records of messages in pieces, where there are any, come before what ping-pongs say, at the nearest size?"""
+    pieces = ((10 << 20, 0, 9e6), (10 << 20, 1 << 16, 5e6), (10 << 20, 1 << 18, 4e6), (1 << 20, 1 << 18, 1.0))
+    rows = [
+        {"scenario": "cut", "size_bytes": size, "piece_bytes": piece, "value": value} for size, piece, value in pieces
+    ]
+    whole, cut, piece = Costs(more_records(*rows)).whole_and_cut(20 << 20) or pytest.fail("no answer")
+    assert (whole.value, cut.value, piece) == (18e6, 8e6, 1 << 18)
+    simulated = Costs(load(PROFILE)).whole_and_cut(16 << 20)
+    assert simulated and simulated[0].value > simulated[1].value
+
+
+def face(size: int, piece: int, address: int = 0) -> Any:
+    return SimpleNamespace(found=SimpleNamespace(bytes=size, piece_bytes=piece, address=address))
+
+
+def test_losses_of_lines_in_caches_between() -> None:
+    """Do lines in memory lose the whole difference, and those in a cache between a part, by the latencies?"""
+    profile = load(PROFILE)
+    latencies = SimpleNamespace(level_latency_ns=[1.0, 5.0, 20.0], memory_latency_ns=105.0)
+    calibrated = replace(profile, run=profile.run.model_copy(update={"calibration": latencies}))
+    run: Any = SimpleNamespace(ranks_on_node=2)
+
+    def loss(profile: Profile, *shares: float) -> Estimate | None:
+        one: Any = SimpleNamespace(
+            costs=Costs(profile), shares=lambda: shares, found=SimpleNamespace(bytes=64 << 10)
+        )  # which L2 can hold
+        return _each(run, one, Estimate(100, 100, 100), Estimate(60, 60, 60))
+
+    assert loss(calibrated, 0.5, 0.5, 0, 0) is None
+    assert loss(calibrated, 0.5, 0, 0, 0.5) == Estimate(20, 20, 20)
+    between = loss(calibrated, 0.5, 0, 0.5, 0)
+    assert between and (between.value, between.low) == (pytest.approx(0.5 * 40 * 15 / 100), 0)
+    assert loss(profile, 0, 0, 1, 0) is None
+
+
+def test_grids_from_faces() -> None:
+    """Are the cells of a rank those that its faces tell, and unknown where they do not?"""
+    x, y, z = face(5 * 6 * 8, 5 * 6 * 8), face(4 * 6 * 8, 6 * 8), face(4 * 5 * 8, 8)
+    assert _local([{(0, 0, True): x, (1, 0, True): y, (2, 0, True): z}], (2, 2, 2), 8) == (4, 5, 6)
+    assert _local([{(0, 0, True): x, (1, 0, True): y}], (2, 2, 1), 8) == (4, 5, 6)
+    assert _local([{(0, 0, True): x}], (2, 1, 1), 8) is None
+    assert _local([{(0, 0, True): face(7 * 8, 56), (1, 0, True): face(9 * 8, 8)}], (2, 2), 8) == (9, 7)
+    row = 10 * 8
+    rows = {
+        (0, side, sends): face(row, row, 4096 + row * at)
+        for side, sends, at in ((0, False, 0), (0, True, 1), (1, True, 20), (1, False, 21))
+    }
+    assert _local([rows], (4, 1), 8) == (20, 10)
+    packed = {**rows, (0, 1, True): face(row, row, 99999)}
+    assert _local([packed], (4, 1), 8) is None
 
 
 def test_no_answer_without_records() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Curve, Place, curve, is_network, one_machine, one_per_distance
+from nearfield.report.evidence import Curve, Place, curve, is_network, one_machine, one_per_distance, pick
 
 LINE_BYTES = 64
 _AS_SENT = ("modified", "reused", "exclusive", "invalid")  # a program writes its data before it sends them
@@ -77,12 +77,8 @@ class Costs:
 
     def whole_and_cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
         """Returns the time of a message in one piece, in pieces, and the bytes of a piece; of the best pieces."""
-        rows = curve(self.profile.records, "cut", "time", place=self.place, x="piece_bytes")
-        sizes = self.profile.records.filter(self.profile.records["scenario"] == "cut")["size_bytes"].drop_nulls()
-        if 0 in rows and len(rows) > 1 and sizes.len():
-            piece = min((one for one in rows if one), key=lambda one: rows[one].value)
-            factor = size_bytes / sizes[0]
-            return scaled(rows[0].estimate, factor), scaled(rows[piece].estimate, factor), piece
+        if cut := self._cut(size_bytes):
+            return cut
         whole = self.cached(size_bytes, "modified")
         points = self.points("pingpong", "half_round_trip", state="modified")
         pieces = {p: scaled(time, size_bytes / p) for p, time in points.items() if (4 << 10) <= p < size_bytes}
@@ -139,6 +135,20 @@ class Costs:
                 found = curve(self.profile.records, scenario, metric, place=place, **fixed)
             self._curves[key] = {size: point.estimate for size, point in found.items()}
         return self._curves[key]
+
+    def _cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
+        """Returns what the scenario of that name says, at the nearest size that it has."""
+        sizes = pick(self.profile.records, self.place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
+        if not sizes.len():
+            return None
+        nearest = min(sizes, key=lambda one: abs(math.log(one / size_bytes)))
+        times = curve(self.profile.records, "cut", "time", place=self.place, x="piece_bytes", size_bytes=nearest)
+        pieces = {piece: point.value for piece, point in times.items() if piece}
+        if 0 not in times or not pieces:
+            return None
+        best = min(pieces, key=lambda one: pieces[one])
+        factor = size_bytes / nearest
+        return scaled(times[0].estimate, factor), scaled(times[best].estimate, factor), best
 
     def _strides(self, method: str) -> list[int]:
         return self._all_strides.get(method, [])

@@ -65,6 +65,11 @@ class Run:
     ranks_on_node: int
     clock: Run | None = None  # another run of the program, without hooks, which gives the times
 
+    def costs(self, rank: int, peer: int) -> Costs:
+        """Returns what messages between two ranks cost."""
+        hosts = [one.found.host for one in self.ranks]
+        return self.inside if hosts[rank] == hosts[peer] else self.across
+
     @property
     def accesses(self) -> int:
         """Returns how many loads and stores of all ranks were recorded."""
