@@ -19,6 +19,7 @@ from typing import Any
 import polars as pl
 import pytest
 from mpi_program import PROGRAMS
+from simulator_programs import build
 from test_observe_mpi import CORES, HOOKS, LAYER, wrapper
 from typer.testing import CliRunner
 
@@ -295,6 +296,12 @@ def test_a_program_without_mpi(tmp_path: Path) -> None:
 
 
 # ---- the parts
+
+
+def test_reuse_distances(programs: Path) -> None:
+    """Are reuse distances, messages and bursts those of an exact LRU stack and of streams made by hand?"""
+    done = subprocess.run([build("test_advise", programs)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_rule_says_what_it_rests_on() -> None:

@@ -8,6 +8,7 @@ from nearfield import itself
 from nearfield.advise.rule import RuleSpec
 from nearfield.advise.rules import all_rules
 from nearfield.advise.run import Run
+from nearfield.base.words import listed
 from nearfield.notes import Note, ranked
 from nearfield.units import format_ns, format_rounded
 
@@ -58,6 +59,12 @@ def _remarks(run: Run) -> list[str]:
     for why, rules in reasons.items():
         remedy = f"; {remedies[why]}" if why in remedies else ""
         remarks.append(f"not judged: {', '.join(rules)}, because {why}{remedy}")
+    measured = set(run.profile.records["scenario"].unique())
+    if lacks := sorted((run.inside.unanswered | run.across.unanswered) & measured):
+        remarks.append(
+            f"the profile has no stable records of {listed(lacks)} for some messages, which were not judged by them: "
+            "measure again when the machine is quiet"
+        )
     if not run.trace.about.complete:
         remarks.append("the observed program did not end well: this is about what it did before")
     return remarks

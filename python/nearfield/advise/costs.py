@@ -37,6 +37,7 @@ class Costs:
         found = [p for p in one_per_distance(self.profile.records, "pingpong") if is_network(p.distance) == network]
         self.place: Place | None = found[-1] if found else None
         self._curves: dict[tuple[Any, ...], Points] = {}
+        self.unanswered: set[str] = set()  # scenarios without stable records for something that was asked
 
     @property
     def source(self) -> str:
@@ -47,20 +48,17 @@ class Costs:
 
     def message(self, size_bytes: int) -> Estimate | None:
         """Returns the time of one message, in the state in which programs send."""
-        for state in _AS_SENT:
-            found = self.ask(size_bytes, "pingpong", "half_round_trip", state=state)
-            if found:
-                return found
-        return None
+        answers = (self.ask(size_bytes, "pingpong", "half_round_trip", state=state) for state in _AS_SENT)
+        return self._answered("pingpong", next(filter(None, answers), None))
 
     def send(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns how long Send takes with its buffer in this state."""
-        return self.ask(size_bytes, "pingpong", "send", side="sender", state=state)
+        return self._answered("pingpong", self.ask(size_bytes, "pingpong", "send", side="sender", state=state))
 
     def traverse(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns how long the receiver reads its buffer: `invalid` right after the receive, `base-invalid` from
         memory."""
-        return self.ask(size_bytes, "pollution", "traverse", side="receiver", state=state)
+        return self._answered("pollution", self.ask(size_bytes, "pollution", "traverse", side="receiver", state=state))
 
     def cached(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns half a round trip with both buffers in this state."""
@@ -68,12 +66,13 @@ class Costs:
 
     def strided(self, size_bytes: int, doubles: int, method: str) -> Estimate | None:
         """Returns the time of a message of doubles so far apart: sent as a datatype, packed by hand, or contiguous. The
-        nearest stride that was measured counts."""
-        strides = self._strides(method)
-        if not strides:
-            return None
-        nearest = min(strides, key=lambda one: (abs(math.log(one / doubles)), -one))
-        return self.ask(size_bytes, "stride", "half_round_trip", method=method, mode="standard", stride=nearest)
+        nearest stride with stable records counts, but none beyond twice or half as many doubles."""
+        near = sorted(self._strides(method), key=lambda one: (abs(math.log(one / doubles)), -one))
+        for stride in (one for one in near if doubles <= 2 * one and one <= 2 * doubles):
+            found = self.ask(size_bytes, "stride", "half_round_trip", method=method, mode="standard", stride=stride)
+            if found:
+                return found
+        return self._answered("stride", None)
 
     def whole_and_cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
         """Returns the time of a message in one piece, in pieces, and the bytes of a piece; of the best pieces."""
@@ -135,6 +134,11 @@ class Costs:
                 found = curve(self.profile.records, scenario, metric, place=place, **fixed)
             self._curves[key] = {size: point.estimate for size, point in found.items()}
         return self._curves[key]
+
+    def _answered(self, scenario: str, answer: Estimate | None) -> Estimate | None:
+        if answer is None:
+            self.unanswered.add(scenario)
+        return answer
 
     def _cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
         """Returns what the scenario of that name says, at the nearest size that it has."""
