@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 NF     := $(VENV)/bin/nearfield
 # What the extension module and the shared heap are made of; the engine is built by `nearfield` itself, once per MPI.
-NATIVE := $(shell find src/base src/heap src/machine src/observe src/plan src/scenario src/sim src/stream src/topology src/trace src/python -type f) src/variants.cmake CMakeLists.txt
+NATIVE := $(shell find src/advise src/base src/heap src/machine src/observe src/plan src/scenario src/sim src/stream src/topology src/trace src/python -type f) src/variants.cmake CMakeLists.txt
 
 .PHONY: demo test bench lint stubs clean
 demo: $(VENV)/.installed

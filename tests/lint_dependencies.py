@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 # base <- topology <- machine <- scenario <- {probe, sim <- trace}, base <- plan <- halo, all of these <- python; and
-# base <- {heap, tune, stream <- observe}, which are loaded into other people's programs. sim reads streams.
+# base <- {heap, tune, stream <- observe}, which are loaded into other people's programs. sim and advise read streams.
 _BELOW = {"base", "topology", "machine"}
 NATIVE = {
     "base": set(),
@@ -29,13 +29,15 @@ NATIVE = {
     "tune": {"base"},
     "stream": {"base"},
     "observe": {"base", "stream"},
+    "advise": {"base", "stream"},
     "trace": {"base", "machine", "sim"},
-    "python": _BELOW | {"scenario", "plan", "sim", "heap", "trace", "stream"},
+    "python": _BELOW | {"scenario", "plan", "sim", "heap", "trace", "stream", "advise"},
 }
 
 # Modules of the package itself that everything may use, and that use nothing but each other and the extension.
 _BASE = {
-    "_native", "answers", "base", "busy", "errors", "itself", "sides", "terminal", "topology", "topology_view", "units",
+    "_native", "answers", "base", "busy", "errors", "itself", "notes", "sides", "terminal", "topology", "topology_view",
+    "units",
 }  # fmt: skip
 _RECORDS = _BASE | {"profile"}
 _MACHINES = _RECORDS | {"machine"}
@@ -51,6 +53,7 @@ PYTHON = {
     "tune": _RECORDS | {"machine", "mpi", "measure"},
     "observe": _BASE | {"mpi", "tune"},
     "report": _MACHINES | {"tune"},
+    "advise": _MACHINES | {"observe", "plan", "report"},
     "reproduce": _MACHINES | {"measure", "report", "tune"},
     "doctor": _MACHINES | {"mpi", "tune", "halo"},
 }

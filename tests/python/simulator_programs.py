@@ -1,4 +1,4 @@
-"""Builds the C++ test programs of the simulator, all in one folder, so that what they share is built once."""
+"""Builds the C++ test programs of the simulator and of `advise` in one folder, so that shared parts are built once."""
 
 import os
 import subprocess
@@ -18,6 +18,7 @@ PROGRAMS = (
     "applications",
     "memory_oracle",
     "memory_timing",
+    "advise",
 )
 # Abandoned runs must not leak, and no bits be shifted away. All checks that compilers know take four times as long:
 # NEARFIELD_TEST_FLAGS="-O1 -fsanitize=address,undefined" make test

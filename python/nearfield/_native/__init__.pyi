@@ -2,6 +2,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
 from nearfield._native import (
+    advise as advise,
     machine as machine,
     memory as memory,
     replay as replay,

@@ -27,6 +27,7 @@ VERBS = (
     "plan",
     "simulate",
     "observe",
+    "advise",
     "cc",
     "cxx",
     "fc",

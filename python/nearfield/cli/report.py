@@ -11,8 +11,11 @@ import typer
 from rich.text import Text
 
 from nearfield import itself
+from nearfield.advise import LEAST, advise, read_run
 from nearfield.errors import NearfieldError, UsageError
+from nearfield.observe.trace import Trace
 from nearfield.profile import Profile, find_profile, load
+from nearfield.report.advice import Advised
 from nearfield.report.data import as_data
 from nearfield.report.findings import Finding, findings
 from nearfield.report.markup import write_page
@@ -51,6 +54,10 @@ def command(
             "folder or here, else nearfield-rules here.",
         ),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Add what `advise` says of this trace that `observe` made."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print findings or verdicts as JSON; write no page.")] = False,
     summary: Annotated[
         bool, typer.Option("--summary", help="One sheet for a talk instead: summary.html, three findings and a plot.")
@@ -69,10 +76,12 @@ def command(
 
       nearfield report before after -o comparison.html
     """
+    if trace and (as_json or summary):
+        raise UsageError("--trace is for the page", f"For notes alone: {itself.command('advise', trace)}")
     if as_json and summary:
         raise UsageError("--json writes no page, --summary writes one", "Give one of them.")
     if profiles and len(profiles) > 1:
-        _refuse_options_of_one(as_json, summary, rules)
+        _refuse_options_of_one(as_json, summary, rules, trace)
         _tell_written(_of_several(profiles, out), open_it)
         return
     profile = profiles[0] if profiles else None
@@ -87,20 +96,32 @@ def command(
         print(as_data(loaded, found).model_dump_json(indent=1))
         return
     page = importlib.import_module("nearfield.report.page")  # plotly takes a while to import
-    render = page.render_summary if summary else page.render
     target = _target(loaded.path, out, "summary.html" if summary else "report.html")
-    path = write_page(target, render(loaded, tuned, applied_by(used, anywhere=True) if used else ""))
+    apply = applied_by(used, anywhere=True) if used else ""
+    if summary:
+        path = write_page(target, page.render_summary(loaded, tuned, apply))
+    else:
+        path = write_page(target, page.render(loaded, tuned, apply, _advised(loaded, trace)))
     _tell(found)
     _tell_written(path, open_it)
 
 
-def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None) -> None:
+def _advised(profile: Profile, trace: Path | None) -> Advised | None:
+    """Returns the notes on an observed program, if there is one."""
+    if not trace:
+        return None
+    observed = Trace(trace)
+    found = advise(read_run(observed, profile), LEAST)
+    return Advised(observed.about.command, found.notes, found.remarks)
+
+
+def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, trace: Path | None) -> None:
     """Raises UsageError for options that only make sense with one profile."""
     if as_json:
         several = itself.command("diff", "A", "B", "--json")
         raise UsageError("--json is for the findings of one profile", f"For differences of two: {several}")
-    if summary or rules:
-        name = "--summary" if summary else "--rules"
+    if summary or rules or trace:
+        name = "--summary" if summary else "--rules" if rules else "--trace"
         raise UsageError(f"{name} is for one profile", f"Leave {name} out, or name one profile.")
 
 

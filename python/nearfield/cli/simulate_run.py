@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -17,21 +13,20 @@ from rich.markup import escape
 from nearfield import itself, profile
 from nearfield.cli.axes import SimulatedMachine, parse_factors, parse_policies
 from nearfield.cli.replay_tables import as_dict, show
-from nearfield.cli.work_bar import Standing, WorkBar
-from nearfield.errors import MeasurementError, UsageError
+from nearfield.cli.traced import AccessBar, traced
+from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
 from nearfield.measure.stop import Stop
-from nearfield.observe.observing import observe
 from nearfield.observe.places import line_of_call
 from nearfield.observe.summary import read_flops, read_lines
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.simulate.program import save
 from nearfield.simulate.replay import Cluster, run
 from nearfield.terminal import err
-from nearfield.units import counted, format_rounded
+from nearfield.units import counted
 
 
 def command(
@@ -82,24 +77,9 @@ def command(
 
       nearfield simulate run --policy payload-l3 -- mpirun -n 8 ./app
     """
-    with _traced(what, keep) as trace:
+    with traced(what, keep) as trace:
         machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
         _simulate(trace, machine, nodes, policy, memory_slowdown, region or [], out, as_json)
-
-
-@contextmanager
-def _traced(what: list[str], keep: Path | None) -> Iterator[Trace]:
-    """Provides the trace that a folder holds or that the command leaves. Raises MeasurementError if it is not whole."""
-    if len(what) == 1 and Path(what[0]).is_dir():
-        yield Trace(Path(what[0]))
-        return
-    if len(what) == 1 and not shutil.which(what[0]):
-        raise UsageError(f"{what[0]} is neither a trace nor a command", "name a folder that observe made")
-    with tempfile.TemporaryDirectory(prefix="nearfield-", ignore_cleanup_errors=True) as folder:
-        done = observe(what, keep or Path(folder) / "trace", progress=lambda line: err.print(f"nearfield: {line}"))
-        if done.problem:
-            raise MeasurementError(f"the program was not observed to its end: {done.problem}")
-        yield done.trace
 
 
 def _simulate(
@@ -120,7 +100,7 @@ def _simulate(
         return str(line_of_call(lines, frames))
 
     begun = time.monotonic()
-    with Stop() as stop, _ReplayBar(trace.about.accesses) as bar, broken_streams():
+    with Stop() as stop, AccessBar(trace.about.accesses) as bar, broken_streams():
         bar.start()
         try:
             found = stop.run(lambda: run(cluster, streams, read_flops(trace), line_of, regions, bar.pass_on))
@@ -144,24 +124,3 @@ def _ranks_per_node(ranks: int, nodes: int) -> int:
 
 def _policies(chosen: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((BASE, *chosen)))
-
-
-class _ReplayBar(WorkBar):
-    """Shows how much of the streams has been simulated."""
-
-    def __init__(self, whole: int) -> None:
-        super().__init__(err, self.standing)
-        self._whole, self._done, self._begun = whole, 0, time.monotonic()
-
-    def pass_on(self, accesses: int) -> None:
-        """Notes how far it is."""
-        self._done = accesses
-
-    def standing(self) -> Standing:
-        """Returns how far it is now."""
-        seconds = time.monotonic() - self._begun
-        share = min(1.0, self._done / self._whole) if self._whole else None
-        what = (
-            f"{format_rounded(self._done)} accesses, {format_rounded(self._done / seconds if seconds else 0)} a second"
-        )
-        return Standing(what, share, seconds * (1 / share - 1) if share else None)

@@ -56,7 +56,7 @@ def observe(
     begun = time.monotonic()
     about.exit_code = run_as_child(argv, _environment(os.environ, folder, preloaded, cut))
     about.seconds = time.monotonic() - begun
-    problem = _finish(folder, about, progress)
+    problem = finish(folder, about, progress)
     return Observed(Trace(folder), problem)
 
 
@@ -90,8 +90,9 @@ def _environment(here: Mapping[str, str], folder: Path, libraries: Sequence[Path
     return {**here, **added, _FORWARD: forwarded}
 
 
-def _finish(folder: Path, about: TraceFile, progress: Progress) -> str:
-    """Completes the trace's files. Returns why it is not whole."""
+def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: None) -> str:
+    """Completes the trace of a command that has ended. Returns why it is not whole. Raises MeasurementError if no
+    process recorded anything."""
     streams = trace.stream_files(folder)
     for number, file in enumerate(sorted(trace.unnamed_streams(folder))):
         if streams:

@@ -11,6 +11,7 @@ from nearfield import itself
 from nearfield.machine import machine_files
 from nearfield.profile import Profile
 from nearfield.report import core_pairs, provenance, topology_boxes
+from nearfield.report.advice import Advised, advice_section
 from nearfield.report.evidence import drawn_places, narrowed, one_machine
 from nearfield.report.findings import Finding, findings
 from nearfield.report.markup import asset, embedded_json, fill, folded, framed, raw, tag, text
@@ -27,9 +28,9 @@ _LEVELS = {"loss": "time lost", "good": "good as it is"}
 _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulated": "a simulated MPI"}
 
 
-def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
+def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advised: Advised | None = None) -> str:
     """Returns the whole page; reads only the package's own files. `tuned` are the rules that `tune` found for this MPI,
-    and `apply` is the command that runs programs under them."""
+    and `apply` is the command that runs programs under them. `advised` are notes on a program."""
     parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
     heat = core_pairs.heat_map(profile)
     charts = [*heat, *(chart for section in parts for chart in section.charts)]
@@ -41,6 +42,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
         {
             "banner": banners(profile, found),
             "findings": findings_html(found),
+            "advice": advice_section(advised),
             "rules": _placement(placement),
             "machine": topology_boxes.draw(profile),
             "pairs": "".join(map(chart_place, heat)) + core_pairs.pairs_table(profile),
@@ -52,7 +54,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str
         title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
         verb="report",
         headline=headline(profile),
-        links=_links(parts, bool(placement)),
+        links=_links(parts, bool(placement), bool(advised)),
         main=main,
         controls=place_selector(_labels(profile)),
         scripts=scripts_of(charts, label_of(profile)),
@@ -139,8 +141,9 @@ def _placement(found: list[Rule]) -> str:
     return tag("section", tag("h2", "Where to put communication") + tag("p", intro, class_="quiet") + items, id="rules")
 
 
-def _links(parts: list[Section], has_rules: bool) -> list[tuple[str, str]]:
-    first = [("findings", "Findings"), *([("rules", "Rules")] if has_rules else []), ("machine", "Machine")]
+def _links(parts: list[Section], has_rules: bool, has_advice: bool) -> list[tuple[str, str]]:
+    if_any = [*([("advice", "Advice")] if has_advice else []), *([("rules", "Rules")] if has_rules else [])]
+    first = [("findings", "Findings"), *if_any, ("machine", "Machine")]
     return [*first, *((f"s-{part.scenario}", part.short) for part in parts), ("provenance", "Provenance")]
 
 

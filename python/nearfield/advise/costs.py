@@ -1,0 +1,212 @@
+"""What calls cost on a machine, by its profile: each answer is a record, or lies between two neighbouring ones.
+
+Between two sizes times are interpolated on a log-log scale; beyond the largest one they grow as the bytes do. An answer
+is None if the profile has no stable records for it: then there is no note."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from nearfield.profile import Profile
+from nearfield.profile.compare import Estimate
+from nearfield.report.evidence import Curve, Place, curve, is_network, one_machine, one_per_distance, pick
+
+LINE_BYTES = 64
+_AS_SENT = ("modified", "reused", "exclusive", "invalid")  # a program writes its data before it sends them
+Points = dict[int, Estimate]
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cache as one rank has it: its name, and the bytes that it can count on."""
+
+    name: str
+    size_bytes: int
+
+
+class Costs:
+    """Times in ns between the ranks of one node, or between nodes."""
+
+    def __init__(self, profile: Profile, *, network: bool = False) -> None:
+        """A node's pair is the farthest one that was measured there, since the slowest neighbour decides."""
+        self.profile = one_machine(profile)
+        found = [p for p in one_per_distance(self.profile.records, "pingpong") if is_network(p.distance) == network]
+        self.place: Place | None = found[-1] if found else None
+        self._curves: dict[tuple[Any, ...], Points] = {}
+        self.unanswered: set[str] = set()  # scenarios without stable records for something that was asked
+
+    @property
+    def source(self) -> str:
+        """Returns 'measured' or 'simulated'."""
+        return "simulated" if self.profile.run.backend == "sim" else "measured"
+
+    # ---- messages
+
+    def message(self, size_bytes: int) -> Estimate | None:
+        """Returns the time of one message, in the state in which programs send."""
+        answers = (self.ask(size_bytes, "pingpong", "half_round_trip", state=state) for state in _AS_SENT)
+        return self._answered("pingpong", next(filter(None, answers), None))
+
+    def send(self, size_bytes: int, state: str) -> Estimate | None:
+        """Returns how long Send takes with its buffer in this state."""
+        return self._answered("pingpong", self.ask(size_bytes, "pingpong", "send", side="sender", state=state))
+
+    def traverse(self, size_bytes: int, state: str) -> Estimate | None:
+        """Returns how long the receiver reads its buffer: `invalid` right after the receive, `base-invalid` from
+        memory."""
+        return self._answered("pollution", self.ask(size_bytes, "pollution", "traverse", side="receiver", state=state))
+
+    def cached(self, size_bytes: int, state: str) -> Estimate | None:
+        """Returns half a round trip with both buffers in this state."""
+        return self.ask(size_bytes, "pingpong", "half_round_trip", state=state)
+
+    def strided(self, size_bytes: int, doubles: int, method: str) -> Estimate | None:
+        """Returns the time of a message of doubles so far apart: sent as a datatype, packed by hand, or contiguous. The
+        nearest stride with stable records counts, but none beyond twice or half as many doubles."""
+        near = sorted(self._strides(method), key=lambda one: (abs(math.log(one / doubles)), -one))
+        for stride in (one for one in near if doubles <= 2 * one and one <= 2 * doubles):
+            found = self.ask(size_bytes, "stride", "half_round_trip", method=method, mode="standard", stride=stride)
+            if found:
+                return found
+        return self._answered("stride", None)
+
+    def whole_and_cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
+        """Returns the time of a message in one piece, in pieces, and the bytes of a piece; of the best pieces."""
+        if cut := self._cut(size_bytes):
+            return cut
+        whole = self.cached(size_bytes, "modified")
+        points = self.points("pingpong", "half_round_trip", state="modified")
+        pieces = {p: scaled(time, size_bytes / p) for p, time in points.items() if (4 << 10) <= p < size_bytes}
+        if not whole or not pieces:
+            return None
+        best = min(pieces, key=lambda one: pieces[one].value)
+        return whole, pieces[best], best
+
+    def copied_once(self, size_bytes: int) -> Estimate | None:
+        """Returns how long a rank copies what another one has just written."""
+        return self.ask(size_bytes, "floor", "time", kind="copy-remote")
+
+    def collective(self, operation: str, ranks: int) -> Points:
+        """Returns size -> time of a collective over so many ranks."""
+        return self.points("collective", "time", everywhere=True, operation=operation, ranks=ranks)
+
+    # ---- caches
+
+    def levels(self, ranks_on_node: int) -> list[Level]:
+        """Returns the caches as each of so many ranks on a node has them: of a shared one its part."""
+        return [
+            Level(f"L{cache.level}", cache.size_bytes // max(1, min(ranks_on_node, cache.shared_by)))
+            for cache in self.profile.machine.data_caches
+        ]
+
+    def share_of_memory(self, level: int, warm: int) -> float | None:
+        """Returns how much of what memory costs more than level `warm` a nearer level costs (both count from 0): 1 for
+        memory itself, else by the latencies that the profile was calibrated with; None if it has none."""
+        levels = len(self.profile.machine.data_caches)
+        if level <= warm:
+            return 0.0
+        if level >= levels:
+            return 1.0
+        calibration = self.profile.run.calibration
+        if not calibration or not calibration.level_latency_ns or len(calibration.level_latency_ns) < levels:
+            return None
+        near, here = calibration.level_latency_ns[warm], calibration.level_latency_ns[level]
+        far = calibration.memory_latency_ns - near
+        return min(1.0, max(0.0, (here - near) / far)) if far > 0 else None
+
+    # ---- records
+
+    def ask(self, size_bytes: int, scenario: str, metric: str, **fixed: Any) -> Estimate | None:
+        """Returns the time at a size."""
+        return at(self.points(scenario, metric, **fixed), size_bytes)
+
+    def points(self, scenario: str, metric: str, *, everywhere: bool = False, **fixed: Any) -> Points:
+        """Returns size -> time, of stable records only."""
+        key = scenario, metric, everywhere, *sorted(fixed.items())
+        if key not in self._curves:
+            found: Curve = {}
+            if self.place or everywhere:
+                place = None if everywhere else self.place
+                found = curve(self.profile.records, scenario, metric, place=place, **fixed)
+            self._curves[key] = {size: point.estimate for size, point in found.items()}
+        return self._curves[key]
+
+    def _answered(self, scenario: str, answer: Estimate | None) -> Estimate | None:
+        if answer is None:
+            self.unanswered.add(scenario)
+        return answer
+
+    def _cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
+        """Returns what the scenario of that name says, at the nearest size that it has."""
+        sizes = pick(self.profile.records, self.place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
+        if not sizes.len():
+            return None
+        nearest = min(sizes, key=lambda one: abs(math.log(one / size_bytes)))
+        times = curve(self.profile.records, "cut", "time", place=self.place, x="piece_bytes", size_bytes=nearest)
+        pieces = {piece: point.value for piece, point in times.items() if piece}
+        if 0 not in times or not pieces:
+            return None
+        best = min(pieces, key=lambda one: pieces[one])
+        factor = size_bytes / nearest
+        return scaled(times[0].estimate, factor), scaled(times[best].estimate, factor), best
+
+    def _strides(self, method: str) -> list[int]:
+        return self._all_strides.get(method, [])
+
+    @cached_property
+    def _all_strides(self) -> dict[str, list[int]]:
+        records = self.profile.records
+        if "stride" not in records.columns:
+            return {}
+        rows = records.filter(records["scenario"] == "stride").select("method", "stride").drop_nulls().unique()
+        found: dict[str, list[int]] = {}
+        for method, stride in rows.iter_rows():
+            found.setdefault(method, []).append(stride)
+        return found
+
+
+# ---- arithmetic with intervals
+
+
+def at(points: Points, size_bytes: int) -> Estimate | None:
+    """Returns the time at a size between the points; None if there are fewer than two points."""
+    sizes = sorted(points)
+    if len(sizes) < 2:
+        return points[sizes[0]] if sizes and sizes[0] == size_bytes else None
+    if size_bytes <= sizes[0]:
+        return points[sizes[0]]
+    if size_bytes >= sizes[-1]:
+        return scaled(points[sizes[-1]], size_bytes / sizes[-1])
+    after = bisect.bisect_right(sizes, size_bytes)
+    before, behind = sizes[after - 1], sizes[after]
+    weight = math.log(size_bytes / before) / math.log(behind / before)
+    parts = [
+        _between(getattr(points[before], name), getattr(points[behind], name), weight)
+        for name in ("value", "low", "high")
+    ]
+    return Estimate(*parts)
+
+
+def _between(a: float, b: float, weight: float) -> float:
+    return math.exp((1 - weight) * math.log(a) + weight * math.log(b)) if a > 0 and b > 0 else a + weight * (b - a)
+
+
+def scaled(one: Estimate, factor: float) -> Estimate:
+    """Returns the estimate times a factor that is not negative."""
+    return Estimate(one.value * factor, one.low * factor, one.high * factor)
+
+
+def difference(a: Estimate, b: Estimate) -> Estimate:
+    """Returns a - b; the half-widths of both are added in quadrature, each end with the ends that move it that way."""
+    value = a.value - b.value
+    low = value - math.hypot(a.value - a.low, b.high - b.value)
+    return Estimate(value, low, value + math.hypot(a.high - a.value, b.value - b.low))
+
+
+def total(parts: list[Estimate]) -> Estimate:
+    """Returns the sum; its interval holds even if the parts err together."""
+    return Estimate(sum(p.value for p in parts), sum(p.low for p in parts), sum(p.high for p in parts))

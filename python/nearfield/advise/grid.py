@@ -1,0 +1,136 @@
+"""The grid that a program's halo exchange is of: how it is split, and how many cells it has.
+
+It is derived from a Cartesian communicator and the messages between its neighbours: faces are so many cells long, and
+the addresses of the lowest and the highest face of a rank are as far apart as the rank has cells. Fields with one layer
+of ghost cells, in C order, are understood; of anything else there is no grid."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from nearfield._native import advise as native
+from nearfield.advise.run import Messages, Run
+
+PROC_NULL = -2
+Faces = dict[tuple[int, int, bool], Messages]  # by dimension, side (0: low, 1: high) and whether it is sent
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid, its split, and the messages that exchange its faces."""
+
+    extents: tuple[int, ...]  # cells, of all ranks
+    dims: tuple[int, ...]  # ranks along each dimension
+    periodic: tuple[bool, ...]
+    element_bytes: int
+    exchanges: int  # of the rank that has most
+    messages: list[Messages]  # of all ranks
+
+
+def grids(run: Run) -> list[Grid]:
+    """Returns the grids that can be derived, one for each Cartesian communicator at most."""
+    by_context: dict[int, dict[int, tuple[int, native.Topology]]] = defaultdict(dict)
+    for world_rank, rank in enumerate(run.ranks):
+        for topology in rank.found.topologies:
+            by_context[topology.context][topology.rank] = world_rank, topology
+    found = (_grid(run, context, members) for context, members in by_context.items())
+    return [grid for grid in found if grid]
+
+
+def _grid(run: Run, context: int, members: dict[int, tuple[int, native.Topology]]) -> Grid | None:
+    topologies = {rank: topology for rank, (_, topology) in members.items()}
+    split = _split(topologies)
+    if not split:
+        return None
+    dims, periodic = split
+    faces = {rank: _faces(run, world, context, topology) for rank, (world, topology) in members.items()}
+    known = [one for one in faces.values() if one]
+    if not known:
+        return None
+    element = min(8, *(m.found.piece_bytes for one in known for m in one.values()))
+    local = _local(known, dims, element)
+    if not local or element < 4:
+        return None
+    extents = tuple(cells * ranks for cells, ranks in zip(local, dims, strict=True))
+    messages = [m for one in known for m in one.values() if m.found.sends]
+    return Grid(extents, dims, periodic, element, max(m.found.messages for m in messages), messages)
+
+
+def _split(topologies: dict[int, native.Topology]) -> tuple[tuple[int, ...], tuple[bool, ...]] | None:
+    """Returns the ranks along each dimension, and which dimensions are periodic; None if that is no grid."""
+    first = topologies.get(0)
+    if not first or list(first.sources) != list(first.destinations) or len(topologies) != len(first.world):
+        return None
+    if len(first.sources) % 2 or not 2 <= len(first.sources) // 2 <= 3:
+        return None
+    dims, periodic = [], []
+    for dimension in range(len(first.sources) // 2):
+        length, at = 1, topologies[0].sources[2 * dimension + 1]
+        while at > 0 and length <= len(topologies):
+            length, at = length + 1, topologies[at].sources[2 * dimension + 1]
+        dims.append(length)
+        periodic.append(at == 0)
+    ranks = 1
+    for count in dims:
+        ranks *= count
+    return (tuple(dims), tuple(periodic)) if ranks == len(topologies) else None
+
+
+def _faces(run: Run, world_rank: int, context: int, topology: native.Topology) -> Faces:
+    """Returns the messages of a rank with its neighbours; none if others are among them, or a face has several."""
+    sides: dict[int, tuple[int, int]] = {}
+    for place, neighbour in enumerate(topology.sources):
+        if neighbour in sides:
+            return {}  # the same rank is below and above
+        if neighbour != PROC_NULL and neighbour != topology.rank:
+            sides[neighbour] = place // 2, place % 2
+    found: Faces = {}
+    for one in run.messages:
+        if one.rank != world_rank or one.found.context != context:
+            continue
+        side = sides.get(one.found.peer)
+        if side is None:
+            return {}
+        key = (*side, one.found.sends)
+        if key not in found or found[key].found.messages < one.found.messages:
+            found[key] = one
+    return found
+
+
+def _local(faces: list[Faces], dims: tuple[int, ...], element: int) -> tuple[int, ...] | None:
+    """Returns the cells of a rank along each dimension."""
+    sizes = {key[0]: one.found.bytes // element for of_rank in faces for key, one in of_rank.items()}
+    cut = [dimension for dimension, ranks in enumerate(dims) if ranks > 1]
+    if len(dims) == 2:
+        return _local_2d(faces, sizes, cut)
+    if cut == [0, 1, 2]:
+        cells = round((sizes[0] * sizes[1] * sizes[2]) ** 0.5)
+        return cells // sizes[0], cells // sizes[1], cells // sizes[2]
+    if cut == [0, 1]:
+        row = min(m.found.piece_bytes for f in faces for key, m in f.items() if key[0] == 1) // element
+        return sizes[1] // row, sizes[0] // row, row
+    return None  # a face of a slab does not say how long its rows are
+
+
+def _local_2d(faces: list[Faces], sizes: dict[int, int], cut: list[int]) -> tuple[int, ...] | None:
+    if cut == [0, 1]:
+        return sizes[1], sizes[0]
+    if len(cut) != 1 or cut[0] not in sizes:
+        return None
+    cells = next((found for of_rank in faces if (found := _between(of_rank, cut[0]))), None)
+    if not cells:
+        return None
+    return (cells, sizes[0]) if cut[0] == 0 else (sizes[1], cells)
+
+
+def _between(faces: Faces, dimension: int) -> int | None:
+    """Returns the cells from the low to the high side, by the addresses of ghost cells and those beside them."""
+    keys = [(dimension, side, sends) for side in (0, 1) for sends in (False, True)]
+    if not all(key in faces for key in keys):
+        return None
+    ghost_low, low, ghost_high, high = (faces[key].found.address for key in keys)
+    step = low - ghost_low
+    if step <= 0 or ghost_high - high != step or (high - low) % step:
+        return None
+    return int((high - low) // step + 1)

@@ -1,0 +1,109 @@
+"""What a rule is, and what rules have in common: sums of losses, and words for them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from nearfield.advise.costs import Costs, scaled, total
+from nearfield.advise.run import Messages, Run
+from nearfield.notes import Evidence, Loss, Note, Place, Related, Rule
+from nearfield.notes.text import place_text
+from nearfield.profile.compare import Estimate
+from nearfield.units import format_bytes, format_ns
+
+
+@dataclass(frozen=True)
+class RuleSpec:
+    """A rule, and the function that finds its notes in a run, whatever they lose."""
+
+    rule: Rule
+    find: Callable[[Run], Iterable[Note]]
+    needs_accesses: bool = False  # the program must have been compiled with hooks
+    needs_times: bool = False  # the program must have run without them
+    scenarios: tuple[str, ...] = ()  # of the profile; without records of one of them it finds nothing
+
+
+@dataclass
+class Lost:
+    """What is lost at one line: sums over the calls of each rank."""
+
+    calls: Counter[int] = field(default_factory=Counter)  # by rank
+    _parts: dict[int, list[Estimate]] = field(default_factory=lambda: defaultdict(list))
+    _spent: Counter[int] = field(default_factory=Counter)  # ns of these calls, as the profile has it
+
+    def add(self, rank: int, each: Estimate, spent_ns: float, times: int) -> None:
+        """Adds so many calls that lose `each` of what they take, in ns."""
+        self._parts[rank].append(scaled(each, times) if times else each)
+        self.calls[rank] += times
+        self._spent[rank] += int(spent_ns * times)
+
+    @property
+    def worst(self) -> int:
+        """Returns the rank that loses most."""
+        return max(self._parts, key=lambda rank: total(self._parts[rank]).value)
+
+    @property
+    def is_alike(self) -> bool:
+        """Returns whether several ranks lose, each at least half of what the worst one does."""
+        sums = [total(parts).value for parts in self._parts.values()]
+        return len(sums) > 1 and 2 * min(sums) >= max(sums)
+
+    def sum(self) -> Estimate:
+        """Returns what that rank loses, in ns."""
+        return total(self._parts[self.worst])
+
+    def loss(self, run: Run) -> Loss:
+        """Returns its loss as that of the run: other ranks wait for it, or lose at the same time."""
+        lost = scaled(self.sum(), 1e-9)
+        share = lost.value / run.seconds if run.seconds else None
+        return Loss(lost.value, lost.low, lost.high, share)
+
+    def per_call(self) -> str:
+        """Returns '12.3 us of 40.0 us per call, 250 calls'."""
+        rank = self.worst
+        calls = max(1, self.calls[rank])
+        return (
+            f"{format_ns(self.sum().value / calls)} of {format_ns(self._spent[rank] / calls)} per call, "
+            f"{self.calls[rank]} calls of rank {rank}"
+        )
+
+
+def number(name: str, value: Estimate, costs: Costs) -> Evidence:
+    """Returns a time of the profile as evidence."""
+    return Evidence(name, value.value, "ns", costs.source, value.low, value.high)
+
+
+def size_text(messages: Sequence[Messages]) -> str:
+    """Returns '64 KiB', or '8 B to 64 KiB' for messages of different sizes."""
+    sizes = [one.found.bytes for one in messages]
+    least, most = format_bytes(min(sizes), digits=3), format_bytes(max(sizes), digits=3)
+    return least if least == most else f"{least} to {most}"
+
+
+def touched_between(messages: Sequence[Messages]) -> float:
+    """Returns the mean of the bytes that are touched between, over lines that had left the nearest cache."""
+    lines = sum(sum(one.found.reach.lines[1:]) for one in messages)
+    return sum(sum(one.found.reach.bytes[1:]) for one in messages) / lines if lines else 0.0
+
+
+def main_place(messages: Sequence[Messages], but: Place) -> Place | None:
+    """Returns the line that wrote, or read first, most of their lines; None if that is not known, or the call's own."""
+    places: Counter[Place] = Counter()
+    for one in messages:
+        places.update(one.places)
+    found = places.most_common(1)
+    return found[0][0] if found and found[0][0] != but else None
+
+
+def related(place: Place | None, message: str) -> tuple[Related, ...]:
+    """Returns the place as a note takes it."""
+    return (Related(place, message),) if place else ()
+
+
+def at_line(place: Place | None, call: Place, otherwise: str) -> str:
+    """Returns 'line 98', with the file's name if it is not the call's; `otherwise` without a place."""
+    if not place:
+        return otherwise
+    return f"line {place.line}" if place.file == call.file else place_text(place)

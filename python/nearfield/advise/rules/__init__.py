@@ -1,0 +1,15 @@
+"""The rules, one file each. A file exports SPEC; nothing else has to be edited for a new rule."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from nearfield.advise.rule import RuleSpec
+
+
+def all_rules() -> list[RuleSpec]:
+    """Returns the rules of this folder, by their ids."""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    found = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    return sorted((module.SPEC for module in found if hasattr(module, "SPEC")), key=lambda spec: spec.rule.id)

@@ -1,0 +1,72 @@
+"""S1 and S3: a split of the grid whose faces cost more than those of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nearfield import itself
+from nearfield._native import Plan
+from nearfield.advise.grid import Grid, grids
+from nearfield.advise.rule import Lost, RuleSpec
+from nearfield.advise.run import Run
+from nearfield.errors import UsageError
+from nearfield.notes import Evidence, Note, Rule
+from nearfield.plan import Known, measured, splits
+from nearfield.plan.words import split_text
+from nearfield.profile.compare import Estimate
+
+CLEARLY = 1.2  # times as long as the best split
+
+RULE = Rule(
+    "bad-split",
+    "Another split of the grid exchanges its faces faster",
+    "The split decides how many neighbours a rank has, how large faces are, and whether they are contiguous. Plans "
+    "are worked out from the profile's times of messages, bytes and strides.",
+    "S3, section 5, and S1, section 3.1",
+)
+
+
+def find(run: Run) -> Iterator[Note]:
+    """Yields a note for each grid that can be derived and that `plan` would split otherwise."""
+    known = measured(run.profile)
+    known.costs.in_place = None  # these ranks send messages
+    for grid in grids(run):
+        try:
+            own, best = _plans(run, grid, known)
+        except UsageError:
+            continue  # too few cells for as many ranks
+        if own.time_ns < CLEARLY * best.time_ns:
+            continue
+        saved = own.time_ns - best.time_ns
+        lost = Lost()
+        lost.add(0, Estimate(saved, saved, saved), own.time_ns, grid.exchanges)
+        site = max(grid.messages, key=lambda m: (m.found.bytes * m.found.messages, -m.site.place.line)).site
+        names = [split_text(plan.dims, len(grid.dims)) for plan in (own, best)]
+        cells = "x".join(map(str, grid.extents))
+        again = itself.command("plan", cells, "--ranks", len(run.ranks), "--messages", "--profile", run.profile.path)
+        yield Note(
+            RULE, site.place,
+            f"bad split: {cells} cells are split {names[0]}; split {names[1]} would save "
+            f"{lost.per_call().replace('call', 'exchange').replace(' of rank 0', '')}",
+            f"Split the grid {names[1]}; all splits: {again}",
+            lost.loss(run),
+            evidence=(
+                Evidence(f"exchange of {names[0]}", own.time_ns, "ns", run.inside.source),
+                Evidence(f"exchange of {names[1]}", best.time_ns, "ns", run.inside.source),
+            ),
+        )  # fmt: skip
+
+
+def _plans(run: Run, grid: Grid, known: Known) -> tuple[Plan, Plan]:
+    """Returns the plan of the program's own split, and the best one."""
+
+    def best(dims: tuple[int, ...] | None) -> Plan:
+        return splits(
+            grid.extents, len(run.ranks), known.costs, ranks_per_node=run.ranks_on_node, periodic=grid.periodic,
+            element_bytes=grid.element_bytes, dims=dims,
+        )[0]  # fmt: skip
+
+    return best(grid.dims), best(None)
+
+
+SPEC = RuleSpec(RULE, find, scenarios=("pingpong",))

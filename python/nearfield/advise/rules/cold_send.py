@@ -1,0 +1,56 @@
+"""S0's rules 1 and 3, for senders: send while the data are still in the cache in which they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nearfield.advise.rule import RuleSpec, at_line, main_place, number, related, size_text, touched_between
+from nearfield.advise.rules.reuse import lost_by
+from nearfield.advise.run import Messages, Run, by_site
+from nearfield.notes import Evidence, Note, Rule
+from nearfield.profile.compare import Estimate
+from nearfield.units import format_bytes
+
+RULE = Rule(
+    "cold-send",
+    "A message is sent after its data have left the caches",
+    "Send reads its buffer. Right after it was written that is fast; after other memory of the cache's size was "
+    "touched, the data come from a farther cache or from memory.",
+    "S0 (Pellegrini, Hoefler, Fahringer, 2012), rules 1 and 3",
+)
+
+
+def find(run: Run) -> Iterator[Note]:
+    """Yields a note for each line that sends cold messages which the last-level cache could hold."""
+    for site, messages in by_site([m for m in run.messages if m.found.sends and m.found.bytes <= run.llc_bytes]):
+        lost, cold = lost_by(run, messages, _times)
+        if not cold:
+            continue
+        between = touched_between(cold)
+        writer = main_place(cold, site.place)
+        where = at_line(writer, site.place, "the last write")
+        example = max(cold, key=lambda m: m.found.bytes * m.found.messages)
+        in_memory, cached = _times(example) or (Estimate(0, 0, 0),) * 2
+        yield Note(
+            RULE, site.place,
+            f"cold send: {format_bytes(between, digits=2)} are touched between {where} and this {site.name} of "
+            f"{size_text(cold)}; sending at once would save {lost.per_call()}",
+            "Move the send next to the loop that writes the data"
+            + (f", {where}" if writer else "")
+            + ", or write them last.",
+            lost.loss(run),
+            evidence=(
+                Evidence("touched between write and send", between, "bytes", "counted"),
+                number(f"Send of {format_bytes(example.found.bytes)}, data in memory", in_memory, example.costs),
+                number("the same, data just written", cached, example.costs),
+            ),
+            related=related(writer, "the data are written here"),
+        )  # fmt: skip
+
+
+def _times(one: Messages) -> tuple[Estimate, Estimate] | None:
+    cold, warm = one.costs.send(one.found.bytes, "invalid"), one.costs.send(one.found.bytes, "modified")
+    return (cold, warm) if cold and warm else None
+
+
+SPEC = RuleSpec(RULE, find, needs_accesses=True, scenarios=("pingpong",))

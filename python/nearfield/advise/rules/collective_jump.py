@@ -1,0 +1,71 @@
+"""S2.4: collectives at sizes at which this MPI's time jumps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from nearfield import itself
+from nearfield.advise.costs import Points, at, difference, scaled
+from nearfield.advise.rule import Lost, RuleSpec, number
+from nearfield.advise.run import Run, Site
+from nearfield.notes import Note, Rule
+from nearfield.profile.compare import Estimate
+from nearfield.units import format_bytes
+
+# src/stream/events.hpp, CollectiveKind: the operations that a profile may have.
+OPERATIONS = {1: "bcast", 2: "reduce", 3: "allreduce", 4: "gather", 6: "scatter", 8: "allgather", 10: "alltoall"}
+
+RULE = Rule(
+    "collective-jump",
+    "A collective is called at a size at which its time jumps",
+    "An MPI changes its algorithm with the size. Where the time grows much faster than the size, smaller calls for "
+    "the same data, or another algorithm, are faster.",
+    "The profile's collectives over as many ranks",
+)
+
+
+def find(run: Run) -> Iterator[Note]:
+    """Yields a note for each line that calls a collective for which smaller calls would be faster."""
+    found: dict[tuple[Site, str, int, int], Lost] = defaultdict(Lost)
+    evidence: dict[tuple[Site, str, int, int], tuple[Estimate, Estimate]] = {}
+    for rank, its in enumerate(run.ranks):
+        for calls in its.found.collectives:
+            operation = OPERATIONS.get(calls.kind)
+            times = run.inside.collective(operation, calls.ranks) if operation else {}
+            better = _smaller(times, calls.bytes)
+            if not operation or not better:
+                continue
+            whole, pieces, piece = better
+            key = run.sites[rank][calls.call], operation, calls.bytes, piece
+            found[key].add(rank, difference(whole, pieces), whole.value, calls.calls)
+            evidence[key] = whole, pieces
+    for (site, operation, size, piece), lost in found.items():
+        whole, pieces = evidence[site, operation, size, piece]
+        yield Note(
+            RULE, site.place,
+            f"collective jump: {site.name} of {format_bytes(size)} lies behind a jump of this MPI's time; calls of "
+            f"{format_bytes(piece)} would save {lost.per_call()}",
+            f"Cut it into calls of {format_bytes(piece)}, or look for another algorithm: {itself.command('tune')}.",
+            lost.loss(run),
+            evidence=(
+                number(f"{operation} of {format_bytes(size)}", whole, run.inside),
+                number(f"the same in calls of {format_bytes(piece)}", pieces, run.inside),
+            ),
+        )  # fmt: skip
+
+
+def _smaller(times: Points, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
+    """Returns the time of one call, of smaller calls for the same data, and the size of these, if they are surely
+    faster. Only sizes in the range of the profile count."""
+    if not times or not min(times) < size_bytes <= max(times):
+        return None
+    whole = at(times, size_bytes)
+    pieces = {size: scaled(time, -(-size_bytes // size)) for size, time in times.items() if size < size_bytes}
+    best = min(pieces, key=lambda size: pieces[size].value)
+    if not whole or pieces[best].high >= whole.low:
+        return None
+    return whole, pieces[best], best
+
+
+SPEC = RuleSpec(RULE, find, scenarios=("collective",))

@@ -1,0 +1,60 @@
+"""S0's rules 1 and 3, for receivers: use what has arrived while it is in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nearfield.advise.rule import RuleSpec, at_line, main_place, number, related, size_text, touched_between
+from nearfield.advise.rules.reuse import lost_by
+from nearfield.advise.run import Messages, Run, by_site
+from nearfield.notes import Evidence, Note, Rule
+from nearfield.profile.compare import Estimate
+from nearfield.units import format_bytes
+
+RULE = Rule(
+    "late-read",
+    "A message is read after it has left the caches",
+    "Where a receive leaves its data in the caches, reading them at once is fast; after other memory of the cache's "
+    "size was touched, they come from a farther cache or from memory. Data that the receive does not leave in a cache, "
+    "as large messages from other nodes, lose nothing, and messages of half the last level and more drive themselves "
+    "out.",
+    "S0 (Pellegrini, Hoefler, Fahringer, 2012), rules 1 and 3",
+)
+
+
+def find(run: Run) -> Iterator[Note]:
+    """Yields a note for each line that receives messages which are read late."""
+    for site, messages in by_site([m for m in run.messages if not m.found.sends]):
+        lost, late = lost_by(run, [m for m in messages if 2 * m.found.bytes < _whole_llc(m)], _times)
+        if not late:
+            continue
+        between = touched_between(late)
+        reader = main_place(late, site.place)
+        where = at_line(reader, site.place, "the first read")
+        example = max(late, key=lambda m: m.found.bytes * m.found.messages)
+        far, near = _times(example) or (Estimate(0, 0, 0),) * 2
+        yield Note(
+            RULE, site.place,
+            f"late read: {format_bytes(between, digits=2)} are touched between this {site.name} of {size_text(late)} "
+            f"and {where}, which reads the data first; reading at once would save {lost.per_call()}",
+            f"Receive right before {where}, or do first what needs the data.",
+            lost.loss(run),
+            evidence=(
+                Evidence("touched between receive and read", between, "bytes", "counted"),
+                number(f"reading {format_bytes(example.found.bytes)} from memory", far, example.costs),
+                number("the same, right after the receive", near, example.costs),
+            ),
+            related=related(reader, "the data are read here first"),
+        )  # fmt: skip
+
+
+def _whole_llc(one: Messages) -> int:
+    return one.costs.profile.machine.llc_bytes or 0
+
+
+def _times(one: Messages) -> tuple[Estimate, Estimate] | None:
+    far, near = one.costs.traverse(one.found.bytes, "base-invalid"), one.costs.traverse(one.found.bytes, "invalid")
+    return (far, near) if far and near else None
+
+
+SPEC = RuleSpec(RULE, find, needs_accesses=True, scenarios=("pollution",))

@@ -1,0 +1,50 @@
+"""S0, sections IV-C and VI: a message beyond the last-level cache, cut into pieces that it can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nearfield.advise.costs import difference
+from nearfield.advise.rule import Lost, RuleSpec, number, size_text
+from nearfield.advise.run import Run, by_site
+from nearfield.notes import Note, Rule
+from nearfield.units import format_bytes
+
+RULE = Rule(
+    "oversized-message",
+    "A message is larger than the last-level cache",
+    "No part of such a message is in a cache when it is sent or read. In pieces, each of which is sent right after it "
+    "was written and read right after it has come, all of it is.",
+    "S0 (Pellegrini, Hoefler, Fahringer, 2012), sections IV-C and VI",
+)
+
+
+def find(run: Run) -> Iterator[Note]:
+    """Yields a note for each line that sends messages beyond the part of the last level that a rank has."""
+    for site, messages in by_site([m for m in run.messages if m.found.sends and m.found.bytes > run.llc_bytes]):
+        lost, cut = Lost(), []
+        for one in messages:
+            found = one.costs.whole_and_cut(one.found.bytes)
+            saved = difference(found[0], found[1]) if found else None
+            if found and saved and saved.value > 0:
+                lost.add(one.rank, saved, found[0].value, one.found.messages)
+                cut.append((one, found))
+        if not cut:
+            continue
+        one, (whole, pieces, piece) = max(cut, key=lambda pair: pair[0].found.bytes * pair[0].found.messages)
+        yield Note(
+            RULE, site.place,
+            f"oversized message: {size_text([m for m, _ in cut])} in one {site.name}, but a rank has "
+            f"{format_bytes(run.llc_bytes, digits=3)} of the last-level cache; pieces of {format_bytes(piece)} would "
+            f"save {lost.per_call()}",
+            f"Cut the loops that write and read it, and the message, into pieces of about {format_bytes(piece)}: "
+            "write, send; receive, read.",
+            lost.loss(run),
+            evidence=(
+                number(f"{format_bytes(one.found.bytes)} in one piece", whole, one.costs),
+                number(f"the same in pieces of {format_bytes(piece)}", pieces, one.costs),
+            ),
+        )  # fmt: skip
+
+
+SPEC = RuleSpec(RULE, find, scenarios=("cut", "pingpong"))

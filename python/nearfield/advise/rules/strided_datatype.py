@@ -1,0 +1,79 @@
+"""S3, sections 3 and 5: datatypes whose elements lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nearfield import itself
+from nearfield.advise.costs import difference
+from nearfield.advise.rule import Lost, RuleSpec, number, size_text
+from nearfield.advise.run import Messages, Run, by_site
+from nearfield.notes import Note, Rule
+from nearfield.profile.compare import Estimate
+from nearfield.units import format_bytes
+
+DOUBLE_BYTES = 8
+MOST_PIECE_BYTES = 16  # the profile's vectors are of single doubles: for longer pieces they say nothing
+
+RULE = Rule(
+    "strided-datatype",
+    "A message is made of elements that lie apart",
+    "MPI packs such a message element by element, and each element costs a cache line. Packing by hand is faster with "
+    "some MPIs and slower with others; a split of the grid whose faces are contiguous has nothing to pack.",
+    "S3, sections 3 and 5",
+)
+
+
+def find(run: Run) -> Iterator[Note]:
+    """Yields a note for each line that sends elements which lie apart."""
+    for site, messages in by_site([m for m in run.messages if m.found.sends and _is_strided(m)]):
+        lost, strided = Lost(), []
+        for one in messages:
+            found = _times(one)
+            saved = difference(found[0], found[1]) if found else None
+            if found and saved and saved.value > 0:
+                lost.add(one.rank, saved, found[0].value, one.found.messages)
+                strided.append(one)
+        if not strided:
+            continue
+        one = max(strided, key=lambda m: m.found.bytes * m.found.messages)
+        as_type, contiguous = _times(one) or (Estimate(0, 0, 0),) * 2
+        packed = one.costs.strided(one.found.bytes, _doubles(one), "manual-pack")
+        yield Note(
+            RULE, site.place,
+            f"strided datatype: {size_text(strided)} in pieces of {one.found.piece_bytes} B, "
+            f"{format_bytes(one.found.stride_bytes)} apart; contiguous data would save {lost.per_call()}",
+            _advice(packed, as_type),
+            lost.loss(run),
+            evidence=(
+                number(f"{format_bytes(one.found.bytes)} as a datatype", as_type, one.costs),
+                number("the same in one piece", contiguous, one.costs),
+                *([number("the same, packed by hand", packed, one.costs)] if packed else []),
+            ),
+        )  # fmt: skip
+
+
+def _is_strided(one: Messages) -> bool:
+    found = one.found
+    return found.stride_bytes > found.piece_bytes and found.piece_bytes <= MOST_PIECE_BYTES
+
+
+def _doubles(one: Messages) -> int:
+    return max(1, round(one.found.stride_bytes / DOUBLE_BYTES))
+
+
+def _times(one: Messages) -> tuple[Estimate, Estimate] | None:
+    as_type = one.costs.strided(one.found.bytes, _doubles(one), "datatype")
+    contiguous = one.costs.strided(one.found.bytes, 1, "contiguous")
+    return (as_type, contiguous) if as_type and contiguous else None
+
+
+def _advice(packed: Estimate | None, as_type: Estimate) -> str:
+    split = f"Split the grid so that this face is contiguous ({itself.command('plan', '--help')})"
+    if packed and packed.high < as_type.low:
+        return f"{split}, or pack by hand, which takes {packed.value / as_type.value:.0%} of the datatype's time."
+    slower = ", which packing by hand would not improve" if packed else ""
+    return f"{split}{slower}."
+
+
+SPEC = RuleSpec(RULE, find, scenarios=("stride",))

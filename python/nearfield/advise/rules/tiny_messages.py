@@ -1,0 +1,87 @@
+"""Many small messages to one peer where one would do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nearfield.advise.costs import Costs, difference, scaled
+from nearfield.advise.rule import Lost, RuleSpec, number
+from nearfield.advise.run import Run, Site
+from nearfield.notes import Evidence, Note, Rule
+from nearfield.profile.compare import Estimate
+from nearfield.units import format_bytes
+
+LEAST = 3  # messages in a row, on average
+
+RULE = Rule(
+    "tiny-messages",
+    "Many small messages go to one peer in a row",
+    "Each message costs its latency, however small it is. Between these the rank used nothing that it received, and "
+    "changed nothing that it had sent, so that their data could go in one.",
+    "The sum of latencies against that of one message, both from the profile",
+)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of messages of one rank to one peer."""
+
+    rank: int
+    costs: Costs
+    times: int  # rows
+    count: float  # messages of a row, on average
+    each_bytes: float
+
+
+def find(run: Run) -> Iterator[Note]:
+    """Yields a note for each line that sends several small messages in a row to one peer."""
+    together: dict[Site, list[_Rows]] = defaultdict(list)
+    for rank, its in enumerate(run.ranks):
+        for burst in its.found.bursts:
+            count = burst.messages / burst.bursts
+            if count >= LEAST:
+                costs = run.costs(rank, burst.world_peer)
+                rows = _Rows(rank, costs, burst.bursts, count, burst.bytes / burst.messages)
+                together[run.sites[rank][burst.call]].append(rows)
+    for site, every in together.items():
+        lost = Lost()
+        for rows in every:
+            found = _times(site, rows)
+            if found and found[0].value > found[1].value:
+                lost.add(rows.rank, difference(*found), found[0].value, rows.times)
+        if not lost.calls:
+            continue
+        most = max(every, key=lambda one: one.times * one.count)
+        many, one = _times(site, most) or (Estimate(0, 0, 0),) * 2
+        of, count = format_bytes(most.each_bytes, digits=3), most.count
+        yield Note(
+            RULE, site.place,
+            f"tiny messages: {count:.0f} messages of {of} to one rank in a row, {most.times} times; one message of "
+            f"{format_bytes(count * most.each_bytes, digits=3)} would save {lost.per_call().replace('call', 'row')}",
+            "Collect the data and send them in one message, unless the receiver needs the first ones early.",
+            lost.loss(run),
+            evidence=(
+                Evidence("messages in a row", count, "count", "counted"),
+                number(f"{count:.0f} messages of {of}", many, most.costs),
+                number("one message of all", one, most.costs),
+            ),
+        )  # fmt: skip
+
+
+def _times(site: Site, rows: _Rows) -> tuple[Estimate, Estimate] | None:
+    """Returns the time of all messages, and of one with their data. Senders that wait for no answer spend what Send
+    takes, others a message's whole time."""
+    answered = "recv" in site.name.lower()
+    costs = rows.costs
+
+    def time(size_bytes: float) -> Estimate | None:
+        size = max(1, round(size_bytes))
+        return costs.message(size) if answered else costs.send(size, "modified") or costs.message(size)
+
+    each, whole = time(rows.each_bytes), time(rows.count * rows.each_bytes)
+    return (scaled(each, rows.count), whole) if each and whole else None
+
+
+SPEC = RuleSpec(RULE, find, scenarios=("pingpong",))

@@ -1,0 +1,73 @@
+"""What late-sender and late-receiver have in common: the time in calls beyond what their messages take."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from nearfield.advise.costs import difference, total
+from nearfield.advise.rule import Lost, number
+from nearfield.advise.run import Messages, Run, Site
+from nearfield.notes import Note, Rule
+from nearfield.profile.compare import Estimate
+
+_TOGETHER = (
+    "No rank is late alone: they take turns, in a chain of sends and receives, or share cores with each other or with "
+    "other programs. Post receives before sends, and give each rank a core."
+)
+
+
+@dataclass
+class Waited:
+    """Waiting at one line."""
+
+    lost: Lost = field(default_factory=Lost)
+    peers: Counter[int] = field(default_factory=Counter)  # messages by the rank at the other end
+    took: list[Estimate] = field(default_factory=list)  # what the messages take, by the profile
+
+
+def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
+    """Yields a note for each line whose calls take longer than their messages."""
+    for site, waited in _waits(run.timing, sends):
+        peer = waited.peers.most_common(1)[0][0]
+        per_message = waited.lost.per_call().replace("call", "message")
+        alike = waited.lost.is_alike
+        whom = "; all ranks that call it wait about as long" if alike else f", mostly for rank {peer}"
+        yield Note(
+            rule, site.place, f"{rule.id.replace('-', ' ')}: {site.name} waits {per_message}{whom}",
+            _TOGETHER if alike else advice,
+            waited.lost.loss(run),
+            evidence=(number("these messages by the profile", total(waited.took), run.inside),),
+        )  # fmt: skip
+
+
+def _waits(run: Run, sends: bool) -> Iterator[tuple[Site, Waited]]:
+    """Yields the lines whose calls waited for sends, or for receives: calls that end both count as receives."""
+    found: dict[Site, Waited] = defaultdict(Waited)
+    for at, rank in enumerate(run.ranks):
+        its = [m for m in run.messages if m.rank == at]
+        ended: dict[int, list[tuple[Messages, int]]] = defaultdict(list)
+        for one in rank.found.ended_in:
+            ended[one.call].append((its[one.messages], one.times))
+        for call, messages in ended.items():
+            if all(m.found.sends for m, _ in messages) == sends:
+                _add(found[run.sites[at][call]], at, rank.found.calls[call].time_ns, messages)
+    yield from ((site, waited) for site, waited in found.items() if waited.lost.calls)
+
+
+def _add(waited: Waited, rank: int, spent_ns: int, messages: list[tuple[Messages, int]]) -> None:
+    costs = [(m.costs.message(m.found.bytes), times) for m, times in messages]
+    known = [Estimate(c.value * n, c.low * n, c.high * n) for c, n in costs if c]
+    if len(known) < len(costs):
+        return
+    its = total(known)
+    excess = difference(Estimate(spent_ns, spent_ns, spent_ns), its)
+    if excess.low <= 0:
+        return
+    calls = sum(times for _, times in messages)
+    each = Estimate(excess.value / calls, excess.low / calls, excess.high / calls)
+    waited.lost.add(rank, each, spent_ns / calls, calls)
+    waited.took.append(its)
+    for one, times in messages:
+        waited.peers[one.found.world_peer] += times

@@ -1,0 +1,187 @@
+"""An observed run as rules see it: its calls at their lines, its messages, and how long it took."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from nearfield._native import advise as native
+from nearfield.advise.costs import Costs
+from nearfield.errors import UsageError
+from nearfield.notes import Place
+from nearfield.observe.observing import events
+from nearfield.observe.places import NOWHERE, UNKNOWN, Line, line_of_call
+from nearfield.observe.summary import read_lines
+from nearfield.observe.trace import Trace, broken_streams
+from nearfield.profile import Profile
+
+SMALL_BYTES = 8192  # of messages in bursts
+HOOKS = 10.0  # computation takes about so many times as long under hooks (docs/observe.md)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A line of the program that calls an MPI function."""
+
+    name: str  # MPI_Send
+    place: Place
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Messages of one rank from one line, of one size and layout, to or from one peer."""
+
+    rank: int
+    site: Site
+    costs: Costs
+    found: native.Messages
+    places: Counter[Place] = field(hash=False)  # who wrote, or read first, the lines that had left the nearest cache
+
+    def shares(self) -> list[float]:
+        """Returns the share of their lines by the smallest cache that still had them; lines that nobody touched are
+        in none."""
+        return [lines / self.found.lines if self.found.lines else 0.0 for lines in self.found.reach.lines]
+
+    def distance_bytes(self) -> float:
+        """Returns the mean of the bytes touched in between, of lines that had left the nearest cache."""
+        lines = sum(self.found.reach.lines[1:])
+        return sum(self.found.reach.bytes[1:]) / lines if lines else 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """All ranks of an observed run."""
+
+    trace: Trace
+    profile: Profile
+    inside: Costs  # of messages inside a node
+    across: Costs  # between nodes
+    ranks: list[native.Rank]
+    sites: list[list[Site]]  # by rank and call
+    messages: list[Messages]
+    ranks_on_node: int
+    clock: Run | None = None  # another run of the program, without hooks, which gives the times
+
+    def costs(self, rank: int, peer: int) -> Costs:
+        """Returns what messages between two ranks cost."""
+        hosts = [one.found.host for one in self.ranks]
+        return self.inside if hosts[rank] == hosts[peer] else self.across
+
+    @property
+    def accesses(self) -> int:
+        """Returns how many loads and stores of all ranks were recorded."""
+        return sum(rank.found.accesses for rank in self.ranks)
+
+    @property
+    def timing(self) -> Run:
+        """Returns the run that gives the times."""
+        return self.clock or self
+
+    @property
+    def timed(self) -> bool:
+        """Returns whether times are those of the program: it ran without hooks."""
+        return not self.timing.accesses
+
+    @cached_property
+    def seconds(self) -> float:
+        """Returns how long the slowest rank took; without hooks, as far as that can be told from a run with them."""
+        run = self.timing
+        return max(_seconds(run, rank) for rank in range(len(run.ranks)))
+
+    @property
+    def llc_bytes(self) -> int:
+        """Returns the part of the last-level cache that a rank can count on."""
+        return self.inside.levels(self.ranks_on_node)[-1].size_bytes
+
+
+def read_run(
+    trace: Trace, profile: Profile, *, times: Trace | None = None, progress: Callable[[int], None] | None = None
+) -> Run:
+    """Reads the streams. `times`: another trace of the program, which ran without hooks. `progress` is called with the
+    accesses read so far, each counted twice. Raises BrokenTraceError, and UsageError for a program without MPI."""
+    if not trace.about.mpi:
+        raise UsageError(f"{trace.folder} is of a program without MPI", "observe a program that sends messages")
+    inside, across = Costs(profile), Costs(profile, network=True)
+    ranks_on_node = max(_ranks_on_nodes(trace).values())
+    limits = [level.size_bytes for level in inside.levels(ranks_on_node)]
+    if not limits:
+        raise UsageError(
+            f"the profile {profile.path} does not know the caches of its machine", "measure on another one"
+        )
+    found = _analysed(trace, limits, progress)
+    lines = read_lines(trace)
+    hosts = [rank.found.host for rank in found]
+    sites = [[_site(call, lines) for call in rank.found.calls] for rank in found]
+    messages = [
+        Messages(
+            number, sites[number][one.call], inside if _host(hosts, one.world_peer) == hosts[number] else across, one,
+            _places(rank, one, lines),
+        )
+        for number, rank in enumerate(found)
+        for one in rank.found.messages
+    ]  # fmt: skip
+    clock = read_run(times, profile) if times else None
+    return Run(trace, profile, inside, across, found, sites, messages, ranks_on_node, clock)
+
+
+def _analysed(trace: Trace, limits: list[int], progress: Callable[[int], None] | None) -> list[native.Rank]:
+    threads = len(os.sched_getaffinity(0))
+    with broken_streams():
+        return native.analyse([str(file) for file in trace.streams()], limits, SMALL_BYTES, threads, progress)
+
+
+def _ranks_on_nodes(trace: Trace) -> Counter[str]:
+    """Returns how many ranks each host has."""
+    hosts: Counter[str] = Counter()
+    for file in trace.streams():
+        with broken_streams():
+            said = (fields["host"] for name, fields in events(trace.reader(file)) if name == "rank_is")
+            hosts[next(said, "")] += 1
+    return hosts
+
+
+def _host(hosts: Sequence[str], rank: int) -> str:
+    return hosts[rank] if rank < len(hosts) else ""
+
+
+def _site(call: native.Call, lines: dict[tuple[str, int], Line]) -> Site:
+    return Site(call.name, _place(call.frames[0][0], line_of_call(lines, call.frames)))
+
+
+def _place(path: str, line: Line) -> Place:
+    """Returns the line of source, or the program itself if it was compiled without -g."""
+    function = "" if line.function == UNKNOWN else line.function
+    return Place(line.file if line.number else path, line.number, function=function)
+
+
+def _places(rank: native.Rank, found: native.Messages, lines: dict[tuple[str, int], Line]) -> Counter[Place]:
+    places: Counter[Place] = Counter()
+    for site, count in found.sites.items():
+        number, offset = rank.sites[site]
+        path = rank.found.objects[number]
+        line = lines.get((path, offset), NOWHERE)
+        if line.number:
+            places[_place(path, line)] += count
+    return places
+
+
+def _seconds(run: Run, number: int) -> float:
+    found = run.ranks[number].found
+    in_calls: float = sum(call.time_ns for call in found.calls)
+    if not run.accesses:
+        return (found.between_calls_ns + in_calls) / 1e9
+    its = [m for m in run.messages if m.rank == number]
+    costs = [(m.costs.message(m.found.bytes), m.found.messages) for m in its]
+    in_calls = min(in_calls, sum(cost.value * times for cost, times in costs if cost))  # else it waits for slow ranks
+    return (found.between_calls_ns / HOOKS + in_calls) / 1e9
+
+
+def by_site(messages: Sequence[Messages]) -> Iterator[tuple[Site, list[Messages]]]:
+    """Yields the messages of all ranks by the line that posted them."""
+    together: dict[Site, list[Messages]] = defaultdict(list)
+    for one in messages:
+        together[one.site].append(one)
+    yield from together.items()

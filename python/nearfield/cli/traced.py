@@ -1,0 +1,53 @@
+"""What commands that read traces have in common: the trace that a folder holds or a command leaves, and a bar."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nearfield.cli.work_bar import Standing, WorkBar
+from nearfield.errors import MeasurementError, UsageError
+from nearfield.observe.observing import observe
+from nearfield.observe.trace import Trace
+from nearfield.terminal import err
+from nearfield.units import format_rounded
+
+
+@contextmanager
+def traced(what: list[str], keep: Path | None) -> Iterator[Trace]:
+    """Provides the trace that a folder holds or that the command leaves. Raises MeasurementError if it is not whole."""
+    if len(what) == 1 and Path(what[0]).is_dir():
+        yield Trace(Path(what[0]))
+        return
+    if len(what) == 1 and not shutil.which(what[0]):
+        raise UsageError(f"{what[0]} is neither a trace nor a command", "name a folder that observe made")
+    with tempfile.TemporaryDirectory(prefix="nearfield-", ignore_cleanup_errors=True) as folder:
+        done = observe(what, keep or Path(folder) / "trace", progress=lambda line: err.print(f"nearfield: {line}"))
+        if done.problem:
+            raise MeasurementError(f"the program was not observed to its end: {done.problem}")
+        yield done.trace
+
+
+class AccessBar(WorkBar):
+    """Shows how many of the streams' accesses have been read."""
+
+    def __init__(self, whole: int) -> None:
+        super().__init__(err, self.standing)
+        self._whole, self._done, self._begun = whole, 0, time.monotonic()
+
+    def pass_on(self, accesses: int) -> None:
+        """Notes how far it is."""
+        self._done = accesses
+
+    def standing(self) -> Standing:
+        """Returns how far it is now."""
+        seconds = time.monotonic() - self._begun
+        share = min(1.0, self._done / self._whole) if self._whole else None
+        what = (
+            f"{format_rounded(self._done)} accesses, {format_rounded(self._done / seconds if seconds else 0)} a second"
+        )
+        return Standing(what, share, seconds * (1 / share - 1) if share else None)

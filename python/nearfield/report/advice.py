@@ -1,0 +1,41 @@
+"""What `nearfield advise` says of a program, as a part of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nearfield.notes import Note
+from nearfield.notes.text import loss_text, place_text
+from nearfield.report.markup import raw, tag, text
+
+
+@dataclass(frozen=True)
+class Advised:
+    """Notes on an observed program, and sentences on what they rest on."""
+
+    command: str
+    notes: Sequence[Note]
+    remarks: Sequence[str]
+
+
+def advice_section(advised: Advised | None) -> str:
+    """Returns the HTML of the section; '' if no program was observed."""
+    if not advised:
+        return ""
+    told = tag("ol", "".join(map(_item, advised.notes)), class_="findings")
+    if not advised.notes:
+        told = tag("p", "Nothing to gain: no rule finds a loss that is worth a note.", class_="quiet")
+    intro = tag("p", f"Losses at the calls of {tag('code', raw(advised.command))}, most first.")
+    remarks = "".join(tag("p", text(remark), class_="quiet") for remark in advised.remarks)
+    return tag("section", tag("h2", "What this program loses") + intro + told + remarks, id="advice")
+
+
+def _item(note: Note) -> str:
+    lost = tag("span", text(loss_text(note.loss)), class_="level") if note.loss else ""
+    head = tag("h3", f"{tag('code', raw(place_text(note.place)))} {lost}")
+    advice = tag("p", text(note.advice), class_="action") if note.advice else ""
+    rule = tag("p", text(f"{note.rule.summary}. {note.rule.source} [{note.rule.id}]"), class_="quiet")
+    return tag(
+        "li", head + tag("p", text(note.message)) + advice + rule, class_="finding loss", data_topic=note.rule.id
+    )

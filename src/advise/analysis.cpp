@@ -1,0 +1,434 @@
+#include "advise/analysis.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <tuple>
+#include <unordered_map>
+
+#include "advise/message_lines.hpp"
+
+namespace nearfield::advise {
+namespace {
+
+using namespace stream;
+
+// The datatypes and communicators of a stream so far.
+struct Known {
+  std::unordered_map<Number, Layout> layouts;
+  std::unordered_map<Number, Communicator> communicators;
+
+  void learn(const Event& event) {
+    if (const auto* const layout = std::get_if<Layout>(&event)) layouts[layout->layout] = *layout;
+    if (const auto* const one = std::get_if<Communicator>(&event)) communicators[one->communicator] = *one;
+  }
+  std::uint64_t bytes(const Data& data) const {
+    const auto found = layouts.find(data.layout);
+    return found == layouts.end() ? 0 : data.count * found->second.size_bytes;
+  }
+};
+
+bool in_one_piece(const Layout& layout) {
+  return layout.runs.size() == 1 && layout.runs[0].count == 1 && layout.extent_bytes >= 0 &&
+         layout.runs[0].bytes == static_cast<Number>(layout.extent_bytes);
+}
+
+// Calls visit(first byte, bytes) for each contiguous piece, until there are so many bytes.
+template <class Visit>
+void for_pieces(const Data& data, const Layout& layout, std::uint64_t most_bytes, Visit visit) {
+  const auto give = [&](std::uint64_t address, std::uint64_t bytes) {
+    const std::uint64_t some = std::min(bytes, most_bytes);
+    if (some > 0) visit(address, some);
+    most_bytes -= some;
+  };
+  if (in_one_piece(layout))
+    return give(data.address + static_cast<std::uint64_t>(layout.runs[0].offset_bytes),
+                data.count * layout.runs[0].bytes);
+  for (Number element = 0; element < data.count && most_bytes > 0; ++element) {
+    const std::uint64_t base = data.address + element * static_cast<std::uint64_t>(layout.extent_bytes);
+    for (const LayoutRun& run : layout.runs)
+      for (Number block = 0; block < run.count && most_bytes > 0; ++block)
+        give(base + static_cast<std::uint64_t>(run.offset_bytes + static_cast<std::int64_t>(block) * run.stride_bytes),
+             run.bytes);
+  }
+}
+
+// Calls visit(line) for each cache line; a line that two neighbouring pieces share comes once.
+template <class Visit>
+void for_lines(const Data& data, const Layout& layout, std::uint64_t most_bytes, Visit visit) {
+  std::uint64_t next = 0;
+  for_pieces(data, layout, most_bytes, [&](std::uint64_t address, std::uint64_t bytes) {
+    const std::uint64_t last = (address + bytes - 1) / line_bytes;
+    std::uint64_t line = address / line_bytes;
+    if (next != 0 && line == next - 1) ++line;
+    for (; line <= last; ++line) visit(line);
+    next = last + 1;
+  });
+}
+
+struct Shape {
+  std::uint64_t address = 0, piece_bytes = 0;
+  std::int64_t stride_bytes = 0;
+};
+
+// Returns the first address, the shortest of the first pieces and the distance between the first two.
+Shape shape_of(const Data& data, const Layout& layout, std::uint64_t bytes) {
+  Shape shape;
+  std::uint64_t begin = 0, end = 0;
+  bool second = false;
+  const auto piece = [&](std::uint64_t address, std::uint64_t size) {
+    if (end == 0) {
+      shape = {address, size, 0};
+      begin = address;
+    } else if (address == end && !second) {
+      shape.piece_bytes += size;
+    } else if (!second) {
+      second = true;
+      shape.stride_bytes = static_cast<std::int64_t>(address - begin);
+    }
+    end = address + size;
+  };
+  constexpr std::uint64_t enough = 1 << 16;  // of a datatype's elements
+  Data few = data;
+  few.count = std::min<Number>(few.count, enough);
+  for_pieces(in_one_piece(layout) ? data : few, layout, bytes, piece);
+  return shape;
+}
+
+// Reads a stream from its beginning to its end: accesses go to `on_accesses`, events to `on_event`.
+template <class OnAccesses, class OnEvent>
+void read(Source& source, const Progress& progress, std::uint64_t& passed, OnAccesses on_accesses, OnEvent on_event) {
+  std::vector<Reference> batch(4096);
+  std::uint64_t told = passed;
+  const auto tell = [&] {
+    told = passed;
+    if (progress) progress(passed);
+  };
+  for (std::uint64_t events = 1;; ++events) {
+    while (const std::size_t count = source.accesses(batch)) {
+      on_accesses(std::span<const Reference>(batch).first(count));
+      passed += count;
+      if (passed - told > 4'000'000) tell();
+    }
+    const Event* const event = source.event();
+    if (!event) break;
+    on_event(*event);
+    if (events % 65536 == 0) tell();
+  }
+  tell();
+}
+
+// The first pass.
+std::uint64_t find_message_lines(Source& source, const Progress& progress, MessageLines& lines) {
+  Known known;
+  std::uint64_t passed = 0;
+  const auto add = [&](std::int64_t peer, const Data& data) {
+    const auto layout = known.layouts.find(data.layout);
+    if (peer == proc_null || layout == known.layouts.end()) return;
+    for_pieces(data, layout->second, known.bytes(data), [&](std::uint64_t address, std::uint64_t bytes) {
+      lines.add(address / line_bytes, (address + bytes - 1) / line_bytes);
+    });
+  };
+  const auto on_event = [&](const Event& event) {
+    known.learn(event);
+    if (const auto* const send = std::get_if<Send>(&event)) add(send->peer, send->data);
+    if (const auto* const receive = std::get_if<Receive>(&event)) add(receive->peer, receive->data);
+  };
+  read(source, progress, passed, [](auto) {}, on_event);
+  return passed;
+}
+
+// The second pass.
+class Analysis {
+ public:
+  Analysis(MessageLines& lines, const Options& options)
+      : options_(options), lines_(lines), footprint_(options.sampled_lines) {}
+
+  Found run(Source& source, const Progress& progress, std::uint64_t passed) {
+    const std::uint64_t before = passed;
+    read(
+        source, progress, passed, [this](std::span<const Reference> batch) { on_accesses(batch); },
+        [this](const Event& event) {
+          known_.learn(event);
+          std::visit([this](const auto& one) { on(one); }, event);
+        });
+    for (auto& [key, burst] : open_bursts_) close(burst);
+    count_unread();
+    for (const auto& [key, times] : ended_) found_.ended_in.push_back({key.first, key.second, times});
+    for (const auto& [key, burst] : bursts_) found_.bursts.push_back(burst);
+    for (const auto& [key, calls] : collectives_) found_.collectives.push_back(calls);
+    found_.accesses = passed - before;
+    found_.sampled = footprint_.rate();
+    return std::move(found_);
+  }
+
+ private:
+  struct Posted {
+    bool sends = false;
+    std::size_t call = 0;
+    Number communicator = 0;
+    std::int64_t peer = 0;
+    Data data;
+    std::uint64_t bytes = 0;
+    std::size_t messages = 0;  // of sends: what it was counted in
+  };
+  struct OpenBurst {
+    std::size_t call = 0;
+    std::uint64_t peer = 0, messages = 0, bytes = 0, phase = 0;
+  };
+
+  // ---- accesses
+
+  void on_accesses(std::span<const Reference> batch) {
+    accessed_ = true;
+    for (const Reference& one : batch) {
+      const std::uint64_t last = (one.address + one.bytes - 1) / line_bytes;
+      for (std::uint64_t line = one.address / line_bytes; line <= last; ++line) {
+        if (line == last_line_ && !last_is_messages_) continue;
+        last_line_ = line;
+        Line* const its = lines_.find(line);
+        last_is_messages_ = its != nullptr;
+        if (its && its->received != nobody) use(*its, one);
+        footprint_.touch(line);
+        if (!its) continue;
+        its->touched = footprint_.now();
+        if (!one.store) continue;
+        its->written = its->touched;
+        its->writer = one.site;
+        if (its->sent == phase_ && line != last_sent_) ++phase_;
+      }
+    }
+  }
+  // The first access to a line since a message came.
+  void use(Line& line, const Reference& access) {
+    Messages& its = found_.messages[line.received];
+    line.received = nobody;
+    if (count(its.reach, footprint_.lines_since(line.touched)) > 0) ++its.sites[access.site];
+    if (!access.store) ++phase_;
+  }
+  // Returns the class.
+  std::size_t count(Reach& reach, double lines) {
+    const double bytes = lines * line_bytes;
+    std::size_t its = 0;
+    while (its < options_.limits_bytes.size() && bytes > static_cast<double>(options_.limits_bytes[its])) ++its;
+    ++reach.lines[its];
+    reach.bytes[its] += bytes;
+    return its;
+  }
+  void count_unread() {
+    for (Messages& one : found_.messages) {
+      if (one.sends) continue;
+      std::uint64_t used = 0;
+      for (const std::uint64_t lines : one.reach.lines) used += lines;
+      one.untouched = one.lines - std::min(used, one.lines);
+    }
+  }
+
+  // ---- messages
+
+  const Layout* layout_of(const Data& data) const {
+    const auto found = known_.layouts.find(data.layout);
+    return found == known_.layouts.end() ? nullptr : &found->second;
+  }
+  std::size_t messages_of(const Posted& posted, const Layout& layout) {
+    const Communicator& all = known_.communicators[posted.communicator];
+    const Shape shape = shape_of(posted.data, layout, posted.bytes);
+    const auto key = std::tuple(posted.call, posted.sends, all.context, posted.peer, posted.bytes, shape.piece_bytes,
+                                shape.stride_bytes);
+    const auto [at, is_new] = numbers_.try_emplace(key, found_.messages.size());
+    if (!is_new) return at->second;
+    Messages& its = found_.messages.emplace_back();
+    its.call = posted.call;
+    its.sends = posted.sends;
+    its.context = all.context;
+    const auto& peers = all.remote.empty() ? all.world : all.remote;
+    its.rank = std::ranges::find(all.world, found_.rank) - all.world.begin();
+    its.peer = posted.peer;
+    its.world_peer = static_cast<std::size_t>(posted.peer) < peers.size() ? peers[static_cast<std::size_t>(posted.peer)]
+                                                                          : found_.ranks;
+    its.bytes = posted.bytes;
+    its.address = shape.address;
+    its.piece_bytes = shape.piece_bytes;
+    its.stride_bytes = shape.stride_bytes;
+    its.reach.lines.assign(options_.limits_bytes.size() + 1, 0);
+    its.reach.bytes.assign(options_.limits_bytes.size() + 1, 0);
+    return at->second;
+  }
+  void begin_send(Posted& posted, const Layout& layout) {
+    posted.messages = messages_of(posted, layout);
+    Messages& its = found_.messages[posted.messages];
+    ++its.messages;
+    for_lines(posted.data, layout, posted.bytes, [&](std::uint64_t number) {
+      Line* const line = lines_.find(number);
+      if (line) {
+        ++its.lines;
+        if (line->touched == Line::never)
+          ++its.untouched;
+        else if (count(its.reach, footprint_.lines_since(line->touched)) > 0 && line->writer != nobody)
+          ++its.sites[line->writer];
+      }
+      footprint_.touch(number);
+      if (!line) return;
+      line->touched = footprint_.now();
+      line->sent = phase_;
+      last_sent_ = number;
+    });
+    last_line_ = no_line;
+    join_burst(its);
+  }
+  void end_receive(Posted& posted, const Layout& layout) {
+    posted.messages = messages_of(posted, layout);
+    Messages& its = found_.messages[posted.messages];
+    ++its.messages;
+    for_lines(posted.data, layout, posted.bytes, [&](std::uint64_t number) {
+      footprint_.touch(number);
+      Line* const line = lines_.find(number);
+      if (!line) return;
+      ++its.lines;
+      line->touched = line->written = footprint_.now();
+      line->writer = nobody;
+      line->received = static_cast<std::uint32_t>(posted.messages);
+    });
+    last_line_ = no_line;
+    if (!accessed_) ++phase_;  // without hooks nobody knows when it is used
+  }
+  void end(Number request) {
+    const auto found = posted_.find(request);
+    if (found == posted_.end()) return;  // of a collective
+    Posted& posted = found->second;
+    if (const Layout* const layout = layout_of(posted.data); layout && posted.peer >= 0) {
+      if (!posted.sends) end_receive(posted, *layout);
+      ++ended_[{call_, posted.messages}];
+    }
+    posted_.erase(found);
+  }
+  void join_burst(const Messages& send) {
+    OpenBurst& open = open_bursts_[send.world_peer];
+    if (open.call != send.call || open.phase != phase_ || send.bytes > options_.small_bytes) close(open);
+    if (send.bytes > options_.small_bytes) return;
+    open.call = send.call;
+    open.peer = send.world_peer;
+    open.phase = phase_;
+    ++open.messages;
+    open.bytes += send.bytes;
+  }
+  void close(OpenBurst& open) {
+    if (open.messages > 1) {
+      Burst& all = bursts_[{open.call, open.peer}];
+      all.call = open.call;
+      all.world_peer = open.peer;
+      ++all.bursts;
+      all.messages += open.messages;
+      all.bytes += open.bytes;
+    }
+    open = {};
+  }
+
+  // ---- events
+
+  void on(const RankIs& event) {
+    found_.rank = event.rank;
+    found_.ranks = event.ranks;
+    found_.host = event.host;
+  }
+  void on(const Text& event) { texts_[event.text] = event.is; }
+  void on(const Object& event) {
+    found_.objects.resize(std::max<std::size_t>(found_.objects.size(), event.object + 1));
+    found_.objects[event.object] = event.path;
+  }
+  void on(const CallSite& event) { call_sites_[event.call_site] = event; }
+  void on(const Enter& event) {
+    found_.between_calls_ns += event.since_ns;
+    if (!accessed_ && event.since_ns > long_ns) ++phase_;
+    const auto [at, is_new] = call_numbers_.try_emplace({event.name, event.call_site}, found_.calls.size());
+    if (is_new) {
+      const CallSite& site = call_sites_[event.call_site];
+      Call& call = found_.calls.emplace_back(Call{texts_[event.name], {}});
+      call.frames.push_back(frame(site.object, site.offset));
+      for (std::size_t i = 0; i + 1 < site.callers.size(); i += 2)
+        call.frames.push_back(frame(site.callers[i], site.callers[i + 1]));
+    }
+    call_ = at->second;
+    ++found_.calls[call_].calls;
+  }
+  std::pair<std::string, std::uint64_t> frame(Number object, Number offset) const {
+    return {object < found_.objects.size() ? found_.objects[object] : "", offset};
+  }
+  void on(const Leave& event) {
+    if (!found_.calls.empty()) found_.calls[call_].time_ns += event.since_ns;
+  }
+  void on(const Send& event) { post({true, call_, event.communicator, event.peer, event.data}, event.request); }
+  void on(const Receive& event) { post({false, call_, event.communicator, event.peer, event.data}, event.request); }
+  void post(Posted posted, Number request) {
+    posted.bytes = known_.bytes(posted.data);
+    const Layout* const layout = layout_of(posted.data);
+    if (posted.sends && posted.peer >= 0 && layout) begin_send(posted, *layout);
+    posted_[request] = posted;
+  }
+  void on(const Outcome& event) {
+    const auto found = posted_.find(event.request);
+    if (found == posted_.end()) return;
+    found->second.peer = event.peer;
+    found->second.bytes = event.bytes;
+  }
+  void on(const Wait& event) {
+    for (const Number request : event.requests) end(request);
+  }
+  void on(const Looked& event) {
+    for (const Number request : event.done) end(request);
+  }
+  void on(const Forget& event) { end(event.request); }
+  void on(const Collective& event) {
+    ++phase_;
+    const auto& its = event.in_place || event.gives.empty() ? event.gets : event.gives;
+    const std::uint64_t bytes = its.size() == 1 ? known_.bytes(its[0]) : 0;
+    const std::uint64_t ranks = known_.communicators[event.communicator].world.size();
+    CollectiveCalls& all = collectives_[{call_, static_cast<unsigned>(event.kind), bytes, ranks}];
+    all = {call_, static_cast<unsigned>(event.kind), bytes, ranks, all.calls + 1};
+  }
+  void on(const Communicator& event) {
+    if (event.sources.empty()) return;
+    const auto rank = std::ranges::find(event.world, found_.rank) - event.world.begin();
+    found_.topologies.push_back({event.context, event.world, rank, event.sources, event.destinations});
+  }
+  void on(const End&) { found_.ended = true; }
+  void on(const auto&) {}
+
+  const Options& options_;
+  MessageLines& lines_;
+  Footprint footprint_;
+  Known known_;
+  Found found_;
+  static constexpr std::uint64_t no_line = ~0ULL;
+  std::uint64_t last_line_ = no_line;
+  bool last_is_messages_ = false;
+  bool accessed_ = false;  // the stream has accesses
+  // Messages of one phase may be one message: meanwhile nothing that came was used, no collective was called, and no
+  // line that had been sent was written again, but the last one, which may be a variable that is sent again and again.
+  // Without hooks a phase ends with each receive, and when the rank computes for longer than `long_ns`.
+  std::uint64_t phase_ = 0, last_sent_ = no_line;
+  static constexpr std::uint64_t long_ns = 20'000;
+  std::size_t call_ = 0;  // that the rank is in
+  std::unordered_map<Number, std::string> texts_;
+  std::unordered_map<Number, CallSite> call_sites_;
+  std::map<std::pair<Number, Number>, std::size_t> call_numbers_;
+  std::map<std::tuple<std::size_t, bool, Number, std::int64_t, std::uint64_t, std::uint64_t, std::int64_t>, std::size_t>
+      numbers_;
+  std::unordered_map<Number, Posted> posted_;
+  std::map<std::uint64_t, OpenBurst> open_bursts_;  // by peer
+  std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> ended_;
+  std::map<std::pair<std::size_t, std::uint64_t>, Burst> bursts_;
+  std::map<std::tuple<std::size_t, unsigned, std::uint64_t, std::uint64_t>, CollectiveCalls> collectives_;
+};
+
+}  // namespace
+
+Found analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const Options& options,
+              const Progress& progress) {
+  MessageLines lines(options.most_pages);
+  const std::uint64_t passed = find_message_lines(*first, progress, lines);
+  first.reset();
+  return Analysis(lines, options).run(second, progress, passed);
+}
+
+}  // namespace nearfield::advise
