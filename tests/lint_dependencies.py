@@ -29,6 +29,7 @@ NATIVE = {
     "tune": {"base"},
     "stream": {"base"},
     "observe": {"base", "stream"},
+    "rewrite": set(),
     "trace": {"base", "machine", "sim"},
     "python": _BELOW | {"scenario", "plan", "sim", "heap", "trace", "stream"},
 }
@@ -50,6 +51,7 @@ PYTHON = {
     "halo": _MACHINES | {"plan", "mpi"},
     "tune": _RECORDS | {"machine", "mpi", "measure"},
     "observe": _BASE | {"mpi", "tune"},
+    "rewrite": _MACHINES | {"mpi"},
     "report": _MACHINES | {"tune"},
     "reproduce": _MACHINES | {"measure", "report", "tune"},
     "doctor": _MACHINES | {"mpi", "tune", "halo"},
