@@ -141,9 +141,8 @@ def _run(program: Program, inst: Installation, executable: Path, ranks: int) -> 
             of_ranks = [file.read_text(encoding="utf-8").split() for file in folder.glob("times.*")]
         if not done.ok or len(of_ranks) != ranks:
             said = "it does not end" if done.timed_out else next(iter(done.words), f"exit code {done.exit_code}")
-            raise MeasurementError(
-                f"a run on {ranks} ranks failed: {said}", "see it by hand, or give other arguments with --run"
-            )
+            remedy = "see it by hand, or give other arguments with --run"
+            raise MeasurementError(f"a run on {ranks} ranks failed: {said}", remedy)
         total_s += max(float(total) for total, _ in of_ranks)
         messages_s += sum(float(messages) for _, messages in of_ranks) / ranks
     return _Times(total_s, messages_s)

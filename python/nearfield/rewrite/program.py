@@ -56,8 +56,8 @@ def include_folders(inst: Installation) -> list[str]:
 
 
 def flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
-    """Returns the compiler's flags without those that say what to write. `keep_optimisation` keeps -O and the flags that
-    allow other roundings."""
+    """Returns the compiler's flags without those that say what to write. `keep_optimisation` keeps -O and the flags
+    that allow other roundings."""
     kept: list[str] = []
     arguments = iter(program.arguments)
     for argument in arguments:

@@ -2,8 +2,8 @@
 
 Compared are what each rank prints, exit codes, files that are written, the bytes of all messages of each rank for each
 peer and tag, and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region,
-at collectives, when a block is freed, and in MPI_Finalize. src/rewrite/verify, which is linked to both, also makes early reads
-and late writes of message buffers visible, which would otherwise be left to chance, and lets sends wait for their
+at collectives, when a block is freed, and in MPI_Finalize. src/rewrite/verify, which is linked to both, also makes early
+reads and late writes of message buffers visible, which would otherwise be left to chance, and lets sends wait for their
 receives if the original program can bear it, since MPI may do so.
 
 Both are compiled with FLAGS: flags that let the compiler reorder sums, such as -Ofast, round each copy of a loop in its
@@ -31,10 +31,11 @@ FLAGS = ("-O2", "-ffp-contract=off")
 RANKS = (1, 2, 3, 4)
 RUN_LIMIT_S = 60.0  # of the original
 SLOWER, LEAST_LIMIT_S = 5.0, 5.0  # a version that takes so many times as long, and longer than this, hangs
-_WRAPPED = """
-malloc calloc realloc free aligned_alloc memalign posix_memalign _mm_malloc _mm_free time clock gettimeofday clock_gettime
-omp_get_wtime _ZNSt6chrono3_V212system_clock3nowEv _ZNSt6chrono3_V212steady_clock3nowEv
-""".split()
+_WRAPPED = (
+    *("malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "_mm_malloc", "_mm_free"),
+    *("time", "clock", "gettimeofday", "clock_gettime", "omp_get_wtime"),
+    *("_ZNSt6chrono3_V212system_clock3nowEv", "_ZNSt6chrono3_V212steady_clock3nowEv"),
+)
 Progress = Callable[[str], None]
 
 
