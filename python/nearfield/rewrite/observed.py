@@ -20,7 +20,7 @@ class Rank:
     has_ended: bool = False
     sent: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
     places: list[tuple[str, list[tuple[str, str, str]]]] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    wrong: list[tuple[str, str]] = field(default_factory=list)  # the place before, and what was wrong
 
 
 @dataclass
@@ -74,7 +74,7 @@ def read_rank(log: Path) -> Rank:
             name = "static variables" if fields[0] == "static" else f"array {fields[0]}"
             rank.places[-1][1].append((name, fields[1], fields[2]))
         elif word == "wrong":
-            rank.wrong.append(rest)
+            rank.wrong.append((rank.places[-1][0] if rank.places else "", rest))
         elif word == "process":
             rank.process = rest
         elif word == "end":
@@ -132,8 +132,8 @@ def _first_other_line(one: str, other: str) -> str:
 
 
 def _of_rank(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
-    for text in other.wrong:
-        if text not in one.wrong:
+    for place, text in other.wrong:
+        if (place, text) not in one.wrong:
             yield Difference(("wrong",), f"on rank {number} {text}")
     for peer, tag in sorted(one.sent.keys() | other.sent.keys()):
         before, after = one.sent.get((peer, tag), {0: ""}), other.sent.get((peer, tag), {0: ""})

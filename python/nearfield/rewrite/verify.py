@@ -2,9 +2,9 @@
 
 Compared are what each rank prints, exit codes, files that are written, the bytes of all messages of each rank for each
 peer and tag, and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region,
-at collectives, when a block is freed, and in MPI_Finalize. src/rewrite/verify, which is linked to both, also makes early
-reads and late writes of message buffers visible, which would otherwise be left to chance, and lets sends wait for their
-receives if the original program can bear it, since MPI may do so.
+at collectives, when a block is freed, and in MPI_Finalize. Both are linked with src/rewrite/verify, which also makes
+early reads and late writes of message buffers visible, that would otherwise be left to chance, and lets sends wait for
+their receives if the original program can bear it, since MPI may do so.
 
 Both are compiled with FLAGS: flags that let the compiler reorder sums, such as -Ofast, round each copy of a loop in its
 own way, so that bits say nothing.
@@ -107,6 +107,7 @@ class Verifier:
         self._known: dict[str, list[_Case]] = {}  # by the original's text with insertions
         self._notes: list[str] = []
         self._count = 0
+        self._layer: list[str] = []
 
     def __enter__(self) -> Verifier:
         self._temporary = tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True)
@@ -208,19 +209,9 @@ class Verifier:
         folder = self._folder / f"version-{self._count}"
         header = self._folder / "insertions.h"
         header.write_text(DECLARATIONS, encoding="utf-8")
-        wrapped = [f"-Wl,--wrap={name}" for name in _WRAPPED]
+        self._layer = self._layer or layer(self._inst, self._folder)
         flags = [*flags_of(self._program, keep_optimisation=False), *FLAGS, "-fPIC", "-include", str(header)]
-        return build(self._program, self._inst, text, folder, flags, [*self._objects(), *wrapped])
-
-    def _objects(self) -> list[str]:
-        """Returns src/rewrite/verify as objects, which the first call compiles."""
-        sources = sorted((mpi.native_source() / "src/rewrite/verify").glob("*.c"))
-        objects = [self._folder / f"{source.stem}.o" for source in sources]
-        if not objects[0].exists():
-            wrapper = str(c_wrapper(self._inst))
-            command = [wrapper, "-std=gnu11", "-O2", "-fPIC", "-c", *map(str, sources)]
-            compiled(command, self._folder, self._inst)
-        return list(map(str, objects))
+        return build(self._program, self._inst, text, folder, flags, self._layer)
 
     def _run(
         self, executable: Path, ranks: int, arguments: tuple[str, ...], limit_s: float, synchronous: bool = True
@@ -246,6 +237,14 @@ class Verifier:
             )
             said = next(iter(done.words), "")
             return read_run(logs, work, done.exit_code, done.seconds, done.timed_out, said)
+
+
+def layer(inst: Installation, folder: Path) -> list[str]:
+    """Compiles src/rewrite/verify into a folder. Returns what to give to the linker of a program."""
+    sources = sorted((mpi.native_source() / "src/rewrite/verify").glob("*.c"))
+    command = [str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", *map(str, sources)]
+    compiled(command, folder, inst)
+    return [*(str(folder / f"{source.stem}.o") for source in sources), *(f"-Wl,--wrap={name}" for name in _WRAPPED)]
 
 
 def _words(key: Key) -> str:

@@ -7,7 +7,13 @@
     return PMPI_##name arguments;                  \
   }
 
-NF_COLLECTIVE(Barrier, (MPI_Comm comm), (comm))
+int MPI_Barrier(MPI_Comm comm) {
+  MPI_Request request;
+  nf_check_memory("MPI_Barrier");
+  int result = PMPI_Ibarrier(comm, &request);
+  return result == MPI_SUCCESS ? nf_wait(&request, MPI_STATUS_IGNORE) : result;
+}
+
 NF_COLLECTIVE(Bcast, (void* data, int n, MPI_Datatype type, int root, MPI_Comm comm), (data, n, type, root, comm))
 NF_COLLECTIVE(Reduce, (const void* from, void* to, int n, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm),
               (from, to, n, type, op, root, comm))

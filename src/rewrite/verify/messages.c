@@ -116,31 +116,38 @@ int MPI_Finalize(void) {
   return PMPI_Finalize();
 }
 
-int MPI_Ssend(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
+typedef int (*sending)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+
+static int sent(sending how, const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
+  MPI_Request request;
   nf_sent(buffer, count, type, peer, tag, comm);
-  return PMPI_Ssend(buffer, count, type, peer, tag, comm);
+  int result = how(buffer, count, type, peer, tag, comm, &request);
+  return result == MPI_SUCCESS ? nf_wait(&request, MPI_STATUS_IGNORE) : result;
 }
 
-int MPI_Send(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  if (nf_is_synchronous()) return MPI_Ssend(buffer, count, type, peer, tag, comm);
-  nf_sent(buffer, count, type, peer, tag, comm);
-  return PMPI_Send(buffer, count, type, peer, tag, comm);
-}
+#define NF_SEND(name, really)                                                                          \
+  int MPI_##name(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) { \
+    return sent(really, buffer, count, type, peer, tag, comm);                                         \
+  }
+NF_SEND(Send, nf_is_synchronous() ? PMPI_Issend : PMPI_Isend)
+NF_SEND(Ssend, PMPI_Issend)
+NF_SEND(Rsend, PMPI_Irsend)
+NF_SEND(Bsend, PMPI_Ibsend)
 
-int MPI_Rsend(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  nf_sent(buffer, count, type, peer, tag, comm);
-  return PMPI_Rsend(buffer, count, type, peer, tag, comm);
-}
-
-int MPI_Bsend(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  nf_sent(buffer, count, type, peer, tag, comm);
-  return PMPI_Bsend(buffer, count, type, peer, tag, comm);
+int MPI_Recv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Status* status) {
+  MPI_Request request;
+  int result = PMPI_Irecv(buffer, count, type, peer, tag, comm, &request);
+  return result == MPI_SUCCESS ? nf_wait(&request, status) : result;
 }
 
 int MPI_Sendrecv(const void* send_buffer, int send_count, MPI_Datatype send_type, int to, int send_tag, void* buffer,
                  int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status* status) {
+  MPI_Request send, receive;
   nf_sent(send_buffer, send_count, send_type, to, send_tag, comm);
-  return PMPI_Sendrecv(send_buffer, send_count, send_type, to, send_tag, buffer, count, type, from, tag, comm, status);
+  PMPI_Isend(send_buffer, send_count, send_type, to, send_tag, comm, &send);
+  PMPI_Irecv(buffer, count, type, from, tag, comm, &receive);
+  nf_wait(&send, MPI_STATUS_IGNORE);
+  return nf_wait(&receive, status);
 }
 
 int MPI_Sendrecv_replace(void* buffer, int count, MPI_Datatype type, int to, int send_tag, int from, int tag,

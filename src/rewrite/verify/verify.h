@@ -54,4 +54,5 @@ nf_payload nf_payload_of(const void* buffer, int count, MPI_Datatype type);
 uint64_t nf_payload_hash(const nf_payload* payload);
 // Adds a message to the digest of what goes to that peer (a rank of `comm`) with that tag, and logs it.
 void nf_sent(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm);
+int nf_wait(MPI_Request* request, MPI_Status* status);
 int nf_is_synchronous(void);  // sends wait for their receive, as MPI allows any to do
