@@ -258,6 +258,8 @@ class _Writer:
             yield f"#define AT({', '.join(names)}) {flat}"
         yield "void region(int rank, int size, int up, int down, int nx, int ny, int nz, MPI_Comm comm,"
         inner = "".join(f"[{extent}]" for extent in self._extents[1:])
-        arrays = [f"(*{self._restrict}{name}){inner}" if self._form == "rows" else f"*{self._restrict}{name}" for name in "ab"]
+        arrays = [
+            f"(*{self._restrict}{name}){inner}" if self._form == "rows" else f"*{self._restrict}{name}" for name in "ab"
+        ]
         buffers = [f"*{self._restrict}{name}" for name in ("out", "in")]
         yield "            " + ", ".join(f"{self.element} {one}" for one in arrays + buffers) + ") {"

@@ -14,8 +14,8 @@ from random_programs import RandomProgram
 
 from nearfield import mpi
 from nearfield.mpi import Installation
+from nearfield.rewrite.build import c_wrapper, compiled
 from nearfield.rewrite.observed import Run, read_run
-from nearfield.rewrite.program import c_wrapper, compiled
 from nearfield.rewrite.verify import FLAGS, layer
 
 RANKS = (1, 2, 4)
@@ -42,14 +42,16 @@ class Mismatch:
     says: str
 
 
-def compared(candidates: Sequence[Candidate], inst: Installation, ranks: Sequence[int] = RANKS) -> tuple[int, list[Mismatch]]:
-    """Returns how many cases were run (a variant, a size, a rank count, in a ring or a chain), and which variants do not
-    do as the original in some of them. Raises CompileError if a text does not compile."""
+def compared(
+    candidates: Sequence[Candidate], inst: Installation, ranks: Sequence[int] = RANKS, patience_s: int = 5
+) -> tuple[int, list[Mismatch]]:
+    """Returns how many cases were run (a variant, a size, a rank count, in a ring or a chain), and which variants do
+    not do as the original in some of them. Raises CompileError if a text does not compile."""
     with TemporaryDirectory(prefix="nearfield-variants-", ignore_cleanup_errors=True) as folder:
         executable = _built(candidates, inst, Path(folder))
         cases, found = 0, []
         for count in ranks:
-            done, wrong = _run(candidates, executable, inst, count)
+            done, wrong = _run(candidates, executable, inst, count, patience_s)
             cases += done
             found += wrong
         return cases, found
@@ -85,13 +87,19 @@ def _listed(number: int, program: RandomProgram, names: list[str]) -> tuple[str,
     return declared, f"{program.seed}, {kinds}, {len(names)}, variants_{number}, {{{sizes}}}"
 
 
-def _run(candidates: Sequence[Candidate], executable: Path, inst: Installation, ranks: int) -> tuple[int, list[Mismatch]]:
+def _run(
+    candidates: Sequence[Candidate], executable: Path, inst: Installation, ranks: int, patience_s: int
+) -> tuple[int, list[Mismatch]]:
     """Runs all on so many ranks; those that end the program are left out of another run."""
     left_out: list[str] = []
     found: dict[str, Mismatch] = {}
     while True:
         with TemporaryDirectory(prefix="nearfield-variants-", ignore_cleanup_errors=True) as folder:
-            env = {"NEARFIELD_VERIFY": folder, "NEARFIELD_VERIFY_SYNCHRONOUS": "1"}
+            env = {
+                "NEARFIELD_VERIFY": folder,
+                "NEARFIELD_VERIFY_SYNCHRONOUS": "1",
+                "NEARFIELD_PATIENCE_S": str(patience_s),
+            }
             argv = [str(executable), *left_out]
             done = mpi.run(inst, argv, ranks, oversubscribe=True, timeout_s=_LIMIT_S, env=env)
             run = read_run(Path(folder), Path(folder), done.exit_code, done.seconds, done.timed_out, done.stderr)

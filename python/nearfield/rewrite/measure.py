@@ -13,7 +13,7 @@ from pathlib import Path
 from nearfield import _native, mpi
 from nearfield.errors import MeasurementError
 from nearfield.mpi import Installation
-from nearfield.rewrite.program import Program, build, c_wrapper, compiled, flags_of
+from nearfield.rewrite.build import Program, build, c_wrapper, compiled, flags_of
 
 FEWEST, MOST = 6, 30  # pairs; fewer have no interval
 BUDGET_S = 30.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,13 +15,14 @@ Key = tuple[str, ...]  # what is compared: ("prints", "stdout"), ("file", name),
 @dataclass
 class Rank:
     """One rank's log. `sent` has for each peer and tag the hash of the stream after so many bytes; `places` are where
-    memory was checked, with the name, bytes and hash of each piece."""
+    memory was checked, with the name, bytes and hash of each piece. `lines` has the number of the line of each."""
 
     process: str = ""
     has_ended: bool = False
     sent: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
     places: list[tuple[str, list[tuple[str, str, str]]]] = field(default_factory=list)
     wrong: list[tuple[str, str]] = field(default_factory=list)  # the place before, and what was wrong
+    lines: dict[tuple[str, ...] | int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -55,18 +57,21 @@ class Difference:
 
     key: Key
     text: str
+    line: int = sys.maxsize  # of the rank's log
 
 
 def read_rank(log: Path) -> Rank:
     """Returns what a rank's log says."""
     rank = Rank()
-    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+    for at, line in enumerate(log.read_text(encoding="utf-8", errors="replace").splitlines()):
         word, _, rest = line.partition(" ")
         fields = rest.split(" ")
         if word == "sent":
             peer, tag, count, digest = fields
             rank.sent.setdefault((peer, tag), {})[int(count)] = digest
+            rank.lines.setdefault((peer, tag, count), at)
         elif word == "place":
+            rank.lines[len(rank.places)] = at
             rank.places.append((rest, []))
         elif word == "block":
             rank.places[-1][1].append((f"heap block {fields[0]}", fields[1], fields[2]))
@@ -106,11 +111,11 @@ def _files(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def differences(one: Run, other: Run) -> Iterator[Difference]:
-    """Yields in what the second run differs from the first."""
-    if one.exit_code != other.exit_code:
-        yield Difference(("exit",), f"the exit code is {other.exit_code}, not {one.exit_code}")
+    """Yields in what the second run differs from the first, of each rank what it did first."""
     if len(one.ranks) != len(other.ranks):
         yield Difference(("ranks",), f"{len(other.ranks)} ranks called MPI_Init, not {len(one.ranks)}")
+    for number, (before, after) in enumerate(zip(one.ranks, other.ranks, strict=False)):
+        yield from sorted(_of_rank(str(number), before, after), key=lambda found: found.line)
     for stream, texts in one.prints.items():
         for number, pair in enumerate(zip(texts, other.prints[stream], strict=False)):
             if pair[0] != pair[1]:
@@ -119,8 +124,8 @@ def differences(one: Run, other: Run) -> Iterator[Difference]:
         if one.files.get(name) != other.files.get(name):
             what = "differs" if name in one.files and name in other.files else "is not written by both"
             yield Difference(("file", name), f"the file {name} {what}")
-    for number, (before, after) in enumerate(zip(one.ranks, other.ranks, strict=False)):
-        yield from _of_rank(str(number), before, after)
+    if one.exit_code != other.exit_code:
+        yield Difference(("exit",), f"the exit code is {other.exit_code}, not {one.exit_code}")
 
 
 def _first_other_line(one: str, other: str) -> str:
@@ -134,17 +139,19 @@ def _first_other_line(one: str, other: str) -> str:
 def _of_rank(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
     for place, text in other.wrong:
         if (place, text) not in one.wrong:
-            yield Difference(("wrong",), f"on rank {number} {text}")
+            yield Difference(("wrong",), f"on rank {number} {text}", 0)
     for peer, tag in sorted(one.sent.keys() | other.sent.keys()):
         before, after = one.sent.get((peer, tag), {0: ""}), other.sent.get((peer, tag), {0: ""})
         to = f"to rank {peer} with tag {tag}"
         wrong = next((count for count in sorted(before.keys() & after.keys()) if before[count] != after[count]), None)
         if wrong is not None:
             number_of = sorted(after).index(wrong) + 1
-            yield Difference(("message", number, peer, tag), f"message {number_of} of rank {number} {to} differs")
+            text, line = f"message {number_of} of rank {number} {to} differs", other.lines[peer, tag, str(wrong)]
+            yield Difference(("message", number, peer, tag), text, line)
         elif max(before) != max(after):
             text = f"rank {number} sends {max(after)} bytes {to}, not {max(before)}"
-            yield Difference(("message", number, peer, tag), text)
+            lines = [other.lines[peer, tag, str(count)] for count in after.keys() - before.keys() if count]
+            yield Difference(("message", number, peer, tag), text, min(lines, default=sys.maxsize))
     yield from _of_memory(number, one, other)
 
 
@@ -161,7 +168,7 @@ def _of_memory(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
             if name not in told and pieces.get(name) != (size, digest):
                 told.add(name)
                 text = f"{where}: {name} of {size} bytes {'differs' if name in pieces else 'is not there'}"
-                yield Difference(("memory", number, name), text)
+                yield Difference(("memory", number, name), text, other.lines[at])
     if len(one.places) != len(other.places):
         yield Difference(
             ("places", number), f"rank {number} comes to {len(other.places)} places, not {len(one.places)}"

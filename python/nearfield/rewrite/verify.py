@@ -23,9 +23,9 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.errors import UsageError
 from nearfield.mpi import Installation
+from nearfield.rewrite.build import CompileError, Program, build, c_wrapper, compiled, flags_of, include_folders
 from nearfield.rewrite.instrument import DECLARATIONS, instrumented
 from nearfield.rewrite.observed import Key, Run, differences, read_run
-from nearfield.rewrite.program import CompileError, Program, build, c_wrapper, compiled, flags_of, include_folders
 
 FLAGS = ("-O2", "-ffp-contract=off")
 RANKS = (1, 2, 3, 4)
@@ -144,21 +144,14 @@ class Verifier:
     def _cases(self, rewritten: str) -> tuple[list[_Case], str]:
         """Returns the original's runs and the text to compare with them."""
         before, after = self._instrumented(rewritten)
-        if before not in self._known:
-            try:
-                self._known[before] = self._original_runs(before)
-            except CompileError as error:
-                if before == self._original:
-                    raise UsageError(
-                        f"{self._program.source.name} does not compile by {self._inst.name}: {error.message}",
-                        "give its flags with --compile-commands, and other files of the program with --link",
-                    ) from error
-                self._notes.append("arrays on the stack were not compared")
-                self._known[before] = []
-        if not self._known[before]:
+        if not self._runs_of(before):
             before, after = self._original, rewritten
-            self._known.setdefault(before, []) or self._known.update({before: self._original_runs(before)})
-        return self._known[before], after
+        return self._runs_of(before), after
+
+    def _runs_of(self, text: str) -> list[_Case]:
+        if text not in self._known:
+            self._known[text] = self._original_runs(text)
+        return self._known[text]
 
     def _instrumented(self, rewritten: str) -> tuple[str, str]:
         program = self._program
@@ -167,8 +160,18 @@ class Verifier:
         return before, after
 
     def _original_runs(self, text: str) -> list[_Case]:
+        """Returns the runs of the original, or none if it compiles only without insertions."""
         self._progress("compiling the original program")
-        executable = self._built(text)
+        try:
+            executable = self._built(text)
+        except CompileError as error:
+            if text != self._original:
+                self._notes.append("arrays on the stack were not compared")
+                return []
+            raise UsageError(
+                f"{self._program.source.name} does not compile by {self._inst.name}: {error.message}",
+                "give its flags with --compile-commands, and other files of the program with --link",
+            ) from error
         cases, failures = [], []
         for arguments in self._program.runs:
             for ranks in self._ranks:

@@ -108,6 +108,8 @@ static pending* new_receive(void* buffer, int count, MPI_Datatype type, int peer
 }
 
 static int posted(pending* what, MPI_Request* request, int result) {
+  pending* lost = find(request);  // a send for which the program has never waited
+  if (lost && lost->variable == request && !lost->arrived) removed(lost);
   what->request = *request;
   what->variable = request;
   if (result != MPI_SUCCESS) removed(what);
@@ -167,7 +169,11 @@ int MPI_Startall(int count, MPI_Request requests[]) {
 
 int MPI_Request_free(MPI_Request* request) {
   pending* what = find(request);
-  if (what && !what->is_started) removed(what);  // an active one still needs its memory
+  if (what && !what->is_started) {
+    removed(what);
+  } else if (what) {
+    what->request = MPI_REQUEST_NULL;  // it still needs its memory
+  }
   return PMPI_Request_free(request);
 }
 

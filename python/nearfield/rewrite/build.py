@@ -84,7 +84,10 @@ def build(
     compiler = str(c_wrapper(inst) if program.is_c else inst.compiler)
     executable = folder / "program"
     own = [*flags, *beside, "-w", str(copy), *program.linked, *more, "-lm", "-o", str(executable)]
-    compiled([compiler, *own], program.directory, inst)
+    try:
+        compiled([compiler, *own], program.directory, inst)
+    except CompileError as error:
+        raise CompileError(error.message.replace(f"{folder}/", "")) from None
     return executable
 
 
