@@ -1,0 +1,24 @@
+"""Notes on source code: what a verb found at a line, what it costs, and what to do about it.
+
+`note` says what a note consists of, `text` prints notes as a compiler does, `sarif` writes them for editors and CI."""
+
+from nearfield.notes.note import Edit, Evidence, Fix, Loss, Note, Place, Related, Rule, ranked
+from nearfield.notes.plain import as_dict
+from nearfield.notes.sarif import as_sarif
+from nearfield.notes.text import as_text, note_text
+
+__all__ = [
+    "Edit",
+    "Evidence",
+    "Fix",
+    "Loss",
+    "Note",
+    "Place",
+    "Related",
+    "Rule",
+    "as_dict",
+    "as_sarif",
+    "as_text",
+    "note_text",
+    "ranked",
+]

@@ -1,0 +1,115 @@
+"""Notes as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), for editors and CI.
+
+Files below the root are written relative to it, so that the log can be read where the sources lie elsewhere; other
+absolute paths become file: addresses, and relative paths stay as they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import nearfield
+from nearfield.notes.note import Edit, Fix, Note, Place, Related, Rule
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_ROOT = "SRCROOT"
+
+
+def as_sarif(
+    notes: Sequence[Note], *, rules: Sequence[Rule] = (), root: Path | None = None, command: str = ""
+) -> dict[str, Any]:
+    """Returns a log with one run. `rules` are those that were asked, with or without notes; `root` is the folder of the
+    sources, the current one by default; `command` is what the user typed."""
+    asked = list({rule.id: rule for rule in (*rules, *(note.rule for note in notes))}.values())
+    base = (root or Path.cwd()).resolve()
+    driver = {"name": "nearfield", "version": nearfield.__version__, "rules": [_rule(rule) for rule in asked]}
+    invocation = {"executionSuccessful": True, **({"commandLine": command} if command else {})}
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [invocation],
+        "originalUriBaseIds": {_ROOT: {"uri": base.as_uri() + ("" if base.parent == base else "/")}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(note, asked, base) for note in notes],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    said = f"{rule.explanation} {rule.source}".strip()
+    return {
+        "id": rule.id,
+        "name": "".join(word.capitalize() for word in rule.id.split("-")),
+        "shortDescription": {"text": f"{rule.summary}."},
+        **({"fullDescription": {"text": said}, "help": {"text": said}} if said else {}),
+        **({"helpUri": rule.help_uri} if rule.help_uri else {}),
+    }
+
+
+def _result(note: Note, rules: list[Rule], base: Path) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": note.rule.id,
+        "ruleIndex": [rule.id for rule in rules].index(note.rule.id),
+        "level": note.level,
+        "message": {"text": f"{note.message}. {note.advice}".replace("..", ".").strip()},
+        "locations": [_location(note.place, base)],
+    }
+    if note.related:
+        result["relatedLocations"] = [_related(number, one, base) for number, one in enumerate(note.related)]
+    if note.fixes:
+        result["fixes"] = [_fix(fix, base) for fix in note.fixes]
+    if note.loss:
+        result["rank"] = min(100.0, 100 * (note.loss.share or 0.0))
+        loss = note.loss
+        result["properties"] = {
+            "lossSeconds": loss.seconds, "lossLow": loss.low, "lossHigh": loss.high, "lossShare": loss.share,
+        }  # fmt: skip
+    if note.evidence:
+        numbers = [{name: value for name, value in vars(one).items() if value is not None} for one in note.evidence]
+        result.setdefault("properties", {})["evidence"] = numbers
+    return result
+
+
+def _location(place: Place, base: Path) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": _artifact(place.file, base)}
+    if place.line:
+        column = {"startColumn": place.column} if place.column else {}
+        physical["region"] = {"startLine": place.line, **column}
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if place.function:
+        location["logicalLocations"] = [{"name": place.function, "kind": "function"}]
+    return location
+
+
+def _related(number: int, related: Related, base: Path) -> dict[str, Any]:
+    return {"id": number, **_location(related.place, base), "message": {"text": related.message}}
+
+
+def _fix(fix: Fix, base: Path) -> dict[str, Any]:
+    files = dict.fromkeys(edit.file for edit in fix.edits)
+    changes = [
+        {
+            "artifactLocation": _artifact(file, base),
+            "replacements": [_replacement(edit) for edit in fix.edits if edit.file == file],
+        }
+        for file in files
+    ]
+    return {"description": {"text": fix.description}, "artifactChanges": changes}
+
+
+def _replacement(edit: Edit) -> dict[str, Any]:
+    """A region that ends at the first column of the line after `last` covers whole lines with their line ends."""
+    region = {"startLine": edit.first, "startColumn": 1, "endLine": edit.last + 1, "endColumn": 1}
+    return {"deletedRegion": region, "insertedContent": {"text": edit.text}}
+
+
+def _artifact(file: str, base: Path) -> dict[str, str]:
+    path = Path(os.path.normpath(file))
+    if not path.is_absolute():
+        path = base / path
+    try:
+        return {"uri": quote(path.relative_to(base).as_posix()), "uriBaseId": _ROOT}
+    except ValueError:
+        return {"uri": path.as_uri()}

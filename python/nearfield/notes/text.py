@@ -1,0 +1,51 @@
+"""Notes as a compiler prints them: the place, the level, the message and the rule on one line, more below it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearfield.notes.note import Loss, Note, Place
+from nearfield.units import format_ns
+
+
+def as_text(notes: Sequence[Note]) -> str:
+    """Returns all notes, each with its lines, in the given order; an empty text if there are none."""
+    return "\n".join(note_text(note) for note in notes)
+
+
+def note_text(note: Note) -> str:
+    """Returns the lines of one note, without a line end."""
+    lines = [f"{place_text(note.place)}: {note.level}: {note.message} [{note.rule.id}]"]
+    lines += [f"{place_text(other.place)}: note: {other.message}" for other in note.related]
+    more = {
+        "lost": loss_text(note.loss) if note.loss else "",
+        "do": note.advice,
+        "rule": f"{note.rule.summary}. {note.rule.source}".strip(),
+    }
+    lines += [f"    {name}: {text}" for name, text in more.items() if text]
+    return "\n".join(lines)
+
+
+def place_text(place: Place) -> str:
+    """Returns 'src/a.c:12:3', with a path from the current folder if the file lies below it."""
+    numbers = [str(number) for number in (place.line, place.column) if number]
+    return ":".join([shown(place.file), *numbers])
+
+
+def loss_text(loss: Loss) -> str:
+    """Returns '3.10 ms (2.90 ms to 3.30 ms), 2.3 % of the run'."""
+    said = format_ns(loss.seconds * 1e9)
+    if (loss.low, loss.high) != (loss.seconds, loss.seconds):
+        said += f" ({format_ns(loss.low * 1e9)} to {format_ns(loss.high * 1e9)})"
+    return said if loss.share is None else f"{said}, {loss.share * 100:.2g} % of the run"
+
+
+def shown(file: str) -> str:
+    """Returns a path as people see it: from the current folder if it lies below that one."""
+    path = Path(os.path.normpath(file))
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,471 @@
+"""Collects what a piece of code reads and writes, with the loops and conditions inside it. What is not exactly known is
+enlarged to all elements of an array; what cannot even be enlarged is a barrier."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.expressions import ARRAYS, INTEGERS, UNSIGNED, Expressions, NotAffine, Pointer, words_of
+from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
+from nearfield.rewrite.polynomials import ONE, Poly, Symbol
+from nearfield.rewrite.program import Access, Barrier, Condition, Loop
+
+# Functions of C's and C++'s libraries that read their arguments and nothing else.
+PURE = frozenset(
+    name + ending
+    for name in (
+        "sqrt cbrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh fabs fmax fmin "
+        "fmod fma floor ceil round trunc hypot copysign rint nearbyint erf erfc"
+    ).split()
+    for ending in ("", "f", "l")
+) | {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "real", "imag", "conj", "norm", "swap"}  # fmt: skip
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_STMT: "goto", Kind.RETURN_STMT: "return",
+          Kind.INDIRECT_GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.CXX_THROW_EXPR: "throw",
+          Kind.CXX_TRY_STMT: "try", Kind.ASM_LABEL_ATTR: "asm"}  # fmt: skip
+
+
+_DEEPEST = 4  # calls in calls
+
+
+class Functions:
+    """The functions that a file defines."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._nodes = {(node.name, node.type.spelling): node for node in unit.functions}
+        self._made: dict[int, Function] = {}
+
+    def of(self, node: Node) -> Function:
+        if node.key not in self._made:
+            self._made[node.key] = Function(node)
+        return self._made[node.key]
+
+    def definition(self, call: Node) -> Function | None:
+        """Returns the function that a call runs, if the file defines it and no other can take its place."""
+        callee = call.callee()
+        if callee is None or callee.kind not in (Kind.FUNCTION_DECL, Kind.CXX_METHOD):
+            return None
+        if callee.kind == Kind.CXX_METHOD:
+            return None
+        node = self._nodes.get((callee.name, callee.type.spelling))
+        return self.of(node) if node is not None else None
+
+
+@dataclass
+class Inside:
+    """Where the collector is: the loops and conditions around it within the piece of code."""
+
+    loops: tuple[Loop, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    breakable: bool = False  # in a loop of its own, which break and continue may leave
+    callees: tuple[Function, ...] = ()  # functions that are gone through, which may return
+
+
+@dataclass
+class Collector:
+    """Goes through one piece of code in textual order and keeps its accesses."""
+
+    reader: Expressions
+    functions: Functions
+    accesses: list[Access] = field(default_factory=list)
+    private: set[int] = field(default_factory=set)  # variables declared inside
+    inside: Inside = field(default_factory=Inside)
+    counters: set[int] = field(default_factory=set)  # variables of loops that are declared before them
+
+    def collect(self, node: Node) -> None:
+        """Adds a statement's or an expression's accesses. Raises Barrier where a jump or an effect is not known."""
+        kind = node.kind
+        allowed = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
+        if self.inside.callees:
+            allowed = (*allowed, Kind.RETURN_STMT)
+        if kind in _JUMPS and kind not in allowed:
+            raise Barrier(f"it contains {_JUMPS[kind]}", node.line)
+        if kind == Kind.FOR_STMT:
+            self._for(node)
+        elif kind in (Kind.WHILE_STMT, Kind.DO_STMT):
+            self._repeat(node, node.children)
+        elif kind == Kind.CXX_FOR_RANGE_STMT:
+            raise Barrier("it is a loop over a range", node.line)
+        elif kind == Kind.IF_STMT:
+            self._if(node)
+        elif kind == Kind.DECL_STMT:
+            for child in node.children:
+                self.declare(child)
+        elif node.operator in ASSIGNMENTS:
+            self._assign(node)
+        elif node.operator in INCREMENTS:
+            self._place(node.children[0], write=False)
+            self._place(node.children[0], write=True)
+        elif kind == Kind.CALL_EXPR:
+            self._call(node)
+        elif kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR) or node.operator == "*" and len(node.children) == 1:
+            self._place(node, write=False)
+        elif kind == Kind.DECL_REF_EXPR:
+            if node.declaration and node.declaration.kind in (Kind.VAR_DECL, Kind.PARM_DECL):
+                self._place(node, write=False)
+        elif kind == Kind.LAMBDA_EXPR:
+            raise Barrier("it contains a lambda", node.line)
+        elif kind in (Kind.ASM_STMT, Kind.MS_ASM_STMT):
+            raise Barrier("it contains assembly", node.line)
+        elif kind == Kind.CXX_UNARY_EXPR and node.value is not None:
+            return  # sizeof reads nothing
+        elif kind == Kind.UNARY_OPERATOR and node.operator == "&":
+            self._indices(node.children[0].bare)
+        else:
+            for child in node.children:
+                if child.kind != Kind.TYPE_REF:
+                    self.collect(child)
+
+    # ---- declarations and assignments
+
+    def declare(self, node: Node) -> None:
+        """Takes a variable that the code declares. Its value is known if it never changes."""
+        if node.kind != Kind.VAR_DECL:
+            return
+        if node.cursor.storage_class.name == "STATIC":
+            raise Barrier(f"{node.name} is static", node.line)
+        values = [child for child in node.children if child.kind.is_expression() or child.kind == Kind.INIT_LIST_EXPR]
+        for value in values:
+            self.collect(value)
+        self.private.add(node.key)
+        meaning: Poly | Pointer | None = None
+        initial = self.reader.function.fixed(node.key)
+        if initial is not None:
+            try:
+                if node.type.kind in INTEGERS:
+                    meaning = self.reader.integer(initial)
+                elif node.type.kind == TypeKind.POINTER:
+                    meaning = self.reader.pointer(initial)
+                elif node.type.kind == TypeKind.LVALUEREFERENCE:
+                    meaning = self.reader.place(initial)
+            except NotAffine:
+                pass
+        if node.type.kind in (*INTEGERS, TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
+            self.reader.bound[node.key] = meaning
+
+    def _assign(self, node: Node) -> None:
+        target, value = node.children
+        self.collect(value)
+        if node.operator != "=":
+            self._place(target, write=False)
+        self._place(target, write=True)
+
+    def _place(self, node: Node, *, write: bool) -> None:
+        node = node.bare
+        if node.kind == Kind.UNARY_OPERATOR and node.operator in ("++", "--"):
+            raise Barrier("it uses the result of an increment", node.line)
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.private:
+            return
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.reader.bound:
+            if write:
+                raise Barrier(f"it changes {node.name}", node.line)
+            if not isinstance(self.reader.bound[node.declaration.key], Pointer):
+                return
+        if node.type.is_volatile_qualified():
+            raise Barrier(f"{words_of(node)} is volatile", node.line)
+        if write and node.type.kind == TypeKind.POINTER:
+            raise Barrier(f"it changes the pointer {words_of(node)}", node.line)
+        pointer = self.reader.place(node)
+        self._indices(node)
+        if pointer.base.declaration in self.private:
+            return
+        self.add(pointer, write=write, line=node.line)
+
+    def add(self, pointer: Pointer, *, write: bool, line: int, message: bool = False) -> None:
+        """Adds an access under the loops and conditions that are around it now."""
+        self.accesses.append(
+            Access(
+                pointer.base, pointer.index, write, line, self.inside.loops, self.inside.conditions, message, pointer.note
+            )
+        )
+
+    def _indices(self, node: Node) -> None:
+        """Adds the reads that an lvalue's indices and pointers make."""
+        node = node.bare
+        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+            array, index = node.children
+            self.collect(index.bare)
+            self._indices(array)
+        elif node.kind == Kind.CALL_EXPR and node.name == "operator[]":
+            self.collect(node.children[-1].bare)
+            self._indices(node.children[0])
+        elif node.kind == Kind.MEMBER_REF_EXPR and node.children:
+            self._indices(node.children[0])
+        elif node.kind == Kind.UNARY_OPERATOR and node.operator in ("*", "&"):
+            self._indices(node.children[0])
+        elif node.kind == Kind.BINARY_OPERATOR:
+            for child in node.children:
+                self._indices(child)
+        elif node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.type.kind == TypeKind.POINTER:
+            if node.declaration.key not in self.private and node.declaration.key not in self.reader.bound:
+                base = replace(self.reader.pointer(node).base, kind="scalar", element="pointer", sizes=())
+                self.accesses.append(Access(replace(base, key=f"&{base.key}"), (), False, node.line))
+
+    # ---- calls
+
+    def _call(self, node: Node) -> None:
+        if node.name == "operator[]":
+            self._place(node, write=False)
+            return
+        if self.special(node):
+            return
+        definition = self.functions.definition(node)
+        if definition is not None:
+            self._inline(node, definition)
+            return
+        callee = node.callee()
+        if callee is None or node.name not in PURE or self.inside_file(callee):
+            raise Barrier(f"it calls {node.name or words_of(node)}, whose effects are not known", node.line)
+        for argument in node.cursor.get_arguments():
+            self.collect(Node(argument, node.unit).bare)
+
+    def special(self, node: Node) -> bool:
+        """Takes a call that has a meaning of its own, such as MPI's. Returns whether it is one."""
+        if node.name.startswith(("MPI_", "PMPI_")):
+            raise Barrier(f"it calls {node.name}", node.line)
+        return False
+
+    def _inline(self, node: Node, callee: Function) -> None:
+        """Adds the accesses of a function that the file defines, with this call's arguments."""
+        if len(self.inside.callees) >= _DEEPEST or callee in self.inside.callees:
+            raise Barrier(f"it calls {callee.name}, whose calls are too deep", node.line)
+        arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
+        formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
+        if len(arguments) != len(formals):
+            raise Barrier(f"it calls {callee.name} with other arguments than it has", node.line)
+        meanings = [self._meaning(*pair) for pair in zip(arguments, formals, strict=True)]
+        reader, before, bound, private = self.reader, self.inside, dict(self.reader.bound), set(self.private)
+        outer, foreign, number = reader.function, reader.foreign, len(self.accesses)
+        for formal, meaning in zip(formals, meanings, strict=True):
+            changed = bool(callee.changes.get(formal.key)) or formal.key in callee.address_taken
+            reader.bound[formal.key] = None if changed else meaning
+            if not isinstance(meaning, Pointer) or changed:
+                self.private.add(formal.key)
+        reader.function, reader.foreign = callee, True
+        self.inside = replace(before, callees=(*before.callees, callee), breakable=False)
+        try:
+            assert callee.body is not None
+            self.collect(callee.body)
+        except Barrier as why:
+            reason = f"it calls {callee.name}, and there, at line {why.line}: {why.reason}"
+            raise Barrier(reason, node.line, why.assumption) from why
+        finally:
+            reader.function, reader.foreign, self.inside = outer, foreign, before
+            reader.bound, self.private = bound, private
+        for place in range(number, len(self.accesses)):
+            self.accesses[place] = replace(self.accesses[place], line=node.line)
+
+    def _meaning(self, argument: Node, formal: Node) -> Poly | Pointer | None:
+        kind = formal.type.kind
+        try:
+            if kind in (TypeKind.POINTER, *ARRAYS):
+                if formal.type.get_pointee().get_canonical().kind == TypeKind.RECORD:
+                    return None if argument.bare.type.kind != TypeKind.POINTER else self.reader.pointer(argument)
+                self._indices(argument.bare)
+                return self.reader.pointer(argument)
+            if kind == TypeKind.LVALUEREFERENCE:
+                return self.reader.place(argument)
+            self.collect(argument.bare)
+            return self.reader.integer(argument) if kind in INTEGERS else None
+        except NotAffine:
+            return None
+
+    @staticmethod
+    def inside_file(callee: Node) -> bool:
+        """Returns whether the file itself declares the function."""
+        file = callee.cursor.location.file
+        return bool(file and file.name == callee.unit.path)
+
+    # ---- control
+
+    def _for(self, node: Node) -> None:
+        before = self.inside
+        loop = affine_loop(node, self.reader)
+        body = node.children[-1]
+        if isinstance(loop, str):
+            self._repeat(node, node.children)
+            return
+        self._bounds(node)
+        key = iterator_key(node)
+        self.reader.bound[key] = Poly.of(loop.iterator.key)
+        self.count(node, key, loop)
+        self.inside = Inside((*before.loops, loop), before.conditions, True)
+        self.collect(body)
+        self.inside = before
+        del self.reader.bound[key]
+
+    def count(self, node: Node, key: int, loop: Loop) -> None:
+        """Takes the variable of a loop as private, and remembers it if it lives on after the loop."""
+        if not loop.declares and key not in self.private:
+            declared = self.reader.function.declared.get(key)
+            if declared is None or declared.cursor.storage_class.name == "STATIC" or key in self.reader.function.address_taken:
+                raise Barrier(f"its loop counts {loop.iterator.text}, which is no local variable", node.line)
+            if not self.inside.callees:
+                self.counters.add(key)
+        self.private.add(key)
+
+    def _bounds(self, node: Node) -> None:
+        for part in node.children[:-1]:
+            for inner in part.walk():
+                if inner.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
+                    self._place(inner, write=False)
+
+    def _repeat(self, node: Node, parts: list[Node]) -> None:
+        """Takes a loop of which only is known that it repeats: what it changes has no known value in it."""
+        changed = {key for key, nodes in self.reader.function.changes.items() if any(_within(one, node) for one in nodes)}
+        saved = {key: self.reader.bound[key] for key in changed if key in self.reader.bound}
+        before = self.inside
+        for key in changed:
+            declared = self.reader.function.declared.get(key)
+            if declared is None or key not in self.private and not self._own(key, node):
+                raise Barrier("its bounds are not affine", node.line)
+            self.reader.bound[key] = None
+            self.private.add(key)
+        self.inside = replace(before, breakable=True)
+        for part in parts:
+            self.collect(part)
+        self.inside = before
+        for key in changed:
+            self.reader.bound.pop(key, None)
+        self.reader.bound.update(saved)
+
+    def _own(self, key: int, node: Node) -> bool:
+        """Returns whether all that names the variable is within the loop."""
+        return all(_within(use, node) for use in self.reader.function.uses.get(key, []))
+
+    def _if(self, node: Node) -> None:
+        before = self.inside
+        test, *branches = node.children
+        self.collect(test.bare)
+        for branch, holds in zip(branches, (True, False), strict=False):
+            known = conditions(test, self.reader, holds)
+            self.inside = replace(before, conditions=(*before.conditions, *known))
+            self.collect(branch)
+        self.inside = before
+
+
+def _within(node: Node, outer: Node) -> bool:
+    extent = outer.cursor.extent
+    return bool(extent.start.offset <= node.offset <= extent.end.offset)
+
+
+def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
+    """Returns what is known where a test holds, or where it does not; nothing if it is not affine."""
+    test = test.bare
+    if test.operator == ("&&" if holds else "||"):
+        return [one for child in test.children for one in conditions(child, reader, holds)]
+    if test.operator not in _COMPARISONS:
+        return []
+    try:
+        left, right = (reader.integer(child) for child in test.children)
+    except NotAffine:
+        return []
+    operator = test.operator
+    if not holds:
+        operator = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[operator]
+    return {
+        "<": [Condition(right - left - ONE)], "<=": [Condition(right - left)],
+        ">": [Condition(left - right - ONE)], ">=": [Condition(left - right)],
+        "==": [Condition(left - right, equal=True)], "!=": [],
+    }[operator]  # fmt: skip
+
+
+def iterator_key(node: Node) -> int:
+    """Returns the declaration's key of the variable that a loop counts; 0 if there is none."""
+    first = node.children[0]
+    if first.kind == Kind.DECL_STMT and len(first.children) == 1:
+        return first.children[0].key
+    first = first.bare
+    if first.operator == "=" and first.children[0].bare.kind == Kind.DECL_REF_EXPR:
+        declared = first.children[0].bare.declaration
+        return declared.key if declared else 0
+    return 0
+
+
+def affine_loop(node: Node, reader: Expressions) -> Loop | str:
+    """Returns the loop if it counts up between affine bounds, else what is wrong with it."""
+    if len(node.children) != 4:
+        return "the loop lacks a start, a test or a step"
+    first, test, step, body = node.children
+    key = iterator_key(node)
+    if not key:
+        return "the loop does not start with one assignment to its variable"
+    declares = ""
+    if first.kind == Kind.DECL_STMT:
+        variable = first.children[0]
+        values = [child for child in variable.children if child.kind.is_expression()]
+        if not values or variable.type.kind not in INTEGERS:
+            return "the loop's variable is no integer with an initial value"
+        start, name, type_, declares = values[-1], variable.name, variable.type, _declared_type(variable)
+    else:
+        target = first.bare.children[0].bare
+        start, name, type_ = first.bare.children[1], target.name, target.type
+    if type_.kind not in INTEGERS:
+        return "the loop's variable is no integer"
+    symbol = Symbol(f"{name}#{node.offset}.{node.line}", name, iterator=True)
+    reader.symbols[symbol.key] = symbol
+    stride = _step(step.bare, key)
+    if stride < 1:
+        return "the loop does not count up by a constant"
+    if any(_within(change, body) for change in reader.function.changes.get(key, [])):
+        return "the loop's body changes the loop's variable"
+    try:
+        lower = reader.integer(start)
+        upper = _upper(test.bare, key, reader)
+    except NotAffine as why:
+        return f"a bound is not affine: {why.reason}"
+    if not upper:
+        return "the loop's test does not compare its variable with an upper bound"
+    return Loop(
+        symbol, (lower,), tuple(upper), stride, declares, type_.kind in UNSIGNED, line=node.line
+    )
+
+
+def _declared_type(variable: Node) -> str:
+    """Returns the type as the file writes it."""
+    words = variable.unit.text[variable.offset : variable.location].strip()
+    return words if re.fullmatch(r"[\w:\s]+", words) else str(variable.cursor.type.spelling)
+
+
+def _step(node: Node, key: int) -> int:
+    def is_iterator(other: Node) -> bool:
+        declared = other.bare.declaration if other.bare.kind == Kind.DECL_REF_EXPR else None
+        return declared is not None and declared.key == key
+
+    if node.operator in ("++", "post++") and is_iterator(node.children[0]):
+        return 1
+    if node.operator == "+=" and is_iterator(node.children[0]):
+        return node.children[1].value or 0
+    if node.operator == "=" and is_iterator(node.children[0]):
+        added = node.children[1].bare
+        if added.operator == "+" and is_iterator(added.children[0]):
+            return added.children[1].value or 0
+    return 0
+
+
+def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
+    """Returns exclusive upper bounds."""
+    if test.operator == "&&":
+        return [one for child in test.children for one in _upper(child.bare, key, reader)]
+    if test.operator not in ("<", "<=", ">", ">=", "!="):
+        return []
+    left, right = test.children
+    operator = test.operator
+    if _names(right, key):
+        left, right = right, left
+        operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
+    if not (left.bare.kind == Kind.DECL_REF_EXPR and _names(left, key)) or operator not in ("<", "<="):
+        raise NotAffine("the test is no upper bound", test.line)
+    if _names(right, key):
+        raise NotAffine("the bound depends on the loop's own variable", test.line)
+    bound = reader.integer(right)
+    return [bound if operator == "<" else bound + ONE]
+
+
+def _names(node: Node, key: int) -> bool:
+    return any(
+        inner.kind == Kind.DECL_REF_EXPR and inner.declaration is not None and inner.declaration.key == key
+        for inner in node.walk()
+    )

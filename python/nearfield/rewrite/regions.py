@@ -1,0 +1,222 @@
+"""Finds regions: statements that follow one another in a block, of which some communicate and others are loops that may
+move. Every other statement is a barrier, and the reason is kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from nearfield.rewrite.accesses import Functions, affine_loop, iterator_key
+from nearfield.rewrite.clang import Kind, Node, Unit
+from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments
+from nearfield.rewrite.expressions import Expressions
+from nearfield.rewrite.function import Function
+from nearfield.rewrite.patch import Refusal
+from nearfield.rewrite.polynomials import Poly
+from nearfield.rewrite.program import Barrier, Call, Item, Loop, Nest, Region
+from nearfield.rewrite.scalars import lives_within
+from nearfield.rewrite.text import line_of, skip_blank, statement_end
+
+_BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
+_PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
+_MOVABLE_PRAGMAS = re.compile(r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse)\b)|GCC\s+(?:ivdep|unroll)|ivdep)")
+
+
+@dataclass
+class Reader:
+    """Reads one function. `depth` is how many loops of a nest may be split; code within them is kept as it is."""
+
+    unit: Unit
+    functions: Functions
+    function: Function
+    depth: int
+    by_value: bool = False
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def regions(self) -> Iterator[Region]:
+        """Yields the function's regions."""
+        if self.function.body is not None and not self.function.jumps:
+            yield from self._block(self.function.body)
+
+    def _block(self, block: Node) -> Iterator[Region]:
+        run: list[Item] = []
+        expressions = self._expressions()
+        posted: list[Posted] = []
+        why: Barrier | None = None
+        for statement in block.children:
+            try:
+                run.append(self._item(statement, expressions, posted))
+            except Barrier as barrier:
+                yield from self._made(run, expressions, posted, why, barrier)
+                run, posted, expressions, why = [], [], self._expressions(), barrier
+                yield from self._inside(statement)
+        yield from self._made(run, expressions, posted, why, None)
+
+    def _inside(self, statement: Node) -> Iterator[Region]:
+        if statement.kind == Kind.COMPOUND_STMT:
+            yield from self._block(statement)
+        elif statement.kind in _BLOCKS:
+            for child in statement.children:
+                yield from self._inside(child)
+
+    def _expressions(self) -> Expressions:
+        return Expressions(self.function, by_value=self.by_value)
+
+    def _made(
+        self, run: list[Item], expressions: Expressions, posted: list[Posted], before: Barrier | None, after: Barrier | None
+    ) -> Iterator[Region]:
+        """Yields the run as a region if it has both communication and something to move."""
+        calls = [item for item in run if isinstance(item, Call)]
+        if not any(call.messages for call in calls):
+            return
+        found = Region(self.function.name, run, expressions.symbols, calls[0].line)
+        try:
+            lives_within(found, self.function)
+            self._steady(found)
+        except Barrier as barrier:
+            self._refuse(barrier.line, barrier.reason, barrier.assumption)
+            return
+        if not found.nests:
+            for barrier in (after, before):
+                if barrier is not None:
+                    side = "after" if barrier is after else "before"
+                    reason = f"what stands {side} the communication may not be passed: {barrier.reason} (line {barrier.line})"
+                    self._refuse(calls[0].line, reason, barrier.assumption)
+                    return
+            self._refuse(calls[0].line, "nothing in its block could be done before or after it")
+            return
+        yield found
+
+    def _refuse(self, line: int, reason: str, assumption: str = "") -> None:
+        refusal = Refusal(line, reason, self.function.name, assumption)
+        if refusal not in self.refusals:
+            self.refusals.append(refusal)
+
+    def _steady(self, region: Region) -> None:
+        """Raises Barrier if the region changes what its bounds and indices are made of."""
+        written = {a.base.declaration: a for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"}
+        for symbol in region.symbols.values():
+            for key in symbol.variables & set(written):
+                access = written[key]
+                raise Barrier(f"{access.base.text} changes, and bounds or indices depend on it", access.line)
+
+    # ---- one statement
+
+    def _item(self, statement: Node, expressions: Expressions, posted: list[Posted]) -> Item:
+        """Returns what a statement is. Raises Barrier if nothing may be moved across it."""
+        if statement.kind == Kind.DECL_STMT:
+            raise Barrier("a variable is declared", statement.line)
+        text = self.unit.text
+        end = statement_end(text, statement.offset)
+        if directive := _DIRECTIVE.search(text, statement.offset, end):
+            raise Barrier("a directive of the preprocessor is in it", line_of(text, directive.start()))
+        trial = list(posted)
+        loops, body = self._chain(statement, expressions)
+        outer = Communication(expressions, self.functions, known=self._known(), posted=trial)
+        for loop, node in loops:
+            outer.count(node, iterator_key(node), loop)
+            expressions.bound[iterator_key(node)] = Poly.of(loop.iterator.key)
+        try:
+            outer.collect(body)
+        finally:
+            expressions.bound.clear()
+        start = statement.offset
+        accesses = outer.accesses
+        if not outer.names:
+            body_start = skip_blank(text, body.offset)
+            made: Item = Nest(
+                [loop for loop, _ in loops], accesses, start, end, (body_start, statement_end(text, body_start)), statement.line
+            )
+            if not loops and statement.kind not in (Kind.FOR_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT):
+                self._plain(accesses, statement)
+        else:
+            if loops:
+                accesses = [replace(one, loops=(*(loop for loop, _ in loops), *one.loops)) for one in accesses]
+            made = Call(
+                start, end, statement.line, ", ".join(dict.fromkeys(outer.names)), accesses, outer.messages,
+                outer.begins, outer.completes,
+            )  # fmt: skip
+            call = statement.bare
+            if call.kind == Kind.CALL_EXPR and call.name == "MPI_Sendrecv":
+                made.exchange = sendrecv_arguments(call)
+            posted[:] = trial
+        made.counters = outer.counters
+        made.lead = self._lead(start)
+        self._pragmas(made)
+        return made
+
+    def _plain(self, accesses: Sequence[object], statement: Node) -> None:
+        if not accesses:
+            raise Barrier("its effects are not known", statement.line)
+
+    def _known(self) -> list[Function]:
+        return [self.functions.of(node) for node in self.unit.functions]
+
+    def _chain(self, node: Node, expressions: Expressions) -> tuple[list[tuple[Loop, Node]], Node]:
+        """Returns the loops around a statement's innermost part, at most `depth`, and that part."""
+        loops: list[tuple[Loop, Node]] = []
+        bound = dict(expressions.bound)
+        while len(loops) < self.depth and node.kind == Kind.FOR_STMT:
+            loop = affine_loop(node, expressions)
+            if isinstance(loop, str):
+                break
+            loops.append((loop, node))
+            expressions.bound[iterator_key(node)] = Poly.of(loop.iterator.key)
+            node = node.children[-1]
+            if node.kind == Kind.COMPOUND_STMT and len(node.children) == 1 and len(loops) < self.depth:
+                inner = node.children[0]
+                if inner.kind == Kind.FOR_STMT and not isinstance(affine_loop(inner, expressions), str):
+                    node = inner
+        expressions.bound = bound
+        return loops, node
+
+    def _lead(self, start: int) -> int:
+        """Returns where pragmas that belong to a statement begin, in front of it."""
+        text = self.unit.text
+        place = text.rfind("\n", 0, start) + 1
+        while place > 0:
+            above = text.rfind("\n", 0, place - 1) + 1
+            if not re.match(r"[ \t]*#[ \t]*pragma\b", text[above:place]):
+                break
+            place = above
+        return place if text[place:start].lstrip().startswith("#") else start
+
+    def _pragmas(self, item: Item) -> None:
+        text = self.unit.text
+        own = text[item.lead : item.start]
+        lines = [" ".join(line.split()) for line in own.splitlines() if line.strip()]
+        for line in lines:
+            if not _MOVABLE_PRAGMAS.match(line):
+                raise Barrier(f"the pragma in front of it is not known to allow it: {line}", item.line)
+        if isinstance(item, Nest) and lines:
+            if not item.loops:
+                return
+            item.loops[0] = replace(item.loops[0], pragmas=tuple(lines))
+        inner = text[item.start : item.body[0]] if isinstance(item, Nest) else ""
+        if isinstance(item, Nest) and _PRAGMA.search(inner):
+            raise Barrier("a pragma stands between its loops", item.line)
+
+
+def groups(region: Region) -> Iterator[Region]:
+    """Yields the region; or, if loops separate several exchanges in it, each exchange with the loops around it."""
+    yield region
+    open_messages, group, made = 0, [], []
+    for number, item in enumerate(region.items):
+        if isinstance(item, Call):
+            group.append(number)
+            open_messages += item.post - item.wait
+        elif group and open_messages <= 0:
+            made.append(group)
+            group = []
+    made += [group] if group else []
+    if len(made) < 2:
+        return
+    for place, numbers in enumerate(made):
+        first = made[place - 1][-1] + 1 if place else 0
+        last = made[place + 1][0] if place + 1 < len(made) else len(region.items)
+        items = region.items[first:last]
+        calls = [item for item in items if isinstance(item, Call)]
+        if any(isinstance(item, Nest) for item in items) and any(call.messages for call in calls):
+            yield Region(region.function, items, region.symbols, region.items[numbers[0]].line)
