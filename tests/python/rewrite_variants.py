@@ -15,7 +15,7 @@ from random_programs import RandomProgram
 from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.rewrite.build import c_wrapper, compiled
-from nearfield.rewrite.observed import Run, read_run
+from nearfield.rewrite.observed import Rank, Run, read_run
 from nearfield.rewrite.verify import FLAGS, layer
 
 RANKS = (1, 2, 4)
@@ -120,7 +120,12 @@ def _problems(run: Run) -> list[tuple[str, str]]:
     """Returns the names of variants with what is wrong with them."""
     lines = [line for text in run.prints["stdout"] for line in text.splitlines()]
     told = [(line.split()[1], line) for line in lines if line.startswith(("MISMATCH", "FAILED"))]
-    return told + [(place.split()[0], text) for rank in run.ranks for place, text in rank.wrong]
+    return told + [(_name_before(rank, places), text) for rank in run.ranks for places, text in rank.wrong]
+
+
+def _name_before(rank: Rank, places: int) -> str:
+    """Returns the variant that ran; a program may have places of its own."""
+    return next(where.split()[0] for where, _ in reversed(rank.places[:places]) if " size " in where)
 
 
 def _mismatch(candidates: Sequence[Candidate], name: str, ranks: int, says: str) -> Mismatch:
