@@ -113,7 +113,10 @@ def _run(
         if finished and not failed:
             return int(finished[1]), list(found.values())
         if not failed:
-            raise AssertionError(f"the variants ended with code {done.exit_code}: {run.said}")
+            last = [rank.places[-1:] for rank in run.ranks]
+            raise AssertionError(
+                f"{ranks} ranks ended with {done.exit_code} after {done.seconds:.0f} s at {last}: {run.said}"
+            )
 
 
 def _problems(run: Run) -> list[tuple[str, str]]:
