@@ -3,13 +3,13 @@ enlarged to all elements of an array; what cannot even be enlarged is a barrier.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 
+from nearfield.rewrite.counting import counted_loop, iterator_key, within
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
-from nearfield.rewrite.expressions import ARRAYS, INTEGERS, UNSIGNED, Expressions, NotAffine, Pointer, words_of
+from nearfield.rewrite.expressions import ARRAYS, INTEGERS, Expressions, NotAffine, Pointer, words_of
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
-from nearfield.rewrite.polynomials import ONE, Poly, Symbol
+from nearfield.rewrite.polynomials import ONE, Poly
 from nearfield.rewrite.program import Access, Barrier, Condition, Loop
 
 # Functions of C's and C++'s libraries that read their arguments and nothing else.
@@ -282,7 +282,7 @@ class Collector:
 
     def _for(self, node: Node) -> None:
         before = self.inside
-        loop = affine_loop(node, self.reader)
+        loop = counted_loop(node, self.reader)
         body = node.children[-1]
         if isinstance(loop, str):
             self._repeat(node, node.children)
@@ -314,7 +314,7 @@ class Collector:
 
     def _repeat(self, node: Node, parts: list[Node]) -> None:
         """Takes a loop of which only is known that it repeats: what it changes has no known value in it."""
-        changed = {key for key, nodes in self.reader.function.changes.items() if any(_within(one, node) for one in nodes)}
+        changed = {key for key, nodes in self.reader.function.changes.items() if any(within(one, node) for one in nodes)}
         saved = {key: self.reader.bound[key] for key in changed if key in self.reader.bound}
         before = self.inside
         for key in changed:
@@ -333,7 +333,7 @@ class Collector:
 
     def _own(self, key: int, node: Node) -> bool:
         """Returns whether all that names the variable is within the loop."""
-        return all(_within(use, node) for use in self.reader.function.uses.get(key, []))
+        return all(within(use, node) for use in self.reader.function.uses.get(key, []))
 
     def _if(self, node: Node) -> None:
         before = self.inside
@@ -344,11 +344,6 @@ class Collector:
             self.inside = replace(before, conditions=(*before.conditions, *known))
             self.collect(branch)
         self.inside = before
-
-
-def _within(node: Node, outer: Node) -> bool:
-    extent = outer.cursor.extent
-    return bool(extent.start.offset <= node.offset <= extent.end.offset)
 
 
 def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
@@ -370,102 +365,3 @@ def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
         ">": [Condition(left - right - ONE)], ">=": [Condition(left - right)],
         "==": [Condition(left - right, equal=True)], "!=": [],
     }[operator]  # fmt: skip
-
-
-def iterator_key(node: Node) -> int:
-    """Returns the declaration's key of the variable that a loop counts; 0 if there is none."""
-    first = node.children[0]
-    if first.kind == Kind.DECL_STMT and len(first.children) == 1:
-        return first.children[0].key
-    first = first.bare
-    if first.operator == "=" and first.children[0].bare.kind == Kind.DECL_REF_EXPR:
-        declared = first.children[0].bare.declaration
-        return declared.key if declared else 0
-    return 0
-
-
-def affine_loop(node: Node, reader: Expressions) -> Loop | str:
-    """Returns the loop if it counts up between affine bounds, else what is wrong with it."""
-    if len(node.children) != 4:
-        return "the loop lacks a start, a test or a step"
-    first, test, step, body = node.children
-    key = iterator_key(node)
-    if not key:
-        return "the loop does not start with one assignment to its variable"
-    declares = ""
-    if first.kind == Kind.DECL_STMT:
-        variable = first.children[0]
-        values = [child for child in variable.children if child.kind.is_expression()]
-        if not values or variable.type.kind not in INTEGERS:
-            return "the loop's variable is no integer with an initial value"
-        start, name, type_, declares = values[-1], variable.name, variable.type, _declared_type(variable)
-    else:
-        target = first.bare.children[0].bare
-        start, name, type_ = first.bare.children[1], target.name, target.type
-    if type_.kind not in INTEGERS:
-        return "the loop's variable is no integer"
-    symbol = Symbol(f"{name}#{node.offset}.{node.line}", name, iterator=True)
-    reader.symbols[symbol.key] = symbol
-    stride = _step(step.bare, key)
-    if stride < 1:
-        return "the loop does not count up by a constant"
-    if any(_within(change, body) for change in reader.function.changes.get(key, [])):
-        return "the loop's body changes the loop's variable"
-    try:
-        lower = reader.integer(start)
-        upper = _upper(test.bare, key, reader)
-    except NotAffine as why:
-        return f"a bound is not affine: {why.reason}"
-    if not upper:
-        return "the loop's test does not compare its variable with an upper bound"
-    return Loop(
-        symbol, (lower,), tuple(upper), stride, declares, type_.kind in UNSIGNED, line=node.line
-    )
-
-
-def _declared_type(variable: Node) -> str:
-    """Returns the type as the file writes it."""
-    words = variable.unit.text[variable.offset : variable.location].strip()
-    return words if re.fullmatch(r"[\w:\s]+", words) else str(variable.cursor.type.spelling)
-
-
-def _step(node: Node, key: int) -> int:
-    def is_iterator(other: Node) -> bool:
-        declared = other.bare.declaration if other.bare.kind == Kind.DECL_REF_EXPR else None
-        return declared is not None and declared.key == key
-
-    if node.operator in ("++", "post++") and is_iterator(node.children[0]):
-        return 1
-    if node.operator == "+=" and is_iterator(node.children[0]):
-        return node.children[1].value or 0
-    if node.operator == "=" and is_iterator(node.children[0]):
-        added = node.children[1].bare
-        if added.operator == "+" and is_iterator(added.children[0]):
-            return added.children[1].value or 0
-    return 0
-
-
-def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
-    """Returns exclusive upper bounds."""
-    if test.operator == "&&":
-        return [one for child in test.children for one in _upper(child.bare, key, reader)]
-    if test.operator not in ("<", "<=", ">", ">=", "!="):
-        return []
-    left, right = test.children
-    operator = test.operator
-    if _names(right, key):
-        left, right = right, left
-        operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
-    if not (left.bare.kind == Kind.DECL_REF_EXPR and _names(left, key)) or operator not in ("<", "<="):
-        raise NotAffine("the test is no upper bound", test.line)
-    if _names(right, key):
-        raise NotAffine("the bound depends on the loop's own variable", test.line)
-    bound = reader.integer(right)
-    return [bound if operator == "<" else bound + ONE]
-
-
-def _names(node: Node, key: int) -> bool:
-    return any(
-        inner.kind == Kind.DECL_REF_EXPR and inner.declaration is not None and inner.declaration.key == key
-        for inner in node.walk()
-    )

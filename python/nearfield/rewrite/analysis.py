@@ -115,8 +115,12 @@ class Analyser:
             if self._communicates(self.functions.of(node), set()):
                 self._function(node)
         patches = [patch for patch in map(self._proved, list(self._variants.values())) if patch is not None]
-        changed = {variant.region.line for variant in self._variants.values()}
-        refusals = [refusal for line, refusal in sorted(self._refusals.items()) if line not in changed]
+        changed = [patch.lines for patch in patches]
+        refusals = [
+            refusal
+            for line, refusal in sorted(self._refusals.items())
+            if not any(first <= line <= last for first, last in changed)
+        ]
         return Analysis(self.path, ranked(patches), refusals)
 
     def _communicates(self, function: Function, seen: set[str]) -> bool:

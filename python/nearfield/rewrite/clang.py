@@ -199,10 +199,14 @@ class Unit:
 
     @property
     def problem(self) -> str:
-        """Returns the first error of the compiler, or ''."""
+        """Returns the first error of the compiler, or ''. Those in gcc's own headers are about attributes that clang does
+        not know, and do not matter."""
+        own = _own_headers()[-1:]
         for found in self._unit.diagnostics:
             if found.severity >= _SEVERE:
                 where = found.location
+                if where.file and own and where.file.name.startswith(own[0]):
+                    continue
                 name = where.file.name if where.file else self.path
                 return f"{name}:{where.line}: {found.spelling}"
         return ""

@@ -77,7 +77,7 @@ class Writer:
         if kind == isl.ast_node_type.block:
             children = node.block_get_children()
             parts = [children.get_at(place) for place in range(children.n_ast_node())]
-            if reverse:
+            if depth < len(self._iterators) and self._down(depth, reverse):
                 parts.reverse()
             return "\n".join(self._node(part, depth, indent, reverse) for part in parts)
         if kind == isl.ast_node_type.if_:
@@ -91,14 +91,15 @@ class Writer:
         missing = self._single(node, depth, own)
         if missing is not None:
             head, inner = missing
-            return self._around(head, self._node(node, depth + 1, self._deeper(indent), False), indent, depth)
+            return self._around(head, self._node(node, depth + 1, self._deeper(indent), reverse), indent, depth)
         if kind == isl.ast_node_type.user:
             self.written += 1
             return reindented(self._body, self._old_indent, indent)
-        if reverse and depth > 0:
-            raise NotWritten("the loop to reverse is not the outermost one")
-        head = self._backward(node, own) if reverse else self._forward(node, own)
-        return self._around(head, self._node(node.for_get_body(), own + 1, self._deeper(indent), False), indent, own)
+        head = self._backward(node, own) if self._down(own, reverse) else self._forward(node, own)
+        return self._around(head, self._node(node.for_get_body(), own + 1, self._deeper(indent), reverse), indent, own)
+
+    def _down(self, depth: int, reverse: bool) -> bool:
+        return self.nest.loops[depth].down != (reverse and depth == 0)
 
     def _single(self, node: isl.AstNode, depth: int, own: int) -> tuple[str, None] | None:
         """Returns the loop over the one value of an iterator for which isl makes no loop."""

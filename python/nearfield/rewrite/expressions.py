@@ -37,6 +37,8 @@ class Pointer:
     note: str = ""
 
     def moved(self, by: Poly | None, note: str = "") -> Pointer:
+        if not self.index:
+            raise Barrier(f"{self.base.text} is one variable, which is used as an array", 0)
         last = self.index[-1]
         moved = last + by if last is not None and by is not None else None
         return replace(self, index=(*self.index[:-1], moved), note=self.note or note)
@@ -188,7 +190,7 @@ class Expressions:
         node = node.bare
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
             inner = self.place(node.children[0])
-            return inner if inner.index else replace(inner, index=())
+            return inner
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
             left, right = node.children
             if left.bare.type.kind in INTEGERS:

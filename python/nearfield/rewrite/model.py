@@ -246,9 +246,8 @@ class Model:
             item = self.region.items[number]
             loops = item.loops if isinstance(item, Nest) else []
             dims = [self.names.iterator(loop.iterator.key) for loop in loops]
-            times = [*map(str, first), *dims]
-            if reverse and dims:
-                times[len(first)] = f"-{dims[0]}"
+            down = [loop.down != (reverse and place == 0) for place, loop in enumerate(loops)]
+            times = [*map(str, first), *(f"-{dim}" if back else dim for dim, back in zip(dims, down, strict=True))]
             times += ["0"] * (2 + self.depth - len(times))
             name = instances.get_tuple_name()
             one = isl.Map(f"{self.names.head()}{{ {name}[{', '.join(dims)}] -> [{', '.join(times)}] }}")

@@ -29,7 +29,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop that counts up: lower <= iterator < upper."""
+    """A loop that counts up, or down if it says so: lower <= iterator < upper."""
 
     iterator: Symbol
     lower: tuple[Poly, ...]
@@ -37,6 +37,7 @@ class Loop:
     step: int = 1
     declares: str = ""  # the iterator's type, if the loop declares it
     unsigned: bool = False
+    down: bool = False
     pragmas: tuple[str, ...] = ()
     line: int = 0
 

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nearfield.rewrite.accesses import Functions, affine_loop, iterator_key
+from nearfield.rewrite.accesses import Functions
+from nearfield.rewrite.counting import counted_loop, iterator_key
 from nearfield.rewrite.clang import Kind, Node, Unit
 from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments
 from nearfield.rewrite.expressions import Expressions
-from nearfield.rewrite.function import Function
+from nearfield.rewrite.function import LOOPS, Function
 from nearfield.rewrite.patch import Refusal
 from nearfield.rewrite.polynomials import Poly
 from nearfield.rewrite.program import Barrier, Call, Item, Loop, Nest, Region
@@ -46,12 +47,15 @@ class Reader:
         posted: list[Posted] = []
         why: Barrier | None = None
         for statement in block.children:
+            inner = list(self._inside(statement)) if statement.kind in _BLOCKS else []
+            yield from inner
             try:
+                if inner and statement.kind in LOOPS:
+                    raise Barrier("a loop with communication of its own", statement.line)
                 run.append(self._item(statement, expressions, posted))
             except Barrier as barrier:
                 yield from self._made(run, expressions, posted, why, barrier)
                 run, posted, expressions, why = [], [], self._expressions(), barrier
-                yield from self._inside(statement)
         yield from self._made(run, expressions, posted, why, None)
 
     def _inside(self, statement: Node) -> Iterator[Region]:
@@ -159,7 +163,7 @@ class Reader:
         loops: list[tuple[Loop, Node]] = []
         bound = dict(expressions.bound)
         while len(loops) < self.depth and node.kind == Kind.FOR_STMT:
-            loop = affine_loop(node, expressions)
+            loop = counted_loop(node, expressions)
             if isinstance(loop, str):
                 break
             loops.append((loop, node))
@@ -167,7 +171,7 @@ class Reader:
             node = node.children[-1]
             if node.kind == Kind.COMPOUND_STMT and len(node.children) == 1 and len(loops) < self.depth:
                 inner = node.children[0]
-                if inner.kind == Kind.FOR_STMT and not isinstance(affine_loop(inner, expressions), str):
+                if inner.kind == Kind.FOR_STMT and not isinstance(counted_loop(inner, expressions), str):
                     node = inner
         expressions.bound = bound
         return loops, node

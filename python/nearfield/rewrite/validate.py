@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 
 import islpy as isl
 
-from nearfield.rewrite.accesses import Functions, affine_loop, iterator_key
+from nearfield.rewrite.accesses import Functions
 from nearfield.rewrite.clang import Kind, Node, Unit
+from nearfield.rewrite.counting import counted_loop, iterator_key
 from nearfield.rewrite.communication import split_arguments
-from nearfield.rewrite.descending import descending_loop
 from nearfield.rewrite.emit import Emitted
 from nearfield.rewrite.expressions import Expressions, NotAffine
 from nearfield.rewrite.model import Model
@@ -34,7 +34,7 @@ class Copy:
 
     time: tuple[str, ...]  # numbers of statements and variables of loops, from the outermost to the innermost
     piece: int | Event = -1
-    loops: list[tuple[Loop, bool]] = field(default_factory=list)  # and whether it counts down
+    loops: list[Loop] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)  # constraints of isl
 
 
@@ -130,11 +130,11 @@ class Validator:
         nest = self._model.region.items[piece]
         assert isinstance(nest, Nest)
         if not copy.loops and not copy.tests and same_tokens(text, self._original[nest.start : nest.end]):
-            times = (*copy.time, *(f"c_{loop.iterator.text}" for loop in nest.loops))
-            self._take(replace(copy, piece=piece, loops=[(loop, False) for loop in nest.loops], time=times))
+            times = (*copy.time, *(f"{'-' if loop.down else ''}c_{loop.iterator.text}" for loop in nest.loops))
+            self._take(replace(copy, piece=piece, loops=nest.loops, time=times))
             return True
         if len(copy.loops) == len(nest.loops) and same_tokens(text, self._original[nest.body[0] : nest.body[1]]):
-            names = [loop.iterator.text for loop, _ in copy.loops]
+            names = [loop.iterator.text for loop in copy.loops]
             if names == [loop.iterator.text for loop in nest.loops]:
                 self._take(replace(copy, piece=piece))
                 return True
@@ -183,16 +183,13 @@ class Validator:
         self._copies.append(copy)
 
     def _loop(self, node: Node, copy: Copy) -> None:
-        loop = affine_loop(node, self._reader)
-        down = False
-        if isinstance(loop, str):
-            loop, down = descending_loop(node, self._reader), True
+        loop = counted_loop(node, self._reader)
         if isinstance(loop, str):
             raise Invalid(f"a loop of the new code is not understood: {loop}")
         key = iterator_key(node)
         self._reader.bound[key] = Poly.of(loop.iterator.key)
-        time = (*copy.time, f"{'-' if down else ''}c_{loop.iterator.text}")
-        self._statement(node.children[-1], replace(copy, loops=[*copy.loops, (loop, down)], time=time))
+        time = (*copy.time, f"{'-' if loop.down else ''}c_{loop.iterator.text}")
+        self._statement(node.children[-1], replace(copy, loops=[*copy.loops, loop], time=time))
         del self._reader.bound[key]
 
     # ---- polynomials of the new code in names of the old model
@@ -261,9 +258,9 @@ class Validator:
         dims = []
         nest = self._model.region.items[number]
         assert isinstance(nest, Nest)
-        if copy.loops and copy.loops[0][0] is nest.loops[0]:
+        if copy.loops and copy.loops[0] is nest.loops[0]:
             return self._model.nest_domain(number).intersect_params(self._guard)
-        for place, (loop, _) in enumerate(copy.loops):
+        for place, loop in enumerate(copy.loops):
             name = f"c_{loop.iterator.text}"
             dims.append(name)
             constraints += [f"({name} >= {self._poly(one)})" for one in loop.lower]
@@ -311,7 +308,7 @@ class Validator:
                     yield isl.Map(f"{self._head()}{{ {names[half]}[] -> [{', '.join(numbers)}] }}")
             return
         numbers = [*copy.time, *["0"] * (longest - len(copy.time))]
-        dims = ", ".join(f"c_{loop.iterator.text}" for loop, _ in copy.loops)
+        dims = ", ".join(f"c_{loop.iterator.text}" for loop in copy.loops)
         name = self._model.tuple_name(copy.piece)
         made = isl.Map(f"{self._head()}{{ {name}[{dims}] -> [{', '.join(numbers)}] }}")
         yield made.intersect_domain(self._instances(copy))
