@@ -49,12 +49,12 @@ def compared(
     not do as the original in some of them. Raises CompileError if a text does not compile."""
     with TemporaryDirectory(prefix="nearfield-variants-", ignore_cleanup_errors=True) as folder:
         executable = _built(candidates, inst, Path(folder))
-        cases, found = 0, []
+        cases, found = 0, dict[str, Mismatch]()
         for count in ranks:
             done, wrong = _run(candidates, executable, inst, count, patience_s)
             cases += done
-            found += wrong
-        return cases, found
+            found = wrong | found
+        return cases, list(found.values())
 
 
 def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) -> Path:
@@ -89,7 +89,7 @@ def _listed(number: int, program: RandomProgram, names: list[str]) -> tuple[str,
 
 def _run(
     candidates: Sequence[Candidate], executable: Path, inst: Installation, ranks: int, patience_s: int
-) -> tuple[int, list[Mismatch]]:
+) -> tuple[int, dict[str, Mismatch]]:
     """Runs all on so many ranks; those that end the program are left out of another run."""
     left_out: list[str] = []
     found: dict[str, Mismatch] = {}
@@ -111,7 +111,7 @@ def _run(
                 left_out.append(name)
         finished = re.search(r"^DONE (\d+)$", "\n".join(run.prints["stdout"]), re.MULTILINE)
         if finished and not failed:
-            return int(finished[1]), list(found.values())
+            return int(finished[1]), found
         if not failed:
             last = [rank.places[-1:] for rank in run.ranks]
             raise AssertionError(
