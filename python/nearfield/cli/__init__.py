@@ -30,6 +30,7 @@ VERBS = (
     "cc",
     "cxx",
     "fc",
+    "rewrite",
     "reproduce",
     "halo",
     "machine",

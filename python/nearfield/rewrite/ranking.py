@@ -28,3 +28,7 @@ def ranked(patches: list[Patch]) -> list[Patch]:
 def reason_of(transformation: Transformation, order: Order, region: Region, costs: Costs | None) -> str:
     """Returns why the order is of use, in a sentence."""
     return f"{transformation.summary}: {order.words}"
+
+
+def costs_of(profile: object, size: str | None) -> Costs | None:
+    return None
