@@ -23,7 +23,8 @@ typedef struct {
 #include "variants.inc"  // defines `program programs[]` and `int program_count`
 
 static char where[128];
-void nf_check_memory(const char* place) __attribute__((weak));
+void nf_check_memory(const char* place);
+void nf_check_requests(void);
 
 static void failed(int number) {
   char line[200];
@@ -64,6 +65,7 @@ static void run(const program* p, int variant, const int* n, int is_ring, unsign
                       memory[2] + GUARD, memory[3] + GUARD);
   MPI_Barrier(comm);
   alarm(0);
+  nf_check_requests();
   int is_left;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_left, MPI_STATUS_IGNORE);
   if (is_left) printf("MISMATCH %s rank %d: a message was left over\n", where, rank);
@@ -86,7 +88,7 @@ static long compare(const program* p, int number, int argc, char** argv) {
       for (int i = 1; i < argc; ++i) is_out |= strcmp(argv[i], name) == 0;
       if (is_out) continue;
       snprintf(where, sizeof where, "%s size %dx%dx%d%s", name, n[0], n[1], n[2], s < SIZES ? " ring" : "");
-      if (nf_check_memory) nf_check_memory(where);
+      nf_check_memory(where);
       run(p, v, n, s < SIZES, v ? found : wanted);
       for (int i = 0; v && i < ARRAYS; ++i)
         if (memcmp(found[i], wanted[i], bytes)) printf("MISMATCH %s rank %d: array %d\n", where, rank, i);

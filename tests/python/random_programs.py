@@ -33,6 +33,8 @@ def random_program(seed: int) -> RandomProgram:
     writer = _Writer(chance)
     exchanges = [writer.exchange(tag) for tag in range(chance.choice((1, 1, 2, 2, 3)))]
     nests = [writer.nest() for _ in range(chance.choice((1, 1, 2, 3)))]
+    if chance.random() < 0.6:
+        exchanges, nests[0] = writer.halo(), writer.sweep()
     order = chance.random()
     parts = exchanges + nests if order < 0.5 else nests + exchanges
     if order > 0.75:
@@ -89,30 +91,45 @@ class _Writer:
             kinds += [self._packed, self._columns]
         return self._chance.choice(kinds)(tag)
 
+    def halo(self) -> list[list[str]]:
+        """Returns an exchange of a in both directions, as most programs have it."""
+        kind = self._chance.random()
+        if kind < 0.4:
+            return [self._both_ways(0, "a")]
+        if kind < 0.5:
+            return [self._guarded(0, "a")]
+        up = ("a", "nx - 2", "0", "up")
+        down = ("a", "1", "nx - 1", "down")
+        return (
+            [self._blocking(0, up), self._blocking(1, down)]
+            if kind < 0.85
+            else [self._nonblocking(0, up), self._nonblocking(1, down)]
+        )
+
     def _ends(self) -> tuple[str, str, str, str]:
         """Returns the array, the row to send, the row to receive, and whom to send to."""
         array = self._chance.choice("aab")
         send, receive, to = self._chance.choice((("nx - 2", "0", "up"), ("1", "nx - 1", "down"), ("1", "0", "up")))
         return array, send, receive, to
 
-    def _blocking(self, tag: int) -> list[str]:
-        array, send, receive, to = self._ends()
+    def _blocking(self, tag: int, ends: tuple[str, str, str, str] | None = None) -> list[str]:
+        array, send, receive, to = ends or self._ends()
         other = "b" if array == "a" and self._chance.random() < 0.15 else array
         count, source = self._plane(), {"up": "down", "down": "up"}[to]
         sent = f"{self._row(array, send)}, {count}, {self._type}, {to}, {tag}"
         received = f"{self._row(other, receive)}, {count}, {self._type}, {source}, {tag}"
         return [f"MPI_Sendrecv({sent}, {received}, comm, MPI_STATUS_IGNORE);"]
 
-    def _nonblocking(self, tag: int) -> list[str]:
-        array, send, receive, to = self._ends()
+    def _nonblocking(self, tag: int, ends: tuple[str, str, str, str] | None = None) -> list[str]:
+        array, send, receive, to = ends or self._ends()
         source = {"up": "down", "down": "up"}[to]
         wait = ["MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);"]
         if self._chance.random() < 0.3:
             wait = [f"MPI_Wait(&requests[{number}], MPI_STATUS_IGNORE);" for number in (0, 1)]
         return [*self._posts(array, receive, send, source, to, tag, 0), *wait]
 
-    def _both_ways(self, tag: int) -> list[str]:
-        array = self._chance.choice("aab")
+    def _both_ways(self, tag: int, array: str = "") -> list[str]:
+        array = array or self._chance.choice("aab")
         first = self._posts(array, "0", "nx - 2", "down", "up", 10 + tag, 0)
         second = self._posts(array, "nx - 1", "1", "up", "down", 20 + tag, 2)
         return [*first, *second, "MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);"]
@@ -125,8 +142,8 @@ class _Writer:
             f"MPI_Isend({self._row(array, send)}, {rest}, {to}, {tag}, comm, &requests[{slot + 1}]);",
         ]
 
-    def _guarded(self, tag: int) -> list[str]:
-        array = self._chance.choice("aab")
+    def _guarded(self, tag: int, array: str = "") -> list[str]:
+        array = array or self._chance.choice("aab")
         rest = f"{self._plane()}, {self._type}"
         send = f"MPI_Send({self._row(array, '1')}, {rest}, rank - 1, {tag}, comm);"
         receive = f"MPI_Recv({self._row(array, 'nx - 1')}, {rest}, rank + 1, {tag}, comm, MPI_STATUS_IGNORE);"
@@ -197,6 +214,13 @@ class _Writer:
         if self._chance.random() < 0.2:
             return self._loops([f"{self.element} value = {value};", f"{self._here(target)} = value;"], reach)
         return self._loops([f"{self._here(target)} = {value};"], reach)
+
+    def sweep(self) -> list[str]:
+        """Returns a nest that needs what is received from both sides."""
+        others = [_INDICES[n] for n in range(1, self._dimensions)]
+        ends = [self._at("a", f"i {sign} 1", *others) for sign in "-+"]
+        value = self._sum([self._here("a"), *ends, *self._near("a", 1, self._chance.randint(0, 2))])
+        return self._loops([f"{self._here(self._chance.choice('bbba'))} = {value};"], 1)
 
     def _in_place(self) -> list[str]:
         array = self._chance.choice("aab")

@@ -15,7 +15,7 @@ from random_programs import RandomProgram
 from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.rewrite.build import c_wrapper, compiled
-from nearfield.rewrite.observed import Run, read_run
+from nearfield.rewrite.observed import Rank, Run, read_run
 from nearfield.rewrite.verify import FLAGS, layer
 
 RANKS = (1, 2, 4)
@@ -49,12 +49,12 @@ def compared(
     not do as the original in some of them. Raises CompileError if a text does not compile."""
     with TemporaryDirectory(prefix="nearfield-variants-", ignore_cleanup_errors=True) as folder:
         executable = _built(candidates, inst, Path(folder))
-        cases, found = 0, []
+        cases, found = 0, dict[str, Mismatch]()
         for count in ranks:
             done, wrong = _run(candidates, executable, inst, count, patience_s)
             cases += done
-            found += wrong
-        return cases, found
+            found = wrong | found
+        return cases, list(found.values())
 
 
 def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) -> Path:
@@ -89,7 +89,7 @@ def _listed(number: int, program: RandomProgram, names: list[str]) -> tuple[str,
 
 def _run(
     candidates: Sequence[Candidate], executable: Path, inst: Installation, ranks: int, patience_s: int
-) -> tuple[int, list[Mismatch]]:
+) -> tuple[int, dict[str, Mismatch]]:
     """Runs all on so many ranks; those that end the program are left out of another run."""
     left_out: list[str] = []
     found: dict[str, Mismatch] = {}
@@ -111,16 +111,24 @@ def _run(
                 left_out.append(name)
         finished = re.search(r"^DONE (\d+)$", "\n".join(run.prints["stdout"]), re.MULTILINE)
         if finished and not failed:
-            return int(finished[1]), list(found.values())
+            return int(finished[1]), found
         if not failed:
-            raise AssertionError(f"the variants ended with code {done.exit_code}: {run.said}")
+            last = [rank.places[-1:] for rank in run.ranks]
+            raise AssertionError(
+                f"{ranks} ranks ended with {done.exit_code} after {done.seconds:.0f} s at {last}: {run.said}"
+            )
 
 
 def _problems(run: Run) -> list[tuple[str, str]]:
     """Returns the names of variants with what is wrong with them."""
     lines = [line for text in run.prints["stdout"] for line in text.splitlines()]
     told = [(line.split()[1], line) for line in lines if line.startswith(("MISMATCH", "FAILED"))]
-    return told + [(place.split()[0], text) for rank in run.ranks for place, text in rank.wrong]
+    return told + [(_name_before(rank, places), text) for rank in run.ranks for places, text in rank.wrong]
+
+
+def _name_before(rank: Rank, places: int) -> str:
+    """Returns the variant that ran; a program may have places of its own."""
+    return next(where.split()[0] for where, _ in reversed(rank.places[:places]) if " size " in where)
 
 
 def _mismatch(candidates: Sequence[Candidate], name: str, ranks: int, says: str) -> Mismatch:

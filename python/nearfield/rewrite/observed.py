@@ -21,7 +21,7 @@ class Rank:
     has_ended: bool = False
     sent: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
     places: list[tuple[str, list[tuple[str, str, str]]]] = field(default_factory=list)
-    wrong: list[tuple[str, str]] = field(default_factory=list)  # the place before, and what was wrong
+    wrong: list[tuple[int, str]] = field(default_factory=list)  # how many places before, and what was wrong
     lines: dict[tuple[str, ...] | int, int] = field(default_factory=dict)
 
 
@@ -79,7 +79,7 @@ def read_rank(log: Path) -> Rank:
             name = "static variables" if fields[0] == "static" else f"array {fields[0]}"
             rank.places[-1][1].append((name, fields[1], fields[2]))
         elif word == "wrong":
-            rank.wrong.append((rank.places[-1][0] if rank.places else "", rest))
+            rank.wrong.append((len(rank.places), rest))
         elif word == "process":
             rank.process = rest
         elif word == "end":

@@ -110,6 +110,7 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
 
 int MPI_Finalize(void) {
   nf_check_memory("MPI_Finalize");
+  nf_check_requests();
   log_streams();
   nf_log("end");
   nf_close_log();

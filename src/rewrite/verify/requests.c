@@ -45,6 +45,15 @@ static void removed(pending* what) {
   }
 }
 
+void nf_check_requests(void) {
+  while (all_pending) {
+    if (all_pending->is_started)
+      nf_log("wrong the program never waited for %s with tag %d", all_pending->arrived ? "a receive" : "a send",
+             all_pending->tag);
+    removed(all_pending);
+  }
+}
+
 static pending* find(const MPI_Request* variable) {
   pending* found = NULL;
   if (*variable == MPI_REQUEST_NULL) return NULL;

@@ -55,4 +55,6 @@ uint64_t nf_payload_hash(const nf_payload* payload);
 // Adds a message to the digest of what goes to that peer (a rank of `comm`) with that tag, and logs it.
 void nf_sent(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm);
 int nf_wait(MPI_Request* request, MPI_Status* status);
+// Logs the requests for which the program has not waited, and forgets all.
+void nf_check_requests(void);
 int nf_is_synchronous(void);  // sends wait for their receive, as MPI allows any to do
