@@ -10,7 +10,7 @@ from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.expressions import ARRAYS, INTEGERS, Expressions, NotAffine, Pointer, words_of
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
 from nearfield.rewrite.polynomials import ONE, Poly
-from nearfield.rewrite.program import Access, Barrier, Condition, Loop
+from nearfield.rewrite.program import Access, Barrier, Base, Condition, Loop
 
 # Functions of C's and C++'s libraries that read their arguments and nothing else.
 PURE = frozenset(
@@ -27,6 +27,9 @@ _JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_ST
           Kind.CXX_TRY_STMT: "try", Kind.ASM_LABEL_ATTR: "asm"}  # fmt: skip
 
 
+_PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
+_COPIES = ("memcpy", "memmove", "memset")
+OUTPUT = Base("output", "what is printed", "scalar", "stream")
 _DEEPEST = 4  # calls in calls
 
 
@@ -215,11 +218,41 @@ class Collector:
         if definition is not None:
             self._inline(node, definition)
             return
+        if node.name in _PRINTS or node.name in _COPIES:
+            self._library(node)
+            return
         callee = node.callee()
         if callee is None or node.name not in PURE or self.inside_file(callee):
             raise Barrier(f"it calls {node.name or words_of(node)}, whose effects are not known", node.line)
         for argument in node.cursor.get_arguments():
             self.collect(Node(argument, node.unit).bare)
+
+    def _library(self, node: Node) -> None:
+        """Takes a function of C's library that prints or copies. What is printed keeps its order, also among messages."""
+        arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
+        if node.name in _PRINTS:
+            for argument in arguments:
+                if argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS) and argument.bare.kind != Kind.STRING_LITERAL:
+                    self._whole(argument, write=False)
+                else:
+                    self.collect(argument.bare)
+            self.add(Pointer(OUTPUT, ()), write=True, line=node.line)
+            return
+        self.collect(arguments[-1].bare)
+        for place in range(2 if node.name != "memset" else 1):
+            self._whole(arguments[place], write=place == 0)
+
+    def _whole(self, node: Node, *, write: bool) -> None:
+        """Adds an access to any elements of what a pointer points into."""
+        if node.bare.kind == Kind.DECL_REF_EXPR and node.bare.name in ("stdout", "stderr"):
+            return
+        self._indices(node.bare)
+        pointer = self.reader.pointer(node)
+        if pointer.base.declaration in self.private:
+            return
+        index = (None,) * max(len(pointer.base.sizes), 1)
+        note = f"how much of {pointer.base.text} is copied or printed is not known"
+        self.add(replace(pointer, index=index, note=note), write=write, line=node.line)
 
     def special(self, node: Node) -> bool:
         """Takes a call that has a meaning of its own, such as MPI's. Returns whether it is one."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import combinations
 
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.expressions import ARRAYS
@@ -41,6 +42,7 @@ class Aliases:
     def check(self, region: Region) -> list[str]:
         """Returns the assumptions that the region needs. Raises Barrier for two bases that may overlap, one of which is
         written."""
+        first: tuple[Base, Base]
         written = {a.base.key for item in region.items for a in item.accesses if a.write}
         bases = {a.base.key: a.base for item in region.items for a in item.accesses if a.base.sizes}
         needed: dict[str, None] = {}
@@ -50,16 +52,18 @@ class Aliases:
                     reason = f"the rows of {base.text} may overlap, since each is a pointer of its own"
                     raise Barrier(reason, _line(region, base), base.text)
                 needed[f"the rows of {base.text} do not overlap"] = None
-        ordered = list(bases.values())
-        for place, one in enumerate(ordered):
-            for other in ordered[place + 1 :]:
-                if not {one.key, other.key} & written or not self._may_overlap(one, other):
-                    continue
-                if one.text in self._assumed and other.text in self._assumed:
-                    needed[f"{one.text} and {other.text} do not overlap"] = None
-                    continue
-                reason = f"{one.text} and {other.text} may overlap"
-                raise Barrier(reason, _line(region, other), f"{one.text},{other.text}")
+        missing: dict[str, None] = {}
+        for one, other in combinations(bases.values(), 2):
+            if not {one.key, other.key} & written or not self._may_overlap(one, other):
+                continue
+            if one.text in self._assumed and other.text in self._assumed:
+                needed[f"{one.text} and {other.text} do not overlap"] = None
+            else:
+                missing.update(dict.fromkeys((one.text, other.text)))
+                first = (one, other) if len(missing) == 2 else first
+        if missing:
+            reason = f"{first[0].text} and {first[1].text} may overlap"
+            raise Barrier(reason, _line(region, first[1]), ",".join(missing))
         return list(needed)
 
     def _may_overlap(self, one: Base, other: Base) -> bool:

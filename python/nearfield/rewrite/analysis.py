@@ -118,7 +118,7 @@ class Analyser:
         changed = [patch.lines for patch in patches]
         refusals = [
             refusal
-            for line, refusal in sorted(self._refusals.items())
+            for line, refusal in sorted({one.line: one for one in reversed(list(self._refusals.values()))}.items())
             if not any(first <= line <= last for first, last in changed)
         ]
         return Analysis(self.path, ranked(patches), refusals)

@@ -20,6 +20,9 @@ _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
     **dict.fromkeys(("MPI_Recv", "MPI_Irecv"), [(False, 0, 1, 2)]),
     "MPI_Sendrecv_replace": [(True, 0, 1, 2), (False, 0, 1, 2)],
 }  # fmt: skip
+# Calls without messages of their own, which keep their place among the others.
+_STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free", "MPI_Comm_rank",
+          "MPI_Comm_size", "MPI_Request_free")  # fmt: skip
 _BEGINS = ("MPI_Isend", "MPI_Issend", "MPI_Irsend", "MPI_Irecv")
 _WORDS = {
     "MPI_Sendrecv": ("sendbuf", "sendcount", "sendtype", "dest", "sendtag", "recvbuf", "recvcount", "recvtype", "source",
@@ -60,6 +63,11 @@ class Communication(Collector):
         elif name in ("MPI_Wait", "MPI_Waitall"):
             self.names.append(name)
             self._completed(node, arguments[0] if name == "MPI_Wait" else arguments[1], name == "MPI_Waitall")
+        elif name in _STAYS:
+            self.names.append(name)
+            self.begins = self.completes = True
+        elif name == "MPI_Wtime":
+            raise Barrier("it takes the time", node.line)
         else:
             raise Barrier(f"it calls {name}", node.line)
         return True

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from nearfield.rewrite.clang import Kind, Node
-from nearfield.rewrite.expressions import INTEGERS, UNSIGNED, Expressions, NotAffine
+from nearfield.rewrite.expressions import INTEGERS, UNSIGNED, Expressions, NotAffine, words_of
 from nearfield.rewrite.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.program import Loop
 
@@ -77,14 +77,14 @@ def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
     if stride < 1:
         return "the loop does not count by a constant"
     try:
-        lower = reader.integer(begin.start)
+        lower = _bounds(begin.start, reader, ">")
         upper = _upper(node.children[1].bare, begin.key, reader)
     except NotAffine as why:
         return f"a bound is not affine: {why.reason}"
     if not upper:
         return "the loop's test does not compare its variable with an upper bound"
     symbol = _iterator(node, begin, reader)
-    return Loop(symbol, (lower,), tuple(upper), stride, begin.declares, begin.unsigned, line=node.line)
+    return Loop(symbol, tuple(lower), tuple(upper), stride, begin.declares, begin.unsigned, line=node.line)
 
 
 def _iterator(node: Node, begin: _Start, reader: Expressions) -> Symbol:
@@ -126,8 +126,27 @@ def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
         raise NotAffine("the test is no upper bound", test.line)
     if _names(right, key):
         raise NotAffine("the bound depends on the loop's own variable", test.line)
-    bound = reader.integer(right)
-    return [bound if operator == "<" else bound + ONE]
+    return [bound if operator == "<" else bound + ONE for bound in _bounds(right, reader, "<")]
+
+
+def _bounds(node: Node, reader: Expressions, least: str) -> list[Poly]:
+    """Returns a bound; several if it is the least (`least` is "<") or the largest (">") of several, as macros write it:
+    a < b ? a : b."""
+    bare = node.bare
+    if bare.kind == Kind.CONDITIONAL_OPERATOR:
+        test, first, second = bare.children
+        comparison = test.bare
+        if comparison.operator in ("<", "<=", ">", ">="):
+            left, right = (reader.integer(child) for child in comparison.children)
+            takes_left = comparison.operator[0] == least
+            wanted = (left, right) if takes_left else (right, left)
+            if (reader.integer(first), reader.integer(second)) == wanted:
+                return [left, right]
+    if bare.kind == Kind.CALL_EXPR and bare.name == ("min" if least == "<" else "max"):
+        arguments = [Node(argument, node.unit) for argument in bare.cursor.get_arguments()]
+        if len(arguments) == 2 and "std" in words_of(bare):
+            return [bound for argument in arguments for bound in _bounds(argument, reader, least)]
+    return [reader.integer(node)]
 
 
 def _names(node: Node, key: int) -> bool:

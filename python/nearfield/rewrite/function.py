@@ -24,7 +24,6 @@ class Function:
         self.uses: dict[int, list[Node]] = defaultdict(list)
         self.declared: dict[int, Node] = {}
         self.calls: list[Node] = []
-        self.jumps = False  # has labels
         if self.body:
             self._read(self.body)
         for child in node.children:
@@ -41,8 +40,6 @@ class Function:
             self.declared[node.key] = node
             if node.type.kind == TypeKind.LVALUEREFERENCE:
                 self._take_addresses(node)
-        elif node.kind == Kind.LABEL_STMT:
-            self.jumps = True
         elif node.kind == Kind.CALL_EXPR:
             self.calls.append(node)
             self._changed_by_reference(node)

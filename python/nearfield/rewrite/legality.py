@@ -23,16 +23,16 @@ def guard_of(model: Model, order: Order) -> isl.Set | None:
         if isinstance(phase, Phase):
             guard = guard.intersect(_present(model, phase))
     guard = guard.coalesce()
-    if guard.is_empty() or not only_small(model.needed.subtract(guard)):
+    if guard.is_empty() or not only_small(model.needed.subtract(guard), model):
         return None
-    return _simplest(guard, model.needed)
+    return _simplest(guard, model)
 
 
-def _simplest(guard: isl.Set, known: isl.Set) -> isl.Set:
+def _simplest(guard: isl.Set, model: Model) -> isl.Set:
     """Returns a part of the guard that is one conjunction, if this leaves out degenerate sizes only."""
     for part in guard.get_basic_sets():
         one = isl.Set.from_basic_set(part)
-        if only_small(known.subtract(one)):
+        if only_small(model.needed.subtract(one), model):
             return one
     return guard
 
@@ -91,37 +91,20 @@ def _present(model: Model, phase: Phase) -> isl.Set:
     return made
 
 
-def only_small(bad: isl.Set) -> bool:
-    """Returns whether in each part of a set of parameters one of them, or a difference of two, is small."""
-    bad = bad.coalesce().compute_divs()
-    return all(_has_small(part) for part in _parts(bad))
+def only_small(bad: isl.Set, model: Model) -> bool:
+    """Returns whether in each part of a set of parameters a size is small: a parameter, or a loop's extent."""
+    small = _small(model)
+    return bool(bad.is_subset(small))
 
 
-def _parts(some: isl.Set) -> list[isl.BasicSet]:
-    found: list[isl.BasicSet] = some.get_basic_sets()
-    return found
-
-
-def _has_small(part: isl.BasicSet) -> bool:
-    if part.is_empty():
-        return True
-    count = part.dim(isl.dim_type.param)
-    whole = isl.Set.from_basic_set(part)
-    for place in range(count):
-        for other in (None, *range(count)):
-            if other == place:
-                continue
-            if _bounded(whole, place, other):
-                return True
-    return False
-
-
-def _bounded(some: isl.Set, place: int, other: int | None) -> bool:
-    """Returns whether parameter `place`, less `other`, never exceeds SMALL in the set."""
-    space = some.get_space()
-    local = isl.LocalSpace.from_space(space)
-    constraint = isl.Constraint.alloc_inequality(local).set_coefficient_val(isl.dim_type.param, place, isl.Val(1))
-    if other is not None:
-        constraint = constraint.set_coefficient_val(isl.dim_type.param, other, isl.Val(-1))
-    constraint = constraint.set_constant_val(isl.Val(-SMALL - 1))
-    return bool(some.add_constraint(constraint).is_empty())
+def _small(model: Model) -> isl.Set:
+    """Returns the parameters for which some size is at most SMALL."""
+    names = list(model.names.parameters.values())
+    extents = [f"{name} <= {SMALL}" for name in names]
+    for nest in model.region.nests:
+        for loop in nest.loops:
+            for upper in loop.upper:
+                for lower in loop.lower:
+                    if not any(model.names.symbols[key].iterator for key in (upper - lower).keys):
+                        extents.append(f"{model.names.poly(upper - lower)} <= {SMALL}")
+    return isl.Set(f"{model.names.head()}{{ : {' or '.join(extents)} }}") if extents else model.needed

@@ -37,6 +37,7 @@ class Model:
         self.region = region
         self.names = Names(region.symbols)
         self.notes: list[Note] = []
+        self._written = {a.base.key for item in region.items for a in item.accesses if a.write}
         self.depth = 1 + max((len(nest.loops) for nest in region.nests), default=0)
         self._facts: list[str] = []
         self._needed: list[isl.Set] = []
@@ -127,7 +128,7 @@ class Model:
 
     def _map(self, name: str, item: Item, access: Access, shape: Shape | None) -> isl.Map:
         """Returns which elements an instance accesses, in as many dimensions as the array has."""
-        if access.note:
+        if access.note and access.base.key in self._written:
             self.notes.append(Note(access.line, access.note))
         loops = item.loops if isinstance(item, Nest) else []
         dims = [self.names.iterator(loop.iterator.key) for loop in loops]
@@ -154,7 +155,7 @@ class Model:
         return str(keys.setdefault(access.base.key, f"A{len(keys)}"))
 
     def _any(self, name: str, dims: list[str], array: str, rank: int, access: Access, reason: str) -> isl.Map:
-        if not access.note:
+        if not access.note and access.base.key in self._written:
             self.notes.append(Note(access.line, reason))
         cells = ", ".join(f"a{place}" for place in range(rank))
         return isl.Map(f"{self.names.head()}{{ {name}[{', '.join(dims)}] -> {array}[{cells}] }}")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nearfield.rewrite.accesses import Functions
+from nearfield.rewrite.accesses import OUTPUT, Functions
 from nearfield.rewrite.counting import counted_loop, iterator_key
 from nearfield.rewrite.clang import Kind, Node, Unit
 from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments
@@ -15,7 +15,7 @@ from nearfield.rewrite.expressions import Expressions
 from nearfield.rewrite.function import LOOPS, Function
 from nearfield.rewrite.patch import Refusal
 from nearfield.rewrite.polynomials import Poly
-from nearfield.rewrite.program import Barrier, Call, Item, Loop, Nest, Region
+from nearfield.rewrite.program import Access, Barrier, Call, Item, Loop, Nest, Region
 from nearfield.rewrite.scalars import lives_within
 from nearfield.rewrite.text import line_of, skip_blank, statement_end
 
@@ -38,7 +38,7 @@ class Reader:
 
     def regions(self) -> Iterator[Region]:
         """Yields the function's regions."""
-        if self.function.body is not None and not self.function.jumps:
+        if self.function.body is not None:
             yield from self._block(self.function.body)
 
     def _block(self, block: Node) -> Iterator[Region]:
@@ -47,12 +47,15 @@ class Reader:
         posted: list[Posted] = []
         why: Barrier | None = None
         for statement in block.children:
+            known = len(self.refusals)
             inner = list(self._inside(statement)) if statement.kind in _BLOCKS else []
             yield from inner
             try:
                 if inner and statement.kind in LOOPS:
                     raise Barrier("a loop with communication of its own", statement.line)
                 run.append(self._item(statement, expressions, posted))
+                if not inner and statement.kind not in LOOPS:
+                    del self.refusals[known:]  # the block is moved as a whole
             except Barrier as barrier:
                 yield from self._made(run, expressions, posted, why, barrier)
                 run, posted, expressions, why = [], [], self._expressions(), barrier
@@ -114,8 +117,7 @@ class Reader:
             raise Barrier("a variable is declared", statement.line)
         text = self.unit.text
         end = statement_end(text, statement.offset)
-        if directive := _DIRECTIVE.search(text, statement.offset, end):
-            raise Barrier("a directive of the preprocessor is in it", line_of(text, directive.start()))
+        self._directives(statement, end)
         trial = list(posted)
         loops, body = self._chain(statement, expressions)
         outer = Communication(expressions, self.functions, known=self._known(), posted=trial)
@@ -146,10 +148,24 @@ class Reader:
             if call.kind == Kind.CALL_EXPR and call.name == "MPI_Sendrecv":
                 made.exchange = sendrecv_arguments(call)
             posted[:] = trial
+            accesses.append(Access(OUTPUT, (), False, statement.line))
         made.counters = outer.counters
         made.lead = self._lead(start)
         self._pragmas(made)
         return made
+
+    def _directives(self, statement: Node, end: int) -> None:
+        """Raises Barrier for directives of the preprocessor in a statement, unless they are whole and change nothing of
+        where it ends."""
+        text = self.unit.text
+        found = [match[0].strip(" \t#") for match in _DIRECTIVE.finditer(text, statement.offset, end)]
+        if not found:
+            return
+        whole = sum(one.startswith("if") for one in found) == found.count("endif")
+        ends = end in (statement.cursor.extent.end.offset, statement.cursor.extent.end.offset + 1)
+        if not whole or not ends or not all(one in ("if", "ifdef", "ifndef", "else", "elif", "endif", "include") for one in found):
+            line = line_of(text, _DIRECTIVE.search(text, statement.offset, end).start())  # type: ignore[union-attr]
+            raise Barrier("a directive of the preprocessor is in it", line)
 
     def _plain(self, accesses: Sequence[object], statement: Node) -> None:
         if not accesses:

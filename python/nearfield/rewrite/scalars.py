@@ -37,17 +37,20 @@ def _temporary(
 def _written_first(
     use: Node, key: int, function: Function, region: Region, span: tuple[int, int], counter: bool
 ) -> bool:
-    """Returns whether some code around the use begins with a write of the variable, without going beyond one execution
-    of a nest's body in the region, or into the region from outside."""
+    """Returns whether every way to a use leads over a write of the variable, without going beyond one execution of a
+    nest's body in the region, or past the region."""
+    above = function.parent(use)
+    if above is not None and above.operator == "=" and above.children[0] is use:
+        return True
     limit = _limit(use, region, counter)
     for outer in function.ancestors(use):
         start, end = outer.cursor.extent.start.offset, outer.cursor.extent.end.offset
         if limit is not None and not (limit[0] <= start and end <= limit[1]):
             return False
-        if limit is None and start <= span[0] and end >= span[1]:
-            return False
-        if outer.kind in (Kind.COMPOUND_STMT, Kind.FOR_STMT) and _first_is_write(outer, key):
-            return True
+        if outer.kind in (Kind.COMPOUND_STMT, Kind.FOR_STMT):
+            write = _write_before(outer, use, key)
+            if write is not None and not (limit is None and write < span[0] and use.offset >= span[1]):
+                return True
     return False
 
 
@@ -61,16 +64,19 @@ def _limit(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
     return None
 
 
-def _first_is_write(outer: Node, key: int) -> bool:
+def _write_before(outer: Node, use: Node, key: int) -> int | None:
+    """Returns where a block or the head of a loop writes the variable on the way to a use; None if it does not. A block
+    with labels may be entered elsewhere."""
+    if any(inner.kind == Kind.LABEL_STMT for inner in outer.walk()):
+        return None
+    found = None
     for child in outer.children:
-        uses = list(_uses(child, key))
-        if not uses:
-            continue
+        if child.offset > use.offset or child.cursor.extent.end.offset > use.offset >= child.offset:
+            return found
         statement = child.bare
-        if statement.operator != "=" or not _names(statement.children[0], key):
-            return False
-        return not any(True for _ in _uses(statement.children[1], key))
-    return False
+        if statement.operator == "=" and _names(statement.children[0], key):
+            found = statement.offset
+    return found
 
 
 def _uses(node: Node, key: int) -> Iterator[Node]:
