@@ -72,8 +72,7 @@ class _Case:
 
     @property
     def name(self) -> str:
-        given = f" with '{shlex.join(self.arguments)}'" if self.arguments else ""
-        return f"on {self.ranks} rank{'s' * (self.ranks > 1)}{given}"
+        return _name(self.ranks, self.arguments)
 
     @property
     def limit_s(self) -> float:
@@ -175,7 +174,7 @@ class Verifier:
         cases, failures = [], []
         for arguments in self._program.runs:
             for ranks in self._ranks:
-                self._progress(f"running the original program on {ranks} ranks")
+                self._progress(f"running the original program {_name(ranks, arguments)}")
                 case = self._original_case(executable, ranks, arguments)
                 if case.run.is_whole:
                     cases.append(case)
@@ -248,6 +247,11 @@ def layer(inst: Installation, folder: Path) -> list[str]:
     command = [str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", *map(str, sources)]
     compiled(command, folder, inst)
     return [*(str(folder / f"{source.stem}.o") for source in sources), *(f"-Wl,--wrap={name}" for name in _WRAPPED)]
+
+
+def _name(ranks: int, arguments: tuple[str, ...]) -> str:
+    given = f" with '{shlex.join(arguments)}'" if arguments else ""
+    return f"on {ranks} rank{'s' * (ranks > 1)}{given}"
 
 
 def _words(key: Key) -> str:
