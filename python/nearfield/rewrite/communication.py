@@ -9,7 +9,7 @@ from nearfield.rewrite.clang import Node
 from nearfield.rewrite.datatypes import layout
 from nearfield.rewrite.expressions import NotAffine, Pointer, words_of
 from nearfield.rewrite.function import Function
-from nearfield.rewrite.polynomials import ZERO, Poly, Symbol
+from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.program import Access, Barrier, Base, Loop, Message
 
 # Where a call has its buffers: (send?, buffer, count, datatype), and its request.
@@ -62,7 +62,9 @@ class Communication(Collector):
             self._message(node, name, arguments)
         elif name in ("MPI_Wait", "MPI_Waitall"):
             self.names.append(name)
-            self._completed(node, arguments[0] if name == "MPI_Wait" else arguments[1], name == "MPI_Waitall")
+            several = name == "MPI_Waitall"
+            self._completed(node, arguments[1] if several else arguments[0], several)
+            self._handle(node, arguments[1] if several else arguments[0], arguments[0] if several else ONE)
         elif name in _STAYS:
             self.names.append(name)
             self.begins = self.completes = True
@@ -80,6 +82,7 @@ class Communication(Collector):
         if name in _BEGINS:
             self.begins = True
             self.posted.append(Posted(self._request(arguments[6]), made))
+            self._handle(node, arguments[6], ONE)
         else:
             self.begins = self.completes = True
 
@@ -141,6 +144,25 @@ class Communication(Collector):
         if pointer.base.kind == "scalar":
             return pointer.base.key, 0
         return pointer.base.key, places[-1] if places else None
+
+    def _handle(self, node: Node, request: Node, count: Node | Poly) -> None:
+        """Adds the accesses to requests, which must not be used again before they are complete. Those behind pointers
+        count as one."""
+        pointer = self.reader.pointer(request)
+        if pointer.base.kind not in ("array", "scalar"):
+            pointer = Pointer(Base("requests", "requests", "scalar", "request"), ())
+        loops: tuple[Loop, ...] = ()
+        if pointer.index:
+            try:
+                loops = (self._loop(count if isinstance(count, Poly) else self.reader.integer(count)),)
+                pointer = pointer.moved(Poly.of(loops[0].iterator.key))
+            except NotAffine:
+                pointer = pointer.moved(None)
+        before = self.inside
+        self.inside = replace(before, loops=(*before.loops, *loops))
+        for write in (False, True):
+            self.add(pointer, write=write, line=node.line)
+        self.inside = before
 
     def _completed(self, node: Node, request: Node, several: bool) -> None:
         self.completes = True

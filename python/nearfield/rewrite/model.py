@@ -182,20 +182,20 @@ class Model:
             if access.index[place] is None:
                 continue
             size = self.names.poly(shape.sizes[place - 1])
-            inside = self._inside(wide, place, size)
-            outside = wide.intersect_params(self.context).subtract(inside)
-            if outside.is_empty():
+            tried = [wide, *(self._borrowed(wide, place, size, sign) for sign in (1, -1))]
+            outside = [one.intersect_params(self.context).subtract(self._inside(one, place, size)) for one in tried]
+            fitting = next((one for one, out in zip(tried, outside, strict=True) if out.is_empty()), None)
+            if fitting is not None:
+                wide = fitting
                 continue
-            for sign in (1, -1):
-                moved = self._borrowed(wide, place, size, sign)
-                if moved.intersect_params(self.context).subtract(self._inside(moved, place, size)).is_empty():
-                    wide = moved
+            for one, out in zip(tried, outside, strict=True):
+                condition = out.params().complement().intersect(self.context).coalesce()
+                if not condition.is_empty() and condition.n_basic_set() <= 2 and self._usual(condition):
+                    self._needed.append(condition)
+                    wide = one
                     break
             else:
-                condition = outside.params().complement().intersect(self.context).coalesce()
-                if condition.is_empty() or condition.n_basic_set() > 2 or not self._usual(condition):
-                    return None
-                self._needed.append(condition)
+                return None
         return wide
 
     def _usual(self, condition: isl.Set) -> bool:
