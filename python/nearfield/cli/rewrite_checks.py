@@ -51,7 +51,8 @@ class Checks:
             for patch in patches:
                 if not every and len(best([*held, patch])) == len(held):
                     continue
-                problem = self._verified(patch, verifier) if self.verify else ""
+                alike = [one.rewritten for one in patches if one.function == patch.function]
+                problem = self._verified(patch, verifier, alike) if self.verify else ""
                 problem = problem or (self._measured(patch, program, inst) if self.measure else "")
                 if problem:
                     refused.append(Refusal(patch.lines[0], f"{patch.transformation}: {problem}", patch.function))
@@ -65,9 +66,9 @@ class Checks:
                 raise UsageError(f"--ranks '{self.ranks}' is no list of rank counts", "for instance: --ranks 1,2,4")
             yield int(word)
 
-    def _verified(self, patch: Patch, verifier: Verifier) -> str:
+    def _verified(self, patch: Patch, verifier: Verifier, alike: Sequence[str]) -> str:
         """Returns what is wrong with a patch; empty if nothing is."""
-        verdict = verifier.verify(patch.rewritten)
+        verdict = verifier.verify(patch.rewritten, alike)
         _tell(patch, f"{verdict} ({verdict.seconds:.1f} s)")
         for note in verdict.notes:
             err.print(f"  {escape(note)}")
