@@ -21,7 +21,8 @@ def arguments_of(source: Path, database: Path) -> list[str]:
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}", "CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON.") from error  # fmt: skip
+        remedy = "CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON."
+        raise UsageError(f"{file} cannot be read: {error.strerror}", remedy) from error
     except ValueError as error:
         raise UsageError(f"{file} is no JSON: {error}") from error
     for entry in entries if isinstance(entries, list) else []:
@@ -47,6 +48,10 @@ def _kept(words: Sequence[str], directory: Path, source: Path) -> list[str]:
             made += [word, str(directory / next(rest, ""))]
         elif word.startswith("-I"):
             made.append(f"-I{directory / word[2:]}")
-        elif word.startswith("-") and word not in _DROPPED and not word.startswith(("-l", "-L", "-W", "-O", "-g", "-f", "-m")):
+        elif (
+            word.startswith("-")
+            and word not in _DROPPED
+            and not word.startswith(("-l", "-L", "-W", "-O", "-g", "-f", "-m"))
+        ):
             made.append(word)
     return made
