@@ -34,9 +34,12 @@ def command(
     function: Annotated[str | None, typer.Option(metavar="NAME", help="only this function")] = None,
     only: Annotated[str | None, typer.Option(metavar="NAME,...", help="only these transformations")] = None,
     assume_noalias: Annotated[
-        list[str] | None, typer.Option(metavar="P,Q", help="take these pointers not to overlap, which is noted in the patch")
+        list[str] | None,
+        typer.Option(metavar="P,Q", help="take these pointers not to overlap, which is noted in the patch"),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="print every legal variant, not only the best of each place")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="print every legal variant, not only the best of each place")
+    ] = False,
     apply: Annotated[bool, typer.Option("--apply", help="write the best variant of each place into the file")] = False,
     profile: Annotated[
         Path | None, typer.Option("--profile", "-p", metavar="FOLDER", help="rank by this profile's costs")

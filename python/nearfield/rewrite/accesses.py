@@ -5,22 +5,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from nearfield.rewrite.counting import counted_loop, iterator_key, within
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.counting import counted_loop, iterator_key, within
 from nearfield.rewrite.expressions import ARRAYS, INTEGERS, Expressions, NotAffine, Pointer, words_of
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
 from nearfield.rewrite.polynomials import ONE, Poly
 from nearfield.rewrite.program import Access, Barrier, Base, Condition, Loop
 
 # Functions of C's and C++'s libraries that read their arguments and nothing else.
-PURE = frozenset(
-    name + ending
-    for name in (
-        "sqrt cbrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh fabs fmax fmin "
-        "fmod fma floor ceil round trunc hypot copysign rint nearbyint erf erfc"
-    ).split()
-    for ending in ("", "f", "l")
-) | {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "real", "imag", "conj", "norm", "swap"}  # fmt: skip
+_MATHS = (
+    "sqrt cbrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh fabs fmax fmin "
+    "fmod fma floor ceil round trunc hypot copysign rint nearbyint erf erfc"
+)
+PURE = frozenset(name + ending for name in _MATHS.split() for ending in ("", "f", "l"))
+PURE |= {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "real", "imag", "conj", "norm"}
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_STMT: "goto", Kind.RETURN_STMT: "return",
           Kind.INDIRECT_GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.CXX_THROW_EXPR: "throw",
@@ -103,7 +101,11 @@ class Collector:
             self._place(node.children[0], write=True)
         elif kind == Kind.CALL_EXPR:
             self._call(node)
-        elif kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR) or node.operator == "*" and len(node.children) == 1:
+        elif (
+            kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR)
+            or node.operator == "*"
+            and len(node.children) == 1
+        ):
             self._place(node, write=False)
         elif kind == Kind.DECL_REF_EXPR:
             if node.declaration and node.declaration.kind in (Kind.VAR_DECL, Kind.PARM_DECL):
@@ -180,7 +182,14 @@ class Collector:
         """Adds an access under the loops and conditions that are around it now."""
         self.accesses.append(
             Access(
-                pointer.base, pointer.index, write, line, self.inside.loops, self.inside.conditions, message, pointer.note
+                pointer.base,
+                pointer.index,
+                write,
+                line,
+                self.inside.loops,
+                self.inside.conditions,
+                message,
+                pointer.note,
             )
         )
 
@@ -194,17 +203,23 @@ class Collector:
         elif node.kind == Kind.CALL_EXPR and node.name == "operator[]":
             self.collect(node.children[-1].bare)
             self._indices(node.children[0])
-        elif node.kind == Kind.MEMBER_REF_EXPR and node.children:
-            self._indices(node.children[0])
-        elif node.kind == Kind.UNARY_OPERATOR and node.operator in ("*", "&"):
+        elif (
+            node.kind == Kind.MEMBER_REF_EXPR
+            and node.children
+            or node.kind == Kind.UNARY_OPERATOR
+            and node.operator in ("*", "&")
+        ):
             self._indices(node.children[0])
         elif node.kind == Kind.BINARY_OPERATOR:
             for child in node.children:
                 self._indices(child)
         elif node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.type.kind == TypeKind.POINTER:
-            if node.declaration.key not in self.private and node.declaration.key not in self.reader.bound:
-                base = replace(self.reader.pointer(node).base, kind="scalar", element="pointer", sizes=())
-                self.accesses.append(Access(replace(base, key=f"&{base.key}"), (), False, node.line))
+            self._pointer_itself(node, node.declaration.key)
+
+    def _pointer_itself(self, node: Node, key: int) -> None:
+        if key not in self.private and key not in self.reader.bound:
+            base = replace(self.reader.pointer(node).base, kind="scalar", element="pointer", sizes=())
+            self.accesses.append(Access(replace(base, key=f"&{base.key}"), (), False, node.line))
 
     # ---- calls
 
@@ -228,7 +243,7 @@ class Collector:
             self.collect(Node(argument, node.unit).bare)
 
     def _library(self, node: Node) -> None:
-        """Takes a function of C's library that prints or copies. What is printed keeps its order, also among messages."""
+        """Takes a function of C's library that prints or copies. Prints keep their order, also among messages."""
         arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
         if node.name in _PRINTS:
             for argument in arguments:
@@ -333,7 +348,11 @@ class Collector:
         """Takes the variable of a loop as private, and remembers it if it lives on after the loop."""
         if not loop.declares and key not in self.private:
             declared = self.reader.function.declared.get(key)
-            if declared is None or declared.cursor.storage_class.name == "STATIC" or key in self.reader.function.address_taken:
+            if (
+                declared is None
+                or declared.cursor.storage_class.name == "STATIC"
+                or key in self.reader.function.address_taken
+            ):
                 raise Barrier(f"its loop counts {loop.iterator.text}, which is no local variable", node.line)
             if not self.inside.callees:
                 self.counters.add(key)
@@ -347,7 +366,9 @@ class Collector:
 
     def _repeat(self, node: Node, parts: list[Node]) -> None:
         """Takes a loop of which only is known that it repeats: what it changes has no known value in it."""
-        changed = {key for key, nodes in self.reader.function.changes.items() if any(within(one, node) for one in nodes)}
+        changed = {
+            key for key, nodes in self.reader.function.changes.items() if any(within(one, node) for one in nodes)
+        }
         saved = {key: self.reader.bound[key] for key in changed if key in self.reader.bound}
         before = self.inside
         for key in changed:

@@ -1,7 +1,7 @@
 """Decides whether two arrays may overlap, from what a function assigns to its pointers.
 
-Two pointers do not overlap if every value they are given comes from different allocations. Pointers that are only swapped
-after that hold the same values in another order, so they do not overlap either."""
+Two pointers do not overlap if every value they are given comes from different allocations. Pointers that are only
+swapped after that hold the same values in another order, so they do not overlap either."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from nearfield.rewrite.expressions import ARRAYS
 from nearfield.rewrite.function import ASSIGNMENTS, Function
 from nearfield.rewrite.program import Barrier, Base, Region
 
-ALLOCATE = frozenset({"malloc", "calloc", "aligned_alloc", "valloc", "memalign", "fftw_malloc", "_mm_malloc", "operator new[]"})
+ALLOCATE = frozenset(
+    {"malloc", "calloc", "aligned_alloc", "valloc", "memalign", "fftw_malloc", "_mm_malloc", "operator new[]"}
+)
 KEEP_NOTHING = frozenset({"free", "swap", "fwrite", "fread", "size", "resize", "assign", "fill"})
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
@@ -42,7 +44,6 @@ class Aliases:
     def check(self, region: Region) -> list[str]:
         """Returns the assumptions that the region needs. Raises Barrier for two bases that may overlap, one of which is
         written."""
-        first: tuple[Base, Base]
         written = {a.base.key for item in region.items for a in item.accesses if a.write}
         bases = {a.base.key: a.base for item in region.items for a in item.accesses if a.base.sizes}
         needed: dict[str, None] = {}
@@ -53,6 +54,7 @@ class Aliases:
                     raise Barrier(reason, _line(region, base), base.text)
                 needed[f"the rows of {base.text} do not overlap"] = None
         missing: dict[str, None] = {}
+        first: list[tuple[Base, Base]] = []
         for one, other in combinations(bases.values(), 2):
             if not {one.key, other.key} & written or not self._may_overlap(one, other):
                 continue
@@ -60,10 +62,10 @@ class Aliases:
                 needed[f"{one.text} and {other.text} do not overlap"] = None
             else:
                 missing.update(dict.fromkeys((one.text, other.text)))
-                first = (one, other) if len(missing) == 2 else first
+                first.append((one, other))
         if missing:
-            reason = f"{first[0].text} and {first[1].text} may overlap"
-            raise Barrier(reason, _line(region, first[1]), ",".join(missing))
+            one, other = first[0]
+            raise Barrier(f"{one.text} and {other.text} may overlap", _line(region, other), ",".join(missing))
         return list(needed)
 
     def _may_overlap(self, one: Base, other: Base) -> bool:
@@ -198,7 +200,7 @@ class Aliases:
     # ---- swaps
 
     def _permuted(self, one: Base, other: Base) -> bool:
-        """Returns whether both are only swapped, after each was given one value, outside of loops or a new allocation."""
+        """Returns whether both are only swapped, after each was given one value, outside of loops."""
         group: set[int] = {one.declaration, other.declaration}
         joined = [swap for swap in self._swaps if swap.permuted & group]
         if not joined:
@@ -219,7 +221,7 @@ class Aliases:
 
 
 def _parameters_overlap(one: str, other: str) -> bool:
-    """Returns whether two different origins may be the same memory: parameters may be, and a parameter may be an array."""
+    """Returns whether two origins may be the same memory: of two parameters, or of a parameter and a global array."""
     kinds = {one.split()[0], other.split()[0]}
     return kinds == {"parameter"} and one != other or kinds == {"parameter", "global"}
 

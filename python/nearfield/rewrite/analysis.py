@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,13 +21,14 @@ from nearfield.rewrite.model import Model
 from nearfield.rewrite.parts import Order, Parts, Transformation
 from nearfield.rewrite.patch import Patch, Refusal
 from nearfield.rewrite.program import Barrier, Region
-from nearfield.rewrite.ranking import Costs, ranked, reason_of
+from nearfield.rewrite.ranking import Costs, expected_gain, ranked, reason_of
 from nearfield.rewrite.regions import Reader, groups
 from nearfield.rewrite.schedules import TRANSFORMATIONS
 from nearfield.rewrite.text import line_of
 from nearfield.rewrite.validate import Invalid, Validator
 
 CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
+MOST_OPERATIONS = 1_000_000  # of isl on one region, about half a second
 DEPTHS = (1, 2, 3)  # loops of a nest that may be split
 
 
@@ -71,6 +73,24 @@ def read(path: Path) -> str:
 def plain(text: str) -> str:
     """Returns a text of `read` with its real characters."""
     return text.encode("latin-1").decode("utf-8")
+
+
+@contextmanager
+def limited() -> Iterator[Callable[[], bool]]:
+    """Limits what isl may compute in a block. Provides a function that tells afterwards whether it was too little."""
+    context = isl.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(MOST_OPERATIONS)
+    exceeded = False
+    try:
+        yield lambda: exceeded
+    except isl.Error:
+        context.set_max_operations(0)
+        context.reset_operations()
+        exceeded = True
+    finally:
+        context.set_max_operations(0)
+        context.reset_operations()
 
 
 @dataclass
@@ -134,26 +154,39 @@ class Analyser:
         return False
 
     def _function(self, node: Node) -> None:
+        function = self.functions.of(node)
+        self._aliases = Aliases(self.unit, function, self.assumed)
         for by_value in (False, True):
             before = len(self._variants)
+            constants, deepest = False, 0
             for depth in DEPTHS:
-                reader = Reader(self.unit, self.functions, self.functions.of(node), depth, by_value)
+                reader = Reader(self.unit, self.functions, function, depth, by_value)
                 for region in reader.regions():
+                    constants = constants or any(symbol.value is not None for symbol in region.symbols.values())
+                    deepest = max([deepest, *(len(nest.loops) for nest in region.nests)])
                     for one in groups(region):
                         self._region(one, by_value)
                 for refusal in reader.refusals:
                     self._refusals.setdefault(refusal.line, refusal)
-            if len(self._variants) > before:
+                if deepest < depth:
+                    break  # no nest has more loops
+            if len(self._variants) > before or not constants:
                 return
 
     def _region(self, region: Region, by_value: bool) -> None:
         try:
-            function = next(self.functions.of(n) for n in self.unit.functions if n.offset <= region.start and n.name == region.function and n.cursor.extent.end.offset >= region.end)  # fmt: skip
-            assumptions = Aliases(self.unit, function, self.assumed).check(region)
-            model = Model(region)
+            assumptions = self._aliases.check(region)
         except Barrier as barrier:
             self._refuse(region, barrier.reason, barrier.line, barrier.assumption)
             return
+        with limited() as spent:
+            self._reorder(region, assumptions, by_value)
+        if spent():
+            self._refuse(region, "its loops and messages are too many to decide in time", region.line)
+
+    def _reorder(self, region: Region, assumptions: list[str], by_value: bool) -> None:
+        """Keeps all legal orders of a region."""
+        model = Model(region)
         parts = Parts(model)
         emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
         found = False
@@ -232,11 +265,14 @@ class Analyser:
             return None
         assumptions = list(variant.assumptions)
         if variant.emitted.guard:
-            assumptions.append(f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks")
+            assumptions.append(
+                f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks"
+            )
         return Patch(
             self.path, plain(self.text), plain(rewritten), region.function, variant.transformation.name,
-            reason_of(variant.transformation, variant.order, region, self.costs),
+            reason_of(variant.transformation, variant.order, region),
             (line_of(self.text, start), line_of(self.text, end)), assumptions,
+            expected_gain(variant.transformation.name, region, self.costs), variant.order.words,
         )  # fmt: skip
 
     def _assuming(self, variant: Variant, text: str, start: int) -> str:

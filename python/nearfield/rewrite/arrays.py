@@ -12,7 +12,7 @@ from nearfield.rewrite.program import Access, Loop
 
 @dataclass(frozen=True)
 class Shape:
-    """The dimensions of an array: `strides` of all but the innermost if it is flat, and `sizes` of all but the outermost."""
+    """The dimensions of an array: `strides` of all but the innermost if it is flat, `sizes` of all but the first."""
 
     strides: tuple[Monomial, ...]  # largest first
     sizes: tuple[Poly, ...]
@@ -99,8 +99,8 @@ def _whole_rows(access: Access, shape: Shape) -> Access:
     if shape.rank == 3 and (planes := _quotient(rows, shape.sizes[0])) is not None:
         first = replace(outer, iterator=replace(outer.iterator, key=f"{outer.iterator.key}.plane"), upper=(planes,))
         outer = replace(outer, upper=(shape.sizes[0],))
-        index = (_plus(access.index[0], first), _plus(access.index[1], outer), access.index[2])
-        return replace(access, loops=(*access.loops[:-1], first, outer, replace(loop, upper=(size,))), index=index)
+        three = (_plus(access.index[0], first), _plus(access.index[1], outer), access.index[2])
+        return replace(access, loops=(*access.loops[:-1], first, outer, replace(loop, upper=(size,))), index=three)
     index = (*access.index[:-2], _plus(access.index[-2], outer), access.index[-1])
     return replace(access, loops=(*access.loops[:-1], outer, replace(loop, upper=(size,))), index=index)
 

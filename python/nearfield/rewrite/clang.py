@@ -1,8 +1,8 @@
 """Reads C and C++ by libclang. What its Python interface lacks or gets wrong is dealt with here and nowhere else:
 
 - kinds of operators and values of constants come through ctypes;
-- extents of what macros expand to are not reliable, so names of constants come from the macros' definitions, and ends of
-  statements from the text (`text.py`);
+- extents of what macros expand to are not reliable, so names of constants come from the macros' definitions, and ends
+  of statements from the text (`text.py`);
 - the wheel has no headers of a compiler's own, so those of the machine's gcc are used."""
 
 from __future__ import annotations
@@ -122,7 +122,12 @@ class Node:
         """Returns where it begins in the file, or where the macro is used from which it comes."""
         return int(self.cursor.extent.start.offset)
 
-    @property
+    @functools.cached_property
+    def end(self) -> int:
+        """Returns where it ends in the file; not reliable behind macros."""
+        return int(self.cursor.extent.end.offset)
+
+    @functools.cached_property
     def location(self) -> int:
         return int(self.cursor.location.offset)
 
@@ -199,8 +204,8 @@ class Unit:
 
     @property
     def problem(self) -> str:
-        """Returns the first error of the compiler, or ''. Those in gcc's own headers are about attributes that clang does
-        not know, and do not matter."""
+        """Returns the first error of the compiler, or ''. Those in gcc's own headers are about attributes that clang
+        does not know, and do not matter."""
         own = _own_headers()[-1:]
         for found in self._unit.diagnostics:
             if found.severity >= _SEVERE:
@@ -228,7 +233,9 @@ def parse(path: Path, text: str, arguments: Sequence[str]) -> Unit:
         raise UsageError(f"{path} cannot be parsed", "It must be a file in C or C++.") from error
     made = Unit(unit, str(path), text, arguments)
     if problem := made.problem:
-        remedy = "Give the compiler's arguments after --, or the folder of a compile_commands.json by --compile-commands."
+        remedy = (
+            "Give the compiler's arguments after --, or the folder of a compile_commands.json by --compile-commands."
+        )
         raise UsageError(f"{path} does not compile: {problem}", remedy)
     return made
 

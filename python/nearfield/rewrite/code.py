@@ -10,11 +10,12 @@ import islpy as isl
 
 from nearfield.rewrite.names import Names
 from nearfield.rewrite.program import Nest
-from nearfield.rewrite.text import reindented
+from nearfield.rewrite.text import reindented, skip_blank, statement_end
 
 _OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "and_": "&&", "and_then": "&&", "or_": "||", "or_else": "||", "eq": "==",
-    "le": "<=", "lt": "<", "ge": ">=", "gt": ">", "fdiv_q": "/", "pdiv_q": "/", "div": "/", "pdiv_r": "%", "zdiv_r": "%",
+    "le": "<=", "lt": "<", "ge": ">=", "gt": ">", "fdiv_q": "/", "pdiv_q": "/", "div": "/", "pdiv_r": "%",
+    "zdiv_r": "%",
 }  # fmt: skip
 
 
@@ -73,18 +74,18 @@ class Writer:
     # ---- loops
 
     def _node(self, node: isl.AstNode, depth: int, indent: str, reverse: bool) -> str:
-        kind = node.get_type()
-        if kind == isl.ast_node_type.block:
+        kind = _kind(node)
+        if kind == "block":
             children = node.block_get_children()
             parts = [children.get_at(place) for place in range(children.n_ast_node())]
             if depth < len(self._iterators) and self._down(depth, reverse):
                 parts.reverse()
             return "\n".join(self._node(part, depth, indent, reverse) for part in parts)
-        if kind == isl.ast_node_type.if_:
+        if kind == "if_":
             return self._condition(node, depth, indent, reverse)
-        if kind == isl.ast_node_type.for_:
+        if kind == "for_":
             own = self._iterators.index(node.for_get_iterator().get_id().get_name())
-        elif kind == isl.ast_node_type.user:
+        elif kind == "user":
             own = len(self._iterators)
         else:
             raise NotWritten("isl made a node of another kind")
@@ -92,7 +93,7 @@ class Writer:
         if missing is not None:
             head, inner = missing
             return self._around(head, self._node(node, depth + 1, self._deeper(indent), reverse), indent, depth)
-        if kind == isl.ast_node_type.user:
+        if kind == "user":
             self.written += 1
             return reindented(self._body, self._old_indent, indent)
         head = self._backward(node, own) if self._down(own, reverse) else self._forward(node, own)
@@ -106,10 +107,10 @@ class Writer:
         if depth >= own:
             return None
         user = node
-        while user.get_type() != isl.ast_node_type.user:
-            if user.get_type() == isl.ast_node_type.for_:
+        while _kind(user) != "user":
+            if _kind(user) == "for_":
                 user = user.for_get_body()
-            elif user.get_type() == isl.ast_node_type.if_:
+            elif _kind(user) == "if_":
                 user = user.if_get_then()
             else:
                 user = user.block_get_children().get_at(0)
@@ -130,8 +131,6 @@ class Writer:
     @staticmethod
     def _several(inner: str, indent: str) -> bool:
         """Returns whether the text may be more than one statement."""
-        from nearfield.rewrite.text import skip_blank, statement_end
-
         start = skip_blank(inner, 0)
         return inner[start] == "#" or bool(inner[statement_end(inner, start) :].strip())
 
@@ -151,7 +150,7 @@ class Writer:
         declared = f"{loop.declares} " if loop.declares else ""
         test = node.for_get_cond()
         bound = test.get_op_arg(1)
-        inclusive = test.get_op_type() == isl.ast_expr_op_type.le
+        inclusive = _name(test) == "le"
         if loop.unsigned:
             after = self._plus_one(bound) if inclusive else self._text(bound)
             if loop.pragmas:
@@ -168,13 +167,13 @@ class Writer:
 
     def _test(self, node: isl.AstNode) -> str:
         condition = node.for_get_cond()
-        kind = condition.get_op_type()
+        kind = _name(condition)
         bound = condition.get_op_arg(1)
-        if kind == isl.ast_expr_op_type.lt:
+        if kind == "lt":
             return f"< {self._text(bound)}"
-        if kind != isl.ast_expr_op_type.le:
+        if kind != "le":
             raise NotWritten("a loop's test is no upper bound")
-        if bound.get_type() == isl.ast_expr_type.op and "m" in _name(bound)[:1]:  # min, max, mul, minus
+        if _kind(bound) == "op" and "m" in _name(bound)[:1]:  # min, max, mul, minus
             return f"<= {self._text(bound)}"
         return f"< {self._plus_one(bound)}"
 
@@ -227,7 +226,9 @@ def text_of(expression: isl.AstExpr, words: Mapping[str, str]) -> str:
     if name not in _OPERATORS or len(texts) != 2:
         raise NotWritten(f"isl made '{name}', which is not written here")
     if name in ("and_", "and_then", "or_", "or_else"):
-        inner = [f"({text})" if ("||" in text or "&&" in text) and _OPERATORS[name] not in text else text for text in texts]
+        inner = [
+            f"({text})" if ("||" in text or "&&" in text) and _OPERATORS[name] not in text else text for text in texts
+        ]
         return f" {_OPERATORS[name]} ".join(inner)
     if name in ("eq", "le", "lt", "ge", "gt"):
         return f"{texts[0]} {_OPERATORS[name]} {texts[1]}"
@@ -257,9 +258,9 @@ def sum_text(terms: Mapping[str, int], words: Mapping[str, str]) -> str:
 
 def _linear(expression: isl.AstExpr) -> dict[str, int] | None:
     """Returns factors by name, '' for the constant; None if the expression is not linear."""
-    if expression.get_type() == isl.ast_expr_type.int:
+    if _kind(expression) == "int":
         return {"": int(expression.get_val().to_python())}
-    if expression.get_type() == isl.ast_expr_type.id:
+    if _kind(expression) == "id":
         return {expression.get_id().get_name(): 1}
     name = _name(expression)
     if name not in ("add", "sub", "minus", "mul"):
@@ -284,6 +285,10 @@ def _linear(expression: isl.AstExpr) -> dict[str, int] | None:
 
 
 def _name(expression: isl.AstExpr) -> str:
-    if expression.get_type() != isl.ast_expr_type.op:
+    if _kind(expression) != "op":
         raise NotWritten("isl made an expression of another kind")
     return str(expression.get_op_type()).rsplit(".", 1)[-1]
+
+
+def _kind(node: isl.AstNode | isl.AstExpr) -> str:
+    return str(node.get_type()).rsplit(".", 1)[-1]

@@ -11,6 +11,7 @@ from nearfield.rewrite.expressions import NotAffine, Pointer, words_of
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.program import Access, Barrier, Base, Loop, Message
+from nearfield.rewrite.text import group_end
 
 # Where a call has its buffers: (send?, buffer, count, datatype), and its request.
 _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
@@ -24,10 +25,10 @@ _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
 _STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free", "MPI_Comm_rank",
           "MPI_Comm_size", "MPI_Request_free")  # fmt: skip
 _BEGINS = ("MPI_Isend", "MPI_Issend", "MPI_Irsend", "MPI_Irecv")
-_WORDS = {
-    "MPI_Sendrecv": ("sendbuf", "sendcount", "sendtype", "dest", "sendtag", "recvbuf", "recvcount", "recvtype", "source",
-                     "recvtag", "comm", "status"),
-}  # fmt: skip
+_SENDRECV = (
+    "sendbuf", "sendcount", "sendtype", "dest", "sendtag", "recvbuf", "recvcount", "recvtype", "source", "recvtag",
+    "comm", "status",
+)  # fmt: skip
 
 
 @dataclass
@@ -182,16 +183,11 @@ class Communication(Collector):
 
 def sendrecv_arguments(call: Node) -> dict[str, str]:
     """Returns the arguments of an MPI_Sendrecv as they are written, by MPI's names."""
-    words = []
-    for argument in call.cursor.get_arguments():
-        words.append(argument)
-    return dict(zip(_WORDS["MPI_Sendrecv"], split_arguments(call), strict=False))
+    return dict(zip(_SENDRECV, split_arguments(call), strict=False))
 
 
 def split_arguments(call: Node) -> list[str]:
     """Returns the texts between the commas of a call."""
-    from nearfield.rewrite.text import group_end
-
     text = call.unit.text
     start = text.index("(", call.offset)
     end = group_end(text, start) - 1
@@ -206,9 +202,9 @@ def split_arguments(call: Node) -> list[str]:
 
 def _bytes(element: str) -> int:
     return {
-        "double": 8, "float": 4, "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "char": 1, "unsigned char": 1,
-        "signed char": 1, "short": 2, "unsigned short": 2, "long long": 8, "unsigned long long": 8, "bool": 1, "_Bool": 1,
-        "_Complex double": 16, "std::complex<double>": 16, "long double": 16,
+        "double": 8, "float": 4, "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "char": 1, "bool": 1,
+        "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "long long": 8, "_Bool": 1,
+        "unsigned long long": 8, "_Complex double": 16, "std::complex<double>": 16, "long double": 16,
     }.get(element, 0)  # fmt: skip
 
 

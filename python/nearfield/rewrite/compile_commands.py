@@ -22,7 +22,8 @@ def arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[s
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}", "CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON.") from error  # fmt: skip
+        remedy = "CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON."
+        raise UsageError(f"{file} cannot be read: {error.strerror}", remedy) from error
     except ValueError as error:
         raise UsageError(f"{file} is no JSON: {error}") from error
     for entry in entries if isinstance(entries, list) else []:

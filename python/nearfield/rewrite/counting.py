@@ -191,5 +191,4 @@ def is_variable(node: Node, key: int) -> bool:
 
 def within(node: Node, outer: Node) -> bool:
     """Returns whether a node begins within another."""
-    extent = outer.cursor.extent
-    return bool(extent.start.offset <= node.offset <= extent.end.offset)
+    return outer.offset <= node.offset <= outer.end

@@ -73,7 +73,8 @@ class Emitter:
             lines.insert(0, f'{indent}{word}({condition}, "the order of this loop and its messages needs it");')
         text = "\n".join(lines).rstrip()
         if nested:
-            text = f"{self._indent}if ({condition}) {{\n{text}\n{self._indent}}} else {{\n{self._original()}\n{self._indent}}}"
+            head, between = f"{self._indent}if ({condition}) {{\n", f"\n{self._indent}}} else {{\n"
+            text = f"{head}{text}{between}{self._original()}\n{self._indent}}}"
         made.text = text[len(self._indent) :] if text.startswith(self._indent) else text
         return made
 

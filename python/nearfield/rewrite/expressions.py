@@ -83,9 +83,7 @@ class Expressions:
         name = "" if self.by_value else node.unit.macro_constant(node.location, value)
         return self._named(name, name, value, frozenset()) if name else Poly.number(value)
 
-    def _named(
-        self, key: str, text: str, value: int | None, variables: frozenset[int], *, stable: bool = True
-    ) -> Poly:
+    def _named(self, key: str, text: str, value: int | None, variables: frozenset[int], *, stable: bool = True) -> Poly:
         made = Symbol(key, text, value, variables=variables, stable=stable, foreign=self.foreign)
         self.symbols.setdefault(key, made)
         return Poly.of(key)
@@ -148,7 +146,13 @@ class Expressions:
         """Returns a symbol for an expression of values that stay the same."""
         variables: set[int] = set()
         for inner in node.walk():
-            if inner.kind in (Kind.CALL_EXPR, Kind.LAMBDA_EXPR) or inner.operator in ("=", "++", "--", "post++", "post--"):
+            if inner.kind in (Kind.CALL_EXPR, Kind.LAMBDA_EXPR) or inner.operator in (
+                "=",
+                "++",
+                "--",
+                "post++",
+                "post--",
+            ):
                 raise NotAffine(f"it calls or changes something: {words_of(node)}", node.line)
             if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
                 if inner.declaration.key in self.bound:
@@ -189,8 +193,7 @@ class Expressions:
         """Returns the address that an expression is. Raises Barrier if its array is not known."""
         node = node.bare
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
-            inner = self.place(node.children[0])
-            return inner
+            return self.place(node.children[0])
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
             left, right = node.children
             if left.bare.type.kind in INTEGERS:
@@ -270,7 +273,8 @@ class Expressions:
         type_ = node.type
         if type_.kind == TypeKind.LVALUEREFERENCE:
             type_ = type_.get_pointee().get_canonical()
-        kind, sizes = "scalar", []
+        kind = "scalar"
+        sizes: list[Poly | None] = []
         if type_.kind == TypeKind.POINTER:
             kind, sizes = "pointer", [None]
             type_ = type_.get_pointee().get_canonical()

@@ -1,4 +1,4 @@
-"""What a function does with its variables as a whole: which ones change, whose address is taken, where each is named."""
+"""What a function does with its variables: which ones change, whose address is taken, where each is named."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Function:
         self.uses: dict[int, list[Node]] = defaultdict(list)
         self.declared: dict[int, Node] = {}
         self.calls: list[Node] = []
+        self._labels: list[int] = []  # where they are
         if self.body:
             self._read(self.body)
         for child in node.children:
@@ -40,6 +41,8 @@ class Function:
             self.declared[node.key] = node
             if node.type.kind == TypeKind.LVALUEREFERENCE:
                 self._take_addresses(node)
+        elif node.kind == Kind.LABEL_STMT:
+            self._labels.append(node.offset)
         elif node.kind == Kind.CALL_EXPR:
             self.calls.append(node)
             self._changed_by_reference(node)
@@ -77,6 +80,10 @@ class Function:
         while above:
             yield above
             above = self.parent(above)
+
+    def has_label(self, node: Node) -> bool:
+        """Returns whether one may jump into a statement."""
+        return any(node.offset <= label < node.end for label in self._labels)
 
     def in_loop(self, node: Node) -> bool:
         return any(above.kind in LOOPS for above in self.ancestors(node))

@@ -1,8 +1,9 @@
-"""The polyhedral model of a region: instances of its nests, its calls as events, what they access, and which must stay
-before which.
+"""The polyhedral model of a region: instances of its nests, its calls as events, what they access, and which must
+stay before which.
 
-Each call k is two events, Pk (it begins) and Wk (it completes). Both read what it sends and write what it receives: MPI
-owns the buffers between them. A dependence joins two instances or events that access the same element, if one writes."""
+Each call k is two events, Pk (it begins) and Wk (it completes). Both read what it sends and write what it receives:
+MPI owns the buffers between them. A dependence joins two instances or events that access the same element, if one
+writes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from nearfield.rewrite.arrays import Shape, shape_of, shaped
 from nearfield.rewrite.expressions import NotAffine
 from nearfield.rewrite.names import Names
 from nearfield.rewrite.polynomials import Poly
-from nearfield.rewrite.program import Access, Call, Item, Nest, Region
+from nearfield.rewrite.program import Access, Call, Item, Loop, Nest, Region
 
 _ROUNDS = 4  # of following dependences exactly, before whole nests are taken
 
@@ -160,11 +161,11 @@ class Model:
         cells = ", ".join(f"a{place}" for place in range(rank))
         return isl.Map(f"{self.names.head()}{{ {name}[{', '.join(dims)}] -> {array}[{cells}] }}")
 
-    def _exact(self, name: str, dims: list[str], array: str, loops: list[object], access: Access) -> isl.Map:
+    def _exact(self, name: str, dims: list[str], array: str, loops: list[Loop], access: Access) -> isl.Map:
         """Returns the map over the instance's and the inner loops' variables. Raises NotAffine."""
         inner = [self.names.iterator(loop.iterator.key) for loop in access.loops]
         constraints = self.names.loops(access.loops) + self.names.conditions(access.conditions)
-        constraints += self.names.loops(loops)  # type: ignore[arg-type]
+        constraints += self.names.loops(loops)
         cells = []
         for place, index in enumerate(access.index):
             cells.append(f"a{place}")
@@ -200,7 +201,9 @@ class Model:
 
     def _usual(self, condition: isl.Set) -> bool:
         """Returns whether a condition still allows sizes as large as one likes."""
-        large = isl.Set(f"{self.names.head()}{{ : {' and '.join(f'{p} >= 5' for p in self.names.parameters.values())} }}")
+        large = isl.Set(
+            f"{self.names.head()}{{ : {' and '.join(f'{p} >= 5' for p in self.names.parameters.values())} }}"
+        )
         return not condition.intersect(large).is_empty()
 
     def _inside(self, wide: isl.Map, place: int, size: str) -> isl.Map:

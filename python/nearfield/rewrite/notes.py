@@ -9,13 +9,15 @@ from nearfield.rewrite.analysis import Analysis
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.schedules import TRANSFORMATIONS
 
-SOURCE = "S. Pellegrini, T. Hoefler, T. Fahringer: On the Effects of CPU Caches on MPI Point-to-Point Communications (2012)."
+SOURCE = (
+    "S. Pellegrini, T. Hoefler, T. Fahringer: On the Effects of CPU Caches on MPI Point-to-Point Communications (2012)."
+)
 RULES = {
     one.name: Rule(
         f"rewrite-{one.name}",
         one.summary[:1].upper() + one.summary[1:],
-        "The new order keeps every dependence between the loops and the messages; this is proved, and proved again on the "
-        "text of the patch.",
+        "The new order keeps every dependence between the loops and the messages; this is proved, and proved again "
+        "on the text of the patch.",
         SOURCE,
     )
     for one in TRANSFORMATIONS
@@ -45,7 +47,9 @@ def _of_patch(patch: Patch) -> Note:
     new = "".join(after[first - 1 : len(after) - (len(before) - last)])
     fix = Fix(patch.reason, (Edit(file, first, last, new),))
     advice = f"It holds if {' and '.join(patch.assumptions)}." if patch.assumptions else ""
-    return Note(RULES[patch.transformation], Place(file, first, function=patch.function), patch.reason, advice, fixes=(fix,))
+    return Note(
+        RULES[patch.transformation], Place(file, first, function=patch.function), patch.reason, advice, fixes=(fix,)
+    )
 
 
 def folder_of(path: Path) -> Path:

@@ -94,7 +94,8 @@ class Parts:
 
     def split(self, last: int) -> tuple[list[Step], list[Step]] | None:
         """Returns the calls with the `last` ones begun first and completed later; None if a call is not to be split."""
-        steps, completing = [], []
+        steps: list[Step] = []
+        completing: list[Step] = []
         kept = self.exchange()
         for place, number in enumerate(self.calls):
             call = self.model.region.items[number]

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.accesses import OUTPUT, Functions
-from nearfield.rewrite.counting import counted_loop, iterator_key
 from nearfield.rewrite.clang import Kind, Node, Unit
 from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments
+from nearfield.rewrite.counting import counted_loop, iterator_key
 from nearfield.rewrite.expressions import Expressions
 from nearfield.rewrite.function import LOOPS, Function
 from nearfield.rewrite.patch import Refusal
@@ -22,7 +22,10 @@ from nearfield.rewrite.text import line_of, skip_blank, statement_end
 _BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
-_MOVABLE_PRAGMAS = re.compile(r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse)\b)|GCC\s+(?:ivdep|unroll)|ivdep)")
+_PARALLEL = re.compile(r"#\s*pragma\s+omp\s+parallel\s+for\b")  # such loops may be moved as a whole
+_SPLITTABLE = re.compile(
+    r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
+)
 
 
 @dataclass
@@ -72,7 +75,12 @@ class Reader:
         return Expressions(self.function, by_value=self.by_value)
 
     def _made(
-        self, run: list[Item], expressions: Expressions, posted: list[Posted], before: Barrier | None, after: Barrier | None
+        self,
+        run: list[Item],
+        expressions: Expressions,
+        posted: list[Posted],
+        before: Barrier | None,
+        after: Barrier | None,
     ) -> Iterator[Region]:
         """Yields the run as a region if it has both communication and something to move."""
         calls = [item for item in run if isinstance(item, Call)]
@@ -85,12 +93,11 @@ class Reader:
         except Barrier as barrier:
             self._refuse(barrier.line, barrier.reason, barrier.assumption)
             return
-        if not found.nests:
-            for barrier in (after, before):
-                if barrier is not None:
-                    side = "after" if barrier is after else "before"
-                    reason = f"what stands {side} the communication may not be passed: {barrier.reason} (line {barrier.line})"
-                    self._refuse(calls[0].line, reason, barrier.assumption)
+        if not any(access.base.sizes for nest in found.nests for access in nest.accesses):
+            for stop, side in ((after, "after"), (before, "before")):
+                if stop is not None:
+                    reason = f"what stands {side} the communication may not be passed: {stop.reason} (line {stop.line})"
+                    self._refuse(calls[0].line, reason, stop.assumption)
                     return
             self._refuse(calls[0].line, "nothing in its block could be done before or after it")
             return
@@ -103,7 +110,9 @@ class Reader:
 
     def _steady(self, region: Region) -> None:
         """Raises Barrier if the region changes what its bounds and indices are made of."""
-        written = {a.base.declaration: a for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"}
+        written = {
+            a.base.declaration: a for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
+        }
         for symbol in region.symbols.values():
             for key in symbol.variables & set(written):
                 access = written[key]
@@ -119,7 +128,9 @@ class Reader:
         end = statement_end(text, statement.offset)
         self._directives(statement, end)
         trial = list(posted)
-        loops, body = self._chain(statement, expressions)
+        lead, pragmas = self._pragmas(statement)
+        whole = not all(_SPLITTABLE.match(line) for line in pragmas)
+        loops, body = ([], statement) if whole else self._chain(statement, expressions)
         outer = Communication(expressions, self.functions, known=self._known(), posted=trial)
         for loop, node in loops:
             outer.count(node, iterator_key(node), loop)
@@ -133,7 +144,12 @@ class Reader:
         if not outer.names:
             body_start = skip_blank(text, body.offset)
             made: Item = Nest(
-                [loop for loop, _ in loops], accesses, start, end, (body_start, statement_end(text, body_start)), statement.line
+                [loop for loop, _ in loops],
+                accesses,
+                start,
+                end,
+                (body_start, statement_end(text, body_start)),
+                statement.line,
             )
             if not loops and statement.kind not in (Kind.FOR_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT):
                 self._plain(accesses, statement)
@@ -150,8 +166,11 @@ class Reader:
             posted[:] = trial
             accesses.append(Access(OUTPUT, (), False, statement.line))
         made.counters = outer.counters
-        made.lead = self._lead(start)
-        self._pragmas(made)
+        made.lead = lead
+        if isinstance(made, Nest) and made.loops:
+            made.loops[0] = replace(made.loops[0], pragmas=pragmas)
+            if _PRAGMA.search(text[made.start : made.body[0]]):
+                raise Barrier("a pragma stands between its loops", made.line)
         return made
 
     def _directives(self, statement: Node, end: int) -> None:
@@ -162,8 +181,12 @@ class Reader:
         if not found:
             return
         whole = sum(one.startswith("if") for one in found) == found.count("endif")
-        ends = end in (statement.cursor.extent.end.offset, statement.cursor.extent.end.offset + 1)
-        if not whole or not ends or not all(one in ("if", "ifdef", "ifndef", "else", "elif", "endif", "include") for one in found):
+        ends = end in (statement.end, statement.end + 1)
+        if (
+            not whole
+            or not ends
+            or not all(one in ("if", "ifdef", "ifndef", "else", "elif", "endif", "include") for one in found)
+        ):
             line = line_of(text, _DIRECTIVE.search(text, statement.offset, end).start())  # type: ignore[union-attr]
             raise Barrier("a directive of the preprocessor is in it", line)
 
@@ -203,20 +226,16 @@ class Reader:
             place = above
         return place if text[place:start].lstrip().startswith("#") else start
 
-    def _pragmas(self, item: Item) -> None:
-        text = self.unit.text
-        own = text[item.lead : item.start]
-        lines = [" ".join(line.split()) for line in own.splitlines() if line.strip()]
+    def _pragmas(self, statement: Node) -> tuple[int, tuple[str, ...]]:
+        """Returns where the pragmas in front of a statement begin, and their lines. Raises Barrier if it is not known
+        that the statement may be moved under them."""
+        lead = self._lead(statement.offset)
+        own = self.unit.text[lead : statement.offset]
+        lines = tuple(" ".join(line.split()) for line in own.splitlines() if line.strip())
         for line in lines:
-            if not _MOVABLE_PRAGMAS.match(line):
-                raise Barrier(f"the pragma in front of it is not known to allow it: {line}", item.line)
-        if isinstance(item, Nest) and lines:
-            if not item.loops:
-                return
-            item.loops[0] = replace(item.loops[0], pragmas=tuple(lines))
-        inner = text[item.start : item.body[0]] if isinstance(item, Nest) else ""
-        if isinstance(item, Nest) and _PRAGMA.search(inner):
-            raise Barrier("a pragma stands between its loops", item.line)
+            if not _SPLITTABLE.match(line) and not _PARALLEL.match(line):
+                raise Barrier(f"the pragma in front of it is not known to allow it: {line}", statement.line)
+        return lead, lines
 
 
 def groups(region: Region) -> Iterator[Region]:
@@ -238,5 +257,5 @@ def groups(region: Region) -> Iterator[Region]:
         last = made[place + 1][0] if place + 1 < len(made) else len(region.items)
         items = region.items[first:last]
         calls = [item for item in items if isinstance(item, Call)]
-        if any(isinstance(item, Nest) for item in items) and any(call.messages for call in calls):
+        if any(isinstance(item, Nest) and item.loops for item in items) and any(call.messages for call in calls):
             yield Region(region.function, items, region.symbols, region.items[numbers[0]].line)

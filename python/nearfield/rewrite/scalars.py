@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nearfield.rewrite.clang import Kind, Node
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.program import Barrier, Call, Nest, Region
@@ -18,19 +16,21 @@ def lives_within(region: Region, function: Function) -> None:
             if not _temporary(key, function, region, span, counter=True):
                 name = function.declared[key].name
                 raise Barrier(f"{name}, which its loop counts, is read after the loop", item.line)
-    written = {a.base.declaration for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"}
+    written = {
+        a.base.declaration for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
+    }
     for key in written:
         declared = function.declared.get(key)
-        local = declared is not None and declared.kind == Kind.VAR_DECL and declared.cursor.storage_class.name != "STATIC"
+        local = (
+            declared is not None and declared.kind == Kind.VAR_DECL and declared.cursor.storage_class.name != "STATIC"
+        )
         if local and key not in function.address_taken and _temporary(key, function, region, span):
             for item in region.items:
                 if isinstance(item, Nest):
                     item.accesses = [a for a in item.accesses if a.base.declaration != key or a.base.kind != "scalar"]
 
 
-def _temporary(
-    key: int, function: Function, region: Region, span: tuple[int, int], *, counter: bool = False
-) -> bool:
+def _temporary(key: int, function: Function, region: Region, span: tuple[int, int], *, counter: bool = False) -> bool:
     return all(_written_first(use, key, function, region, span, counter) for use in function.uses.get(key, []))
 
 
@@ -44,11 +44,11 @@ def _written_first(
         return True
     limit = _limit(use, region, counter)
     for outer in function.ancestors(use):
-        start, end = outer.cursor.extent.start.offset, outer.cursor.extent.end.offset
+        start, end = outer.offset, outer.end
         if limit is not None and not (limit[0] <= start and end <= limit[1]):
             return False
         if outer.kind in (Kind.COMPOUND_STMT, Kind.FOR_STMT):
-            write = _write_before(outer, use, key)
+            write = _write_before(outer, use, key, function)
             if write is not None and not (limit is None and write < span[0] and use.offset >= span[1]):
                 return True
     return False
@@ -64,25 +64,19 @@ def _limit(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
     return None
 
 
-def _write_before(outer: Node, use: Node, key: int) -> int | None:
+def _write_before(outer: Node, use: Node, key: int, function: Function) -> int | None:
     """Returns where a block or the head of a loop writes the variable on the way to a use; None if it does not. A block
     with labels may be entered elsewhere."""
-    if any(inner.kind == Kind.LABEL_STMT for inner in outer.walk()):
+    if function.has_label(outer):
         return None
     found = None
     for child in outer.children:
-        if child.offset > use.offset or child.cursor.extent.end.offset > use.offset >= child.offset:
+        if child.offset > use.offset or child.end > use.offset >= child.offset:
             return found
         statement = child.bare
         if statement.operator == "=" and _names(statement.children[0], key):
             found = statement.offset
     return found
-
-
-def _uses(node: Node, key: int) -> Iterator[Node]:
-    for inner in node.walk():
-        if inner.kind == Kind.DECL_REF_EXPR and inner.declaration is not None and inner.declaration.key == key:
-            yield inner
 
 
 def _names(node: Node, key: int) -> bool:

@@ -1,4 +1,4 @@
-"""Finds ends of statements, indents and lines in the text of C and C++, where macros make a compiler's extents useless."""
+"""Finds ends of statements, indents and lines in the text of C and C++, where macros make extents useless."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads emitted code again and proves it again: nothing of what wrote it is trusted.
 
-The new text is parsed; each copy of a nest's body must be word for word the old one; the loops and conditions around the
-copies must together give each instance once; and the order in which they stand must keep every dependence."""
+The new text is parsed; each copy of a nest's body must be word for word the old one; the loops and conditions around
+the copies must together give each instance once; and the order in which they stand must keep every dependence."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import islpy as isl
 
 from nearfield.rewrite.accesses import Functions
 from nearfield.rewrite.clang import Kind, Node, Unit
-from nearfield.rewrite.counting import counted_loop, iterator_key
 from nearfield.rewrite.communication import split_arguments
+from nearfield.rewrite.counting import counted_loop, iterator_key
 from nearfield.rewrite.emit import Emitted
 from nearfield.rewrite.expressions import Expressions, NotAffine
 from nearfield.rewrite.model import Model
@@ -315,5 +315,4 @@ class Validator:
 
 
 def _holds(node: Node, start: int, end: int) -> bool:
-    extent = node.cursor.extent
-    return bool(extent.start.offset <= start and end <= extent.end.offset)
+    return node.offset <= start and end <= node.end

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.parts import Order, Parts, Phase, empty, united, Transformation
+from nearfield.rewrite.parts import Order, Parts, Phase, Transformation, empty, united
 
 
 def orders(parts: Parts) -> Iterator[Order]:

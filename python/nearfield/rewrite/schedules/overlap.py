@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.parts import Order, Parts, Phase, common, empty, without, Transformation
+from nearfield.rewrite.parts import Order, Parts, Phase, Transformation, common, empty, without
 
 
 def orders(parts: Parts) -> Iterator[Order]:

@@ -1,11 +1,11 @@
-"""Reverse (S0, listing 3, OPT2): as late receive, but rows are gone through backwards, so that those which are sent have
-just been read."""
+"""Reverse (S0, listing 3, OPT2): as late receive, but rows are gone through backwards, so that those which are sent
+have just been read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.parts import Order, Parts, Phase, empty, Transformation
+from nearfield.rewrite.parts import Order, Parts, Phase, Transformation, empty
 
 
 def orders(parts: Parts) -> Iterator[Order]:
@@ -17,4 +17,6 @@ def orders(parts: Parts) -> Iterator[Order]:
         )
 
 
-SPEC = Transformation("reverse", "sends and receives while both data are in the cache, by going through rows backwards", orders)
+SPEC = Transformation(
+    "reverse", "sends and receives while both data are in the cache, by going through rows backwards", orders
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.parts import Order, Parts, Phase, common, empty, united, without, Transformation
+from nearfield.rewrite.parts import Order, Parts, Phase, Transformation, common, empty, united, without
 
 
 def orders(parts: Parts) -> Iterator[Order]:
@@ -15,7 +15,7 @@ def orders(parts: Parts) -> Iterator[Order]:
         rest = united(without(parts.free, warm), parts.after)
         words = "what reads the data to be sent, then the exchange, then the rest"
         yield Order((Phase(parts.before), Phase(warm), *parts.exchange(), Phase(rest)), words)
-    if not empty(parts.before):
+    if not empty(parts.before) and not empty(parts.free):
         words = "what makes the data to be sent comes last before the exchange"
         yield Order((Phase(parts.free), Phase(parts.before), *parts.exchange(), Phase(parts.after)), words)
 
