@@ -88,7 +88,7 @@ def test_the_harness_notices_what_a_wrong_variant_does(inst: Installation) -> No
     }
     assert all(text != program.text for program, text in wrong.values())
     candidates = [Candidate(program, (("same", program.text), (name, text))) for name, (program, text) in wrong.items()]
-    cases, mismatches = compared(candidates, inst, (2,), patience_s=1)
+    cases, mismatches = compared(candidates, inst, (2,), patience_s=3)
     assert {mismatch.variant for mismatch in mismatches} == set(wrong)
     assert cases == len(wrong) * 2 * 14  # of a run without the wrong ones
     says = {mismatch.variant: mismatch.says for mismatch in mismatches}
