@@ -19,6 +19,7 @@ from nearfield.rewrite.program import Access, Barrier, Call, Item, Loop, Nest, R
 from nearfield.rewrite.scalars import lives_within
 from nearfield.rewrite.text import line_of, skip_blank, statement_end
 
+MOST_ITEMS = 40  # of a region
 _BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
@@ -85,6 +86,11 @@ class Reader:
         """Yields the run as a region if it has both communication and something to move."""
         calls = [item for item in run if isinstance(item, Call)]
         if not any(call.messages for call in calls):
+            return
+        if len(run) > MOST_ITEMS:
+            self._refuse(
+                calls[0].line, f"{len(run)} statements follow one another, which are too many to decide in time"
+            )
             return
         found = Region(self.function.name, run, expressions.symbols, calls[0].line)
         try:
