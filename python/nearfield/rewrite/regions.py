@@ -3,6 +3,7 @@ move. Every other statement is a barrier, and the reason is kept."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from nearfield.rewrite.program import Access, Barrier, Call, Item, Loop, Nest, R
 from nearfield.rewrite.scalars import lives_within
 from nearfield.rewrite.text import line_of, skip_blank, statement_end
 
+MOST_ITEMS = 40  # of a region
 _BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
@@ -49,11 +51,14 @@ class Reader:
         expressions = self._expressions()
         posted: list[Posted] = []
         why: Barrier | None = None
-        for statement in block.children:
+        near = self._near_calls(block)
+        for number, statement in enumerate(block.children):
             known = len(self.refusals)
             inner = list(self._inside(statement)) if statement.kind in _BLOCKS else []
             yield from inner
             try:
+                if number not in near:
+                    raise Barrier("it is far from the communication", statement.line)
                 if inner and statement.kind in LOOPS:
                     raise Barrier("a loop with communication of its own", statement.line)
                 run.append(self._item(statement, expressions, posted))
@@ -63,6 +68,24 @@ class Reader:
                 yield from self._made(run, expressions, posted, why, barrier)
                 run, posted, expressions, why = [], [], self._expressions(), barrier
         yield from self._made(run, expressions, posted, why, None)
+
+    def _near_calls(self, block: Node) -> set[int]:
+        """Returns the numbers of the statements that are so near to a call that they may be in a region with it."""
+        near: set[int] = set()
+        for number, statement in enumerate(block.children):
+            if any(statement.offset <= place < statement.end for place in self._calls):
+                near.update(range(number - MOST_ITEMS // 2, number + MOST_ITEMS // 2))
+        return near
+
+    @functools.cached_property
+    def _calls(self) -> list[int]:
+        """Returns where the function calls MPI, or functions of the file, which may."""
+        calls = self.function.calls
+        return [
+            call.offset
+            for call in calls
+            if call.name.startswith(("MPI_", "PMPI_")) or self.functions.definition(call) is not None
+        ]
 
     def _inside(self, statement: Node) -> Iterator[Region]:
         if statement.kind == Kind.COMPOUND_STMT:
@@ -85,6 +108,11 @@ class Reader:
         """Yields the run as a region if it has both communication and something to move."""
         calls = [item for item in run if isinstance(item, Call)]
         if not any(call.messages for call in calls):
+            return
+        if len(run) > MOST_ITEMS:
+            self._refuse(
+                calls[0].line, f"{len(run)} statements follow one another, which are too many to decide in time"
+            )
             return
         found = Region(self.function.name, run, expressions.symbols, calls[0].line)
         try:
