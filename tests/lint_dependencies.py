@@ -30,6 +30,7 @@ NATIVE = {
     "stream": {"base"},
     "observe": {"base", "stream"},
     "advise": {"base", "stream"},
+    "rewrite": set(),
     "trace": {"base", "machine", "sim"},
     "python": _BELOW | {"scenario", "plan", "sim", "heap", "trace", "stream", "advise"},
 }
@@ -52,6 +53,7 @@ PYTHON = {
     "halo": _MACHINES | {"plan", "mpi"},
     "tune": _RECORDS | {"machine", "mpi", "measure"},
     "observe": _BASE | {"mpi", "tune"},
+    "rewrite": _MACHINES | {"mpi"},
     "report": _MACHINES | {"tune"},
     "advise": _MACHINES | {"observe", "plan", "report"},
     "reproduce": _MACHINES | {"measure", "report", "tune"},

@@ -31,6 +31,7 @@ VERBS = (
     "cc",
     "cxx",
     "fc",
+    "rewrite",
     "reproduce",
     "halo",
     "machine",

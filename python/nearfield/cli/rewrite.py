@@ -1,0 +1,175 @@
+"""`nearfield rewrite`: patches that communicate when the caches want it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from nearfield import itself
+from nearfield.base.files import write_whole
+from nearfield.base.words import capital, suggestion
+from nearfield.cli import complete
+from nearfield.cli.rewrite_options import LinkOption, MeasureOption, RanksOption, RunInOption, RunOption, VerifyOption
+from nearfield.errors import UsageError
+from nearfield.notes import as_dict, as_sarif
+from nearfield.rewrite.patch import Patch
+from nearfield.terminal import Terminal, err
+from nearfield.units import counted
+
+CONTEXT = {"allow_interspersed_args": True}
+
+
+def command(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="a file in C or C++")],
+    compiler_arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="-- ARGUMENTS", help="the compiler's arguments, such as -I and -D")
+    ] = None,
+    compile_commands: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="arguments from the compile_commands.json there")
+    ] = None,
+    function: Annotated[str | None, typer.Option(metavar="NAME", help="only this function")] = None,
+    only: Annotated[str | None, typer.Option(metavar="NAME,...", help="only these transformations")] = None,
+    assume_noalias: Annotated[
+        list[str] | None,
+        typer.Option(metavar="P,Q", help="take these pointers not to overlap, which is noted in the patch"),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="print every legal variant, not only the best of each place")
+    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="write the best variant of each place into the file")] = False,
+    profile: Annotated[
+        Path | None, typer.Option("--profile", "-p", metavar="FOLDER", help="rank by this profile's costs")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option("--bytes", metavar="SIZE", help="of a message, where the source does not say it")
+    ] = None,
+    mpi_name: Annotated[
+        str | None, typer.Option("--mpi", help="the MPI whose headers are read", autocompletion=complete.mpis)
+    ] = None,
+    verify: VerifyOption = False,
+    measure: MeasureOption = False,
+    runs: RunOption = None,
+    ranks: RanksOption = "1,2,3,4",
+    link: LinkOption = None,
+    run_in: RunInOption = None,
+    sarif: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write notes and patches as SARIF 2.1.0, for editors and CI")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+) -> None:
+    """Move communication to where the caches want it: print a patch for each place where calls of MPI and loops can be
+    executed in another order with the same results.
+
+    A variant is printed only if every dependence between loops and messages is proved to be kept, and the text of the
+    patch is read again and proved again. Where that fails, a note names the line and the reason, and the assumption
+    that would do, if one would. docs/rewrite.md teaches the rules.
+
+    With --verify the program also runs before and after each patch, and everything that it does is compared bit by bit.
+    With --measure a patch is printed only if it gains on this machine.
+
+    Examples:
+
+      nearfield rewrite stencil.c
+
+      nearfield rewrite stencil.c --only overlap --apply -- -DROWS=100
+
+      nearfield rewrite stencil.c --verify --measure --run "1000 50"
+
+      nearfield rewrite solver.cpp --compile-commands build --function step --assume-noalias u,unew
+    """
+    from nearfield.rewrite import analyse
+    from nearfield.rewrite.applying import applied, best
+    from nearfield.rewrite.notes import RULES, folder_of, notes_of
+    from nearfield.rewrite.ranking import costs_of
+
+    costs = costs_of(profile, size)
+    names = [name for given in assume_noalias or [] for name in given.split(",")]
+    arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
+    found = analyse(source, arguments, function=function, only=_only(only), assume_noalias=names, costs=costs)
+    if verify or measure:
+        from nearfield import mpi
+        from nearfield.cli.rewrite_checks import Checks, flags_for
+
+        flags = flags_for(source, compile_commands, compiler_arguments or [])
+        checks = Checks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
+        found.patches, refused = checks.kept(found.patches, mpi.choose(mpi_name), every=every)
+        found.refusals += refused
+    notes = notes_of(found)
+    chosen = best(found.patches)
+    if sarif:
+        log = as_sarif(notes, rules=list(RULES.values()), root=folder_of(source), command=itself.typed())
+        write_whole(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
+    if as_json:
+        refusals = [vars(refusal) for refusal in found.refusals]
+        data = {"patches": [_plain(patch) for patch in found.patches], "refusals": refusals, "notes": as_dict(notes)}
+        print(json.dumps(data, indent=1))
+    else:
+        _show(found.patches if every else chosen, found.patches, source)
+        _tell(found.refusals, source, bool(found.patches), costs is not None)
+    if apply and chosen:
+        write_whole(source, applied(chosen).encode(), "Print the patch without --apply instead.")
+        err.print(f"nearfield: {counted(len(chosen), 'place')} in {source} rewritten")
+
+
+def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: str | None) -> list[str]:
+    """Returns the compiler's arguments, with the headers of the MPI unless they say where these are."""
+    from nearfield import mpi
+    from nearfield.rewrite.build import include_folders
+    from nearfield.rewrite.compile_commands import arguments_of
+
+    words = [*(arguments_of(source, database) if database else []), *given]
+    folders = [Path(word.removeprefix("-I")) for word in words if word.startswith("-I")]
+    if any((folder / "mpi.h").exists() for folder in folders):
+        return words
+    return [*words, *(f"-I{folder}" for folder in include_folders(mpi.choose(mpi_name)))]
+
+
+def _only(given: str | None) -> frozenset[str] | None:
+    from nearfield.rewrite.schedules import NAMES
+
+    if given is None:
+        return None
+    names = [name.strip() for name in given.split(",")]
+    for name in names:
+        if name not in NAMES:
+            raise UsageError(f"no transformation is called '{name}'", capital(suggestion(name, NAMES)))
+    return frozenset(names)
+
+
+def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
+    """Prints diffs to standard output, and everything else to standard error, so that `patch` takes the former."""
+    for patch in shown:
+        where = f"{source}:{patch.lines[0]}"
+        err.print(f"[bold]{escape(where)}: {escape(patch.transformation)}[/bold]: {escape(patch.reason)}")
+        if patch.gain is not None:
+            err.print(f"  expected gain: {patch.gain:.2f}x of the time of this communication")
+        for assumption in patch.assumptions:
+            err.print(f"  it needs that {escape(assumption)}")
+        others = [one.transformation for one in every if one.lines == patch.lines and one not in shown]
+        if others:
+            err.print(f"  also legal here: {', '.join(others)} (--only NAME prints one, --all prints all)")
+        print(patch.diff, end="")
+
+
+def _tell(refusals: list[Any], source: Path, patched: bool, costs: bool) -> None:
+    terminal = Terminal(stderr=True)
+    for one in refusals:
+        terminal.print(f"{source}:{one.line}: communication stays where it is: {escape(one.reason)}")
+        if one.assumption:
+            terminal.print(f"  if it is known to be otherwise, say so: {escape(one.assumption)}")
+    if not patched and not refusals:
+        terminal.print(f"{source}: no function has both messages and loops in one block")
+    if patched and not costs:
+        terminal.print("No gain is known without a profile (--profile): variants are in the order of S0's rules.")
+
+
+def _plain(patch: Patch) -> dict[str, Any]:
+    return {
+        "path": str(patch.path), "function": patch.function, "lines": list(patch.lines),
+        "transformation": patch.transformation, "reason": patch.reason, "gain": patch.gain,
+        "assumptions": patch.assumptions, "diff": patch.diff,
+    }  # fmt: skip

@@ -1,0 +1,421 @@
+"""Collects what a piece of code reads and writes, with the loops and conditions inside it. What is not exactly known is
+enlarged to all elements of an array; what cannot even be enlarged is a barrier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.counting import counted_loop, iterator_key, within
+from nearfield.rewrite.expressions import ARRAYS, INTEGERS, Expressions, NotAffine, Pointer, words_of
+from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
+from nearfield.rewrite.polynomials import ONE, Poly
+from nearfield.rewrite.program import Access, Barrier, Base, Condition, Loop
+
+# Functions of C's and C++'s libraries that read their arguments and nothing else.
+_MATHS = (
+    "sqrt cbrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh fabs fmax fmin "
+    "fmod fma floor ceil round trunc hypot copysign rint nearbyint erf erfc"
+)
+PURE = frozenset(name + ending for name in _MATHS.split() for ending in ("", "f", "l"))
+PURE |= {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "real", "imag", "conj", "norm"}
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_STMT: "goto", Kind.RETURN_STMT: "return",
+          Kind.INDIRECT_GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.CXX_THROW_EXPR: "throw",
+          Kind.CXX_TRY_STMT: "try", Kind.ASM_LABEL_ATTR: "asm"}  # fmt: skip
+
+
+_PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
+_COPIES = ("memcpy", "memmove", "memset")
+OUTPUT = Base("output", "what is printed", "scalar", "stream")
+_DEEPEST = 4  # calls in calls
+
+
+class Functions:
+    """The functions that a file defines."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._nodes = {(node.name, node.type.spelling): node for node in unit.functions}
+        self._made: dict[int, Function] = {}
+
+    def of(self, node: Node) -> Function:
+        if node.key not in self._made:
+            self._made[node.key] = Function(node)
+        return self._made[node.key]
+
+    def definition(self, call: Node) -> Function | None:
+        """Returns the function that a call runs, if the file defines it and no other can take its place."""
+        callee = call.callee()
+        if callee is None or callee.kind not in (Kind.FUNCTION_DECL, Kind.CXX_METHOD):
+            return None
+        if callee.kind == Kind.CXX_METHOD:
+            return None
+        node = self._nodes.get((callee.name, callee.type.spelling))
+        return self.of(node) if node is not None else None
+
+
+@dataclass
+class Inside:
+    """Where the collector is: the loops and conditions around it within the piece of code."""
+
+    loops: tuple[Loop, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    breakable: bool = False  # in a loop of its own, which break and continue may leave
+    callees: tuple[Function, ...] = ()  # functions that are gone through, which may return
+
+
+@dataclass
+class Collector:
+    """Goes through one piece of code in textual order and keeps its accesses."""
+
+    reader: Expressions
+    functions: Functions
+    accesses: list[Access] = field(default_factory=list)
+    private: set[int] = field(default_factory=set)  # variables declared inside
+    inside: Inside = field(default_factory=Inside)
+    counters: set[int] = field(default_factory=set)  # variables of loops that are declared before them
+
+    def collect(self, node: Node) -> None:
+        """Adds a statement's or an expression's accesses. Raises Barrier where a jump or an effect is not known."""
+        kind = node.kind
+        allowed = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
+        if self.inside.callees:
+            allowed = (*allowed, Kind.RETURN_STMT)
+        if kind in _JUMPS and kind not in allowed:
+            raise Barrier(f"it contains {_JUMPS[kind]}", node.line)
+        if kind == Kind.FOR_STMT:
+            self._for(node)
+        elif kind in (Kind.WHILE_STMT, Kind.DO_STMT):
+            self._repeat(node, node.children)
+        elif kind == Kind.CXX_FOR_RANGE_STMT:
+            raise Barrier("it is a loop over a range", node.line)
+        elif kind == Kind.IF_STMT:
+            self._if(node)
+        elif kind == Kind.DECL_STMT:
+            for child in node.children:
+                self.declare(child)
+        elif node.operator in ASSIGNMENTS:
+            self._assign(node)
+        elif node.operator in INCREMENTS:
+            self._place(node.children[0], write=False)
+            self._place(node.children[0], write=True)
+        elif kind == Kind.CALL_EXPR:
+            self._call(node)
+        elif (
+            kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR)
+            or node.operator == "*"
+            and len(node.children) == 1
+        ):
+            self._place(node, write=False)
+        elif kind == Kind.DECL_REF_EXPR:
+            if node.declaration and node.declaration.kind in (Kind.VAR_DECL, Kind.PARM_DECL):
+                self._place(node, write=False)
+        elif kind == Kind.LAMBDA_EXPR:
+            raise Barrier("it contains a lambda", node.line)
+        elif kind in (Kind.ASM_STMT, Kind.MS_ASM_STMT):
+            raise Barrier("it contains assembly", node.line)
+        elif kind == Kind.CXX_UNARY_EXPR and node.value is not None:
+            return  # sizeof reads nothing
+        elif kind == Kind.UNARY_OPERATOR and node.operator == "&":
+            self._indices(node.children[0].bare)
+        else:
+            for child in node.children:
+                if child.kind != Kind.TYPE_REF:
+                    self.collect(child)
+
+    # ---- declarations and assignments
+
+    def declare(self, node: Node) -> None:
+        """Takes a variable that the code declares. Its value is known if it never changes."""
+        if node.kind != Kind.VAR_DECL:
+            return
+        if node.cursor.storage_class.name == "STATIC":
+            raise Barrier(f"{node.name} is static", node.line)
+        values = [child for child in node.children if child.kind.is_expression() or child.kind == Kind.INIT_LIST_EXPR]
+        for value in values:
+            self.collect(value)
+        self.private.add(node.key)
+        meaning: Poly | Pointer | None = None
+        initial = self.reader.function.fixed(node.key)
+        if initial is not None:
+            try:
+                if node.type.kind in INTEGERS:
+                    meaning = self.reader.integer(initial)
+                elif node.type.kind == TypeKind.POINTER:
+                    meaning = self.reader.pointer(initial)
+                elif node.type.kind == TypeKind.LVALUEREFERENCE:
+                    meaning = self.reader.place(initial)
+            except NotAffine:
+                pass
+        if node.type.kind in (*INTEGERS, TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
+            self.reader.bound[node.key] = meaning
+
+    def _assign(self, node: Node) -> None:
+        target, value = node.children
+        self.collect(value)
+        if node.operator != "=":
+            self._place(target, write=False)
+        self._place(target, write=True)
+
+    def _place(self, node: Node, *, write: bool) -> None:
+        node = node.bare
+        if node.kind == Kind.UNARY_OPERATOR and node.operator in ("++", "--"):
+            raise Barrier("it uses the result of an increment", node.line)
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.private:
+            return
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.reader.bound:
+            if write:
+                raise Barrier(f"it changes {node.name}", node.line)
+            if not isinstance(self.reader.bound[node.declaration.key], Pointer):
+                return
+        if node.type.is_volatile_qualified():
+            raise Barrier(f"{words_of(node)} is volatile", node.line)
+        if write and node.type.kind == TypeKind.POINTER:
+            raise Barrier(f"it changes the pointer {words_of(node)}", node.line)
+        pointer = self.reader.place(node)
+        self._indices(node)
+        if pointer.base.declaration in self.private:
+            return
+        self.add(pointer, write=write, line=node.line)
+
+    def add(self, pointer: Pointer, *, write: bool, line: int, message: bool = False) -> None:
+        """Adds an access under the loops and conditions that are around it now."""
+        self.accesses.append(
+            Access(
+                pointer.base,
+                pointer.index,
+                write,
+                line,
+                self.inside.loops,
+                self.inside.conditions,
+                message,
+                pointer.note,
+            )
+        )
+
+    def _indices(self, node: Node) -> None:
+        """Adds the reads that an lvalue's indices and pointers make."""
+        node = node.bare
+        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+            array, index = node.children
+            self.collect(index.bare)
+            self._indices(array)
+        elif node.kind == Kind.CALL_EXPR and node.name == "operator[]":
+            self.collect(node.children[-1].bare)
+            self._indices(node.children[0])
+        elif (
+            node.kind == Kind.MEMBER_REF_EXPR
+            and node.children
+            or node.kind == Kind.UNARY_OPERATOR
+            and node.operator in ("*", "&")
+        ):
+            self._indices(node.children[0])
+        elif node.kind == Kind.BINARY_OPERATOR:
+            for child in node.children:
+                self._indices(child)
+        elif node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.type.kind == TypeKind.POINTER:
+            self._pointer_itself(node, node.declaration.key)
+
+    def _pointer_itself(self, node: Node, key: int) -> None:
+        if key not in self.private and key not in self.reader.bound:
+            base = replace(self.reader.pointer(node).base, kind="scalar", element="pointer", sizes=())
+            self.accesses.append(Access(replace(base, key=f"&{base.key}"), (), False, node.line))
+
+    # ---- calls
+
+    def _call(self, node: Node) -> None:
+        if node.name == "operator[]":
+            self._place(node, write=False)
+            return
+        if self.special(node):
+            return
+        definition = self.functions.definition(node)
+        if definition is not None:
+            self._inline(node, definition)
+            return
+        if node.name in _PRINTS or node.name in _COPIES:
+            self._library(node)
+            return
+        callee = node.callee()
+        if callee is None or node.name not in PURE or self.inside_file(callee):
+            raise Barrier(f"it calls {node.name or words_of(node)}, whose effects are not known", node.line)
+        for argument in node.cursor.get_arguments():
+            self.collect(Node(argument, node.unit).bare)
+
+    def _library(self, node: Node) -> None:
+        """Takes a function of C's library that prints or copies. Prints keep their order, also among messages."""
+        arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
+        if node.name in _PRINTS:
+            for argument in arguments:
+                if argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS) and argument.bare.kind != Kind.STRING_LITERAL:
+                    self._whole(argument, write=False)
+                else:
+                    self.collect(argument.bare)
+            self.add(Pointer(OUTPUT, ()), write=True, line=node.line)
+            return
+        self.collect(arguments[-1].bare)
+        for place in range(2 if node.name != "memset" else 1):
+            self._whole(arguments[place], write=place == 0)
+
+    def _whole(self, node: Node, *, write: bool) -> None:
+        """Adds an access to any elements of what a pointer points into."""
+        if node.bare.kind == Kind.DECL_REF_EXPR and node.bare.name in ("stdout", "stderr"):
+            return
+        self._indices(node.bare)
+        pointer = self.reader.pointer(node)
+        if pointer.base.declaration in self.private:
+            return
+        index = (None,) * max(len(pointer.base.sizes), 1)
+        note = f"how much of {pointer.base.text} is copied or printed is not known"
+        self.add(replace(pointer, index=index, note=note), write=write, line=node.line)
+
+    def special(self, node: Node) -> bool:
+        """Takes a call that has a meaning of its own, such as MPI's. Returns whether it is one."""
+        if node.name.startswith(("MPI_", "PMPI_")):
+            raise Barrier(f"it calls {node.name}", node.line)
+        return False
+
+    def _inline(self, node: Node, callee: Function) -> None:
+        """Adds the accesses of a function that the file defines, with this call's arguments."""
+        if len(self.inside.callees) >= _DEEPEST or callee in self.inside.callees:
+            raise Barrier(f"it calls {callee.name}, whose calls are too deep", node.line)
+        arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
+        formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
+        if len(arguments) != len(formals):
+            raise Barrier(f"it calls {callee.name} with other arguments than it has", node.line)
+        meanings = [self._meaning(*pair) for pair in zip(arguments, formals, strict=True)]
+        reader, before, bound, private = self.reader, self.inside, dict(self.reader.bound), set(self.private)
+        outer, foreign, number = reader.function, reader.foreign, len(self.accesses)
+        for formal, meaning in zip(formals, meanings, strict=True):
+            changed = bool(callee.changes.get(formal.key)) or formal.key in callee.address_taken
+            reader.bound[formal.key] = None if changed else meaning
+            if not isinstance(meaning, Pointer) or changed:
+                self.private.add(formal.key)
+        reader.function, reader.foreign = callee, True
+        self.inside = replace(before, callees=(*before.callees, callee), breakable=False)
+        try:
+            assert callee.body is not None
+            self.collect(callee.body)
+        except Barrier as why:
+            reason = f"it calls {callee.name}, and there, at line {why.line}: {why.reason}"
+            raise Barrier(reason, node.line, why.assumption) from why
+        finally:
+            reader.function, reader.foreign, self.inside = outer, foreign, before
+            reader.bound, self.private = bound, private
+        for place in range(number, len(self.accesses)):
+            self.accesses[place] = replace(self.accesses[place], line=node.line)
+
+    def _meaning(self, argument: Node, formal: Node) -> Poly | Pointer | None:
+        kind = formal.type.kind
+        try:
+            if kind in (TypeKind.POINTER, *ARRAYS):
+                if formal.type.get_pointee().get_canonical().kind == TypeKind.RECORD:
+                    return None if argument.bare.type.kind != TypeKind.POINTER else self.reader.pointer(argument)
+                self._indices(argument.bare)
+                return self.reader.pointer(argument)
+            if kind == TypeKind.LVALUEREFERENCE:
+                return self.reader.place(argument)
+            self.collect(argument.bare)
+            return self.reader.integer(argument) if kind in INTEGERS else None
+        except NotAffine:
+            return None
+
+    @staticmethod
+    def inside_file(callee: Node) -> bool:
+        """Returns whether the file itself declares the function."""
+        file = callee.cursor.location.file
+        return bool(file and file.name == callee.unit.path)
+
+    # ---- control
+
+    def _for(self, node: Node) -> None:
+        before = self.inside
+        loop = counted_loop(node, self.reader)
+        body = node.children[-1]
+        if isinstance(loop, str):
+            self._repeat(node, node.children)
+            return
+        self._bounds(node)
+        key = iterator_key(node)
+        self.reader.bound[key] = Poly.of(loop.iterator.key)
+        self.count(node, key, loop)
+        self.inside = Inside((*before.loops, loop), before.conditions, True)
+        self.collect(body)
+        self.inside = before
+        del self.reader.bound[key]
+
+    def count(self, node: Node, key: int, loop: Loop) -> None:
+        """Takes the variable of a loop as private, and remembers it if it lives on after the loop."""
+        if not loop.declares and key not in self.private:
+            declared = self.reader.function.declared.get(key)
+            if (
+                declared is None
+                or declared.cursor.storage_class.name == "STATIC"
+                or key in self.reader.function.address_taken
+            ):
+                raise Barrier(f"its loop counts {loop.iterator.text}, which is no local variable", node.line)
+            if not self.inside.callees:
+                self.counters.add(key)
+        self.private.add(key)
+
+    def _bounds(self, node: Node) -> None:
+        for part in node.children[:-1]:
+            for inner in part.walk():
+                if inner.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
+                    self._place(inner, write=False)
+
+    def _repeat(self, node: Node, parts: list[Node]) -> None:
+        """Takes a loop of which only is known that it repeats: what it changes has no known value in it."""
+        changed = {
+            key for key, nodes in self.reader.function.changes.items() if any(within(one, node) for one in nodes)
+        }
+        saved = {key: self.reader.bound[key] for key in changed if key in self.reader.bound}
+        before = self.inside
+        for key in changed:
+            declared = self.reader.function.declared.get(key)
+            if declared is None or key not in self.private and not self._own(key, node):
+                raise Barrier("its bounds are not affine", node.line)
+            self.reader.bound[key] = None
+            self.private.add(key)
+        self.inside = replace(before, breakable=True)
+        for part in parts:
+            self.collect(part)
+        self.inside = before
+        for key in changed:
+            self.reader.bound.pop(key, None)
+        self.reader.bound.update(saved)
+
+    def _own(self, key: int, node: Node) -> bool:
+        """Returns whether all that names the variable is within the loop."""
+        return all(within(use, node) for use in self.reader.function.uses.get(key, []))
+
+    def _if(self, node: Node) -> None:
+        before = self.inside
+        test, *branches = node.children
+        self.collect(test.bare)
+        for branch, holds in zip(branches, (True, False), strict=False):
+            known = conditions(test, self.reader, holds)
+            self.inside = replace(before, conditions=(*before.conditions, *known))
+            self.collect(branch)
+        self.inside = before
+
+
+def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
+    """Returns what is known where a test holds, or where it does not; nothing if it is not affine."""
+    test = test.bare
+    if test.operator == ("&&" if holds else "||"):
+        return [one for child in test.children for one in conditions(child, reader, holds)]
+    if test.operator not in _COMPARISONS:
+        return []
+    try:
+        left, right = (reader.integer(child) for child in test.children)
+    except NotAffine:
+        return []
+    operator = test.operator
+    if not holds:
+        operator = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[operator]
+    return {
+        "<": [Condition(right - left - ONE)], "<=": [Condition(right - left)],
+        ">": [Condition(left - right - ONE)], ">=": [Condition(left - right)],
+        "==": [Condition(left - right, equal=True)], "!=": [],
+    }[operator]  # fmt: skip

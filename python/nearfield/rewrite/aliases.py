@@ -1,0 +1,306 @@
+"""Decides whether two arrays may overlap, from what a function assigns to its pointers.
+
+Two pointers do not overlap if every value they are given comes from different allocations. Pointers that are only
+swapped after that hold the same values in another order, so they do not overlap either."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.expressions import ARRAYS
+from nearfield.rewrite.function import ASSIGNMENTS, Function
+from nearfield.rewrite.program import Barrier, Base, Region
+
+ALLOCATE = frozenset(
+    {"malloc", "calloc", "aligned_alloc", "valloc", "memalign", "fftw_malloc", "_mm_malloc", "operator new[]"}
+)
+KEEP_NOTHING = frozenset({"free", "swap", "fwrite", "fread", "size", "resize", "assign", "fill"})
+ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Consecutive assignments that only permute pointers. `saved` hold copies meanwhile."""
+
+    permuted: frozenset[int]
+    nodes: frozenset[int]  # offsets of the assignments
+
+
+class Aliases:
+    """What the pointers of a function may point to."""
+
+    def __init__(self, unit: Unit, function: Function, assumed: Collection[str]) -> None:
+        self._unit = unit
+        self._function = function
+        self._assumed = {name.strip() for name in assumed}
+        self._globals = {node.key: node for node in unit.variables}
+        self._swaps = list(_swaps(function))
+        self._swapped = frozenset().union(*(swap.nodes for swap in self._swaps)) if self._swaps else frozenset()
+
+    def check(self, region: Region) -> list[str]:
+        """Returns the assumptions that the region needs. Raises Barrier for two bases that may overlap, one of which is
+        written."""
+        written = {a.base.key for item in region.items for a in item.accesses if a.write}
+        bases = {a.base.key: a.base for item in region.items for a in item.accesses if a.base.sizes}
+        needed: dict[str, None] = {}
+        for base in bases.values():
+            if base.kind == "rows":
+                if base.text not in self._assumed:
+                    reason = f"the rows of {base.text} may overlap, since each is a pointer of its own"
+                    raise Barrier(reason, _line(region, base), base.text)
+                needed[f"the rows of {base.text} do not overlap"] = None
+        missing: dict[str, None] = {}
+        first: list[tuple[Base, Base]] = []
+        for one, other in combinations(bases.values(), 2):
+            if not {one.key, other.key} & written or not self._may_overlap(one, other):
+                continue
+            if one.text in self._assumed and other.text in self._assumed:
+                needed[f"{one.text} and {other.text} do not overlap"] = None
+            else:
+                missing.update(dict.fromkeys((one.text, other.text)))
+                first.append((one, other))
+        if missing:
+            one, other = first[0]
+            raise Barrier(f"{one.text} and {other.text} may overlap", _line(region, other), ",".join(missing))
+        return list(needed)
+
+    def _may_overlap(self, one: Base, other: Base) -> bool:
+        if one.declaration == other.declaration and one.key != other.key and "pointer" not in (one.kind, other.kind):
+            return one.key.startswith(other.key) or other.key.startswith(one.key)  # a struct and its member
+        if {one.kind, other.kind} <= {"array", "vector"} and not self._is_pointer(one) and not self._is_pointer(other):
+            return False
+        mine, its = self._origins(one), self._origins(other)
+        if UNKNOWN in mine or UNKNOWN in its:
+            known, base = (its, other) if UNKNOWN in mine else (mine, one)
+            own = all(origin.startswith(("new ", "array ")) for origin in known)
+            return UNKNOWN in known or not own or self._escapes(base.declaration)
+        if self._permuted(one, other):
+            mine, its = self._origins(one, swaps=False), self._origins(other, swaps=False)
+        return bool(mine & its) or any(_parameters_overlap(a, b) for a in mine for b in its)
+
+    def _is_pointer(self, base: Base) -> bool:
+        declared = self._declared(base)
+        return declared is None or declared.type.kind == TypeKind.POINTER or "->" in base.key
+
+    def _declared(self, base: Base) -> Node | None:
+        return self._function.declared.get(base.declaration) or self._globals.get(base.declaration)
+
+    def _escapes(self, key: int) -> bool:
+        """Returns whether the address of a local variable's memory is kept anywhere else."""
+        return any(self._kept(use) for use in self._function.uses.get(key, []))
+
+    def _kept(self, use: Node) -> bool:
+        below, above = use, self._function.parent(use)
+        while above is not None:
+            if above.kind == Kind.CALL_EXPR and above.name != "operator[]" and above.name not in ("data", "begin"):
+                return not above.name.startswith(("MPI_", "mem", "print", "fprint")) and above.name not in KEEP_NOTHING
+            if above.operator in ASSIGNMENTS:
+                stored = below is not above.children[0] and below.type.kind in (*ARRAYS, TypeKind.POINTER)
+                return stored and above.type.kind == TypeKind.POINTER
+            if above.kind in (Kind.VAR_DECL, Kind.RETURN_STMT, Kind.INIT_LIST_EXPR):
+                return below.type.kind in (*ARRAYS, TypeKind.POINTER)
+            if above.kind.is_statement():
+                return False
+            below, above = above, self._function.parent(above)
+        return True
+
+    # ---- origins
+
+    def _origins(self, base: Base, *, swaps: bool = True) -> frozenset[str]:
+        """Returns where the base's memory may come from: names that are equal only if it may be the same."""
+        if "->" in base.key or "." in base.key.split("@")[-1]:
+            return frozenset({UNKNOWN})
+        declared = self._declared(base)
+        if declared is None:
+            return frozenset({UNKNOWN})
+        if declared.type.kind in ARRAYS and declared.kind != Kind.PARM_DECL or base.kind == "vector":
+            return frozenset({self._array(declared)})
+        if declared.key in self._function.address_taken and not self._allocated_into(declared.key):
+            return frozenset({UNKNOWN})
+        if declared.key in self._globals:
+            return self._of_global(declared)
+        return self._of_pointer(declared.key, swaps, frozenset())
+
+    def _of_pointer(self, key: int, swaps: bool, seen: frozenset[int]) -> frozenset[str]:
+        declared = self._function.declared.get(key)
+        if declared is None or key in seen:
+            return frozenset({UNKNOWN} if declared is None else ())
+        found: set[str] = set()
+        if declared.kind == Kind.PARM_DECL:
+            restrict = declared.type.is_restrict_qualified() or "restrict" in _words(declared)
+            found.add(f"new restrict {key}" if restrict and not self._function.changes.get(key) else f"parameter {key}")
+        found |= {f"new {call.offset}" for call in self._allocated_into(key)}
+        values = [child for child in declared.children if child.kind.is_expression()] if "=" in _words(declared) else []
+        if declared.kind == Kind.VAR_DECL and values and declared.offset not in self._swapped:
+            found |= self._of_value(values[-1], swaps, seen | {key})
+        for change in self._function.changes.get(key, []):
+            if change.offset in self._swapped and not swaps:
+                continue
+            if change.operator == "=":
+                found |= self._of_value(change.children[1], swaps, seen | {key})
+            elif change.kind == Kind.CALL_EXPR:
+                found.add(UNKNOWN) if change.offset not in self._swapped else None
+        return frozenset(found)
+
+    def _of_value(self, node: Node, swaps: bool, seen: frozenset[int]) -> frozenset[str]:
+        node = node.bare
+        if node.kind == Kind.CALL_EXPR and node.name in ALLOCATE:
+            return frozenset({f"new {node.offset}"})
+        if node.kind == Kind.CXX_NEW_EXPR:
+            return frozenset({f"new {node.offset}"})
+        if node.kind in (Kind.GNU_NULL_EXPR, Kind.CXX_NULL_PTR_LITERAL_EXPR) or node.value == 0:
+            return frozenset()
+        if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
+            return self._of_value(node.children[0], swaps, seen)
+        if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
+            return self._of_value(node.children[0], swaps, seen)
+        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+            array = node.children[0].bare
+            return self._of_value(array, swaps, seen)
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None:
+            declared = node.declaration
+            if declared.type.kind in ARRAYS and declared.kind == Kind.VAR_DECL:
+                return frozenset({self._array(declared)})
+            if declared.key in self._function.declared and declared.key not in self._function.address_taken:
+                return self._of_pointer(declared.key, swaps, seen)
+        return frozenset({UNKNOWN})
+
+    def _array(self, declared: Node) -> str:
+        local = declared.key in self._function.declared and declared.cursor.storage_class.name != "STATIC"
+        return f"{'array' if local else 'global'} {declared.key}"
+
+    def _of_global(self, declared: Node) -> frozenset[str]:
+        """Returns the allocations of a static pointer, if the file assigns nothing else to it."""
+        return frozenset({UNKNOWN})
+
+    def _allocated_into(self, key: int) -> list[Node]:
+        """Returns calls that allocate into the variable, if these are all that take its address."""
+        taken = [
+            call
+            for call in self._function.calls
+            if call.name in ALLOCATE_INTO
+            and _takes_address(list(call.cursor.get_arguments()), ALLOCATE_INTO[call.name], key, call.unit)
+        ]
+        all_taken = [
+            use for use in self._function.uses.get(key, [])
+            if (above := self._outside(use)) is not None and above.operator == "&" and above.kind == Kind.UNARY_OPERATOR
+        ]  # fmt: skip
+        return taken if len(taken) == len(all_taken) else []
+
+    def _outside(self, node: Node) -> Node | None:
+        above = self._function.parent(node)
+        while above is not None and above.kind in (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR):
+            above = self._function.parent(above)
+        return above
+
+    # ---- swaps
+
+    def _permuted(self, one: Base, other: Base) -> bool:
+        """Returns whether both are only swapped, after each was given one value, outside of loops."""
+        group: set[int] = {one.declaration, other.declaration}
+        joined = [swap for swap in self._swaps if swap.permuted & group]
+        if not joined:
+            return False
+        for swap in joined:
+            group |= swap.permuted
+        return all(self._given_once(key) for key in group)
+
+    def _given_once(self, key: int) -> bool:
+        function = self._function
+        declared = function.declared.get(key)
+        if declared is None or key in function.address_taken and not self._allocated_into(key):
+            return False
+        changes = [change for change in function.changes.get(key, []) if change.offset not in self._swapped]
+        initial = declared.kind == Kind.PARM_DECL or "=" in _words(declared)
+        given = len(changes) + initial + len(self._allocated_into(key))
+        return given == 1 and not any(function.in_loop(change) for change in [*changes, *self._allocated_into(key)])
+
+
+def _parameters_overlap(one: str, other: str) -> bool:
+    """Returns whether two origins may be the same memory: of two parameters, or of a parameter and a global array."""
+    kinds = {one.split()[0], other.split()[0]}
+    return kinds == {"parameter"} and one != other or kinds == {"parameter", "global"}
+
+
+def _takes_address(arguments: list[object], place: int, key: int, unit: Unit) -> bool:
+    if place >= len(arguments):
+        return False
+    return any(
+        inner.kind == Kind.DECL_REF_EXPR and inner.declaration is not None and inner.declaration.key == key
+        for inner in Node(arguments[place], unit).walk()
+    )
+
+
+def _words(declared: Node) -> str:
+    extent = declared.cursor.extent
+    return declared.unit.text[extent.start.offset : extent.end.offset]
+
+
+def _line(region: Region, base: Base) -> int:
+    return next(a.line for item in region.items for a in item.accesses if a.base.key == base.key)
+
+
+# ---- finding swaps
+
+
+def _swaps(function: Function) -> Iterable[Swap]:
+    """Yields the swaps of pointers: t = a; a = b; b = t; also in longer cycles, and std::swap(a, b)."""
+    if function.body is None:
+        return
+    for node in function.body.walk():
+        if node.kind == Kind.CALL_EXPR and node.name == "swap":
+            keys = [_pointer_key(Node(argument, node.unit)) for argument in node.cursor.get_arguments()]
+            if len(keys) == 2 and all(keys):
+                yield Swap(frozenset(keys), frozenset({node.offset}))
+        if node.kind != Kind.COMPOUND_STMT:
+            continue
+        run: list[tuple[int, int, int]] = []
+        for statement in [*node.children, None]:
+            copies = _copies(statement) if statement is not None else None
+            if copies:
+                run += copies
+                continue
+            yield from _permutation(run)
+            run = []
+
+
+def _copies(statement: Node) -> list[tuple[int, int, int]] | None:
+    """Returns (target, source, offset) for each copy of a pointer that the statement makes."""
+    if statement.kind == Kind.DECL_STMT:
+        made = []
+        for variable in statement.children:
+            values = [child for child in variable.children if child.kind.is_expression()]
+            source = _pointer_key(values[-1]) if values and variable.type.kind == TypeKind.POINTER else 0
+            if not source:
+                return None
+            made.append((variable.key, source, variable.offset))
+        return made
+    node = statement.bare
+    if node.operator != "=":
+        return None
+    target, source = (_pointer_key(child) for child in node.children)
+    return [(target, source, node.offset)] if target and source else None
+
+
+def _pointer_key(node: Node) -> int:
+    node = node.bare
+    if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None and node.type.kind == TypeKind.POINTER:
+        return node.declaration.key
+    return 0
+
+
+def _permutation(run: list[tuple[int, int, int]]) -> Iterable[Swap]:
+    """Yields the swap if the copies of a run permute some pointers, with the help of others that get a copy only."""
+    if len(run) < 3:
+        return
+    held: dict[int, int] = {}
+    for target, source, _ in run:
+        held[target] = held.get(source, source)
+    helpers = {run[0][0]}
+    permuted = {key for key in held if key not in helpers}
+    if {held[key] for key in permuted} == permuted:
+        yield Swap(frozenset(permuted), frozenset(offset for *_, offset in run))

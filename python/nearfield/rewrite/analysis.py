@@ -1,0 +1,287 @@
+"""Analyses one C or C++ file: finds its regions of communication, and returns every legal rewrite of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import islpy as isl
+
+from nearfield.errors import UsageError
+from nearfield.rewrite.accesses import Functions
+from nearfield.rewrite.aliases import Aliases
+from nearfield.rewrite.clang import Node, Unit, parse
+from nearfield.rewrite.code import NotWritten
+from nearfield.rewrite.emit import Emitted, Emitter
+from nearfield.rewrite.function import Function
+from nearfield.rewrite.legality import guard_of
+from nearfield.rewrite.model import Model
+from nearfield.rewrite.parts import Order, Parts, Transformation
+from nearfield.rewrite.patch import Patch, Refusal
+from nearfield.rewrite.program import Barrier, Region
+from nearfield.rewrite.ranking import Costs, expected_gain, ranked, reason_of
+from nearfield.rewrite.regions import Reader, groups
+from nearfield.rewrite.schedules import TRANSFORMATIONS
+from nearfield.rewrite.text import line_of
+from nearfield.rewrite.validate import Invalid, Validator
+
+CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
+MOST_OPERATIONS = 1_000_000  # of isl on one region, about half a second
+DEPTHS = (1, 2, 3)  # loops of a nest that may be split
+
+
+@dataclass
+class Analysis:
+    """What was found in a file: legal variants, ranked best first within each region, and refusals by line."""
+
+    path: Path
+    patches: list[Patch] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+def analyse(
+    path: Path,
+    arguments: Sequence[str],
+    *,
+    function: str | None = None,
+    only: frozenset[str] | None = None,
+    assume_noalias: Sequence[str] = (),
+    costs: Costs | None = None,
+) -> Analysis:
+    """Returns the legal rewrites of a file, and why the rest stays as it is. `arguments` are those of the compiler
+    (-I, -D, -std), `only` are names of transformations, `costs` those of a profile. Raises UsageError if the file
+    cannot be parsed."""
+    text = read(path)
+    analyser = Analyser(path, text, parse(path, text, arguments), only, assume_noalias, costs)
+    return analyser.run(function)
+
+
+def read(path: Path) -> str:
+    """Returns a file with one character for each byte. Raises UsageError if it is not UTF-8 or cannot be read."""
+    try:
+        data = path.read_bytes()
+        data.decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8: byte {error.start}", "Convert it first, with iconv.") from error
+    return data.decode("latin-1")
+
+
+def plain(text: str) -> str:
+    """Returns a text of `read` with its real characters."""
+    return text.encode("latin-1").decode("utf-8")
+
+
+@contextmanager
+def limited() -> Iterator[Callable[[], bool]]:
+    """Limits what isl may compute in a block. Provides a function that tells afterwards whether it was too little."""
+    context = isl.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(MOST_OPERATIONS)
+    exceeded = False
+    try:
+        yield lambda: exceeded
+    except isl.Error:
+        context.set_max_operations(0)
+        context.reset_operations()
+        exceeded = True
+    finally:
+        context.set_max_operations(0)
+        context.reset_operations()
+
+
+@dataclass
+class Variant:
+    """A legal order of a region, written but not yet proved again."""
+
+    model: Model
+    order: Order
+    transformation: Transformation
+    guard: isl.Set
+    emitted: Emitted
+    assumptions: list[str]
+    by_value: bool
+
+    @property
+    def region(self) -> Region:
+        return self.model.region
+
+
+@dataclass
+class Analyser:
+    """Analyses the functions of one file."""
+
+    path: Path
+    text: str
+    unit: Unit
+    only: frozenset[str] | None
+    assumed: Sequence[str]
+    costs: Costs | None
+
+    def __post_init__(self) -> None:
+        self.functions = Functions(self.unit)
+        self._variants: dict[tuple[int, str], Variant] = {}
+        self._refusals: dict[int, Refusal] = {}  # by line of the communication
+
+    def run(self, function: str | None) -> Analysis:
+        """Returns the analysis of one function or of all. Raises UsageError if the file has no such function."""
+        nodes = [node for node in self.unit.functions if function in (None, node.name)]
+        if function is not None and not nodes:
+            raise UsageError(f"{self.path} defines no function {function}")
+        for node in nodes:
+            if self._communicates(self.functions.of(node), set()):
+                self._function(node)
+        patches = [patch for patch in map(self._proved, list(self._variants.values())) if patch is not None]
+        changed = [patch.lines for patch in patches]
+        refusals = [
+            refusal
+            for line, refusal in sorted({one.line: one for one in reversed(list(self._refusals.values()))}.items())
+            if not any(first <= line <= last for first, last in changed)
+        ]
+        return Analysis(self.path, ranked(patches), refusals)
+
+    def _communicates(self, function: Function, seen: set[str]) -> bool:
+        seen.add(function.name)
+        for call in function.calls:
+            if call.name.startswith(("MPI_", "PMPI_")):
+                return True
+            inner = self.functions.definition(call)
+            if inner is not None and inner.name not in seen and self._communicates(inner, seen):
+                return True
+        return False
+
+    def _function(self, node: Node) -> None:
+        function = self.functions.of(node)
+        self._aliases = Aliases(self.unit, function, self.assumed)
+        for by_value in (False, True):
+            before = len(self._variants)
+            constants, deepest = False, 0
+            for depth in DEPTHS:
+                reader = Reader(self.unit, self.functions, function, depth, by_value)
+                for region in reader.regions():
+                    constants = constants or any(symbol.value is not None for symbol in region.symbols.values())
+                    deepest = max([deepest, *(len(nest.loops) for nest in region.nests)])
+                    for one in groups(region):
+                        self._region(one, by_value)
+                for refusal in reader.refusals:
+                    self._refusals.setdefault(refusal.line, refusal)
+                if deepest < depth:
+                    break  # no nest has more loops
+            if len(self._variants) > before or not constants:
+                return
+
+    def _region(self, region: Region, by_value: bool) -> None:
+        try:
+            assumptions = self._aliases.check(region)
+        except Barrier as barrier:
+            self._refuse(region, barrier.reason, barrier.line, barrier.assumption)
+            return
+        with limited() as spent:
+            self._reorder(region, assumptions, by_value)
+        if spent():
+            self._refuse(region, "its loops and messages are too many to decide in time", region.line)
+
+    def _reorder(self, region: Region, assumptions: list[str], by_value: bool) -> None:
+        """Keeps all legal orders of a region."""
+        model = Model(region)
+        parts = Parts(model)
+        emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
+        found = False
+        for transformation, order in self._orders(parts):
+            found = self._order(model, emitter, transformation, order, assumptions, by_value) or found
+        if not found:
+            self._refuse(region, *self._why(model, parts))
+
+    def _orders(self, parts: Parts) -> Iterator[tuple[Transformation, Order]]:
+        for transformation in TRANSFORMATIONS:
+            if self.only is None or transformation.name in self.only:
+                for order in transformation.orders(parts):
+                    yield transformation, order
+
+    def _order(
+        self,
+        model: Model,
+        emitter: Emitter,
+        transformation: Transformation,
+        order: Order,
+        assumptions: list[str],
+        by_value: bool,
+    ) -> bool:
+        """Keeps the order if it is legal and new. Returns whether it is legal."""
+        key = (model.region.start, transformation.name)
+        if key in self._variants:
+            return True
+        guard = guard_of(model, order)
+        if guard is None:
+            return False
+        try:
+            emitted = emitter.emit(order, guard)
+        except NotWritten:
+            return False
+        same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
+        original = self.text[span_of(model.region)[0] : model.region.end]
+        if emitted.text in same or emitted.text.split() == original.split():
+            return False
+        self._variants[key] = Variant(model, order, transformation, guard, emitted, assumptions, by_value)
+        return True
+
+    def _requests(self, region: Region) -> str:
+        number = 1
+        while (name := f"nearfield_requests{number if number > 1 else ''}") in self.text:
+            number += 1
+        return name if region.start >= 0 else ""
+
+    def _refuse(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
+        said = f"--assume-noalias {assumption}" if assumption else ""
+        self._refusals.setdefault(region.line, Refusal(line, reason, region.function, said))
+
+    @staticmethod
+    def _why(model: Model, parts: Parts) -> tuple[str, int]:
+        if model.notes:
+            return model.notes[0].reason, model.notes[0].line
+        nest = model.region.nests[0]
+        return "each iteration of the loops needs what is received, or what is sent needs it", nest.line
+
+    # ---- the second proof
+
+    def _proved(self, variant: Variant) -> Patch | None:
+        """Returns the patch if the written code is proved again; otherwise keeps the reason."""
+        region = variant.region
+        start, end = span_of(region)
+        text = variant.emitted.text
+        if variant.assumptions:
+            text = self._assuming(variant, text, start)
+        rewritten = self.text[:start] + text + self.text[end:]
+        comment = len(text) - len(variant.emitted.text)
+        try:
+            self.unit = self.unit.reread(rewritten)
+            validator = Validator(variant.model, self.text, variant.emitted, variant.guard, by_value=variant.by_value)
+            validator.check(self.unit, region.function, start + comment, start + len(text))
+        except Invalid as why:
+            self._refuse(region, f"the new code could not be proved: {why}", region.line)
+            return None
+        assumptions = list(variant.assumptions)
+        if variant.emitted.guard:
+            assumptions.append(
+                f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks"
+            )
+        return Patch(
+            self.path, plain(self.text), plain(rewritten), region.function, variant.transformation.name,
+            reason_of(variant.transformation, variant.order, region),
+            (line_of(self.text, start), line_of(self.text, end)), assumptions,
+            expected_gain(variant.transformation.name, region, self.costs), variant.order.words,
+        )  # fmt: skip
+
+    def _assuming(self, variant: Variant, text: str, start: int) -> str:
+        line = self.text.rfind("\n", 0, start) + 1
+        indent = self.text[line:start] if not self.text[line:start].strip() else ""
+        told = "; ".join(variant.assumptions)
+        return f"/* This order of loops and messages needs that {told}. */\n{indent}{text}"
+
+
+def span_of(region: Region) -> tuple[int, int]:
+    """Returns the offsets between which a region's text is replaced."""
+    return region.items[0].start, region.end

@@ -1,0 +1,40 @@
+"""Applies patches: the best one of each region, together, to one text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nearfield.rewrite.patch import Patch
+
+
+def best(patches: Sequence[Patch]) -> list[Patch]:
+    """Returns the first patch of each region; of regions that overlap, the first one. Patches are in ranked order."""
+    chosen: list[Patch] = []
+    for patch in patches:
+        first, last = patch.lines
+        if all(last < one.lines[0] or first > one.lines[1] for one in chosen):
+            chosen.append(patch)
+    return chosen
+
+
+def applied(patches: Sequence[Patch]) -> str:
+    """Returns the file with all patches, which must not overlap."""
+    text = patches[0].original
+    for patch in sorted(patches, key=lambda one: one.lines, reverse=True):
+        before, after = patch.original, patch.rewritten
+        start = _common(before, after)
+        end = min(_common(before[::-1], after[::-1]), len(before) - start, len(after) - start)
+        text = text[:start] + after[start : len(after) - end] + text[len(before) - end :]
+    return text
+
+
+def _common(one: str, other: str) -> int:
+    """Returns how many characters two texts begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

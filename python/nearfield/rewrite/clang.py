@@ -1,0 +1,264 @@
+"""Reads C and C++ by libclang. What its Python interface lacks or gets wrong is dealt with here and nowhere else:
+
+- kinds of operators and values of constants come through ctypes;
+- extents of what macros expand to are not reliable, so names of constants come from the macros' definitions, and ends
+  of statements from the text (`text.py`);
+- the wheel has no headers of a compiler's own, so those of the machine's gcc are used."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import clang.cindex as cindex
+from clang.cindex import CursorKind as Kind
+from clang.cindex import TypeKind
+
+from nearfield.errors import UsageError
+
+__all__ = ["Kind", "Node", "TypeKind", "Unit", "parse"]
+
+_OPTIONS = 0x1 | 0x4 | 0x100  # record macros, and keep the preamble, from the first parse on
+_BINARY = (
+    "", ".*", "->*", "*", "/", "%", "+", "-", "<<", ">>", "<=>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&",
+    "||", "=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|=", ",",
+)  # fmt: skip
+_UNARY = ("", "post++", "post--", "++", "--", "&", "*", "+", "-", "~", "!", "real", "imag", "extension", "await")
+_TRANSPARENT = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR,
+                Kind.CXX_FUNCTIONAL_CAST_EXPR)  # fmt: skip
+_INTEGER_RESULT = 1
+_SEVERE = 3
+
+
+@functools.cache
+def _library() -> Any:
+    library = cindex.conf.lib
+    for name in ("clang_getCursorBinaryOperatorKind", "clang_getCursorUnaryOperatorKind"):
+        function = getattr(library, name)
+        function.argtypes, function.restype = [cindex.Cursor], ctypes.c_int
+    library.clang_Cursor_Evaluate.argtypes = [cindex.Cursor]
+    library.clang_Cursor_Evaluate.restype = ctypes.c_void_p  # an int would lose half of the pointer
+    for name, result in (
+        ("clang_EvalResult_getKind", ctypes.c_int),
+        ("clang_EvalResult_getAsLongLong", ctypes.c_longlong),
+        ("clang_EvalResult_dispose", None),
+    ):
+        function = getattr(library, name)
+        function.argtypes, function.restype = [ctypes.c_void_p], result
+    return library
+
+
+class Node:
+    """A cursor of libclang with what is asked for often, kept."""
+
+    def __init__(self, cursor: Any, unit: Unit) -> None:
+        self.cursor = cursor
+        self.unit = unit
+        self.kind = cursor.kind
+
+    @functools.cached_property
+    def children(self) -> list[Node]:
+        return [Node(child, self.unit) for child in self.cursor.get_children()]
+
+    @functools.cached_property
+    def bare(self) -> Node:
+        """Returns the expression without parentheses and casts."""
+        node = self
+        while node.kind in _TRANSPARENT:
+            inner = [child for child in node.children if child.kind != Kind.TYPE_REF]
+            if len(inner) != 1:
+                break
+            node = inner[0]
+        return node
+
+    @functools.cached_property
+    def operator(self) -> str:
+        """Returns the operator as it is written; increments behind their operand are 'post++'."""
+        if self.kind in (Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR):
+            return _BINARY[_library().clang_getCursorBinaryOperatorKind(self.cursor)]
+        if self.kind == Kind.UNARY_OPERATOR:
+            return _UNARY[_library().clang_getCursorUnaryOperatorKind(self.cursor)]
+        return ""
+
+    @functools.cached_property
+    def value(self) -> int | None:
+        """Returns the value of an integer constant expression; None for all else."""
+        library = _library()
+        result = library.clang_Cursor_Evaluate(self.cursor)
+        if not result:
+            return None
+        integer = library.clang_EvalResult_getKind(result) == _INTEGER_RESULT
+        value = library.clang_EvalResult_getAsLongLong(result) if integer else None
+        library.clang_EvalResult_dispose(result)
+        return value
+
+    @property
+    def name(self) -> str:
+        return str(self.cursor.spelling)
+
+    @functools.cached_property
+    def type(self) -> Any:
+        return self.cursor.type.get_canonical()
+
+    @functools.cached_property
+    def declaration(self) -> Node | None:
+        """Returns what a name refers to."""
+        found = self.cursor.referenced
+        return Node(found, self.unit) if found is not None else None
+
+    @functools.cached_property
+    def key(self) -> int:
+        """Returns a number that is the same for the same declaration."""
+        return int(self.cursor.hash)
+
+    @functools.cached_property
+    def offset(self) -> int:
+        """Returns where it begins in the file, or where the macro is used from which it comes."""
+        return int(self.cursor.extent.start.offset)
+
+    @functools.cached_property
+    def end(self) -> int:
+        """Returns where it ends in the file; not reliable behind macros."""
+        return int(self.cursor.extent.end.offset)
+
+    @functools.cached_property
+    def location(self) -> int:
+        return int(self.cursor.location.offset)
+
+    @property
+    def line(self) -> int:
+        return int(self.cursor.extent.start.line)
+
+    def walk(self) -> Iterator[Node]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def callee(self) -> Node | None:
+        """Returns the function that a call names."""
+        return self.declaration if self.kind == Kind.CALL_EXPR else None
+
+
+class Unit:
+    """One parsed file. Offsets count bytes, so its text has one character for each."""
+
+    def __init__(self, unit: Any, path: str, text: str, arguments: Sequence[str]) -> None:
+        self._unit = unit
+        self.path = path
+        self.text = text
+        self._arguments = tuple(arguments)
+        self._macros = dict(_command_line_macros(arguments))
+        self.functions: list[Node] = []
+        self.variables: list[Node] = []
+        self._read()
+
+    def _read(self) -> None:
+        for cursor in self._unit.cursor.get_children():
+            kind = cursor.kind
+            if kind == Kind.MACRO_INSTANTIATION or kind == Kind.INCLUSION_DIRECTIVE:
+                continue
+            where = cursor.location
+            if where.file is None or where.file.name != self.path:
+                continue
+            if kind == Kind.MACRO_DEFINITION:
+                extent = cursor.extent
+                body = self.text[extent.start.offset : extent.end.offset]
+                self._macros[cursor.spelling] = re.sub(r"\\\r?\n", " ", body[len(cursor.spelling) :])
+            else:
+                self._declared(Node(cursor, self))
+
+    def _declared(self, node: Node) -> None:
+        if node.kind in (Kind.NAMESPACE, Kind.LINKAGE_SPEC, Kind.UNEXPOSED_DECL, Kind.CLASS_DECL, Kind.STRUCT_DECL):
+            for child in node.children:
+                self._declared(child)
+        elif node.kind in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR) and node.cursor.is_definition():
+            self.functions.append(node)
+        elif node.kind == Kind.VAR_DECL:
+            self.variables.append(node)
+
+    def macro_constant(self, offset: int, value: int) -> str:
+        """Returns the name of the macro that stands for this number in the file's text at the offset, or in the macro
+        that is used there; '' if there is none, or it is not certain which."""
+        word = _word(self.text, offset)
+        if word not in self._macros:
+            return ""
+        if self._number(word) == value:
+            return word
+        inside = set(re.findall(r"[A-Za-z_]\w*", self._macros[word])) - {word}
+        named = {name for name in inside if self._number(name) == value}
+        written = re.search(rf"(?<![\w.]){value}(?![\w.])", self._macros[word])
+        return named.pop() if len(named) == 1 and not written else ""
+
+    def _number(self, macro: str) -> int | None:
+        body = self._macros.get(macro, "").split("/*")[0].split("//")[0].strip()
+        while body.startswith("(") and body.endswith(")"):
+            body = body[1:-1].strip()
+        match = re.fullmatch(r"(\d+)[uUlL]*", body)
+        return int(match[1]) if match else None
+
+    @property
+    def problem(self) -> str:
+        """Returns the first error of the compiler, or ''. Those in gcc's own headers are about attributes that clang
+        does not know, and do not matter."""
+        own = _own_headers()[-1:]
+        for found in self._unit.diagnostics:
+            if found.severity >= _SEVERE:
+                where = found.location
+                if where.file and own and where.file.name.startswith(own[0]):
+                    continue
+                name = where.file.name if where.file else self.path
+                return f"{name}:{where.line}: {found.spelling}"
+        return ""
+
+    def reread(self, text: str) -> Unit:
+        """Returns the same unit with another text, which is not written. This one must not be used any more."""
+        self._unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
+        return Unit(self._unit, self.path, text, self._arguments)
+
+
+def parse(path: Path, text: str, arguments: Sequence[str]) -> Unit:
+    """Returns the parsed file. Raises UsageError if it does not compile."""
+    given = [*_own_headers(), *(word for word in arguments if not word.startswith("-fopenmp"))]
+    try:
+        unit = cindex.Index.create().parse(
+            str(path), given, unsaved_files=[(str(path), text.encode("latin-1").decode())], options=_OPTIONS
+        )
+    except cindex.TranslationUnitLoadError as error:
+        raise UsageError(f"{path} cannot be parsed", "It must be a file in C or C++.") from error
+    made = Unit(unit, str(path), text, arguments)
+    if problem := made.problem:
+        remedy = (
+            "Give the compiler's arguments after --, or the folder of a compile_commands.json by --compile-commands."
+        )
+        raise UsageError(f"{path} does not compile: {problem}", remedy)
+    return made
+
+
+@functools.cache
+def _own_headers() -> tuple[str, ...]:
+    """Returns the option for the headers of the machine's gcc, such as stddef.h, if there is one."""
+    gcc = shutil.which("gcc")
+    if not gcc:
+        return ()
+    told = subprocess.run([gcc, "-print-file-name=include"], capture_output=True, text=True, check=False)
+    folder = told.stdout.strip()
+    return ("-isystem", folder) if folder and Path(folder).is_dir() else ()
+
+
+def _command_line_macros(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    words = iter(arguments)
+    for word in words:
+        if word.startswith("-D"):
+            name, _, value = (word[2:] or next(words, "")).partition("=")
+            yield name, f" {value}"
+
+
+def _word(text: str, offset: int) -> str:
+    match = re.compile(r"[A-Za-z_]\w*").match(text, offset)
+    return match[0] if match else ""

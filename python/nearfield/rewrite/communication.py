@@ -1,0 +1,221 @@
+"""Reads calls of MPI: which elements they send and receive, and what begins and completes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from nearfield.rewrite.accesses import Collector
+from nearfield.rewrite.clang import Node
+from nearfield.rewrite.datatypes import layout
+from nearfield.rewrite.expressions import NotAffine, Pointer, words_of
+from nearfield.rewrite.function import Function
+from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol
+from nearfield.rewrite.program import Access, Barrier, Base, Loop, Message
+from nearfield.rewrite.text import group_end
+
+# Where a call has its buffers: (send?, buffer, count, datatype), and its request.
+_SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
+    "MPI_Sendrecv": [(True, 0, 1, 2), (False, 5, 6, 7)],
+    **dict.fromkeys(("MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Bsend", "MPI_Isend", "MPI_Issend", "MPI_Irsend"),
+                    [(True, 0, 1, 2)]),
+    **dict.fromkeys(("MPI_Recv", "MPI_Irecv"), [(False, 0, 1, 2)]),
+    "MPI_Sendrecv_replace": [(True, 0, 1, 2), (False, 0, 1, 2)],
+}  # fmt: skip
+# Calls without messages of their own, which keep their place among the others.
+_STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free", "MPI_Comm_rank",
+          "MPI_Comm_size", "MPI_Request_free")  # fmt: skip
+_BEGINS = ("MPI_Isend", "MPI_Issend", "MPI_Irsend", "MPI_Irecv")
+_SENDRECV = (
+    "sendbuf", "sendcount", "sendtype", "dest", "sendtag", "recvbuf", "recvcount", "recvtype", "source", "recvtag",
+    "comm", "status",
+)  # fmt: skip
+
+
+@dataclass
+class Posted:
+    """A message that a call has begun, under a request."""
+
+    request: tuple[str, int | None]
+    accesses: list[Access]
+
+
+@dataclass
+class Communication(Collector):
+    """Collects the accesses of a statement with calls of MPI. `posted` are messages begun before it in the region and
+    not completed; it is shared by the region's statements."""
+
+    known: list[Function] = field(default_factory=list)
+    posted: list[Posted] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    begins: bool = False
+    completes: bool = False
+    number: int = 0  # makes names of loops over a message unique
+
+    def special(self, node: Node) -> bool:
+        """Takes MPI's calls."""
+        name = node.name.removeprefix("P") if node.name.startswith("PMPI_") else node.name
+        if not name.startswith("MPI_"):
+            return False
+        arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
+        if name in _SIDES:
+            self.names.append(name)
+            self._message(node, name, arguments)
+        elif name in ("MPI_Wait", "MPI_Waitall"):
+            self.names.append(name)
+            several = name == "MPI_Waitall"
+            self._completed(node, arguments[1] if several else arguments[0], several)
+            self._handle(node, arguments[1] if several else arguments[0], arguments[0] if several else ONE)
+        elif name in _STAYS:
+            self.names.append(name)
+            self.begins = self.completes = True
+        elif name == "MPI_Wtime":
+            raise Barrier("it takes the time", node.line)
+        else:
+            raise Barrier(f"it calls {name}", node.line)
+        return True
+
+    def _message(self, node: Node, name: str, arguments: list[Node]) -> None:
+        before = len(self.accesses)
+        for send, buffer, count, datatype in _SIDES[name]:
+            self._side(node, send, arguments[buffer], arguments[count], arguments[datatype])
+        made = self.accesses[before:]
+        if name in _BEGINS:
+            self.begins = True
+            self.posted.append(Posted(self._request(arguments[6]), made))
+            self._handle(node, arguments[6], ONE)
+        else:
+            self.begins = self.completes = True
+
+    def _side(self, node: Node, send: bool, buffer: Node, count: Node, datatype: Node) -> None:
+        words = words_of(buffer)
+        if words in ("MPI_IN_PLACE", "MPI_BOTTOM"):
+            raise Barrier(f"its buffer is {words}", node.line)
+        self._indices(buffer.bare)
+        pointer = self.reader.pointer(buffer)
+        if pointer.base.declaration in self.private:
+            return
+        missing = len(pointer.base.sizes) - len(pointer.index)
+        filled = (None,) if pointer.base.kind == "rows" else (ZERO,)
+        pointer = replace(pointer, index=(*pointer.index, *filled * missing))
+        number: Poly | None
+        try:
+            number = self.reader.integer(count)
+        except NotAffine:
+            number = None
+        shape = layout(datatype, self.reader, self.known)
+        self.messages.append(Message(send, number, shape.element_bytes if shape else 0))
+        element_bytes = _bytes(pointer.base.element)
+        if shape is None or number is None or not element_bytes:
+            unknown = "the layout of a message is not known"
+            self._add(node, replace(pointer, index=(None,) * max(len(pointer.index), 1), note=unknown), send, ())
+            return
+        length = shape.length
+        if shape.element_bytes != element_bytes:
+            number, length = _scaled(number, length, shape.element_bytes, element_bytes) or (None, length)
+        loops: list[Loop] = []
+        if number is not None and shape.blocks.constant == 1:
+            loops.append(self._loop(number * length))
+            pointer = pointer.moved(Poly.of(loops[0].iterator.key))
+        elif number is not None and number.constant == 1:
+            loops += [self._loop(shape.blocks), self._loop(length)]
+            block, within = (Poly.of(loop.iterator.key) for loop in loops)
+            pointer = pointer.moved(self.reader._product(block, shape.stride) + within)
+        else:
+            pointer = pointer.moved(None, "the layout of a message is not known")
+        self._add(node, pointer, send, tuple(loops))
+
+    def _add(self, node: Node, pointer: Pointer, send: bool, loops: tuple[Loop, ...]) -> None:
+        before = self.inside
+        self.inside = replace(before, loops=(*before.loops, *loops))
+        self.add(pointer, write=not send, line=node.line, message=True)
+        self.inside = before
+
+    def _loop(self, count: Poly) -> Loop:
+        self.number += 1
+        symbol = Symbol(f"message#{id(self)}.{self.number}", "message", iterator=True)
+        self.reader.symbols[symbol.key] = symbol
+        return Loop(symbol, (ZERO,), (count,))
+
+    # ---- requests
+
+    def _request(self, node: Node) -> tuple[str, int | None]:
+        pointer = self.reader.pointer(node)
+        places = [one.constant if one is not None else None for one in pointer.index]
+        if pointer.base.kind == "scalar":
+            return pointer.base.key, 0
+        return pointer.base.key, places[-1] if places else None
+
+    def _handle(self, node: Node, request: Node, count: Node | Poly) -> None:
+        """Adds the accesses to requests, which must not be used again before they are complete. Those behind pointers
+        count as one."""
+        pointer = self.reader.pointer(request)
+        if pointer.base.kind not in ("array", "scalar"):
+            pointer = Pointer(Base("requests", "requests", "scalar", "request"), ())
+        loops: tuple[Loop, ...] = ()
+        if pointer.index:
+            try:
+                loops = (self._loop(count if isinstance(count, Poly) else self.reader.integer(count)),)
+                pointer = pointer.moved(Poly.of(loops[0].iterator.key))
+            except NotAffine:
+                pointer = pointer.moved(None)
+        before = self.inside
+        self.inside = replace(before, loops=(*before.loops, *loops))
+        for write in (False, True):
+            self.add(pointer, write=write, line=node.line)
+        self.inside = before
+
+    def _completed(self, node: Node, request: Node, several: bool) -> None:
+        self.completes = True
+        base, place = self._request(request)
+        mine = [one for one in self.posted if one.request[0] == base]
+        if not several and place is not None:
+            mine = [one for one in mine if one.request[1] in (place, None)]
+        if not mine:
+            raise Barrier("it completes messages that were begun elsewhere", node.line)
+        for one in mine:
+            self.accesses += [replace(access, line=node.line) for access in one.accesses]
+        if several:
+            self.posted[:] = [one for one in self.posted if one not in mine]
+        elif len(mine) == 1:
+            self.posted.remove(mine[0])
+
+
+def sendrecv_arguments(call: Node) -> dict[str, str]:
+    """Returns the arguments of an MPI_Sendrecv as they are written, by MPI's names."""
+    return dict(zip(_SENDRECV, split_arguments(call), strict=False))
+
+
+def split_arguments(call: Node) -> list[str]:
+    """Returns the texts between the commas of a call."""
+    text = call.unit.text
+    start = text.index("(", call.offset)
+    end = group_end(text, start) - 1
+    found, depth, last = [], 0, start + 1
+    for place in range(start + 1, end):
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        if text[place] == "," and depth == 0:
+            found.append(text[last:place])
+            last = place + 1
+    return [" ".join(one.split()) for one in [*found, text[last:end]]]
+
+
+def _bytes(element: str) -> int:
+    return {
+        "double": 8, "float": 4, "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "char": 1, "bool": 1,
+        "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "long long": 8, "_Bool": 1,
+        "unsigned long long": 8, "_Complex double": 16, "std::complex<double>": 16, "long double": 16,
+    }.get(element, 0)  # fmt: skip
+
+
+def _scaled(number: Poly, length: Poly, have: int, want: int) -> tuple[Poly, Poly] | None:
+    """Returns a count of bytes as one of elements, if it surely is one."""
+    whole = number * length
+    if have == 1 and all(factor % want == 0 for factor in whole.terms.values()):
+        return Poly({monomial: factor // want for monomial, factor in whole.terms.items()}), Poly.number(1)
+    if want % have == 0 and all(factor % (want // have) == 0 for factor in whole.terms.values()):
+        return Poly({monomial: factor // (want // have) for monomial, factor in whole.terms.items()}), Poly.number(1)
+    return None
+
+
+__all__ = ["Base", "Communication", "Posted", "sendrecv_arguments"]

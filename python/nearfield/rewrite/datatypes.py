@@ -1,0 +1,89 @@
+"""Lays out MPI's datatypes: which elements of a buffer a message has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nearfield.rewrite.clang import Kind, Node
+from nearfield.rewrite.expressions import Expressions, NotAffine
+from nearfield.rewrite.function import Function
+from nearfield.rewrite.polynomials import Poly
+
+_BYTES = {
+    "MPI_DOUBLE": 8, "MPI_FLOAT": 4, "MPI_INT": 4, "MPI_UNSIGNED": 4, "MPI_LONG": 8, "MPI_UNSIGNED_LONG": 8,
+    "MPI_CHAR": 1, "MPI_SIGNED_CHAR": 1, "MPI_UNSIGNED_CHAR": 1, "MPI_BYTE": 1, "MPI_SHORT": 2, "MPI_UNSIGNED_SHORT": 2,
+    "MPI_LONG_LONG": 8, "MPI_LONG_LONG_INT": 8, "MPI_INT64_T": 8, "MPI_INT32_T": 4, "MPI_UINT64_T": 8,
+    "MPI_UINT32_T": 4, "MPI_UINT8_T": 1, "MPI_C_BOOL": 1, "MPI_CXX_BOOL": 1, "MPI_LONG_DOUBLE": 16,
+    "MPI_C_DOUBLE_COMPLEX": 16,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`blocks` runs of `length` elements, `stride` elements apart; element_bytes is the size of one."""
+
+    element_bytes: int
+    blocks: Poly
+    length: Poly
+    stride: Poly
+
+
+def layout(node: Node, reader: Expressions, functions: list[Function]) -> Layout | None:
+    """Returns the layout of a datatype that a call names; None if it is not known."""
+    one = Poly.number(1)
+    word = re.compile(r"[A-Za-z_]\w*").match(node.unit.text, node.offset)
+    if word and word[0] in _BYTES:
+        return Layout(_BYTES[word[0]], one, one, one)
+    node = node.bare
+    if node.kind != Kind.DECL_REF_EXPR or node.declaration is None:
+        return None
+    return _derived(node.declaration.key, reader, functions)
+
+
+def _derived(key: int, reader: Expressions, functions: list[Function]) -> Layout | None:
+    """Returns the layout of a datatype that one call makes; None if none or several do."""
+    makers = [(call, one) for one in functions for call in one.calls if _makes(call, key)]
+    if len(makers) != 1:
+        return None
+    call, function = makers[0]
+    arguments = [Node(argument, call.unit) for argument in call.cursor.get_arguments()]
+    outer, reader.function = reader.function, function
+    try:
+        if call.name == "MPI_Type_contiguous":
+            element = layout(arguments[1], reader, functions)
+            return element and _several(element, _stable(reader, arguments[0]), Poly.number(1), Poly.number(1))
+        if call.name == "MPI_Type_vector":
+            element = layout(arguments[3], reader, functions)
+            count, length, stride = (_stable(reader, argument) for argument in arguments[:3])
+            return element and _several(element, length, count, stride)
+    except NotAffine:
+        return None
+    finally:
+        reader.function = outer
+    return None
+
+
+def _several(element: Layout, length: Poly, blocks: Poly, stride: Poly) -> Layout | None:
+    if element.length.constant != 1 or element.blocks.constant != 1:
+        return None
+    return Layout(element.element_bytes, blocks, length, stride)
+
+
+def _stable(reader: Expressions, node: Node) -> Poly:
+    """Returns a number that still holds when the message is sent. Raises NotAffine if it may have changed."""
+    made = reader.integer(node)
+    if not all(reader.symbols[key].stable or reader.symbols[key].value is not None for key in made.keys):
+        raise NotAffine("the datatype's layout depends on what may have changed", node.line)
+    return made
+
+
+def _makes(call: Node, key: int) -> bool:
+    if not call.name.startswith("MPI_Type_") or call.name in ("MPI_Type_commit", "MPI_Type_free"):
+        return False
+    last = list(call.cursor.get_arguments())[-1:]
+    return any(
+        inner.kind == Kind.DECL_REF_EXPR and inner.declaration is not None and inner.declaration.key == key
+        for argument in last
+        for inner in Node(argument, call.unit).walk()
+    )

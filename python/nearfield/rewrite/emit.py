@@ -1,0 +1,207 @@
+"""Writes an order of a region as source: calls and whole nests as they were, parts of nests as new loops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import islpy as isl
+
+from nearfield.rewrite.code import NotWritten, Style, Writer, text_of, words_of_names
+from nearfield.rewrite.model import Model
+from nearfield.rewrite.parts import Event, Order, Phase
+from nearfield.rewrite.program import Call, Nest
+from nearfield.rewrite.text import indent_at, indent_step, reindented
+
+
+@dataclass
+class Emitted:
+    """New text for a region. `pieces` says in order what it consists of: numbers of items for nests, events for calls;
+    `guard` is the condition under which it runs, '' if it always does."""
+
+    text: str
+    pieces: list[int | Event] = field(default_factory=list)
+    guard: str = ""
+    asserted: bool = False
+
+
+class Emitter:
+    """Writes orders of one region of a file."""
+
+    def __init__(self, text: str, model: Model, *, cplusplus: bool, requests: str = "nearfield_requests") -> None:
+        self._text = text
+        self._model = model
+        self._cplusplus = cplusplus
+        self._requests = requests
+        region = model.region
+        self._indent = indent_at(text, region.start)
+        self._step = indent_step(text)
+        self._leads = self._comments()
+        self._airy = any(lead.startswith("\n") for lead in self._leads.values())  # blank lines between statements
+
+    def _comments(self) -> dict[int, str]:
+        """Returns what stands between items, such as comments, by the item that follows."""
+        found = {}
+        items = self._model.region.items
+        for number in range(1, len(items)):
+            between = self._text[items[number - 1].end : items[number].lead]
+            kept = between if "\n" in between.strip(" \t") else f"\n{between}"
+            blank = re.match(r"[ \t]*(//[^\n]*|/\*[^\n]*?\*/)?[ \t]*\n", kept)
+            found[number] = kept[blank.end() if blank and not blank[1] else 0 :].strip(" \t")
+            found[number] = "\n".join(line.rstrip() for line in found[number].split("\n"))
+        return found
+
+    def emit(self, order: Order, guard: isl.Set) -> Emitted:
+        """Returns the new text from the region's first character to its last. Raises NotWritten."""
+        made = Emitted("")
+        known = self._model.names.facts([])
+        condition = self._condition(guard)
+        values = self._values(guard)
+        made.guard, made.asserted = condition, bool(condition) and values is True
+        if condition and values is False:
+            raise NotWritten("the constants have values for which the order does not hold")
+        nested = bool(condition) and not made.asserted
+        indent = self._indent + (self._step if nested else "")
+        context = guard.intersect(known)
+        for number, item in enumerate(self._model.region.items):
+            if isinstance(item, Nest):
+                context = context.intersect(self._model.nest_domain(number).params())
+        lines = self._steps(order, context, indent, made)
+        if made.asserted:
+            word = "static_assert" if self._cplusplus else "_Static_assert"
+            lines.insert(0, f'{indent}{word}({condition}, "the order of this loop and its messages needs it");')
+        text = "\n".join(lines).rstrip()
+        if nested:
+            head, between = f"{self._indent}if ({condition}) {{\n", f"\n{self._indent}}} else {{\n"
+            text = f"{head}{text}{between}{self._original()}\n{self._indent}}}"
+        made.text = text[len(self._indent) :] if text.startswith(self._indent) else text
+        return made
+
+    def _original(self) -> str:
+        first = self._model.region.items[0]
+        text = self._text[first.lead : self._model.region.end]
+        return reindented(text.lstrip(), self._indent, self._indent + self._step)
+
+    # ---- the guard
+
+    def _condition(self, guard: isl.Set) -> str:
+        shown = guard.gist(self._model.context).coalesce()
+        if self._model.context.is_subset(guard):
+            return ""
+        build = isl.AstBuild.from_context(self._model.context)
+        return text_of(build.expr_from_set(shown), words_of_names(self._model.names))
+
+    def _values(self, guard: isl.Set) -> bool | None:
+        """Returns whether the guard holds for the values of constants; None if it depends on more than these."""
+        shown = guard.gist(self._model.context)
+        for keys, name in self._model.names.parameters.items():
+            place = shown.find_dim_by_name(isl.dim_type.param, name)
+            if place < 0 or not shown.involves_dims(isl.dim_type.param, place, 1):
+                continue
+            value = 1
+            for key in keys:
+                own = self._model.region.symbols[key].value
+                if own is None:
+                    return None
+                value *= own
+            shown = shown.fix_val(isl.dim_type.param, place, isl.Val(value))
+        return not shown.is_empty()
+
+    # ---- steps
+
+    def _steps(self, order: Order, context: isl.Set, indent: str, made: Emitted) -> list[str]:
+        lines: list[str] = []
+        told: set[int] = set()
+        split = [step for step in order.steps if isinstance(step, Event) and not (step.begins and step.completes)]
+        if split:
+            count = sum(2 for step in split if step.begins)
+            lines.append(f"{indent}MPI_Request {self._requests}[{count}];")
+        waiting: list[Event] = []
+        number_of_requests = 0
+        for step in order.steps:
+            if self._airy and lines and lines[-1] and not (isinstance(step, Phase) and self._nothing(step)):
+                lines.append("")
+            if isinstance(step, Event) and step.completes and not step.begins:
+                waiting.append(step)
+                continue
+            if waiting and not (isinstance(step, Phase) and self._nothing(step)):
+                lines += self._wait(waiting, number_of_requests, indent, made)
+                waiting = []
+            if isinstance(step, Phase):
+                lines += self._phase(step, context, indent, made, told)
+            elif step.completes:
+                lines += self._comment(step.call, indent, told)
+                lines.append(self._verbatim(step.call, indent))
+                made.pieces.append(step)
+            else:
+                lines += self._begin(step, number_of_requests, indent, made, told)
+                number_of_requests += 2
+        if waiting:
+            lines += self._wait(waiting, number_of_requests, indent, made)
+        return lines
+
+    @staticmethod
+    def _nothing(phase: Phase) -> bool:
+        return all(bool(some.is_empty()) for some in phase.sets.values())
+
+    def _phase(self, phase: Phase, context: isl.Set, indent: str, made: Emitted, told: set[int]) -> list[str]:
+        lines: list[str] = []
+        for number, instances in sorted(phase.sets.items()):
+            instances = instances.intersect_params(context)
+            if instances.is_empty():
+                continue
+            lines += self._comment(number, indent, told)
+            whole = self._model.nest_domain(number).intersect_params(context)
+            nest = self._model.region.items[number]
+            assert isinstance(nest, Nest)
+            if not phase.reverse and instances.is_equal(whole) or not nest.loops:
+                if not instances.is_equal(whole):
+                    raise NotWritten("a statement without loops is executed for some parameters only")
+                lines.append(self._verbatim(number, indent))
+                made.pieces.append(number)
+                continue
+            writer = self._writer(nest)
+            lines.append(writer.loops(instances, context, indent, reverse=phase.reverse))
+            made.pieces += [number] * writer.written
+        return lines
+
+    def _writer(self, nest: Nest) -> Writer:
+        text = self._text[nest.start : nest.end]
+        body = self._text[nest.body[0] : nest.body[1]]
+        style = Style.of(text[: nest.body[0] - nest.start] or text, self._step)
+        return Writer(self._model.names, nest, body, indent_at(self._text, nest.body[0]), style)
+
+    def _verbatim(self, number: int, indent: str) -> str:
+        item = self._model.region.items[number]
+        text = self._text[item.lead : item.end]
+        return reindented(text.lstrip(), self._indent, indent)
+
+    def _comment(self, number: int, indent: str, told: set[int]) -> list[str]:
+        """Returns the comments in front of an item, once."""
+        lead = "" if number in told else self._leads.get(number, "").strip("\n \t")
+        told.add(number)
+        return [f"{indent}{line.strip()}" if line.strip() else "" for line in lead.split("\n")] if lead else []
+
+    def _begin(self, step: Event, place: int, indent: str, made: Emitted, told: set[int]) -> list[str]:
+        call = self._call(step)
+        words: Mapping[str, str] = call.exchange
+        requests = [f"&{self._requests}[{place}]", f"&{self._requests}[{place + 1}]"]
+        made.pieces.append(step)
+        return self._comment(step.call, indent, told) + [
+            f"{indent}MPI_Irecv({words['recvbuf']}, {words['recvcount']}, {words['recvtype']}, {words['source']}, "
+            f"{words['recvtag']}, {words['comm']}, {requests[0]});",
+            f"{indent}MPI_Isend({words['sendbuf']}, {words['sendcount']}, {words['sendtype']}, {words['dest']}, "
+            f"{words['sendtag']}, {words['comm']}, {requests[1]});",
+        ]
+
+    def _wait(self, waiting: list[Event], count: int, indent: str, made: Emitted) -> list[str]:
+        made.pieces += waiting
+        return [f"{indent}MPI_Waitall({count}, {self._requests}, MPI_STATUSES_IGNORE);"]
+
+    def _call(self, step: Event) -> Call:
+        call = self._model.region.items[step.call]
+        assert isinstance(call, Call)
+        if call.exchange.get("status") != "MPI_STATUS_IGNORE":
+            raise NotWritten("the status of a message is kept, which a split exchange would not have")
+        return call

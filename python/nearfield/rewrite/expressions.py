@@ -1,0 +1,351 @@
+"""Reads indices, bounds and places in memory from expressions."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass, replace
+
+from nearfield.rewrite.clang import Kind, Node, TypeKind
+from nearfield.rewrite.function import Function
+from nearfield.rewrite.polynomials import ONE, Poly, Symbol
+from nearfield.rewrite.program import Barrier, Base
+
+INTEGERS = (
+    TypeKind.INT, TypeKind.UINT, TypeKind.LONG, TypeKind.ULONG, TypeKind.SHORT, TypeKind.USHORT, TypeKind.LONGLONG,
+    TypeKind.ULONGLONG, TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.UCHAR, TypeKind.BOOL, TypeKind.ENUM,
+)  # fmt: skip
+UNSIGNED = (TypeKind.UINT, TypeKind.ULONG, TypeKind.USHORT, TypeKind.ULONGLONG, TypeKind.UCHAR)
+ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
+_VECTOR = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
+
+
+class NotAffine(Exception):
+    """An expression is no polynomial of loops' variables and of values that stay the same."""
+
+    def __init__(self, reason: str, line: int) -> None:
+        super().__init__(reason)
+        self.reason, self.line = reason, line
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An address: of a base's element; the last index counts elements of its dimension."""
+
+    base: Base
+    index: tuple[Poly | None, ...]
+    note: str = ""
+
+    def moved(self, by: Poly | None, note: str = "") -> Pointer:
+        if not self.index:
+            raise Barrier(f"{self.base.text} is one variable, which is used as an array", 0)
+        last = self.index[-1]
+        moved = last + by if last is not None and by is not None else None
+        return replace(self, index=(*self.index[:-1], moved), note=self.note or note)
+
+
+class Expressions:
+    """Reads the expressions of one function. `bound` are variables with a known meaning: iterators, formal parameters
+    of an analysed callee, locals of a loop's body. With `by_value`, constants lose their names."""
+
+    def __init__(self, function: Function, *, by_value: bool = False, symbols: dict[str, Symbol] | None = None) -> None:
+        self.function = function
+        self.by_value = by_value
+        self.symbols: dict[str, Symbol] = symbols if symbols is not None else {}
+        self.bound: dict[int, Poly | Pointer | None] = {}
+        self.foreign = False
+
+    # ---- numbers
+
+    def integer(self, node: Node) -> Poly:
+        """Returns the polynomial. Raises NotAffine that says what it is not."""
+        node = node.bare
+        if node.kind == Kind.INTEGER_LITERAL:
+            return self._constant(node)
+        if node.kind == Kind.DECL_REF_EXPR:
+            return self._variable(node)
+        if node.kind == Kind.UNARY_OPERATOR and node.operator in ("-", "+"):
+            inner = self.integer(node.children[0])
+            return -inner if node.operator == "-" else inner
+        if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-", "*"):
+            left, right = (self.integer(child) for child in node.children)
+            if node.operator == "*":
+                return self._product(left, right)
+            return left + right if node.operator == "+" else left - right
+        if node.value is not None:
+            return Poly.number(node.value)
+        return self._opaque(node)
+
+    def _constant(self, node: Node) -> Poly:
+        value = node.value
+        if value is None:
+            raise NotAffine("a number cannot be read", node.line)
+        name = "" if self.by_value else node.unit.macro_constant(node.location, value)
+        return self._named(name, name, value, frozenset()) if name else Poly.number(value)
+
+    def _named(self, key: str, text: str, value: int | None, variables: frozenset[int], *, stable: bool = True) -> Poly:
+        made = Symbol(key, text, value, variables=variables, stable=stable, foreign=self.foreign)
+        self.symbols.setdefault(key, made)
+        return Poly.of(key)
+
+    def _variable(self, node: Node) -> Poly:
+        declared = node.declaration
+        if declared is None:
+            raise NotAffine(f"{node.name} is not known", node.line)
+        if declared.key in self.bound:
+            meaning = self.bound[declared.key]
+            if isinstance(meaning, Poly):
+                return meaning
+            raise NotAffine(f"{node.name} has no value that is known from the loops", node.line)
+        if declared.kind == Kind.ENUM_CONSTANT_DECL or (node.value is not None and node.type.is_const_qualified()):
+            value = node.value if node.value is not None else declared.cursor.enum_value
+            if self.by_value:
+                return Poly.number(value)
+            return self._named(f"{node.name}@{declared.key}", node.name, value, frozenset())
+        if declared.type.kind not in INTEGERS:
+            raise NotAffine(f"{node.name} is no integer", node.line)
+        initial = self.function.fixed(declared.key)
+        if initial is not None:
+            with contextlib.suppress(NotAffine):
+                meaning = self.integer(initial)
+                if all(self.symbols[key].stable for key in meaning.keys):
+                    return meaning
+        stable = self.function.unchanged(declared.key)
+        return self._named(f"{node.name}@{declared.key}", node.name, None, frozenset({declared.key}), stable=stable)
+
+    def _product(self, left: Poly, right: Poly) -> Poly:
+        """Returns the product; a sum of values that stay the same is kept as one factor, since it may be a stride."""
+        left, right = (self._factor(left), self._factor(right))
+        return left * right
+
+    def _factor(self, poly: Poly) -> Poly:
+        several = len(poly.terms) > 1
+        if not several or any(self.symbols[key].iterator for key in poly.keys):
+            return poly
+        key = f"({poly!r})"
+        text = f"({self.text(poly)})"
+        variables = frozenset().union(*(self.symbols[one].variables for one in poly.keys))
+        foreign = any(self.symbols[one].foreign for one in poly.keys)
+        stable = all(self.symbols[one].stable for one in poly.keys)
+        made = Symbol(key, text, variables=variables, meaning=poly, stable=stable, foreign=foreign)
+        self.symbols.setdefault(key, made)
+        return Poly.of(key)
+
+    def text(self, poly: Poly) -> str:
+        """Returns the polynomial in C."""
+        words = ""
+        for monomial, factor in sorted(poly.terms.items(), key=lambda term: (term[0] == (), term[1] < 0)):
+            names = [self.symbols[key].text for key in monomial]
+            if abs(factor) != 1 or not names:
+                names.insert(0, str(abs(factor)))
+            sign = " - " if factor < 0 else " + "
+            words += (sign if words else sign.strip().replace("+", "")) + " * ".join(names)
+        return words or "0"
+
+    def _opaque(self, node: Node) -> Poly:
+        """Returns a symbol for an expression of values that stay the same."""
+        variables: set[int] = set()
+        for inner in node.walk():
+            if inner.kind in (Kind.CALL_EXPR, Kind.LAMBDA_EXPR) or inner.operator in (
+                "=",
+                "++",
+                "--",
+                "post++",
+                "post--",
+            ):
+                raise NotAffine(f"it calls or changes something: {words_of(node)}", node.line)
+            if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
+                if inner.declaration.key in self.bound:
+                    raise NotAffine(f"{words_of(node)} is not affine", node.line)
+                variables.add(inner.declaration.key)
+        if node.type.kind not in INTEGERS:
+            raise NotAffine(f"{words_of(node)} is no integer", node.line)
+        words = rendered(node)
+        key = f"{words}@{'.'.join(map(str, sorted(variables)))}"
+        return self._named(key, words, None, frozenset(variables), stable=False)
+
+    # ---- places
+
+    def place(self, node: Node) -> Pointer:
+        """Returns which element an lvalue is. Raises Barrier if not even its array is known."""
+        node = node.bare
+        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+            array, index = node.children
+            if array.bare.type.kind in INTEGERS:
+                array, index = index, array
+            return self._indexed(self.pointer(array), index)
+        if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
+            return self.pointer(node.children[0])
+        if node.kind == Kind.CALL_EXPR and node.name == "operator[]":
+            return self._subscript_of_vector(node)
+        if node.kind == Kind.MEMBER_REF_EXPR:
+            return self._member(node)
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration:
+            if node.declaration.type.kind == TypeKind.LVALUEREFERENCE:
+                meaning = self.bound.get(node.declaration.key)
+                if isinstance(meaning, Pointer):
+                    return meaning
+                raise Barrier(f"it is not known what the reference {node.name} refers to", node.line)
+            return Pointer(self._base(node), ())
+        raise Barrier(f"it is not known which memory {words_of(node)} is", node.line)
+
+    def pointer(self, node: Node) -> Pointer:
+        """Returns the address that an expression is. Raises Barrier if its array is not known."""
+        node = node.bare
+        if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
+            return self.place(node.children[0])
+        if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
+            left, right = node.children
+            if left.bare.type.kind in INTEGERS:
+                left, right = right, left
+            pointer = self.pointer(left)
+            try:
+                by = self.integer(right)
+            except NotAffine as why:
+                return pointer.moved(None, why.reason)
+            return pointer.moved(by if node.operator == "+" else -by)
+        if node.kind == Kind.CALL_EXPR and node.name in ("data", "begin") and node.children:
+            member = node.children[0].bare
+            if member.kind == Kind.MEMBER_REF_EXPR and member.children:
+                return self._vector(member.children[0])
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration:
+            meaning = self.bound.get(node.declaration.key)
+            if isinstance(meaning, Pointer):
+                return meaning
+            if node.declaration.key in self.bound:
+                raise Barrier(f"the pointer {node.name} changes", node.line)
+            return Pointer(self._base(node), (Poly(),))
+        if node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
+            inner = self.place(node)
+            return replace(inner, index=(*inner.index, Poly()))
+        if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
+            inner = self.pointer(node.children[0])
+            return replace(inner, index=(*inner.index, Poly()))
+        raise Barrier(f"it is not known where {words_of(node)} points", node.line)
+
+    def _indexed(self, pointer: Pointer, index: Node) -> Pointer:
+        try:
+            return pointer.moved(self.integer(index))
+        except NotAffine as why:
+            return pointer.moved(None, f"the index {words_of(index)} is not affine ({why.reason})")
+
+    def _subscript_of_vector(self, node: Node) -> Pointer:
+        container, index = node.children[0], node.children[-1]
+        return self._indexed(self._vector(container), index)
+
+    def _vector(self, node: Node) -> Pointer:
+        node = node.bare
+        type_ = node.type.get_pointee() if node.type.kind == TypeKind.LVALUEREFERENCE else node.type
+        if not _VECTOR.match(type_.spelling.removeprefix("const ")):
+            raise Barrier(f"it is not known what {words_of(node)} does when it is indexed", node.line)
+        place = self.place(node)
+        element = type_.get_template_argument_type(0).get_canonical().spelling
+        base = place.base
+        if not place.index:
+            reference = bool(node.declaration and node.declaration.type.kind == TypeKind.LVALUEREFERENCE)
+            base = replace(base, kind="pointer" if reference else "vector", element=element, sizes=(None,))
+        elif not base.key.endswith("[]"):
+            raise Barrier(f"{words_of(node)} is a vector of vectors", node.line)
+        return Pointer(base, (*place.index, Poly()))
+
+    def _member(self, node: Node) -> Pointer:
+        if not node.children:  # a member of this
+            return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
+        owner = node.children[0].bare
+        if owner.type.kind == TypeKind.POINTER:
+            if owner.kind == Kind.CXX_THIS_EXPR:
+                return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
+            outer = self.pointer(owner)
+            arrow = "->" if all(one is not None and one.constant == 0 for one in outer.index) else "."
+        else:
+            outer, arrow = self.place(owner), "."
+        field = f"{arrow}{node.name}"
+        at = () if arrow == "->" else outer.index
+        base = self._describe(node, outer.base.key + field, outer.base.text + field, outer.base.declaration)
+        return Pointer(replace(base, sizes=(*((None,) * len(at)), *base.sizes)), at, outer.note)
+
+    def _base(self, node: Node) -> Base:
+        declared = node.declaration
+        assert declared is not None
+        return self._describe(declared, f"{node.name}@{declared.key}", node.name, declared.key)
+
+    def _describe(self, node: Node, key: str, text: str, declaration: int) -> Base:
+        type_ = node.type
+        if type_.kind == TypeKind.LVALUEREFERENCE:
+            type_ = type_.get_pointee().get_canonical()
+        kind = "scalar"
+        sizes: list[Poly | None] = []
+        if type_.kind == TypeKind.POINTER:
+            kind, sizes = "pointer", [None]
+            type_ = type_.get_pointee().get_canonical()
+        while type_.kind in ARRAYS or (type_.kind == TypeKind.POINTER and kind in ("pointer", "rows")):
+            if type_.kind == TypeKind.POINTER:
+                kind = "rows"
+                sizes.append(None)
+                type_ = type_.get_pointee().get_canonical()
+                continue
+            kind = "array" if kind == "scalar" else kind
+            known = type_.kind == TypeKind.CONSTANTARRAY
+            sizes.append(Poly.number(type_.element_count) if known else None)
+            type_ = type_.get_array_element_type().get_canonical()
+        named = self._sizes_as_written(node, sum(size is not None for size in sizes)) if kind != "rows" else []
+        if named:
+            sizes[-len(named) :] = named
+        return Base(key, text, kind, type_.spelling.removeprefix("const "), tuple(sizes), declaration)
+
+    def _sizes_as_written(self, declared: Node, known: int) -> list[Poly]:
+        """Returns the sizes of a variable's arrays as they are written; libclang lists the innermost first."""
+        written = [child for child in declared.children if child.kind.is_expression()]
+        made: list[Poly] = []
+        for child in written:
+            try:
+                made.append(self.integer(child))
+            except NotAffine:
+                break
+            if len(made) == self._dimensions(declared):
+                break
+        return list(reversed(made)) if len(made) == self._dimensions(declared) else []
+
+    @staticmethod
+    def _dimensions(declared: Node) -> int:
+        type_ = declared.type
+        if type_.kind == TypeKind.POINTER:
+            type_ = type_.get_pointee().get_canonical()
+        count = 0
+        while type_.kind in ARRAYS:
+            count += type_.kind != TypeKind.INCOMPLETEARRAY
+            type_ = type_.get_array_element_type().get_canonical()
+        return count
+
+
+def words_of(node: Node) -> str:
+    """Returns an expression as the file has it, shortened, for messages."""
+    text = node.unit.text[node.offset : node.cursor.extent.end.offset]
+    text = " ".join(text.split()) or node.name
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def rendered(node: Node) -> str:
+    """Returns an expression in C. Raises NotAffine if it cannot be written again."""
+    node = node.bare
+    if node.kind == Kind.INTEGER_LITERAL:
+        return str(node.value)
+    if node.kind == Kind.DECL_REF_EXPR:
+        return node.name
+    if node.kind == Kind.MEMBER_REF_EXPR:
+        if not node.children:
+            return node.name
+        owner = node.children[0]
+        arrow = "->" if owner.bare.type.kind == TypeKind.POINTER else "."
+        return f"{rendered(owner)}{arrow}{node.name}"
+    if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+        return f"{rendered(node.children[0])}[{rendered(node.children[1])}]"
+    if node.kind == Kind.BINARY_OPERATOR:
+        left, right = (rendered(child) for child in node.children)
+        return f"({left} {node.operator} {right})"
+    if node.kind == Kind.UNARY_OPERATOR and node.operator in ("-", "+", "!", "~", "*"):
+        return f"({node.operator}{rendered(node.children[0])})"
+    raise NotAffine(f"{words_of(node)} is not affine", node.line)
+
+
+__all__ = ["ONE", "Expressions", "NotAffine", "Pointer", "rendered", "words_of"]

@@ -1,0 +1,111 @@
+"""Inserts into a program's text what lets the bits of all its arrays be compared (src/rewrite/verify/verify.h).
+
+Each array on the stack is registered where it is declared, and memory is checked at the end of the block in which the
+last change lies, so after each execution of a rewritten region. Lines keep their numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from clang import cindex
+
+DECLARATIONS = """\
+#include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+struct nf_array { void* data; size_t bytes; const char* name; };
+struct nf_array nf_keep(void* data, size_t bytes, const char* name, int is_uninitialised);
+void nf_forget(struct nf_array* array);
+void nf_check_memory(const char* where);
+#ifdef __cplusplus
+}
+#endif
+"""
+PLACE = "after the region"
+_KIND = cindex.CursorKind
+_ARRAYS = (cindex.TypeKind.CONSTANTARRAY, cindex.TypeKind.VARIABLEARRAY, cindex.TypeKind.INCOMPLETEARRAY)
+_LEAVES = (_KIND.RETURN_STMT, _KIND.BREAK_STMT, _KIND.CONTINUE_STMT, _KIND.GOTO_STMT)
+
+
+def instrumented(path: Path, texts: Sequence[str], arguments: Sequence[str], alike: Sequence[str] = ()) -> list[str]:
+    """Returns versions of one file with the insertions. The place to check lies in what all texts and those of `alike`
+    have in common after their last difference."""
+    common = _common_end([*texts, *alike])
+    made = []
+    for text in texts:
+        data = text.encode("utf-8", "surrogateescape")
+        insertions = list(_insertions(path, data, len(data) - common, arguments))
+        for offset, inserted in sorted(insertions, reverse=True):
+            data = data[:offset] + inserted + data[offset:]
+        made.append(data.decode("utf-8", "surrogateescape"))
+    return made
+
+
+def _common_end(texts: Sequence[str]) -> int:
+    """Returns the bytes of the whole lines with which all texts end."""
+    shared = os.path.commonprefix([text[::-1] for text in texts])[::-1]
+    return len(shared.partition("\n")[2].encode("utf-8", "surrogateescape"))
+
+
+def _insertions(path: Path, data: bytes, changed_end: int, arguments: Sequence[str]) -> Iterator[tuple[int, bytes]]:
+    text = data.decode("utf-8", "replace")
+    if text.encode("utf-8") != data:
+        return  # offsets would differ
+    unit = cindex.Index.create().parse(str(path), args=list(arguments), unsaved_files=[(str(path), text)])
+    blocks = list(_blocks(unit.cursor, str(path)))
+    for block in blocks:
+        for child in block.get_children():
+            if child.kind == _KIND.DECL_STMT:
+                yield from _registrations(child, data)
+    around = [b for b in blocks if b.extent.start.offset < changed_end <= b.extent.end.offset - 1]
+    if around:
+        place = _last_place(min(around, key=lambda b: b.extent.end.offset - b.extent.start.offset), data)
+        if place is not None and place >= changed_end:
+            yield place, f'nf_check_memory("{PLACE}"); '.encode()
+
+
+def _blocks(cursor: cindex.Cursor, path: str) -> Iterator[cindex.Cursor]:
+    """Yields the compound statements that the file itself has, inner ones after outer ones."""
+    for child in cursor.get_children():
+        if child.location.file and child.location.file.name != path:
+            continue
+        if child.kind == _KIND.COMPOUND_STMT:
+            yield child
+        yield from _blocks(child, path)
+
+
+def _registrations(statement: cindex.Cursor, data: bytes) -> Iterator[tuple[int, bytes]]:
+    end = statement.extent.end.offset
+    if data[end - 1 : end] != b";":
+        return  # a macro has written it
+    for variable in statement.get_children():
+        element = variable.type.get_canonical()
+        is_array = element.kind in _ARRAYS
+        while element.kind in _ARRAYS:
+            element = element.element_type.get_canonical()
+        is_plain = cindex.TypeKind.BOOL.value <= element.kind.value <= cindex.TypeKind.LONGDOUBLE.value
+        if variable.kind != _KIND.VAR_DECL or not is_array or not is_plain or element.is_const_qualified():
+            continue
+        if variable.type.spelling.startswith("MPI_"):
+            continue  # handles, which are numbers in some MPIs
+        if variable.storage_class in (cindex.StorageClass.STATIC, cindex.StorageClass.EXTERN):
+            continue
+        name = variable.spelling
+        declared = data[variable.extent.start.offset : variable.extent.end.offset]
+        keep = f'nf_keep((void*){name}, sizeof({name}), "{name}", {int(b"=" not in declared and b"{" not in declared)})'
+        guard = f" struct nf_array nf_{name} __attribute__((cleanup(nf_forget))) = {keep};"
+        yield end, guard.encode()
+
+
+def _last_place(block: cindex.Cursor, data: bytes) -> int | None:
+    """Returns the offset behind the last statement of a block that the program reaches at its end."""
+    statements = list(block.get_children())
+    if statements and statements[-1].kind in _LEAVES:
+        start = int(statements[-1].extent.start.offset)
+        return start if not data[:start].rstrip().endswith((b")", b"else")) else None
+    end = int(block.extent.end.offset) - 1
+    return end if data[end : end + 1] == b"}" else None

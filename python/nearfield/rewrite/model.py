@@ -1,0 +1,308 @@
+"""The polyhedral model of a region: instances of its nests, its calls as events, what they access, and which must
+stay before which.
+
+Each call k is two events, Pk (it begins) and Wk (it completes). Both read what it sends and write what it receives:
+MPI owns the buffers between them. A dependence joins two instances or events that access the same element, if one
+writes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import islpy as isl
+
+from nearfield.rewrite.arrays import Shape, shape_of, shaped
+from nearfield.rewrite.expressions import NotAffine
+from nearfield.rewrite.names import Names
+from nearfield.rewrite.polynomials import Poly
+from nearfield.rewrite.program import Access, Call, Item, Loop, Nest, Region
+
+_ROUNDS = 4  # of following dependences exactly, before whole nests are taken
+
+
+@dataclass(frozen=True)
+class Note:
+    """Where the model had to assume more accesses than the code has."""
+
+    line: int
+    reason: str
+
+
+class Model:
+    """A region in terms of isl. `context` is what is known of the parameters, `needed` what else the accesses need to
+    stay within their rows."""
+
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.names = Names(region.symbols)
+        self.notes: list[Note] = []
+        self._written = {a.base.key for item in region.items for a in item.accesses if a.write}
+        self.depth = 1 + max((len(nest.loops) for nest in region.nests), default=0)
+        self._facts: list[str] = []
+        self._needed: list[isl.Set] = []
+        self.domains = [self._domain(number, item) for number, item in enumerate(region.items)]
+        shapes = self._shapes()
+        self._know_sizes(shapes)
+        self.context = self.names.facts(self._facts)
+        empty = isl.UnionMap("{ }")
+        self.reads, self.writes = empty, empty
+        self.sent, self.received = isl.UnionSet("{ }"), isl.UnionSet("{ }")
+        self._read_accesses(shapes)
+        self._buffers_are_apart()
+        self.needed = self.context
+        for one in self._needed:
+            self.needed = self.needed.intersect(one)
+        self.needed = self.needed.coalesce()
+        self.instances = isl.UnionSet("{ }")
+        for domain in self.domains:
+            for one in domain:
+                self.instances = self.instances.union(isl.UnionSet.from_set(one.intersect_params(self.needed)))
+        self.order = self._original_order()
+        self.dependences = self._dependences()
+
+    # ---- names of sets
+
+    def tuple_name(self, number: int) -> str:
+        return f"N{number}"
+
+    def events(self, number: int) -> tuple[str, str]:
+        return f"P{number}", f"W{number}"
+
+    def _domain(self, number: int, item: Item) -> list[isl.Set]:
+        if isinstance(item, Call):
+            return [self.names.set(name, [], []) for name in self.events(number)]
+        dims = [self.names.iterator(loop.iterator.key) for loop in item.loops]
+        return [self.names.set(self.tuple_name(number), dims, self.names.loops(item.loops))]
+
+    def nest_domain(self, number: int) -> isl.Set:
+        return self.domains[number][0].intersect_params(self.needed)
+
+    # ---- accesses
+
+    def _shapes(self) -> dict[str, Shape | None]:
+        by_base: dict[str, list[Access]] = defaultdict(list)
+        for item in self.region.items:
+            for access in item.accesses:
+                by_base[access.base.key].append(access)
+        return {key: shape_of(accesses, self.region.symbols) if accesses[0].base.sizes else Shape((), ())
+                for key, accesses in by_base.items()}  # fmt: skip
+
+    def _know_sizes(self, shapes: dict[str, Shape | None]) -> None:
+        """Adds what is certain: what a factor stands for, that sizes are positive, that counts are not negative."""
+        for symbol in list(self.region.symbols.values()):
+            if symbol.meaning is not None:
+                self._fact(Poly.of(symbol.key) - symbol.meaning, "=")
+        for shape in shapes.values():
+            for size in shape.sizes if shape and not shape.strides else ():
+                self._fact(size - Poly.number(1), ">=")
+        for call in self.region.calls:
+            if not call.certain:
+                continue
+            for message in call.messages:
+                if message.count is not None:
+                    self._fact(message.count, ">=")
+
+    def _fact(self, poly: Poly, relation: str) -> None:
+        try:
+            self._facts.append(f"{self.names.poly(poly)} {relation} 0")
+        except NotAffine:
+            return
+
+    def _read_accesses(self, shapes: dict[str, Shape | None]) -> None:
+        for number, item in enumerate(self.region.items):
+            for access in item.accesses:
+                shape = shapes[access.base.key]
+                for name in self.events(number) if isinstance(item, Call) else (self.tuple_name(number),):
+                    made = isl.UnionMap.from_map(self._map(name, item, access, shape))
+                    if access.write:
+                        self.writes = self.writes.union(made)
+                    else:
+                        self.reads = self.reads.union(made)
+                    if access.message and access.write:
+                        self.received = self.received.union(made.range())
+                    elif access.message:
+                        self.sent = self.sent.union(made.range())
+        self.reads, self.writes = self.reads.coalesce(), self.writes.coalesce()
+        self.sent, self.received = self.sent.coalesce(), self.received.coalesce()
+
+    def _map(self, name: str, item: Item, access: Access, shape: Shape | None) -> isl.Map:
+        """Returns which elements an instance accesses, in as many dimensions as the array has."""
+        if access.note and access.base.key in self._written:
+            self.notes.append(Note(access.line, access.note))
+        loops = item.loops if isinstance(item, Nest) else []
+        dims = [self.names.iterator(loop.iterator.key) for loop in loops]
+        array = self.array(access)
+        if shape is None:
+            rank = max(len(access.base.sizes), 1)
+            return self._any(name, dims, array, rank, access, "its array has no dimensions that fit all its indices")
+        rank = shape.rank if access.base.sizes else 0
+        if rank == 0:
+            return isl.Map(f"{self.names.head()}{{ {name}[{', '.join(dims)}] -> {array}[] }}")
+        access = shaped(access, shape)
+        try:
+            wide = self._exact(name, dims, array, loops, access)
+        except NotAffine as why:
+            return self._any(name, dims, array, rank, access, f"an index is not affine: {why.reason}")
+        made = self._within_rows(wide, access, shape, len(dims))
+        if made is None:
+            reason = f"an index of {access.base.text} may leave its row"
+            return self._any(name, dims, array, rank, access, reason)
+        return made
+
+    def array(self, access: Access) -> str:
+        keys = self.__dict__.setdefault("_arrays", {})
+        return str(keys.setdefault(access.base.key, f"A{len(keys)}"))
+
+    def _any(self, name: str, dims: list[str], array: str, rank: int, access: Access, reason: str) -> isl.Map:
+        if not access.note and access.base.key in self._written:
+            self.notes.append(Note(access.line, reason))
+        cells = ", ".join(f"a{place}" for place in range(rank))
+        return isl.Map(f"{self.names.head()}{{ {name}[{', '.join(dims)}] -> {array}[{cells}] }}")
+
+    def _exact(self, name: str, dims: list[str], array: str, loops: list[Loop], access: Access) -> isl.Map:
+        """Returns the map over the instance's and the inner loops' variables. Raises NotAffine."""
+        inner = [self.names.iterator(loop.iterator.key) for loop in access.loops]
+        constraints = self.names.loops(access.loops) + self.names.conditions(access.conditions)
+        constraints += self.names.loops(loops)
+        cells = []
+        for place, index in enumerate(access.index):
+            cells.append(f"a{place}")
+            if index is not None:
+                constraints.append(f"a{place} = {self.names.poly(index)}")
+        names = ", ".join([*dims])
+        exists = f"exists {', '.join(inner)}: " if inner else ""
+        where = f" : {exists}{' and '.join(constraints)}" if constraints else ""
+        return isl.Map(f"{self.names.head()}{{ {name}[{names}] -> {array}[{', '.join(cells)}] {where} }}")
+
+    def _within_rows(self, wide: isl.Map, access: Access, shape: Shape, dims: int) -> isl.Map | None:
+        """Returns the map if all indices stay in their rows, perhaps with a row borrowed, or under a condition on
+        parameters, which is kept; None if neither can be."""
+        for place in range(shape.rank - 1, 0, -1):
+            if access.index[place] is None:
+                continue
+            size = self.names.poly(shape.sizes[place - 1])
+            tried = [wide, *(self._borrowed(wide, place, size, sign) for sign in (1, -1))]
+            outside = [one.intersect_params(self.context).subtract(self._inside(one, place, size)) for one in tried]
+            fitting = next((one for one, out in zip(tried, outside, strict=True) if out.is_empty()), None)
+            if fitting is not None:
+                wide = fitting
+                continue
+            for one, out in zip(tried, outside, strict=True):
+                condition = out.params().complement().intersect(self.context).coalesce()
+                if not condition.is_empty() and condition.n_basic_set() <= 2 and self._usual(condition):
+                    self._needed.append(condition)
+                    wide = one
+                    break
+            else:
+                return None
+        return wide
+
+    def _usual(self, condition: isl.Set) -> bool:
+        """Returns whether a condition still allows sizes as large as one likes."""
+        large = isl.Set(
+            f"{self.names.head()}{{ : {' and '.join(f'{p} >= 5' for p in self.names.parameters.values())} }}"
+        )
+        return not condition.intersect(large).is_empty()
+
+    def _inside(self, wide: isl.Map, place: int, size: str) -> isl.Map:
+        cells = ", ".join(f"a{n}" for n in range(wide.dim(isl.dim_type.out)))
+        box = isl.Set(
+            f"{self.names.head()}{{ {wide.get_tuple_name(isl.dim_type.out)}[{cells}] : 0 <= a{place} < {size} }}"
+        )
+        return wide.intersect_range(box)
+
+    def _borrowed(self, wide: isl.Map, place: int, size: str, sign: int) -> isl.Map:
+        rank = wide.dim(isl.dim_type.out)
+        name = wide.get_tuple_name(isl.dim_type.out)
+        cells = ", ".join(f"a{n}" for n in range(rank))
+        out = [f"a{n}" for n in range(rank)]
+        out[place] = f"a{place} + {sign} * ({size})"
+        out[place - 1] = f"a{place - 1} - {sign}"
+        return wide.apply_range(isl.Map(f"{self.names.head()}{{ {name}[{cells}] -> {name}[{', '.join(out)}] }}"))
+
+    def _buffers_are_apart(self) -> None:
+        """Takes it as known that a call's two buffers do not overlap, since MPI forbids it."""
+        for number, item in enumerate(self.region.items):
+            if not isinstance(item, Call) or not item.exchange or any(a.note for a in item.accesses):
+                continue
+            event = isl.UnionSet.from_set(self.domains[number][0])
+            both = event.apply(self.reads).intersect(event.apply(self.writes))
+            overlap = both.params()
+            if not both.is_empty() and not self.context.subtract(overlap).is_empty():
+                self.context = self.context.subtract(overlap).coalesce()
+
+    # ---- order
+
+    def _original_order(self) -> isl.UnionMap:
+        return self.timed(
+            (number, domain, [number, part], False)
+            for number, parts in enumerate(self.domains)
+            for part, domain in enumerate(parts)
+        )
+
+    def timed(self, steps: Iterable[tuple[int, isl.Set, list[int], bool]]) -> isl.UnionMap:
+        """Returns a schedule: for sets of instances of items, first the given numbers, then their loops in order; the
+        outermost one in reverse if so asked."""
+        made = isl.UnionMap("{ }")
+        for number, instances, first, reverse in steps:
+            item = self.region.items[number]
+            loops = item.loops if isinstance(item, Nest) else []
+            dims = [self.names.iterator(loop.iterator.key) for loop in loops]
+            down = [loop.down != (reverse and place == 0) for place, loop in enumerate(loops)]
+            times = [*map(str, first), *(f"-{dim}" if back else dim for dim, back in zip(dims, down, strict=True))]
+            times += ["0"] * (2 + self.depth - len(times))
+            name = instances.get_tuple_name()
+            one = isl.Map(f"{self.names.head()}{{ {name}[{', '.join(dims)}] -> [{', '.join(times)}] }}")
+            made = made.union(isl.UnionMap.from_map(one.intersect_domain(instances.intersect_params(self.needed))))
+        return made
+
+    def _dependences(self) -> isl.UnionMap:
+        reads, writes = (one.intersect_domain(self.instances) for one in (self.reads, self.writes))
+        pairs = writes.apply_range(reads.reverse())
+        pairs = pairs.union(reads.apply_range(writes.reverse())).union(writes.apply_range(writes.reverse()))
+        before = self.order.lex_lt_union_map(self.order)
+        return pairs.intersect(before).coalesce()
+
+    # ---- what follows from a dependence
+
+    def reached(self, start: isl.UnionSet, along: isl.UnionMap) -> isl.UnionSet:
+        """Returns all that follows along dependences, or more, but never less."""
+        found = start.apply(along)
+        for _ in range(_ROUNDS):
+            more = found.apply(along)
+            if more.is_subset(found):
+                return found.coalesce()
+            found = found.union(more).coalesce()
+        names: set[str] = set()
+        while True:
+            more_names = {one.get_tuple_name() for one in _sets(found)}
+            if more_names <= names:
+                return found
+            names |= more_names
+            for name in names:
+                found = found.union(self._all(name))
+            found = found.union(found.apply(along))
+
+    def _all(self, name: str) -> isl.UnionSet:
+        return isl.UnionSet.from_set(
+            next(d for parts in self.domains for d in parts if d.get_tuple_name() == name).intersect_params(self.needed)
+        )
+
+    def of_nests(self, some: isl.UnionSet) -> dict[int, isl.Set]:
+        """Returns the instances of each nest."""
+        made = {}
+        for number, item in enumerate(self.region.items):
+            if isinstance(item, Nest):
+                own = some.intersect(isl.UnionSet.from_set(self.nest_domain(number)))
+                made[number] = (
+                    own.extract_set(self.domains[number][0].get_space()) if not own.is_empty() else
+                    isl.Set.empty(self.domains[number][0].get_space())
+                ).coalesce()  # fmt: skip
+        return made
+
+
+def _sets(union: isl.UnionSet) -> list[isl.Set]:
+    found = union.get_set_list()
+    return [found.get_at(place) for place in range(found.n_set())]

@@ -1,0 +1,57 @@
+"""Says what was found as notes, for people, editors and scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearfield.notes import Edit, Fix, Note, Place, Rule
+from nearfield.rewrite.analysis import Analysis
+from nearfield.rewrite.patch import Patch
+from nearfield.rewrite.schedules import TRANSFORMATIONS
+
+SOURCE = (
+    "S. Pellegrini, T. Hoefler, T. Fahringer: On the Effects of CPU Caches on MPI Point-to-Point Communications (2012)."
+)
+RULES = {
+    one.name: Rule(
+        f"rewrite-{one.name}",
+        one.summary[:1].upper() + one.summary[1:],
+        "The new order keeps every dependence between the loops and the messages; this is proved, and proved again "
+        "on the text of the patch.",
+        SOURCE,
+    )
+    for one in TRANSFORMATIONS
+}
+REFUSED = Rule(
+    "rewrite-refused",
+    "Communication stays where it is",
+    "No other order of the loops and messages could be proved to keep the results.",
+    SOURCE,
+)
+
+
+def notes_of(analysis: Analysis) -> list[Note]:
+    """Returns a note for each patch and each refusal, by lines."""
+    found = [_of_patch(patch) for patch in analysis.patches]
+    for one in analysis.refusals:
+        advice = f"If it is known to be otherwise, say so: {one.assumption}." if one.assumption else ""
+        place = Place(str(analysis.path), one.line, function=one.function)
+        found.append(Note(REFUSED, place, f"communication stays where it is: {one.reason}", advice))
+    return sorted(found, key=lambda note: note.place.line)
+
+
+def _of_patch(patch: Patch) -> Note:
+    file = str(patch.path)
+    before, after = patch.original.splitlines(keepends=True), patch.rewritten.splitlines(keepends=True)
+    first, last = patch.lines
+    new = "".join(after[first - 1 : len(after) - (len(before) - last)])
+    fix = Fix(patch.reason, (Edit(file, first, last, new),))
+    advice = f"It holds if {' and '.join(patch.assumptions)}." if patch.assumptions else ""
+    return Note(
+        RULES[patch.transformation], Place(file, first, function=patch.function), patch.reason, advice, fixes=(fix,)
+    )
+
+
+def folder_of(path: Path) -> Path:
+    """Returns the folder below which a file lies, for addresses in SARIF."""
+    return Path.cwd() if path.resolve().is_relative_to(Path.cwd()) else path.resolve().parent

@@ -1,0 +1,187 @@
+"""What a run of a program has shown, read from the files that src/rewrite/verify writes, and how two runs differ."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Key = tuple[str, ...]  # what is compared: ("prints", "stdout"), ("file", name), ("message", rank, peer, tag), ...
+
+
+@dataclass
+class Rank:
+    """One rank's log. `sent` has for each peer and tag the hash of the stream after so many bytes; `places` are where
+    memory was checked, with the name, bytes and hash of each piece. `lines` has the number of the line of each."""
+
+    process: str = ""
+    has_ended: bool = False
+    sent: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
+    places: list[tuple[str, list[tuple[str, str, str]]]] = field(default_factory=list)
+    wrong: list[tuple[int, str]] = field(default_factory=list)  # how many places before, and what was wrong
+    lines: dict[tuple[str, ...] | int, int] = field(default_factory=dict)
+
+
+@dataclass
+class Run:
+    """One run of a program."""
+
+    exit_code: int
+    seconds: float
+    timed_out: bool
+    said: str  # the first line of what it printed to standard error, or the launcher did
+    ranks: list[Rank]
+    prints: dict[str, list[str]]  # by stream, each process's text
+    files: dict[str, str]  # hashes by name
+
+    @property
+    def is_whole(self) -> bool:
+        """Returns whether all ranks came to MPI_Finalize."""
+        return not self.timed_out and bool(self.ranks) and all(rank.has_ended for rank in self.ranks)
+
+    @property
+    def messages(self) -> int:
+        return sum(len(stream) for rank in self.ranks for stream in rank.sent.values())
+
+    @property
+    def places(self) -> Counter[str]:
+        return Counter(where for rank in self.ranks for where, _ in rank.places)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which two runs differ, and a sentence about where it begins."""
+
+    key: Key
+    text: str
+    line: int = sys.maxsize  # of the rank's log
+
+
+def read_rank(log: Path) -> Rank:
+    """Returns what a rank's log says."""
+    rank = Rank()
+    whole_lines = log.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]  # the last may be cut
+    for at, line in enumerate(whole_lines.splitlines()):
+        word, _, rest = line.partition(" ")
+        fields = rest.split(" ")
+        if word == "sent":
+            peer, tag, count, digest = fields
+            rank.sent.setdefault((peer, tag), {})[int(count)] = digest
+            rank.lines.setdefault((peer, tag, count), at)
+        elif word == "place":
+            rank.lines[len(rank.places)] = at
+            rank.places.append((rest, []))
+        elif word == "block":
+            rank.places[-1][1].append((f"heap block {fields[0]}", fields[1], fields[2]))
+        elif word == "array":
+            name = "static variables" if fields[0] == "static" else f"array {fields[0]}"
+            rank.places[-1][1].append((name, fields[1], fields[2]))
+        elif word == "wrong":
+            rank.wrong.append((len(rank.places), rest))
+        elif word == "process":
+            rank.process = rest
+        elif word == "end":
+            rank.has_ended = True
+    return rank
+
+
+def read_run(logs: Path, work: Path, exit_code: int, seconds: float, timed_out: bool, said: str) -> Run:
+    """Returns what a run has left in its two folders."""
+    files = sorted(logs.glob("log.*"), key=lambda file: int(file.suffix[1:]))
+    ranks = [read_rank(file) for file in files]
+    prints = {stream: _printed(logs, stream, [rank.process for rank in ranks]) for stream in ("stdout", "stderr")}
+    first = next(
+        (line for text in prints["stderr"] + prints["stdout"] for line in text.splitlines() if line.strip()), ""
+    )
+    return Run(exit_code, seconds, timed_out, first or said, ranks, prints, dict(_files(work)))
+
+
+def _printed(logs: Path, stream: str, processes: list[str]) -> list[str]:
+    """Returns what each rank printed, then what others did in any order."""
+    texts = {file.suffix[1:]: file.read_text(encoding="utf-8", errors="replace") for file in logs.glob(f"{stream}.*")}
+    return [texts.pop(process, "") for process in processes] + sorted(filter(None, texts.values()))
+
+
+def _files(folder: Path) -> Iterator[tuple[str, str]]:
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            yield str(file.relative_to(folder)), hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def differences(one: Run, other: Run) -> Iterator[Difference]:
+    """Yields in what the second run differs from the first, of each rank what it did first."""
+    if len(one.ranks) != len(other.ranks):
+        yield Difference(("ranks",), f"{len(other.ranks)} ranks called MPI_Init, not {len(one.ranks)}")
+    for number, (before, after) in enumerate(zip(one.ranks, other.ranks, strict=False)):
+        yield from sorted(_of_rank(str(number), before, after), key=lambda found: found.line)
+    for stream, texts in one.prints.items():
+        for number, pair in enumerate(zip(texts, other.prints[stream], strict=False)):
+            if pair[0] != pair[1]:
+                yield Difference((stream,), f"rank {number} prints {_first_other_line(*pair)}")
+    for name in sorted(one.files.keys() | other.files.keys()):
+        if one.files.get(name) != other.files.get(name):
+            what = "differs" if name in one.files and name in other.files else "is not written by both"
+            yield Difference(("file", name), f"the file {name} {what}")
+    if one.exit_code != other.exit_code:
+        yield Difference(("exit",), f"the exit code is {other.exit_code}, not {one.exit_code}")
+
+
+def _first_other_line(one: str, other: str) -> str:
+    before, after = one.splitlines(), other.splitlines()
+    at = next((i for i, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
+    if at is None:
+        return f"{len(after)} lines, not {len(before)}"
+    return f"'{after[at][:80]}', not '{before[at][:80]}'"
+
+
+def _of_rank(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
+    for place, text in other.wrong:
+        if (place, text) not in one.wrong:
+            yield Difference(("wrong",), f"on rank {number} {text}", 0)
+    for peer, tag in sorted(one.sent.keys() | other.sent.keys()):
+        before, after = one.sent.get((peer, tag), {0: ""}), other.sent.get((peer, tag), {0: ""})
+        to = f"to rank {peer} with tag {tag}"
+        wrong = next((count for count in sorted(before.keys() & after.keys()) if before[count] != after[count]), None)
+        if wrong is not None:
+            number_of = sorted(after).index(wrong) + 1
+            text, line = f"message {number_of} of rank {number} {to} differs", other.lines[peer, tag, str(wrong)]
+            yield Difference(("message", number, peer, tag), text, line)
+        elif max(before) != max(after):
+            text = f"rank {number} sends {max(after)} bytes {to}, not {max(before)}"
+            lines = [other.lines[peer, tag, str(count)] for count in after.keys() - before.keys() if count]
+            yield Difference(("message", number, peer, tag), text, min(lines, default=sys.maxsize))
+    yield from _of_memory(number, one, other)
+
+
+def _of_memory(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
+    """Yields the first difference of each piece of memory."""
+    told = set()
+    for at, (before, after) in enumerate(zip(one.places, other.places, strict=False)):
+        where = f"on rank {number} at place {at + 1} ({after[0]})"
+        if before[0] != after[0]:
+            yield Difference(("places", number), f"{where}: the original program is elsewhere ({before[0]})")
+            return
+        pieces = _by_name(after)
+        for name, (size, digest) in _by_name(before).items():
+            if name not in told and pieces.get(name) != (size, digest):
+                told.add(name)
+                text = f"{where}: {name} of {size} bytes {'differs' if name in pieces else 'is not there'}"
+                yield Difference(("memory", number, name), text, other.lines[at])
+    if len(one.places) != len(other.places):
+        yield Difference(
+            ("places", number), f"rank {number} comes to {len(other.places)} places, not {len(one.places)}"
+        )
+
+
+def _by_name(place: tuple[str, list[tuple[str, str, str]]]) -> dict[str, tuple[str, str]]:
+    """Returns size and hash of each piece of memory. Arrays of the same name are told apart by their order; a rewritten
+    program may have more of them."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for name, size, digest in place[1]:
+        seen[name] += 1
+        found[f"{name} ({seen[name]})" if seen[name] > 1 else name] = (size, digest)
+    return found

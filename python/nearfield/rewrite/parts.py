@@ -1,0 +1,153 @@
+"""Divides a region's instances by what its communication needs of them, and describes new orders of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import islpy as isl
+
+from nearfield.rewrite.model import Model
+from nearfield.rewrite.program import Call
+
+Sets = dict[int, isl.Set]  # instances of each nest, by its number in the region
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Instances that are executed together, nest by nest in their original order; the outermost loops in reverse if so
+    asked."""
+
+    sets: Sets
+    reverse: bool = False
+
+
+@dataclass(frozen=True)
+class Event:
+    """A call is executed here: as it is written, or only begun, or only completed."""
+
+    call: int
+    begins: bool = True
+    completes: bool = True
+
+
+Step = Phase | Event
+
+
+@dataclass(frozen=True)
+class Order:
+    """A new order of a region's instances and calls."""
+
+    steps: tuple[Step, ...]
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """A way to reorder a region. `orders` returns the orders to try, the most desired first."""
+
+    name: str
+    summary: str
+    orders: Callable[[Parts], Iterable[Order]]
+
+
+@dataclass
+class Parts:
+    """The instances of a region's nests: those that the calls need first (before), those that need the calls (after),
+    both (between), and neither (free). `warm` access what is sent, `fresh` what is received."""
+
+    model: Model
+    calls: list[int] = field(init=False)
+    before: Sets = field(init=False)
+    after: Sets = field(init=False)
+    between: Sets = field(init=False)
+    free: Sets = field(init=False)
+    warm: Sets = field(init=False)
+
+    def __post_init__(self) -> None:
+        model = self.model
+        self.calls = [number for number, item in enumerate(model.region.items) if isinstance(item, Call)]
+        events = [isl.UnionSet.from_set(part) for number in self.calls for part in model.domains[number]]
+        begins, completes = _united(events[0::2]), _united(events[1::2])
+        whole = {n: model.nest_domain(n) for n, item in enumerate(model.region.items) if not isinstance(item, Call)}
+        later = _for_all_sizes(model.of_nests(model.reached(completes, model.dependences)), whole)
+        earlier = _for_all_sizes(model.of_nests(model.reached(begins, model.dependences.reverse())), whole)
+        self.between = {n: later[n].intersect(earlier[n]).coalesce() for n in whole}
+        self.after = {n: later[n].subtract(earlier[n]).coalesce() for n in whole}
+        self.before = {n: earlier[n].subtract(later[n]).coalesce() for n in whole}
+        self.free = {n: whole[n].subtract(later[n]).subtract(earlier[n]).coalesce() for n in whole}
+        accesses = model.reads.union(model.writes)
+        self.warm = _for_all_sizes(model.of_nests(model.sent.apply(accesses.reverse())), whole)
+
+    @property
+    def whole(self) -> Sets:
+        return {number: self.model.nest_domain(number) for number in self.free}
+
+    def exchange(self) -> list[Step]:
+        """Returns the calls as they are written, with what must stay between them."""
+        steps: list[Step] = []
+        for place, number in enumerate(self.calls):
+            steps.append(Event(number))
+            following = self.calls[place + 1] if place + 1 < len(self.calls) else number
+            steps.append(Phase({n: some for n, some in self.between.items() if number < n < following}))
+        return steps
+
+    def split(self, last: int) -> tuple[list[Step], list[Step]] | None:
+        """Returns the calls with the `last` ones begun first and completed later; None if a call is not to be split."""
+        steps: list[Step] = []
+        completing: list[Step] = []
+        kept = self.exchange()
+        for place, number in enumerate(self.calls):
+            call = self.model.region.items[number]
+            assert isinstance(call, Call)
+            between = kept[2 * place + 1]
+            if place < len(self.calls) - last:
+                steps += [Event(number), between]
+            elif call.exchange:
+                steps.append(Event(number, completes=False))
+                completing.append(Event(number, begins=False))
+            elif call.post and call.wait or not empty(between.sets if isinstance(between, Phase) else {}):
+                return None
+            else:
+                (steps if call.post else completing).append(Event(number))
+        return steps, completing
+
+
+def united(*several: Sets) -> Sets:
+    """Returns the instances of several sets."""
+    made: Sets = {}
+    for sets in several:
+        for number, some in sets.items():
+            made[number] = made[number].union(some).coalesce() if number in made else some
+    return made
+
+
+def common(one: Sets, other: Sets) -> Sets:
+    """Returns the instances of both sets."""
+    return {number: some.intersect(other[number]).coalesce() for number, some in one.items()}
+
+
+def without(one: Sets, other: Sets) -> Sets:
+    """Returns the instances of the first that are not in the second."""
+    return {number: some.subtract(other[number]).coalesce() for number, some in one.items()}
+
+
+def empty(sets: Sets) -> bool:
+    """Returns whether there are no instances."""
+    return all(bool(some.is_empty()) for some in sets.values())
+
+
+def _for_all_sizes(sets: Sets, whole: Sets) -> Sets:
+    """Returns the sets without conditions on parameters alone, so that an order does not depend on them more than it
+    must: on whether a rank has a neighbour, say."""
+    return {
+        n: some if some.is_empty() else some.gist_params(some.params()).intersect(whole[n]).coalesce()
+        for n, some in sets.items()
+    }
+
+
+def _united(some: list[isl.UnionSet]) -> isl.UnionSet:
+    made = isl.UnionSet("{ }")
+    for one in some:
+        made = made.union(one)
+    return made

@@ -1,0 +1,137 @@
+"""What the front end finds in a function: arrays, accesses, loops, nests, calls of MPI, and regions made of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nearfield.rewrite.polynomials import Poly, Symbol
+
+
+class Barrier(Exception):
+    """A statement across which nothing may be moved; says why, and at which line."""
+
+    def __init__(self, reason: str, line: int, assumption: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.line, self.assumption = reason, line, assumption
+
+
+@dataclass(frozen=True)
+class Base:
+    """Memory that accesses name: a variable, an array, or what a pointer points to."""
+
+    key: str
+    text: str
+    kind: str  # scalar, array, vector, pointer or rows (pointers to rows)
+    element: str  # type
+    sizes: tuple[Poly | None, ...] = ()  # of the dimensions; None where it is not known
+    declaration: int = 0
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop that counts up, or down if it says so: lower <= iterator < upper."""
+
+    iterator: Symbol
+    lower: tuple[Poly, ...]
+    upper: tuple[Poly, ...]
+    step: int = 1
+    declares: str = ""  # the iterator's type, if the loop declares it
+    unsigned: bool = False
+    down: bool = False
+    pragmas: tuple[str, ...] = ()
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Condition:
+    """poly >= 0, or poly == 0."""
+
+    poly: Poly
+    equal: bool = False
+
+
+@dataclass(frozen=True)
+class Access:
+    """Elements of a base that a statement may access: all that the inner loops and conditions allow. An index that is
+    None may be any."""
+
+    base: Base
+    index: tuple[Poly | None, ...]
+    write: bool
+    line: int
+    loops: tuple[Loop, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    message: bool = False
+    note: str = ""  # why an index may be any
+
+
+@dataclass
+class Nest:
+    """Loops around one piece of code, which is kept as it is written."""
+
+    loops: list[Loop]
+    accesses: list[Access]
+    start: int  # of the statement in the file
+    end: int
+    body: tuple[int, int]  # what the loops repeat
+    line: int
+    lead: int = 0  # where pragmas in front of it begin
+    counters: set[int] = field(default_factory=set)  # variables of loops that are declared before them
+
+
+@dataclass
+class Message:
+    """One side of a message: the buffer's elements, as arguments of the call."""
+
+    send: bool
+    count: Poly | None
+    element_bytes: int
+    arguments: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Call:
+    """A statement that communicates, moved as a whole. `post` and `wait` say whether it begins and completes messages;
+    a blocking exchange does both."""
+
+    start: int
+    end: int
+    line: int
+    name: str
+    accesses: list[Access]
+    messages: list[Message] = field(default_factory=list)
+    post: bool = True
+    wait: bool = True
+    lead: int = 0
+    counters: set[int] = field(default_factory=set)
+    exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv that can be split
+    certain: bool = True  # it is executed whenever the region is
+
+
+Item = Nest | Call
+
+
+@dataclass
+class Region:
+    """Statements that follow one another in a block: calls that communicate, and nests."""
+
+    function: str
+    items: list[Item]
+    symbols: dict[str, Symbol]
+    line: int
+
+    @property
+    def start(self) -> int:
+        return self.items[0].start
+
+    @property
+    def end(self) -> int:
+        return self.items[-1].end
+
+    @property
+    def calls(self) -> list[Call]:
+        return [item for item in self.items if isinstance(item, Call)]
+
+    @property
+    def nests(self) -> list[Nest]:
+        return [item for item in self.items if isinstance(item, Nest)]

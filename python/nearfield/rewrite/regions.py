@@ -1,0 +1,289 @@
+"""Finds regions: statements that follow one another in a block, of which some communicate and others are loops that may
+move. Every other statement is a barrier, and the reason is kept."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from nearfield.rewrite.accesses import OUTPUT, Functions
+from nearfield.rewrite.clang import Kind, Node, Unit
+from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments
+from nearfield.rewrite.counting import counted_loop, iterator_key
+from nearfield.rewrite.expressions import Expressions
+from nearfield.rewrite.function import LOOPS, Function
+from nearfield.rewrite.patch import Refusal
+from nearfield.rewrite.polynomials import Poly
+from nearfield.rewrite.program import Access, Barrier, Call, Item, Loop, Nest, Region
+from nearfield.rewrite.scalars import lives_within
+from nearfield.rewrite.text import line_of, skip_blank, statement_end
+
+MOST_ITEMS = 40  # of a region
+_BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
+_PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
+_PARALLEL = re.compile(r"#\s*pragma\s+omp\s+parallel\s+for\b")  # such loops may be moved as a whole
+_SPLITTABLE = re.compile(
+    r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
+)
+
+
+@dataclass
+class Reader:
+    """Reads one function. `depth` is how many loops of a nest may be split; code within them is kept as it is."""
+
+    unit: Unit
+    functions: Functions
+    function: Function
+    depth: int
+    by_value: bool = False
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def regions(self) -> Iterator[Region]:
+        """Yields the function's regions."""
+        if self.function.body is not None:
+            yield from self._block(self.function.body)
+
+    def _block(self, block: Node) -> Iterator[Region]:
+        run: list[Item] = []
+        expressions = self._expressions()
+        posted: list[Posted] = []
+        why: Barrier | None = None
+        near = self._near_calls(block)
+        for number, statement in enumerate(block.children):
+            known = len(self.refusals)
+            inner = list(self._inside(statement)) if statement.kind in _BLOCKS else []
+            yield from inner
+            try:
+                if number not in near:
+                    raise Barrier("it is far from the communication", statement.line)
+                if inner and statement.kind in LOOPS:
+                    raise Barrier("a loop with communication of its own", statement.line)
+                run.append(self._item(statement, expressions, posted))
+                if not inner and statement.kind not in LOOPS:
+                    del self.refusals[known:]  # the block is moved as a whole
+            except Barrier as barrier:
+                yield from self._made(run, expressions, posted, why, barrier)
+                run, posted, expressions, why = [], [], self._expressions(), barrier
+        yield from self._made(run, expressions, posted, why, None)
+
+    def _near_calls(self, block: Node) -> set[int]:
+        """Returns the numbers of the statements that are so near to a call that they may be in a region with it."""
+        near: set[int] = set()
+        for number, statement in enumerate(block.children):
+            if any(statement.offset <= place < statement.end for place in self._calls):
+                near.update(range(number - MOST_ITEMS // 2, number + MOST_ITEMS // 2))
+        return near
+
+    @functools.cached_property
+    def _calls(self) -> list[int]:
+        """Returns where the function calls MPI, or functions of the file, which may."""
+        calls = self.function.calls
+        return [
+            call.offset
+            for call in calls
+            if call.name.startswith(("MPI_", "PMPI_")) or self.functions.definition(call) is not None
+        ]
+
+    def _inside(self, statement: Node) -> Iterator[Region]:
+        if statement.kind == Kind.COMPOUND_STMT:
+            yield from self._block(statement)
+        elif statement.kind in _BLOCKS:
+            for child in statement.children:
+                yield from self._inside(child)
+
+    def _expressions(self) -> Expressions:
+        return Expressions(self.function, by_value=self.by_value)
+
+    def _made(
+        self,
+        run: list[Item],
+        expressions: Expressions,
+        posted: list[Posted],
+        before: Barrier | None,
+        after: Barrier | None,
+    ) -> Iterator[Region]:
+        """Yields the run as a region if it has both communication and something to move."""
+        calls = [item for item in run if isinstance(item, Call)]
+        if not any(call.messages for call in calls):
+            return
+        if len(run) > MOST_ITEMS:
+            self._refuse(
+                calls[0].line, f"{len(run)} statements follow one another, which are too many to decide in time"
+            )
+            return
+        found = Region(self.function.name, run, expressions.symbols, calls[0].line)
+        try:
+            lives_within(found, self.function)
+            self._steady(found)
+        except Barrier as barrier:
+            self._refuse(barrier.line, barrier.reason, barrier.assumption)
+            return
+        if not any(access.base.sizes for nest in found.nests for access in nest.accesses):
+            for stop, side in ((after, "after"), (before, "before")):
+                if stop is not None:
+                    reason = f"what stands {side} the communication may not be passed: {stop.reason} (line {stop.line})"
+                    self._refuse(calls[0].line, reason, stop.assumption)
+                    return
+            self._refuse(calls[0].line, "nothing in its block could be done before or after it")
+            return
+        yield found
+
+    def _refuse(self, line: int, reason: str, assumption: str = "") -> None:
+        refusal = Refusal(line, reason, self.function.name, assumption)
+        if refusal not in self.refusals:
+            self.refusals.append(refusal)
+
+    def _steady(self, region: Region) -> None:
+        """Raises Barrier if the region changes what its bounds and indices are made of."""
+        written = {
+            a.base.declaration: a for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
+        }
+        for symbol in region.symbols.values():
+            for key in symbol.variables & set(written):
+                access = written[key]
+                raise Barrier(f"{access.base.text} changes, and bounds or indices depend on it", access.line)
+
+    # ---- one statement
+
+    def _item(self, statement: Node, expressions: Expressions, posted: list[Posted]) -> Item:
+        """Returns what a statement is. Raises Barrier if nothing may be moved across it."""
+        if statement.kind == Kind.DECL_STMT:
+            raise Barrier("a variable is declared", statement.line)
+        text = self.unit.text
+        end = statement_end(text, statement.offset)
+        self._directives(statement, end)
+        trial = list(posted)
+        lead, pragmas = self._pragmas(statement)
+        whole = not all(_SPLITTABLE.match(line) for line in pragmas)
+        loops, body = ([], statement) if whole else self._chain(statement, expressions)
+        outer = Communication(expressions, self.functions, known=self._known(), posted=trial)
+        for loop, node in loops:
+            outer.count(node, iterator_key(node), loop)
+            expressions.bound[iterator_key(node)] = Poly.of(loop.iterator.key)
+        try:
+            outer.collect(body)
+        finally:
+            expressions.bound.clear()
+        start = statement.offset
+        accesses = outer.accesses
+        if not outer.names:
+            body_start = skip_blank(text, body.offset)
+            made: Item = Nest(
+                [loop for loop, _ in loops],
+                accesses,
+                start,
+                end,
+                (body_start, statement_end(text, body_start)),
+                statement.line,
+            )
+            if not loops and statement.kind not in (Kind.FOR_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT):
+                self._plain(accesses, statement)
+        else:
+            if loops:
+                accesses = [replace(one, loops=(*(loop for loop, _ in loops), *one.loops)) for one in accesses]
+            made = Call(
+                start, end, statement.line, ", ".join(dict.fromkeys(outer.names)), accesses, outer.messages,
+                outer.begins, outer.completes,
+            )  # fmt: skip
+            call = statement.bare
+            if call.kind == Kind.CALL_EXPR and call.name == "MPI_Sendrecv":
+                made.exchange = sendrecv_arguments(call)
+            posted[:] = trial
+            accesses.append(Access(OUTPUT, (), False, statement.line))
+        made.counters = outer.counters
+        made.lead = lead
+        if isinstance(made, Nest) and made.loops:
+            made.loops[0] = replace(made.loops[0], pragmas=pragmas)
+            if _PRAGMA.search(text[made.start : made.body[0]]):
+                raise Barrier("a pragma stands between its loops", made.line)
+        return made
+
+    def _directives(self, statement: Node, end: int) -> None:
+        """Raises Barrier for directives of the preprocessor in a statement, unless they are whole and change nothing of
+        where it ends."""
+        text = self.unit.text
+        found = [match[0].strip(" \t#") for match in _DIRECTIVE.finditer(text, statement.offset, end)]
+        if not found:
+            return
+        whole = sum(one.startswith("if") for one in found) == found.count("endif")
+        ends = end in (statement.end, statement.end + 1)
+        if (
+            not whole
+            or not ends
+            or not all(one in ("if", "ifdef", "ifndef", "else", "elif", "endif", "include") for one in found)
+        ):
+            line = line_of(text, _DIRECTIVE.search(text, statement.offset, end).start())  # type: ignore[union-attr]
+            raise Barrier("a directive of the preprocessor is in it", line)
+
+    def _plain(self, accesses: Sequence[object], statement: Node) -> None:
+        if not accesses:
+            raise Barrier("its effects are not known", statement.line)
+
+    def _known(self) -> list[Function]:
+        return [self.functions.of(node) for node in self.unit.functions]
+
+    def _chain(self, node: Node, expressions: Expressions) -> tuple[list[tuple[Loop, Node]], Node]:
+        """Returns the loops around a statement's innermost part, at most `depth`, and that part."""
+        loops: list[tuple[Loop, Node]] = []
+        bound = dict(expressions.bound)
+        while len(loops) < self.depth and node.kind == Kind.FOR_STMT:
+            loop = counted_loop(node, expressions)
+            if isinstance(loop, str):
+                break
+            loops.append((loop, node))
+            expressions.bound[iterator_key(node)] = Poly.of(loop.iterator.key)
+            node = node.children[-1]
+            if node.kind == Kind.COMPOUND_STMT and len(node.children) == 1 and len(loops) < self.depth:
+                inner = node.children[0]
+                if inner.kind == Kind.FOR_STMT and not isinstance(counted_loop(inner, expressions), str):
+                    node = inner
+        expressions.bound = bound
+        return loops, node
+
+    def _lead(self, start: int) -> int:
+        """Returns where pragmas that belong to a statement begin, in front of it."""
+        text = self.unit.text
+        place = text.rfind("\n", 0, start) + 1
+        while place > 0:
+            above = text.rfind("\n", 0, place - 1) + 1
+            if not re.match(r"[ \t]*#[ \t]*pragma\b", text[above:place]):
+                break
+            place = above
+        return place if text[place:start].lstrip().startswith("#") else start
+
+    def _pragmas(self, statement: Node) -> tuple[int, tuple[str, ...]]:
+        """Returns where the pragmas in front of a statement begin, and their lines. Raises Barrier if it is not known
+        that the statement may be moved under them."""
+        lead = self._lead(statement.offset)
+        own = self.unit.text[lead : statement.offset]
+        lines = tuple(" ".join(line.split()) for line in own.splitlines() if line.strip())
+        for line in lines:
+            if not _SPLITTABLE.match(line) and not _PARALLEL.match(line):
+                raise Barrier(f"the pragma in front of it is not known to allow it: {line}", statement.line)
+        return lead, lines
+
+
+def groups(region: Region) -> Iterator[Region]:
+    """Yields the region; or, if loops separate several exchanges in it, each exchange with the loops around it."""
+    yield region
+    open_messages, group, made = 0, [], []
+    for number, item in enumerate(region.items):
+        if isinstance(item, Call):
+            group.append(number)
+            open_messages += item.post - item.wait
+        elif group and open_messages <= 0:
+            made.append(group)
+            group = []
+    made += [group] if group else []
+    if len(made) < 2:
+        return
+    for place, numbers in enumerate(made):
+        first = made[place - 1][-1] + 1 if place else 0
+        last = made[place + 1][0] if place + 1 < len(made) else len(region.items)
+        items = region.items[first:last]
+        calls = [item for item in items if isinstance(item, Call)]
+        if any(isinstance(item, Nest) and item.loops for item in items) and any(call.messages for call in calls):
+            yield Region(region.function, items, region.symbols, region.items[numbers[0]].line)

@@ -1,0 +1,84 @@
+"""Finds variables that live within one execution of a piece of code, so that they do not order its executions."""
+
+from __future__ import annotations
+
+from nearfield.rewrite.clang import Kind, Node
+from nearfield.rewrite.function import Function
+from nearfield.rewrite.program import Barrier, Call, Nest, Region
+
+
+def lives_within(region: Region, function: Function) -> None:
+    """Removes accesses to variables that every use writes first, from the region's items. Raises Barrier for a loop's
+    variable that is read after its loop."""
+    span = (region.start, region.end)
+    for item in region.items:
+        for key in item.counters:
+            if not _temporary(key, function, region, span, counter=True):
+                name = function.declared[key].name
+                raise Barrier(f"{name}, which its loop counts, is read after the loop", item.line)
+    written = {
+        a.base.declaration for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
+    }
+    for key in written:
+        declared = function.declared.get(key)
+        local = (
+            declared is not None and declared.kind == Kind.VAR_DECL and declared.cursor.storage_class.name != "STATIC"
+        )
+        if local and key not in function.address_taken and _temporary(key, function, region, span):
+            for item in region.items:
+                if isinstance(item, Nest):
+                    item.accesses = [a for a in item.accesses if a.base.declaration != key or a.base.kind != "scalar"]
+
+
+def _temporary(key: int, function: Function, region: Region, span: tuple[int, int], *, counter: bool = False) -> bool:
+    return all(_written_first(use, key, function, region, span, counter) for use in function.uses.get(key, []))
+
+
+def _written_first(
+    use: Node, key: int, function: Function, region: Region, span: tuple[int, int], counter: bool
+) -> bool:
+    """Returns whether every way to a use leads over a write of the variable, without going beyond one execution of a
+    nest's body in the region, or past the region."""
+    above = function.parent(use)
+    if above is not None and above.operator == "=" and above.children[0] is use:
+        return True
+    limit = _limit(use, region, counter)
+    for outer in function.ancestors(use):
+        start, end = outer.offset, outer.end
+        if limit is not None and not (limit[0] <= start and end <= limit[1]):
+            return False
+        if outer.kind in (Kind.COMPOUND_STMT, Kind.FOR_STMT):
+            write = _write_before(outer, use, key, function)
+            if write is not None and not (limit is None and write < span[0] and use.offset >= span[1]):
+                return True
+    return False
+
+
+def _limit(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
+    """Returns the part of the region that one instance executes, if the use is in the region."""
+    for item in region.items:
+        if item.start <= use.offset < item.end:
+            if isinstance(item, Call) or counter:
+                return item.start, item.end
+            return item.body if use.offset >= item.body[0] else (item.start, item.end)
+    return None
+
+
+def _write_before(outer: Node, use: Node, key: int, function: Function) -> int | None:
+    """Returns where a block or the head of a loop writes the variable on the way to a use; None if it does not. A block
+    with labels may be entered elsewhere."""
+    if function.has_label(outer):
+        return None
+    found = None
+    for child in outer.children:
+        if child.offset > use.offset or child.end > use.offset >= child.offset:
+            return found
+        statement = child.bare
+        if statement.operator == "=" and _names(statement.children[0], key):
+            found = statement.offset
+    return found
+
+
+def _names(node: Node, key: int) -> bool:
+    node = node.bare
+    return node.kind == Kind.DECL_REF_EXPR and node.declaration is not None and node.declaration.key == key

@@ -1,0 +1,102 @@
+"""Finds ends of statements, indents and lines in the text of C and C++, where macros make extents useless."""
+
+from __future__ import annotations
+
+import re
+
+_SKIPPED = re.compile(r"\s+|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TOKEN = re.compile(
+    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[A-Za-z_]\w*|[(){}\[\];]|#[^\n]*|.", re.DOTALL
+)
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+def skip_blank(text: str, offset: int) -> int:
+    """Returns the offset of the next character that is neither blank nor in a comment."""
+    while match := _SKIPPED.match(text, offset):
+        offset = match.end()
+    return offset
+
+
+def group_end(text: str, offset: int) -> int:
+    """Returns the offset behind the bracket that closes the one at `offset`."""
+    depth = 0
+    for match in _TOKEN.finditer(text, offset):
+        if match[0] in _CLOSING:
+            depth += 1
+        elif match[0] in _CLOSING.values():
+            depth -= 1
+            if depth == 0:
+                return match.end()
+    raise ValueError("a bracket is not closed")
+
+
+def statement_end(text: str, offset: int) -> int:
+    """Returns the offset behind the statement that begins at `offset`."""
+    if text[offset] == "{":
+        return group_end(text, offset)
+    match = re.compile(r"[A-Za-z_]\w*").match(text, offset)
+    word = match[0] if match else ""
+    if match and word in ("for", "if", "while", "switch"):
+        head = group_end(text, skip_blank(text, match.end()))
+        end = statement_end(text, skip_blank(text, head))
+        if word == "if":
+            after = skip_blank(text, end)
+            if re.compile(r"else\b").match(text, after):
+                return statement_end(text, skip_blank(text, after + 4))
+        return end
+    if match and word == "do":
+        end = statement_end(text, skip_blank(text, match.end()))
+        return text.index(";", group_end(text, text.index("(", end))) + 1
+    place = offset
+    while True:
+        token = _TOKEN.match(text, place)
+        if not token:
+            raise ValueError("a statement does not end")
+        if token[0] == ";":
+            return token.end()
+        place = group_end(text, place) if token[0] in _CLOSING else token.end()
+
+
+def line_of(text: str, offset: int) -> int:
+    """Returns the number of the line, counted from 1."""
+    return text.count("\n", 0, offset) + 1
+
+
+def line_start(text: str, offset: int) -> int:
+    """Returns the offset of the first character of the line."""
+    return text.rfind("\n", 0, offset) + 1
+
+
+def indent_at(text: str, offset: int) -> str:
+    """Returns the blanks before the first character of the line."""
+    start = line_start(text, offset)
+    match = re.compile(r"[ \t]*").match(text, start)
+    return match[0] if match else ""
+
+
+def indent_step(text: str) -> str:
+    """Returns one step of indentation, as most of the file's lines have it."""
+    found = re.findall(r"\{[ \t]*\n([ \t]+)\S", text)
+    if any(one.startswith("\t") for one in found):
+        return "\t"
+    widths = [len(one) for one in re.findall(r"^( +)\S", text, re.MULTILINE)]
+    least = min((width for width in widths if width >= 2), default=4)
+    return " " * (least if least in (2, 3, 4, 8) else 4)
+
+
+def reindented(text: str, old: str, new: str) -> str:
+    """Returns the lines with another indent; the first line has none yet."""
+    first, *rest = text.split("\n")
+    moved = [new + line[len(old) :] if line.startswith(old) and not line.startswith("#") else line for line in rest]
+    return "\n".join([new + first, *moved])
+
+
+def same_tokens(one: str, other: str) -> bool:
+    """Returns whether two pieces of code differ in blanks and comments at most."""
+    return _tokens(one) == _tokens(other)
+
+
+def _tokens(text: str) -> list[str]:
+    found = (match[0] for match in _TOKEN.finditer(text))
+    return [token for token in found if not token.isspace() and not token.startswith(("//", "/*"))]

@@ -1,0 +1,318 @@
+"""Reads emitted code again and proves it again: nothing of what wrote it is trusted.
+
+The new text is parsed; each copy of a nest's body must be word for word the old one; the loops and conditions around
+the copies must together give each instance once; and the order in which they stand must keep every dependence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import islpy as isl
+
+from nearfield.rewrite.accesses import Functions
+from nearfield.rewrite.clang import Kind, Node, Unit
+from nearfield.rewrite.communication import split_arguments
+from nearfield.rewrite.counting import counted_loop, iterator_key
+from nearfield.rewrite.emit import Emitted
+from nearfield.rewrite.expressions import Expressions, NotAffine
+from nearfield.rewrite.model import Model
+from nearfield.rewrite.parts import Event
+from nearfield.rewrite.polynomials import Poly
+from nearfield.rewrite.program import Call, Loop, Nest
+from nearfield.rewrite.text import same_tokens, statement_end
+
+
+class Invalid(Exception):
+    """The emitted code is not proved to do the same."""
+
+
+@dataclass
+class Copy:
+    """A piece of the emitted code: where it stands, and under which loops."""
+
+    time: tuple[str, ...]  # numbers of statements and variables of loops, from the outermost to the innermost
+    piece: int | Event = -1
+    loops: list[Loop] = field(default_factory=list)
+    tests: list[str] = field(default_factory=list)  # constraints of isl
+
+
+class Validator:
+    """Validates what was emitted for one region of a function."""
+
+    def __init__(self, model: Model, original: str, emitted: Emitted, guard: isl.Set, *, by_value: bool) -> None:
+        self._by_value = by_value
+        self._received = ""
+        self._requests: list[str] = []
+        self._model = model
+        self._original = original
+        self._emitted = emitted
+        self._guard = guard
+        self._expected = list(emitted.pieces)
+        self._copies: list[Copy] = []
+
+    def check(self, unit: Unit, function_name: str, start: int, end: int) -> None:
+        """Raises Invalid unless the code between the offsets of the new text does what the region did."""
+        if problem := unit.problem:
+            raise Invalid(f"the new code does not compile: {problem}")
+        node = next((one for one in unit.functions if one.name == function_name and _holds(one, start, end)), None)
+        if node is None:
+            raise Invalid("the function is not found in the new code")
+        self._unit = unit
+        function = Functions(unit).of(node)
+        self._reader = Expressions(function, by_value=self._by_value)
+        block = [one for one in node.walk() if one.kind == Kind.COMPOUND_STMT and _holds(one, start, end)][-1]
+        statements = [one for one in block.children if start <= one.offset < end]
+        if self._emitted.asserted:
+            if not re.match(r"(_S|s)tatic_assert\b", unit.text[statements[0].offset :]):
+                raise Invalid("the assertion is not found in the new code")
+            statements = statements[1:]
+        elif self._emitted.guard:
+            statements = self._guarded(statements)
+        for number, statement in enumerate(statements):
+            self._statement(statement, Copy((str(number),)))
+        if self._expected:
+            raise Invalid("a part of the region is missing in the new code")
+        self._calls_are_kept()
+        self._instances_are_kept()
+        self._order_is_kept()
+
+    def _guarded(self, statements: list[Node]) -> list[Node]:
+        """Returns the statements under the guard; the others must be the original ones."""
+        if len(statements) != 1 or statements[0].kind != Kind.IF_STMT or len(statements[0].children) != 3:
+            raise Invalid("the guard is not found in the new code")
+        test, new, old = statements[0].children
+        first = self._model.region.items[0]
+        before = self._original[first.lead : self._model.region.end]
+        text = self._text(old).strip()
+        if not same_tokens(text[1:-1], before):
+            raise Invalid("the code under 'else' is not the original one")
+        meant = self._guard.gist(self._model.context)
+        said = isl.Set(f"{self._head()}{{ : {self._test(test)} }}")
+        known = self._model.context
+        if not said.intersect(known).is_subset(self._guard.union(known.complement())):
+            raise Invalid(f"the guard in the new code allows more than {meant}")
+        return new.children
+
+    # ---- reading
+
+    def _text(self, node: Node) -> str:
+        start = node.offset
+        return self._unit.text[start : statement_end(self._unit.text, start)]
+
+    def _statement(self, node: Node, copy: Copy) -> None:
+        if self._is_expected(node, copy):
+            return
+        if node.kind == Kind.FOR_STMT:
+            self._loop(node, copy)
+        elif node.kind == Kind.IF_STMT:
+            test, *branches = node.children
+            for number, branch in enumerate(branches):
+                words = self._test(test)
+                words = words if number == 0 else f"not ({words})"
+                self._statement(branch, replace(copy, tests=[*copy.tests, words], time=(*copy.time, str(number))))
+        elif node.kind == Kind.COMPOUND_STMT:
+            for number, child in enumerate(node.children):
+                self._statement(child, replace(copy, time=(*copy.time, str(number))))
+        elif node.kind == Kind.DECL_STMT and "MPI_Request" in self._text(node) and not copy.loops:
+            return
+        else:
+            raise Invalid(f"a statement is not expected in the new code: {self._text(node)[:60]}")
+
+    def _is_expected(self, node: Node, copy: Copy) -> bool:
+        if not self._expected:
+            return False
+        piece = self._expected[0]
+        text = self._text(node)
+        if isinstance(piece, Event):
+            return self._is_event(node, text, piece, copy)
+        nest = self._model.region.items[piece]
+        assert isinstance(nest, Nest)
+        if not copy.loops and not copy.tests and same_tokens(text, self._original[nest.start : nest.end]):
+            times = (*copy.time, *(f"{'-' if loop.down else ''}c_{loop.iterator.text}" for loop in nest.loops))
+            self._take(replace(copy, piece=piece, loops=nest.loops, time=times))
+            return True
+        if len(copy.loops) == len(nest.loops) and same_tokens(text, self._original[nest.body[0] : nest.body[1]]):
+            names = [loop.iterator.text for loop in copy.loops]
+            if names == [loop.iterator.text for loop in nest.loops]:
+                self._take(replace(copy, piece=piece))
+                return True
+        return False
+
+    def _is_event(self, node: Node, text: str, piece: Event, copy: Copy) -> bool:
+        call = self._model.region.items[piece.call]
+        assert isinstance(call, Call)
+        if copy.loops or copy.tests:
+            return False
+        if piece.begins and piece.completes:
+            if not same_tokens(text, self._original[call.start : call.end]):
+                return False
+            self._take(replace(copy, piece=piece))
+            return True
+        arguments = split_arguments(node.bare) if node.bare.kind == Kind.CALL_EXPR else []
+        words = call.exchange
+        if piece.begins and node.bare.name == "MPI_Irecv":
+            wanted = [words[name] for name in ("recvbuf", "recvcount", "recvtype", "source", "recvtag", "comm")]
+            self._received = arguments[6] if arguments[:6] == wanted else ""
+            return bool(self._received)
+        if piece.begins and node.bare.name == "MPI_Isend":
+            wanted = [words[name] for name in ("sendbuf", "sendcount", "sendtype", "dest", "sendtag", "comm")]
+            if arguments[:6] != wanted or not self._received or self._received == arguments[6]:
+                return False
+            self._requests += [self._received, arguments[6]]
+            self._received = ""
+            self._take(replace(copy, piece=piece))
+            return True
+        if piece.completes and node.bare.name == "MPI_Waitall":
+            return self._completes(arguments, copy)
+        return False
+
+    def _completes(self, arguments: Sequence[str], copy: Copy) -> bool:
+        """Takes all messages that wait; the call must complete exactly those which were begun."""
+        array = arguments[1]
+        begun = [f"&{array}[{number}]" for number in range(len(self._requests))]
+        if self._requests != begun or arguments[0] != str(len(begun)) or arguments[2] != "MPI_STATUSES_IGNORE":
+            return False
+        while self._expected and isinstance(self._expected[0], Event) and not self._expected[0].begins:
+            self._take(replace(copy, piece=self._expected[0]))
+        return True
+
+    def _take(self, copy: Copy) -> None:
+        self._expected.pop(0)
+        self._copies.append(copy)
+
+    def _loop(self, node: Node, copy: Copy) -> None:
+        loop = counted_loop(node, self._reader)
+        if isinstance(loop, str):
+            raise Invalid(f"a loop of the new code is not understood: {loop}")
+        key = iterator_key(node)
+        self._reader.bound[key] = Poly.of(loop.iterator.key)
+        time = (*copy.time, f"{'-' if loop.down else ''}c_{loop.iterator.text}")
+        self._statement(node.children[-1], replace(copy, loops=[*copy.loops, loop], time=time))
+        del self._reader.bound[key]
+
+    # ---- polynomials of the new code in names of the old model
+
+    def _poly(self, poly: Poly) -> str:
+        """Returns the polynomial in the model's names. Symbols of the new text are found by what they are called."""
+        words = [str(poly.terms.get((), 0))]
+        old = self._by_text()
+        for monomial, factor in poly.terms.items():
+            if not monomial:
+                continue
+            symbols = [self._reader.symbols[key] for key in monomial]
+            if any(symbol.iterator for symbol in symbols):
+                if len(symbols) > 1:
+                    raise Invalid("a bound of the new code is not affine")
+                words.append(f"{factor}*c_{symbols[0].text}")
+                continue
+            if len(symbols) == 1 and symbols[0].meaning is not None and symbols[0].text not in old:
+                words.append(f"{factor}*({self._poly(symbols[0].meaning)})")
+                continue
+            texts = tuple(sorted(symbol.text for symbol in symbols))
+            keys = [old.get(text) for text in texts]
+            if any(key is None for key in keys):
+                raise Invalid(f"{' '.join(texts)} is not known in the region")
+            ordered = tuple(sorted(str(key) for key in keys))
+            words.append(f"{factor}*{self._model.names.parameter(ordered)}")
+        return " + ".join(words)
+
+    def _by_text(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for symbol in self._model.region.symbols.values():
+            if not symbol.iterator and not symbol.foreign and found.setdefault(symbol.text, symbol.key) != symbol.key:
+                raise Invalid(f"{symbol.text} names two variables")
+        return found
+
+    def _test(self, node: Node) -> str:
+        node = node.bare
+        if node.operator in ("&&", "||"):
+            left, right = (self._test(child) for child in node.children)
+            return f"({left} {'and' if node.operator == '&&' else 'or'} {right})"
+        if node.operator in ("<", "<=", ">", ">=", "=="):
+            try:
+                left, right = (self._poly(self._reader.integer(child)) for child in node.children)
+            except NotAffine as why:
+                raise Invalid(f"a condition of the new code is not affine: {why.reason}") from why
+            return f"({left} {'=' if node.operator == '==' else node.operator} {right})"
+        raise Invalid("a condition of the new code is not understood")
+
+    def _head(self) -> str:
+        return self._model.names.head()
+
+    # ---- the three proofs
+
+    def _calls_are_kept(self) -> None:
+        for number, item in enumerate(self._model.region.items):
+            if isinstance(item, Call):
+                events = [c.piece for c in self._copies if isinstance(c.piece, Event) and c.piece.call == number]
+                if sum(e.begins for e in events) != 1 or sum(e.completes for e in events) != 1:
+                    raise Invalid("a call is not executed exactly once")
+
+    def _instances(self, copy: Copy) -> isl.Set:
+        """Returns the instances that a copy executes."""
+        number = copy.piece
+        assert isinstance(number, int)
+        constraints = [f"({test})" for test in copy.tests]
+        dims = []
+        nest = self._model.region.items[number]
+        assert isinstance(nest, Nest)
+        if copy.loops and copy.loops[0] is nest.loops[0]:
+            return self._model.nest_domain(number).intersect_params(self._guard)
+        for place, loop in enumerate(copy.loops):
+            name = f"c_{loop.iterator.text}"
+            dims.append(name)
+            constraints += [f"({name} >= {self._poly(one)})" for one in loop.lower]
+            constraints += [f"({name} < {self._poly(one)})" for one in loop.upper]
+            if loop.step > 1:
+                constraints.append(f"(exists s{place}: {name} = {self._poly(loop.lower[0])} + {loop.step}*s{place})")
+        name = self._model.tuple_name(number)
+        where = f" : {' and '.join(constraints)}" if constraints else ""
+        made = isl.Set(f"{self._head()}{{ {name}[{', '.join(dims)}] {where} }}")
+        return made.intersect_params(self._guard)
+
+    def _instances_are_kept(self) -> None:
+        for number, item in enumerate(self._model.region.items):
+            if not isinstance(item, Nest):
+                continue
+            whole = self._model.nest_domain(number).intersect_params(self._guard)
+            seen = isl.Set.empty(whole.get_space())
+            for copy in self._copies:
+                if copy.piece == number and isinstance(copy.piece, int):
+                    some = self._instances(copy)
+                    if not some.intersect(seen).is_empty():
+                        raise Invalid("an instance of a loop is executed twice")
+                    seen = seen.union(some)
+            if not seen.is_equal(whole):
+                raise Invalid("the new loops do not execute the same instances")
+
+    def _order_is_kept(self) -> None:
+        longest = max(len(copy.time) for copy in self._copies) + 2
+        times = isl.UnionMap("{ }")
+        for order, copy in enumerate(self._copies):
+            for one in self._times(copy, order, longest):
+                times = times.union(isl.UnionMap.from_map(one))
+        dependences = self._model.dependences.intersect_params(self._guard)
+        if not dependences.intersect(times.lex_ge_union_map(times)).is_empty():
+            raise Invalid("the new code breaks a dependence")
+
+    def _times(self, copy: Copy, order: int, longest: int) -> Iterator[isl.Map]:
+        """Yields when a copy's instances are executed; both halves of a call have their times."""
+        if isinstance(copy.piece, Event):
+            names = self._model.events(copy.piece.call)
+            for half, wanted in enumerate((copy.piece.begins, copy.piece.completes)):
+                if wanted:
+                    numbers = [*copy.time, str(order), str(half)]
+                    numbers += ["0"] * (longest - len(numbers))
+                    yield isl.Map(f"{self._head()}{{ {names[half]}[] -> [{', '.join(numbers)}] }}")
+            return
+        numbers = [*copy.time, *["0"] * (longest - len(copy.time))]
+        dims = ", ".join(f"c_{loop.iterator.text}" for loop in copy.loops)
+        name = self._model.tuple_name(copy.piece)
+        made = isl.Map(f"{self._head()}{{ {name}[{dims}] -> [{', '.join(numbers)}] }}")
+        yield made.intersect_domain(self._instances(copy))
+
+
+def _holds(node: Node, start: int, end: int) -> bool:
+    return node.offset <= start and end <= node.end

@@ -1,0 +1,257 @@
+"""Verifies a rewrite: both versions of the program are compiled and run, and everything they do is compared bit by bit.
+
+Compared are what each rank prints, exit codes, files that are written, the bytes of all messages of each rank for each
+peer and tag, and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region,
+at collectives, when a block is freed, and in MPI_Finalize. Both are linked with src/rewrite/verify, which also makes
+early reads and late writes of message buffers visible, that would otherwise be left to chance, and lets sends wait for
+their receives if the original program can bear it, since MPI may do so.
+
+Both are compiled with FLAGS: flags that let the compiler reorder sums, such as -Ofast, round each copy of a loop in its
+own way, so that bits say nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nearfield import mpi
+from nearfield.errors import UsageError
+from nearfield.mpi import Installation
+from nearfield.rewrite.build import CompileError, Program, build, c_wrapper, compiled, flags_of, include_folders
+from nearfield.rewrite.instrument import DECLARATIONS, instrumented
+from nearfield.rewrite.observed import Key, Run, differences, read_run
+
+FLAGS = ("-O2", "-ffp-contract=off")
+RANKS = (1, 2, 3, 4)
+RUN_LIMIT_S = 60.0  # of the original
+SLOWER, LEAST_LIMIT_S = 5.0, 5.0  # a version that takes so many times as long, and longer than this, hangs
+_WRAPPED = (
+    *("malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "_mm_malloc", "_mm_free"),
+    *("time", "clock", "gettimeofday", "clock_gettime", "omp_get_wtime"),
+    *("_ZNSt6chrono3_V212system_clock3nowEv", "_ZNSt6chrono3_V212steady_clock3nowEv"),
+)
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a rewritten program does the same. `problem` says what differs, `notes` what was not compared."""
+
+    problem: str
+    runs: int = 0
+    messages: int = 0
+    places: int = 0
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def same(self) -> bool:
+        return not self.problem
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"the rewritten program is not the same: {self.problem}"
+        counts = f"{self.runs} runs, {self.messages} messages and memory at {self.places} places"
+        return f"verified: the same bits in {counts}, compiled with {' '.join(FLAGS)}"
+
+
+@dataclass
+class _Case:
+    """A run of the original: what it showed, and in what a second run differed."""
+
+    ranks: int
+    arguments: tuple[str, ...]
+    run: Run
+    unstable: set[Key]
+
+    @property
+    def name(self) -> str:
+        return _name(self.ranks, self.arguments)
+
+    @property
+    def limit_s(self) -> float:
+        return max(LEAST_LIMIT_S, SLOWER * self.run.seconds)
+
+    def problem(self, run: Run) -> str:
+        """Returns what a run of another version does not do as the original; empty if nothing."""
+        if run.timed_out:
+            return f"it hangs: it has not ended after {self.limit_s:.0f} s, the original takes {self.run.seconds:.1f} s"
+        if self.run.is_whole and not run.is_whole:
+            return f"it fails with exit code {run.exit_code}: {run.said or 'it wrote nothing'}"
+        return next((found.text for found in differences(self.run, run) if found.key not in self.unstable), "")
+
+
+class Verifier:
+    """Compares rewritten texts of a program's file with its original text. Use it as a context: all that it writes is
+    temporary and removed at the end. The original's runs are kept for the next text."""
+
+    def __init__(
+        self,
+        program: Program,
+        original: str,
+        inst: Installation,
+        *,
+        ranks: Sequence[int] = RANKS,
+        progress: Progress = lambda line: None,
+    ) -> None:
+        self._program, self._original, self._inst = program, original, inst
+        self._ranks, self._progress = tuple(ranks), progress
+        self._synchronous = True
+        self._known: dict[str, list[_Case]] = {}  # by the original's text with insertions
+        self._notes: list[str] = []
+        self._count = 0
+        self._layer: list[str] = []
+
+    def __enter__(self) -> Verifier:
+        self._temporary = tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True)
+        self._folder = Path(self._temporary.name)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._temporary.cleanup()
+
+    def verify(self, rewritten: str, alike: Sequence[str] = ()) -> Verdict:
+        """Returns whether the program does the same with this text. `alike` are other texts that change the same
+        function, for which the original then need not run again. Raises UsageError if the original program does not
+        compile or does not run."""
+        start = time.monotonic()
+        cases, text = self._cases(rewritten, alike)
+        verdict = self._compared(cases, text)
+        return replace(verdict, notes=tuple(dict.fromkeys(self._notes)), seconds=time.monotonic() - start)
+
+    def _compared(self, cases: list[_Case], text: str) -> Verdict:
+        runs = messages = places = 0
+        self._progress("compiling the rewritten program")
+        try:
+            executable = self._built(text)
+        except CompileError as error:
+            return Verdict(f"it does not compile: {error.message}")
+        for case in cases:
+            self._progress(f"running the rewritten program {case.name}")
+            run = self._run(executable, case.ranks, case.arguments, case.limit_s)
+            if problem := case.problem(run):
+                return Verdict(f"{case.name}, {problem}")
+            runs, messages, places = runs + 1, messages + run.messages, places + sum(run.places.values())
+        nothing = "no run sent a message, so nothing is proved; give arguments with --run by which it does"
+        return Verdict("" if messages else nothing, runs, messages, places)
+
+    def _cases(self, rewritten: str, alike: Sequence[str]) -> tuple[list[_Case], str]:
+        """Returns the original's runs and the text to compare with them."""
+        before, after = self._instrumented(rewritten, alike)
+        if not self._runs_of(before):
+            before, after = self._original, rewritten
+        return self._runs_of(before), after
+
+    def _runs_of(self, text: str) -> list[_Case]:
+        if text not in self._known:
+            self._known[text] = self._original_runs(text)
+        return self._known[text]
+
+    def _instrumented(self, rewritten: str, alike: Sequence[str]) -> tuple[str, str]:
+        program = self._program
+        flags = [f"-I{folder}" for folder in include_folders(self._inst)] + list(program.arguments)
+        before, after = instrumented(program.source, [self._original, rewritten], flags, alike)
+        return before, after
+
+    def _original_runs(self, text: str) -> list[_Case]:
+        """Returns the runs of the original, or none if it compiles only without insertions."""
+        self._progress("compiling the original program")
+        try:
+            executable = self._built(text)
+        except CompileError as error:
+            if text != self._original:
+                self._notes.append("arrays on the stack were not compared")
+                return []
+            raise UsageError(
+                f"{self._program.source.name} does not compile by {self._inst.name}: {error.message}",
+                "give its flags with --compile-commands, and other files of the program with --link",
+            ) from error
+        cases, failures = [], []
+        for arguments in self._program.runs:
+            for ranks in self._ranks:
+                self._progress(f"running the original program {_name(ranks, arguments)}")
+                case = self._original_case(executable, ranks, arguments)
+                if case.run.is_whole:
+                    cases.append(case)
+                else:
+                    failures.append(f"{case.name}: {case.run.said or f'exit code {case.run.exit_code}'}")
+        if not cases:
+            raise UsageError(
+                f"the original program does not run, {failures[0]}",
+                "give arguments with --run, and the folder of its input with --run-in",
+            )
+        self._notes += [f"not compared, since the original fails, {failure}" for failure in failures]
+        return cases
+
+    def _original_case(self, executable: Path, ranks: int, arguments: tuple[str, ...]) -> _Case:
+        """Runs the original twice. If it needs that sends do not wait for receives, all runs get that."""
+        first = self._run(executable, ranks, arguments, RUN_LIMIT_S, synchronous=False)
+        case = _Case(ranks, arguments, first, set())
+        if not first.is_whole:
+            return case
+        second = self._run(executable, ranks, arguments, case.limit_s)
+        if self._synchronous and not second.is_whole:
+            self._synchronous = False
+            self._notes.append("the original program itself hangs where MPI does not buffer what it sends")
+            second = self._run(executable, ranks, arguments, case.limit_s)
+        case.unstable = {found.key for found in differences(first, second)}
+        self._notes += [
+            f"not compared, since it differs between two runs of the original: {_words(k)}" for k in case.unstable
+        ]
+        return case
+
+    def _built(self, text: str) -> Path:
+        """Compiles and links a version."""
+        self._count += 1
+        folder = self._folder / f"version-{self._count}"
+        header = self._folder / "insertions.h"
+        header.write_text(DECLARATIONS, encoding="utf-8")
+        self._layer = self._layer or layer(self._inst, self._folder)
+        flags = [*flags_of(self._program, keep_optimisation=False), *FLAGS, "-fPIC", "-include", str(header)]
+        return build(self._program, self._inst, text, folder, flags, self._layer)
+
+    def _run(
+        self, executable: Path, ranks: int, arguments: tuple[str, ...], limit_s: float, synchronous: bool = True
+    ) -> Run:
+        with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
+            logs, work = Path(folder) / "logs", Path(folder) / "work"
+            logs.mkdir()
+            if self._program.folder:
+                shutil.copytree(self._program.folder, work)
+            else:
+                work.mkdir()
+            env = {"NEARFIELD_VERIFY": str(logs), "OMP_NUM_THREADS": "1"}
+            if synchronous and self._synchronous:
+                env["NEARFIELD_VERIFY_SYNCHRONOUS"] = "1"
+            name = self._folder / self._program.source.stem  # the same for all versions, since programs print it
+            name.unlink(missing_ok=True)
+            name.hardlink_to(executable)  # a launcher would resolve a symbolic one
+            argv = [str(name), *arguments]
+            done = mpi.run(self._inst, argv, ranks, oversubscribe=True, timeout_s=limit_s, cwd=work, env=env)
+            said = next(iter(done.words), "")
+            return read_run(logs, work, done.exit_code, done.seconds, done.timed_out, said)
+
+
+def layer(inst: Installation, folder: Path) -> list[str]:
+    """Compiles src/rewrite/verify into a folder. Returns what to give to the linker of a program."""
+    sources = sorted((mpi.native_source() / "src/rewrite/verify").glob("*.c"))
+    command = [str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", *map(str, sources)]
+    compiled(command, folder, inst)
+    return [*(str(folder / f"{source.stem}.o") for source in sources), *(f"-Wl,--wrap={name}" for name in _WRAPPED)]
+
+
+def _name(ranks: int, arguments: tuple[str, ...]) -> str:
+    given = f" with '{shlex.join(arguments)}'" if arguments else ""
+    return f"on {ranks} rank{'s' * (ranks > 1)}{given}"
+
+
+def _words(key: Key) -> str:
+    """Returns what a key stands for, on whatever rank."""
+    words = {"stdout": "what it prints", "stderr": "what it prints to standard error", "exit": "its exit code"}
+    return words.get(key[0], key[2] if key[0] == "memory" else f"the {key[0]} {' '.join(key[1:])}")

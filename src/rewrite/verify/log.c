@@ -1,0 +1,117 @@
+// A rank's log, and what it held in memory where it is checked: the heap's blocks, the arrays on the stack that the
+// program has declared, and its static variables. After each 2 GiB only every second of the places so far is checked.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verify.h"
+
+enum { ARRAYS = 256 };
+static const uint64_t FEW_BYTES = (uint64_t)2 << 30;
+
+static struct {
+  FILE* file;
+  struct nf_array arrays[ARRAYS];
+  int array_count;
+  long places, stride;
+  uint64_t hashed;
+} state NF_STATE;
+
+extern char __data_start[], _edata[], __bss_start[], _end[], __start_nf_state[], __stop_nf_state[];
+
+static const char* folder(void) { return getenv("NEARFIELD_VERIFY"); }
+
+// What the rank prints goes to files of its own, since the order in which a launcher shows lines of several ranks is
+// left to chance.
+__attribute__((constructor)) static void keep_output(void) {
+  static const char* const names[] = {"stdout", "stderr"};
+  for (int i = 0; folder() && i < 2; ++i) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.%ld", folder(), names[i], (long)getpid());
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (file < 0) continue;
+    dup2(file, i + 1);
+    close(file);
+  }
+}
+
+void nf_open_log(int rank) {
+  char path[4096];
+  if (!folder()) return;
+  snprintf(path, sizeof path, "%s/log.%d", folder(), rank);
+  state.file = fopen(path, "we");
+  state.stride = 1;
+  nf_log("process %ld", (long)getpid());
+}
+
+void nf_close_log(void) {
+  if (state.file) fclose(state.file);
+  state.file = NULL;
+}
+
+void nf_log(const char* format, ...) {
+  if (!state.file) return;
+  va_list values;
+  va_start(values, format);
+  vfprintf(state.file, format, values);
+  va_end(values);
+  fputc('\n', state.file);
+}
+
+static void check_block(const void* data, size_t bytes, unsigned serial) {
+  nf_digest digest = {0, 0, 0};
+  nf_add_memory(&digest, data, bytes);
+  state.hashed += bytes;
+  nf_log("block %u %zu %016lx", serial, bytes, nf_hash_of(&digest));
+}
+
+static void check_named(const char* name, const char* data, size_t bytes) {
+  nf_digest digest = {0, 0, 0};
+  nf_add_memory(&digest, data, bytes);
+  state.hashed += bytes;
+  nf_log("array %s %zu %016lx", name, bytes, nf_hash_of(&digest));
+}
+
+// Static variables, without those of these files, which lie side by side.
+static void check_static(const char* from, const char* to) {
+  if (from <= __start_nf_state && __stop_nf_state <= to) {
+    check_named("static", from, (size_t)(__start_nf_state - from));
+    from = __stop_nf_state;
+  }
+  check_named("static", from, (size_t)(to - from));
+}
+
+void nf_check_memory(const char* where) {
+  if (!state.file || state.places++ % state.stride) return;
+  nf_log("place %s", where);
+  nf_each_block(check_block);
+  for (int i = 0; i < state.array_count; ++i)
+    check_named(state.arrays[i].name, state.arrays[i].data, state.arrays[i].bytes);
+  check_static(__data_start, _edata);
+  check_static(__bss_start, _end);
+  if (state.hashed > FEW_BYTES) state.stride *= 2, state.hashed = 0;
+}
+
+void nf_check_freed(const void* data, size_t bytes, unsigned serial) {
+  enum { SMALL = 256 };  // strings and objects come and go often; they are checked at the places
+  if (!state.file || bytes < SMALL) return;
+  nf_log("place free");
+  check_block(data, bytes, serial);
+}
+
+struct nf_array nf_keep(void* data, size_t bytes, const char* name, int is_uninitialised) {
+  struct nf_array array = {data, bytes, name};
+  if (is_uninitialised) memset(data, 0, bytes);
+  if (state.array_count < ARRAYS) state.arrays[state.array_count] = array;
+  ++state.array_count;
+  return array;
+}
+
+void nf_forget(struct nf_array* array) {
+  (void)array;
+  if (--state.array_count < 0) state.array_count = 0;
+}

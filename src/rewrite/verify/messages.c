@@ -1,0 +1,158 @@
+// Payloads of messages, and blocking sends and receives. Each message is added to the digest of its stream, which is all
+// that goes to one rank with one tag. So it matters neither in which order streams move nor how one is cut into messages.
+// What is received needs no digest of its own: it is what another rank has sent, and where it went is seen in memory.
+#include <stdlib.h>
+
+#include "verify.h"
+
+enum { LOGGED = 10000 };  // messages of a stream; of later ones only the sum is logged
+
+typedef struct stream {
+  struct stream* next;
+  int peer, tag;
+  long messages;
+  nf_digest digest;
+} stream;
+
+static stream* streams NF_STATE;
+
+int nf_is_synchronous(void) { return getenv("NEARFIELD_VERIFY_SYNCHRONOUS") != NULL; }
+
+void* __real_malloc(size_t);
+void __real_free(void*);
+
+static stream* stream_of(int peer, int tag) {
+  for (stream* at = streams; at; at = at->next)
+    if (at->peer == peer && at->tag == tag) return at;
+  stream* made = __real_malloc(sizeof *made);
+  if (!made) abort();
+  *made = (stream){streams, peer, tag, 0, {0, 0, 0}};
+  return streams = made;
+}
+
+static int world_rank(int peer, MPI_Comm comm) {
+  MPI_Group group, world;
+  int is_inter, found;
+  PMPI_Comm_test_inter(comm, &is_inter);
+  if (is_inter || comm == MPI_COMM_WORLD) return peer;
+  PMPI_Comm_group(comm, &group);
+  PMPI_Comm_group(MPI_COMM_WORLD, &world);
+  PMPI_Group_translate_ranks(group, 1, &peer, world, &found);
+  PMPI_Group_free(&group);
+  PMPI_Group_free(&world);
+  return found;
+}
+
+nf_payload nf_payload_of(const void* buffer, int count, MPI_Datatype type) {
+  nf_payload made = {NULL, 0, 0, count, 0, type, (void*)buffer};
+  MPI_Aint low, extent, true_low, true_extent;
+  int size;
+  if (count <= 0) return made;
+  PMPI_Type_size(type, &size);
+  PMPI_Type_get_extent(type, &low, &extent);
+  PMPI_Type_get_true_extent(type, &true_low, &true_extent);
+  MPI_Aint others = extent * (count - 1);
+  made.data = (char*)buffer + true_low + (others < 0 ? others : 0);
+  made.span = (size_t)(true_extent + (others < 0 ? -others : others));
+  made.bytes = (size_t)size * (size_t)count;
+  made.is_packed = made.span != made.bytes;
+  return made;
+}
+
+static void add(nf_digest* digest, const nf_payload* payload) {
+  if (!payload->is_packed) {
+    nf_add(digest, payload->data, payload->bytes);
+    return;
+  }
+  int size, at = 0;
+  PMPI_Pack_size(payload->count, payload->type, MPI_COMM_SELF, &size);
+  char* packed = __real_malloc((size_t)size);
+  if (!packed) abort();
+  PMPI_Pack(payload->buffer, payload->count, payload->type, packed, size, &at, MPI_COMM_SELF);
+  nf_add(digest, packed, (size_t)at);
+  __real_free(packed);
+}
+
+uint64_t nf_payload_hash(const nf_payload* payload) {
+  nf_digest digest = {0, 0, 0};
+  add(&digest, payload);
+  return nf_hash_of(&digest);
+}
+
+static void log_stream(const stream* of) {
+  nf_log("sent %d %d %lu %016lx", of->peer, of->tag, of->digest.bytes, nf_hash_of(&of->digest));
+}
+
+void nf_sent(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
+  if (peer == MPI_PROC_NULL) return;
+  nf_payload payload = nf_payload_of(buffer, count, type);
+  stream* found = stream_of(world_rank(peer, comm), tag);
+  add(&found->digest, &payload);
+  if (++found->messages <= LOGGED) log_stream(found);
+}
+
+static void log_streams(void) {
+  for (const stream* at = streams; at; at = at->next) log_stream(at);
+}
+
+static int begun(int result) {
+  int rank;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  nf_open_log(rank);
+  return result;
+}
+
+int MPI_Init(int* argc, char*** argv) { return begun(PMPI_Init(argc, argv)); }
+
+int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  return begun(PMPI_Init_thread(argc, argv, required, provided));
+}
+
+int MPI_Finalize(void) {
+  nf_check_memory("MPI_Finalize");
+  nf_check_requests();
+  log_streams();
+  nf_log("end");
+  nf_close_log();
+  return PMPI_Finalize();
+}
+
+typedef int (*sending)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+
+static int sent(sending how, const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
+  MPI_Request request;
+  nf_sent(buffer, count, type, peer, tag, comm);
+  int result = how(buffer, count, type, peer, tag, comm, &request);
+  return result == MPI_SUCCESS ? nf_wait(&request, MPI_STATUS_IGNORE) : result;
+}
+
+#define NF_SEND(name, really)                                                                          \
+  int MPI_##name(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) { \
+    return sent(really, buffer, count, type, peer, tag, comm);                                         \
+  }
+NF_SEND(Send, nf_is_synchronous() ? PMPI_Issend : PMPI_Isend)
+NF_SEND(Ssend, PMPI_Issend)
+NF_SEND(Rsend, PMPI_Irsend)
+NF_SEND(Bsend, PMPI_Ibsend)
+
+int MPI_Recv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Status* status) {
+  MPI_Request request;
+  int result = PMPI_Irecv(buffer, count, type, peer, tag, comm, &request);
+  return result == MPI_SUCCESS ? nf_wait(&request, status) : result;
+}
+
+int MPI_Sendrecv(const void* send_buffer, int send_count, MPI_Datatype send_type, int to, int send_tag, void* buffer,
+                 int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status* status) {
+  MPI_Request send, receive;
+  nf_sent(send_buffer, send_count, send_type, to, send_tag, comm);
+  PMPI_Isend(send_buffer, send_count, send_type, to, send_tag, comm, &send);
+  PMPI_Irecv(buffer, count, type, from, tag, comm, &receive);
+  nf_wait(&send, MPI_STATUS_IGNORE);
+  return nf_wait(&receive, status);
+}
+
+int MPI_Sendrecv_replace(void* buffer, int count, MPI_Datatype type, int to, int send_tag, int from, int tag,
+                         MPI_Comm comm, MPI_Status* status) {
+  nf_sent(buffer, count, type, to, send_tag, comm);
+  return PMPI_Sendrecv_replace(buffer, count, type, to, send_tag, from, tag, comm, status);
+}
