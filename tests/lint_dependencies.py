@@ -47,7 +47,7 @@ PYTHON = {
     "mpi": _BASE,
     "machine": _RECORDS,
     "measure": _MACHINES | {"mpi"},
-    "simulate": _MACHINES,
+    "simulate": _MACHINES | {"measure"},
     "plan": _MACHINES,
     "halo": _MACHINES | {"plan", "mpi"},
     "tune": _RECORDS | {"machine", "mpi", "measure"},

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nearfield::advise {
@@ -20,8 +21,9 @@ using Sites = std::map<std::uint32_t, std::uint64_t>;
 
 // An MPI function, called from one place.
 struct Call {
-  std::string name, object;  // path of the executable or library
-  std::uint64_t offset = 0;
+  std::string name;
+  // The place of the call, and those where the functions around it were called: paths of objects, and offsets.
+  std::vector<std::pair<std::string, std::uint64_t>> frames;
   std::uint64_t calls = 0, time_ns = 0;
 };
 

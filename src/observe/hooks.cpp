@@ -44,8 +44,8 @@ HOOK void __tsan_vptr_read(void** address) { access(CODE, stream::load8, address
 HOOK void __tsan_vptr_update(void** address, void*) { access(CODE, stream::store8, address); }
 
 // The function that --region names is one of those that begin and end here.
-HOOK void __tsan_func_entry(void*) { function(CODE, true); }
-HOOK void __tsan_func_exit() { function(CODE, false); }
+HOOK void __tsan_func_entry(void* caller) { function_begins(CODE, caller); }
+HOOK void __tsan_func_exit() { function_ends(CODE); }
 HOOK void __tsan_init() {}
 HOOK void __tsan_ignore_thread_begin() {}
 HOOK void __tsan_ignore_thread_end() {}

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <initializer_list>
+
 #include "observe/file.hpp"
 #include "observe/interface.h"
 #include "observe/objects.hpp"
@@ -15,15 +17,20 @@ namespace nearfield::observe {
 
 Encoder encoder;
 void* recorded = nullptr;
+Callers callers;
 Region region;
 
 namespace {
+
+// Numbers of texts that the profiling layer does not get to.
+constexpr std::uint64_t text_of_threads = ~std::uint64_t{0} >> 1, text_of_region = text_of_threads - 1;
 
 enum class State { unknown, recording, over };
 State state = State::unknown;
 void* recorded_thread = nullptr;
 bool ranked = false;
 bool region_by_mpi = false;  // it is what MPI_Pcontrol cuts out
+const char* region_name = "";
 int pauses = 0;
 bool other_threads = false;  // an access of another thread was seen
 
@@ -49,6 +56,14 @@ void event_with_text(std::uint64_t first, const char* text) {
   encoder.event(bytes, static_cast<std::uint64_t>(end - bytes));
 }
 
+template <class Event>
+void event_of_numbers(std::initializer_list<std::uint64_t> numbers) {
+  unsigned char bytes[64];
+  unsigned char* end = stream::put(bytes, stream::number_of<Event>);
+  for (const std::uint64_t number : numbers) end = stream::put(end, number);
+  encoder.event(bytes, static_cast<std::uint64_t>(end - bytes));
+}
+
 void object_found(std::uint64_t object, const char* path) { event_with_text<stream::Object>(object, path); }
 
 std::uint64_t place(std::uint64_t code, std::uint64_t& offset) {
@@ -59,19 +74,21 @@ std::uint64_t place(std::uint64_t code, std::uint64_t& offset) {
 
 void begin_child() {
   state = State::over;
-  recorded = nullptr;
+  recorded = callers.thread = nullptr;
   abandon_file();
 }
 
-// NEARFIELD_OBSERVE_REGION is "pcontrol", or offset and size of a function in the executable's file: "0x1234,96". It is
-// read before main(), which may be that function.
+// NEARFIELD_OBSERVE_REGION is "pcontrol", or offset and size of a function in the executable's file, and its name:
+// "0x1234,96,solve". It is read before main(), which may be that function.
 __attribute__((constructor)) void choose_region() {
   const char* const asked = getenv("NEARFIELD_OBSERVE_REGION");
   if (!asked || !*asked) return;
   region_by_mpi = strcmp(asked, "pcontrol") == 0;
   char* rest = nullptr;
   const std::uint64_t offset = strtoull(asked, &rest, 16);
-  if (!region_by_mpi && *rest == ',') region = {executable_base() + offset, strtoull(rest + 1, nullptr, 10)};
+  if (region_by_mpi || *rest != ',') return;
+  region = {executable_base() + offset, strtoull(rest + 1, &rest, 10)};
+  if (*rest == ',') region_name = rest + 1;
 }
 
 void begin() {
@@ -82,7 +99,7 @@ void begin() {
   recorded_thread = __builtin_thread_pointer();
   pthread_atfork(nullptr, nullptr, begin_child);
   state = State::recording;
-  recorded = recorded_thread;
+  recorded = callers.thread = recorded_thread;
   if (region_by_mpi || region.size > 0) nearfield_observe_pause();
 }
 
@@ -91,11 +108,17 @@ void tell_threads() {
   static bool told = false;
   if (told || !__atomic_load_n(&other_threads, __ATOMIC_RELAXED)) return;
   told = true;
-  constexpr std::uint64_t its_text = ~std::uint64_t{0} >> 1;  // numbers that the profiling layer does not get to
-  event_with_text<stream::Text>(its_text, "threads: several of a process access memory, and only one is recorded");
-  unsigned char bytes[32];
-  unsigned char* const end = stream::put(stream::put(bytes, stream::number_of<stream::Refused>), its_text);
-  encoder.event(bytes, static_cast<std::uint64_t>(end - bytes));
+  event_with_text<stream::Text>(text_of_threads,
+                                "threads: several of a process access memory, and only one is recorded");
+  event_of_numbers<stream::Refused>({text_of_threads});
+}
+
+// The function that is the region was entered, or was left.
+void tell_region(bool begins) {
+  static bool told = false;
+  if (!told) event_with_text<stream::Text>(text_of_region, region_name);
+  told = true;
+  event_of_numbers<stream::Region>({text_of_region, stream::folded(begins ? 1 : 0)});
 }
 
 // The Sites event, in a chunk of its own. Places come first, because asking for them may find objects.
@@ -122,8 +145,7 @@ __attribute__((destructor)) void end() {
   if (state != State::recording) return;
   if (!ranked) {  // a program without MPI is rank 0 of 1
     name_file(0);
-    unsigned char bytes[16];
-    encoder.event(bytes, static_cast<std::uint64_t>(stream::put(bytes, stream::number_of<stream::End>) - bytes));
+    event_of_numbers<stream::End>({});
   }
   nearfield_observe_close();
 }
@@ -144,12 +166,12 @@ void access_elsewhere(Encoder::Key key, std::uint64_t address) {
 void enter_or_leave(bool enters) {
   if (state == State::unknown) begin();
   if (__builtin_thread_pointer() != recorded_thread) return;
-  if (enters ? region.depth++ == 0 : --region.depth == 0) {
-    if (enters)
-      nearfield_observe_resume();
-    else
-      nearfield_observe_pause();
-  }
+  if (enters ? region.depth++ > 0 : --region.depth > 0) return;
+  if (state == State::recording) tell_region(enters);
+  if (enters)
+    nearfield_observe_resume();
+  else
+    nearfield_observe_pause();
 }
 
 }  // namespace nearfield::observe
@@ -177,6 +199,13 @@ unsigned long nearfield_observe_place(const void* address, unsigned long* offset
   const Place found = place_of(reinterpret_cast<std::uint64_t>(address), object_found);
   *offset = found.offset;
   return found.object;
+}
+
+int nearfield_observe_callers(const void** addresses, int most) {
+  int count = 0;
+  for (unsigned i = callers.depth; i > 0 && callers.depth <= Callers::most && count < most; --i)
+    addresses[count++] = callers.at[i - 1];
+  return count;
 }
 
 void nearfield_observe_pause() {

@@ -29,6 +29,16 @@ inline void access(const void* code, SiteKind kind, const volatile void* address
   encoder.access(key, at);
 }
 
+// Where the functions that run in the recorded thread were called, the outermost first. Of very deep recursion the
+// innermost calls are not there.
+struct Callers {
+  static constexpr unsigned most = 4096;
+  void* thread = nullptr;
+  unsigned depth = 0;
+  const void* at[most];
+};
+__attribute__((visibility("hidden"))) extern Callers callers;
+
 // The function whose accesses alone are recorded, as addresses of code; without one, `size` is 0.
 struct Region {
   std::uint64_t begin = 0, size = 0;
@@ -37,9 +47,20 @@ struct Region {
 extern Region region;
 void enter_or_leave(bool enters);
 
-inline void function(const void* code, bool enters) {
+// Is called at the begin of every function, which was called from `caller`, and at its end.
+inline void function_begins(const void* code, const void* caller) {
+  if (callers.thread == __builtin_thread_pointer()) {
+    if (callers.depth < Callers::most) callers.at[callers.depth] = caller;
+    ++callers.depth;
+  }
   if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
-    enter_or_leave(enters);
+    enter_or_leave(true);
+}
+inline void function_ends(const void* code) {
+  // Those that began before recording did are not there.
+  if (callers.thread == __builtin_thread_pointer() && callers.depth > 0) --callers.depth;
+  if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
+    enter_or_leave(false);
 }
 
 inline void range(const void* code, SiteKind kind, const volatile void* address, std::uint64_t bytes) {

@@ -115,8 +115,7 @@ void bind_parts(nb::module_& module) {
   readable(nb::class_<Reach>(module, "Reach", "Lines of messages by the smallest cache that would still have them."),
            field("lines", &Reach::lines), field("bytes", &Reach::bytes));
   readable(nb::class_<Call>(module, "Call", "An MPI function, called from one place."), field("name", &Call::name),
-           field("object", &Call::object), field("offset", &Call::offset), field("calls", &Call::calls),
-           field("time_ns", &Call::time_ns));
+           field("frames", &Call::frames), field("calls", &Call::calls), field("time_ns", &Call::time_ns));
   readable(nb::class_<Messages>(module, "Messages", "Messages from one call with the same peer, size and layout."),
            field("call", &Messages::call), field("sends", &Messages::sends), field("context", &Messages::context),
            field("rank", &Messages::rank), field("peer", &Messages::peer), field("world_peer", &Messages::world_peer),

@@ -1,11 +1,13 @@
 // nearfield._native.replay: observed programs on simulated clusters.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "python/members.hpp"
@@ -20,6 +22,8 @@ namespace {
 
 // By policy, then memory slowdown.
 using Nanoseconds = std::vector<std::vector<double>>;
+// The floating-point operations that an access from a place comes with, by path and offset.
+using Flops = std::map<std::string, std::map<std::uint64_t, float>>;
 using Progress = std::function<void(std::uint64_t accesses)>;
 
 Nanoseconds nanoseconds(const Clock& clock) {
@@ -47,10 +51,11 @@ void bind_results(nb::module_& module) {
           "misses", [](const replay::Spent& spent) { return by_level(spent.seen.misses); }, "By level of cache.")
       .def_prop_ro("tlb_misses", [](const replay::Spent& spent) { return spent.seen.tlb_misses; });
   readable(nb::class_<replay::Place>(module, "CallPlace", "A place in the program from which MPI is called."),
-           field("object", &replay::Place::object), field("offset", &replay::Place::offset));
+           field("object", &replay::Place::object), field("offset", &replay::Place::offset),
+           field("callers", &replay::Place::callers));
   readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
            field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
-           field("spent", &replay::CallOutcome::spent));
+           field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));
   readable(nb::class_<replay::Dependence>(module, "Dependence", "How often time could have decided otherwise."),
            field("from_any", &replay::Dependence::from_any), field("contested", &replay::Dependence::contested),
            field("looks", &replay::Dependence::looks), field("failed_looks", &replay::Dependence::failed_looks),
@@ -59,9 +64,13 @@ void bind_results(nb::module_& module) {
            field("computing", &replay::ReplayedOutcome::computing),
            field("accesses", &replay::ReplayedOutcome::accesses),
            field("skipped_accesses", &replay::ReplayedOutcome::skipped_accesses),
-           field("dependence", &replay::ReplayedOutcome::dependence));
+           field("flops", &replay::ReplayedOutcome::flops), field("dependence", &replay::ReplayedOutcome::dependence),
+           field("regions", &replay::ReplayedOutcome::regions));
   nb::class_<replay::Replayed>(module, "Replayed", "An observed program on a simulated cluster.")
       .def_ro("ranks", &replay::Replayed::ranks)
+      .def_prop_ro(
+          "part_ns", [](const replay::Replayed& replayed) { return replayed.part_ps / 1e3; },
+          "How long a part of the calls' timelines is; these are times of the first policy and memory speed, in ps.")
       .def_prop_ro(
           "finished_ns",
           [](const replay::Replayed& replayed) {
@@ -95,9 +104,21 @@ std::function<void()> heeding(const std::vector<std::unique_ptr<stream::Reader>>
   };
 }
 
+// Returns how many there are at each site of a stream; it must not outlive the two.
+std::function<float(std::uint32_t site)> at_sites(const stream::Reader& reader, const Flops& flops) {
+  if (flops.empty()) return {};
+  return [&reader, &flops](std::uint32_t number) {
+    const stream::Site& site = reader.sites()[number];
+    const auto object = flops.find(reader.objects().at(site.object));
+    if (object == flops.end()) return 0.f;
+    const auto found = object->second.find(site.offset);
+    return found == object->second.end() ? 0.f : found->second;
+  };
+}
+
 replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
                      const std::vector<double>& memory_slowdown, const std::vector<std::string>& streams,
-                     const std::vector<std::string>& regions, bool count_sides,
+                     const Flops& flops, const std::vector<std::string>& regions, bool count_sides,
                      const std::optional<Progress>& progress) {
   const nb::gil_scoped_release others_may_go_on;
   if (memory_slowdown.empty() || memory_slowdown.size() > speeds)
@@ -106,7 +127,8 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
   std::vector<replay::Stream> sources;
   for (const std::string& path : streams) {
     readers.push_back(std::make_unique<stream::Reader>(path));
-    sources.push_back({readers.back().get(), [path] { return std::make_unique<stream::Reader>(path); }});
+    sources.push_back({readers.back().get(), [path] { return std::make_unique<stream::Reader>(path); },
+                       at_sites(*readers.back(), flops)});
   }
   ClusterOptions options;
   options.nodes = nodes;
@@ -124,10 +146,12 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
 void bind_replay(nb::module_& parent) {
   auto module = parent.def_submodule("replay", "Observed programs on simulated clusters.");
   bind_results(module);
-  module.def("run", &run, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
-             nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("regions"), nb::arg("count_sides"),
-             nb::arg("progress").none(),
-             "Runs a program whose rank r wrote streams[r]. `regions`: names of those that count; none: all of it. "
-             "`progress` is called now and then with the accesses that have been read. Raises ValueError for an "
-             "impossible cluster, RuntimeError for streams that cannot be simulated.");
+  module.def(
+      "run", &run, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
+      nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops"), nb::arg("regions"), nb::arg("count_sides"),
+      nb::arg("progress").none(),
+      "Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by "
+      "path of its object and offset. `regions`: names of those that count; none: all of it. "
+      "`progress` is called now and then with the accesses that have been read. Raises ValueError for an "
+      "impossible cluster, RuntimeError for streams that cannot be simulated.");
 }

@@ -164,7 +164,11 @@ Task<> Endpoint::probe(const Pattern& pattern) {
   advance(match_);
   probing_ = &pattern;
   const Message* message = nullptr;
-  while (!(message = unexpected(pattern))) co_await go_on();
+  while (true) {
+    co_await settle();  // a message that the NIC matches meanwhile wakes nobody
+    if ((message = unexpected(pattern))) break;
+    co_await go_on();
+  }
   probing_ = nullptr;
   if (message->kept) node_.wait_until(core_, message->kept->first);  // the NIC tells that it has it
   in_calls_.waiting += now() - before;

@@ -55,12 +55,15 @@ struct Object {
 };
 
 // A place in the program from which MPI is called: the return address of the call, as an offset in the object's file
-// (what addr2line takes).
+// (what addr2line takes). `callers` are pairs of an object and an offset: where the function with the call was called, and
+// so on, as far as functions were compiled with hooks, `most_callers` at most. Wrappers of MPI are told apart by them.
 struct CallSite {
   static constexpr const char* called = "call_site";
+  static constexpr std::size_t most_callers = 3;
   Number call_site = 0, object = 0, offset = 0;
+  std::vector<Number> callers;
   static void fields(auto& e, auto visit) {
-    visit("call_site", e.call_site), visit("object", e.object), visit("offset", e.offset);
+    visit("call_site", e.call_site), visit("object", e.object), visit("offset", e.offset), visit("callers", e.callers);
   }
 };
 

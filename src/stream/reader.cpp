@@ -162,6 +162,7 @@ void Reader::take_event() {
   if (length > static_cast<std::uint64_t>(end_ - at_)) broken(chunk_byte_, "an event is not whole");
   event_ = EventReader(at_, at_ + length).event();
   if (!event_) broken(chunk_byte_, "an event is none that version " + std::to_string(version) + " knows");
+  if (const auto* const object = std::get_if<Object>(&*event_)) objects_.push_back(object->path);
   given_ = false;
   at_ += length;
 }

@@ -36,6 +36,8 @@ class Reader final : public Source {
   const Event* event() override;
   // Returns the sites so far; Reference::site counts them.
   const std::vector<Site>& sites() const { return sites_; }
+  // Returns the paths of the objects so far.
+  const std::vector<std::string>& objects() const { return objects_; }
   // Passes over all chunks but the last one that has bytes; the next thing read is that one's first. Throws BrokenStream
   // if the stream is cut. For who wants Sites.
   void to_last_chunk();
@@ -99,6 +101,7 @@ class Reader final : public Source {
   std::optional<Event> event_;
   bool given_ = false;  // event() has returned it
   std::vector<Site> sites_;
+  std::vector<std::string> objects_;
   std::vector<ChunkHeader> chunks_;
   std::map<std::tuple<std::uint64_t, std::uint64_t, unsigned>, std::uint32_t> numbers_;
 };

@@ -45,7 +45,7 @@ class MadeUpStream final : public nearfield::stream::Source {
       found = names_.end() - 1;
       add(nearfield::stream::Text{static_cast<Number>(found - names_.begin()), name});
     }
-    add(nearfield::stream::CallSite{place, 0, 0x100 + place});
+    add(nearfield::stream::CallSite{place, 0, 0x100 + place, {}});
     return add(nearfield::stream::Enter{static_cast<Number>(found - names_.begin()), place, 10});
   }
   MadeUpStream& leave() { return add(nearfield::stream::Leave{10}); }

@@ -139,7 +139,7 @@ void distances_of_messages() {
       CHECK(one.sites.empty() == (expected == 0));
     }
     CHECK(found.messages[0].sends && !found.messages[1].sends);
-    CHECK(found.calls[0].name == "MPI_Send" && found.calls[1].offset == 0x102);
+    CHECK(found.calls[0].name == "MPI_Send" && found.calls[1].frames[0].second == 0x102);
     CHECK(found.ended_in.size() == 2 && found.ended && found.ranks == 2);
   }
 }

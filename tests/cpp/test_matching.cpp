@@ -110,7 +110,7 @@ void probes_wait() {
     }
   });
   const std::string never = problem_of(ways[0], [](Rank& rank) -> Task<> {
-    const std::string name = "MPI_Probe";
+    static const std::string name = "MPI_Probe";  // which outlives the rank
     rank.endpoint().in_call(&name);
     if (rank.rank() == 0) co_await rank.endpoint().probe({any_rank, 6, 0});
   });

@@ -35,10 +35,14 @@ ClusterOptions cluster(int nodes, int ranks_per_node) {
   return options;
 }
 
-replay::Replayed run(Streams all, const ClusterOptions& options, const replay::Options& which = {}) {
+using Flops = std::function<float(std::uint32_t site)>;
+
+replay::Replayed run(Streams all, const ClusterOptions& options, const replay::Options& which = {},
+                     const Flops& flops = {}, const Machine& machine = made_up_machine()) {
   std::vector<replay::Stream> sources;
-  for (auto& one : all) sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }});
-  return replay::run(made_up_machine(), options, sources, which);
+  for (auto& one : all)
+    sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }, flops});
+  return replay::run(machine, options, sources, which);
 }
 
 std::string problem_of(const Streams& all, const ClusterOptions& options) {
@@ -104,6 +108,22 @@ Streams ring(unsigned ranks) {
     one.end();
   }
   return all;
+}
+
+// Does arithmetic take the time by which it is longer than issuing the accesses around it, and no time otherwise?
+void arithmetic_takes_time() {
+  Machine machine = made_up_machine();
+  machine.core.flops_per_cycle = 2;
+  Streams all = streams(1);
+  all[0].access(true, heap, 1000, 0).end();
+  const auto time = [&](float flops) {
+    const auto replayed = run(all, cluster(1, 1), {}, [flops](std::uint32_t) { return flops; }, machine);
+    CHECK(replayed.ranks[0].flops == 1000 * flops);
+    return replayed.ranks[0].computing.time[0].at[0];
+  };
+  const Ps cycle = 1e3 / machine.core.clock_ghz, without = time(0);
+  CHECK(time(static_cast<float>(2 * machine.core.cycles_per_access)) == without);
+  CHECK(std::abs(time(20) - without - 1000 * (10 - machine.core.cycles_per_access) * cycle) < 2 * cycle);
 }
 
 // Do a rank's calls and what it computes between them add up to its whole time, for every policy and speed? Is each
@@ -177,6 +197,21 @@ void looks_are_imposed() {
     CHECK(its.looks == 5 && its.failed_looks == 4 && its.waits_for_any == 1 && its.from_any == 1);
     CHECK(replayed.ranks[0].calls[2].spent.time.first() == 2 * 7e3);         // two of the three: match_ns
     CHECK(replayed.ranks[0].calls[3].spent.time.first() > 10000 * 1e3 / 2);  // Testany waits for the other rank's work
+  }
+}
+
+// Is a message found that comes while the rank that probes for it catches up with others?
+void probes_find_what_comes_meanwhile() {
+  Machine machine = made_up_machine();
+  machine.messaging.network = "zero-copy";  // the NIC matches, and tells the rank nothing
+  machine.messaging.match_ns = 1000;
+  for (std::uint64_t n = 0; n < 60; ++n) {
+    Streams all = streams(2);
+    all[0].access(false, heap, 1000 + 20 * n).enter("MPI_Probe").add(stream::Probe{0, 1, 5, true, true}).leave();
+    all[0].receive(1, 1, data(8), 5).wait({1}).end();
+    all[1].access(false, heap, 1000).send(1, 0, data(8), 5).wait({1}).end();
+    const auto replayed = run(all, cluster(2, 1), {}, {}, machine);
+    CHECK(replayed.ranks[0].calls[0].spent.times == 1);
   }
 }
 
@@ -285,6 +320,28 @@ void nonblocking_collectives_go_on() {
   CHECK(problem_of(all, cluster(1, 2)).empty());
 }
 
+// Do the parts of a timeline sum up to the time in a call, all as wide as another rank's, however long the run is?
+void timelines_sum_up() {
+  Streams all = streams(2);
+  for (int i = 0; i < 2000; ++i) {
+    all[0].access(false, heap, 10).enter("MPI_Send").send(1, 1, data(8)).wait({1}).leave();
+    all[1].enter("MPI_Recv").receive(1, 0, data(8)).wait({1}).leave();
+  }
+  all[0].access(false, heap, 10).end();
+  all[1].access(false, heap, 200000).end();  // the call is in few of the parts
+  const auto replayed = run(all, cluster(2, 1));
+  for (const auto& rank : replayed.ranks) {
+    const auto& call = rank.calls[0];
+    Ps sum = 0;
+    for (const Ps part : call.timeline) {
+      CHECK(part >= 0 && part <= replayed.part_ps * 1.000001);
+      sum += part;
+    }
+    CHECK(std::abs(sum / call.spent.time.first() - 1) < 1e-9);
+    CHECK(call.timeline.size() > 10 && call.timeline.size() <= 512);
+  }
+}
+
 // ---- regions and errors
 
 // Outside the regions that were named, are accesses left out, and time, but not messages?
@@ -350,14 +407,17 @@ void problems_are_named() {
 
 int main() {
   accesses_are_the_programs();
+  arithmetic_takes_time();
   processes_are_apart();
   times_add_up();
   messages_take_their_time();
   outcomes_are_imposed();
   looks_are_imposed();
+  probes_find_what_comes_meanwhile();
   other_sends();
   collectives_are_done();
   nonblocking_collectives_go_on();
+  timelines_sum_up();
   regions_are_apart();
   problems_are_named();
   return failed_checks == 0 ? 0 : 1;

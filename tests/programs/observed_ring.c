@@ -5,9 +5,15 @@
 enum { n = 4096 };
 static double mine[n], theirs[n];
 
+__attribute__((noipa)) static double summed_by_MPI(double mine_alone) {
+  double all = 0;
+  MPI_Allreduce(&mine_alone, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  return all;
+}
+
 int main(int argc, char **argv) {
   int rank, ranks;
-  double sum = 0, all = 0;
+  double sum = 0;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -17,7 +23,7 @@ int main(int argc, char **argv) {
   MPI_Pcontrol(1);
   for (int i = 0; i < n; ++i) sum += theirs[i];
   MPI_Pcontrol(0);
-  MPI_Allreduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  const double all = summed_by_MPI(sum);
   if (rank == 0) printf("sum %.17g\n", all);
   MPI_Finalize();
   return 0;

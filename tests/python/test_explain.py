@@ -125,19 +125,19 @@ def test_the_command_is_its_own(stock: list[str]) -> None:
     assert piped.stdout == "y\n" and "roken pipe" not in piped.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGKILL])
 def test_signals_are_passed_on(stock: list[str], number: signal.Signals, tmp_path: Path) -> None:
-    """Does the command get them, once, and decide itself what they mean?"""
-    script = (
-        f"trap 'echo came; sleep 0.1; exit 9' {number.name[3:]}; : > {tmp_path / 'ready'}; while :; do sleep 0.05; done"
-    )
+    """Does the command get them, once, and decide itself what they mean? Does it get SIGTERM if nearfield is killed?"""
+    killed = number == signal.SIGKILL
+    trapped = "TERM" if killed else number.name[3:]
+    script = f"trap 'echo came; sleep 0.1; exit 9' {trapped}; : > {tmp_path / 'ready'}; while :; do sleep 0.05; done"
     with subprocess.Popen([*stock, script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         until = time.monotonic() + 20
         while not (tmp_path / "ready").exists() and time.monotonic() < until:
             time.sleep(0.02)
         process.send_signal(number)
         out, _ = process.communicate(timeout=20)
-    assert (out, process.returncode) == ("came\n", 9)
+    assert (out, process.returncode) == ("came\n", -signal.SIGKILL if killed else 9)
 
 
 @pytest.mark.mpi

@@ -290,7 +290,7 @@ def test_launches_are_profiles_and_none_is_measured_twice(tmp_path: Path, monkey
     done = in_process(*words)
     assert done.code == 0, done.err
     assert fake.made[3:] == ["one-way-2", "one-way-3", "one-way-4"]
-    assert "holds: 25 % at 4 MiB" in done.out and "4 launches" in done.out
+    assert "holds: 25 % at 4 MiB" in done.out and "4 launches" in done.out and "simulated" not in done.out
     assert load(tmp_path / "out" / "here" / "made-up" / "one-way-4").run.complete
     again = in_process(*words, "--json")
     assert len(fake.made) == 6 and '"answer": "holds"' in again.out

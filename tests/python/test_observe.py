@@ -17,9 +17,12 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield._native import stream
 from nearfield.cli import app
+from nearfield.errors import ProfileError, UsageError
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe import hooks
+from nearfield.profile import load, where
+from nearfield.report.page import render
 
 N = 1000  # tests/programs/observed_accesses.c
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
@@ -53,22 +56,24 @@ def show(folder: Path) -> list[dict[str, Any]]:
     return json.loads(done.output)["ranks"]
 
 
-def by_function(rank: dict[str, Any]) -> Counter[str]:
+def by_function(rank: dict[str, Any], what: str = "accesses") -> Counter[str]:
     counts: Counter[str] = Counter()
     for line in rank["lines"]:
-        counts[line["function"]] += line["accesses"]
+        counts[line["function"]] += line[what]
     return counts
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("level", ["-O0", "-O3"])
 def test_every_access_of_a_loop_is_recorded_and_the_result_stays(tmp_path, compiler, level):
-    """Does each function have as many accesses as its source, whatever the optimisation?"""
+    """Does each function have as many accesses and flops as its source, whatever the optimisation?"""
     program = compiled("observed_accesses.c", tmp_path / "program", level, "-pthread", NEARFIELD_CC=compiler)
     alone = subprocess.run([program], capture_output=True, text=True, check=True).stdout
     done = observe(tmp_path, "--", program)
     assert (done.stdout, done.returncode) == (alone, 0)
-    counts = by_function(show(tmp_path)[0])
+    rank = show(tmp_path)[0]
+    counts, flops = by_function(rank), by_function(rank, "flops")
+    assert [flops[name] for name in ("add", "gather", "count", "copies")] == [3 * N, N, 0, 0]
     assert [counts[name] for name in ("fill", "add", "gather", "count")] == [2 * N, 3 * 3 * N, 2 * N, 20]
     assert counts["copies"] >= 5  # two copies, a fill, and the structure as a range or as a copy
 
@@ -95,9 +100,14 @@ def test_addresses_are_those_of_the_arrays(tmp_path, accesses):
 
 
 def test_only_a_function_is_recorded_if_the_user_asks_for_it(tmp_path, accesses):
-    """Does --region leave out all other functions, and does a mistake in its name get an answer?"""
+    """Does --region leave out all other functions, can that be simulated, and are mistakes in its name told?"""
     done = observe(tmp_path, "--region", "add", "--", accesses)
     assert done.returncode == 0 and by_function(show(tmp_path)[0]) == {"add": 3 * 3 * N}
+    assert show(tmp_path)[0]["regions"] == {"add": 3}
+    words = ["simulate", "run", str(tmp_path / "trace"), "--policy", "memory", "--json", "--region"]
+    assert json.loads(CliRunner().invoke(app, [*words, "add"]).stdout)["accesses"] == 3 * 3 * N
+    done = CliRunner().invoke(app, [*words, "pcontrol"])
+    assert isinstance(done.exception, UsageError) and "it has add" in done.exception.remedy
     done = observe(tmp_path, "--force", "--region", "ad", "--", accesses)
     assert done.returncode == 2 and "has no function 'ad'" in done.stderr
 
@@ -167,7 +177,13 @@ def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -
 @pytest.mark.families
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_calls_and_lines_of_an_mpi_program(installation: Installation, tmp_path, programs, ranks):
-    """Does the trace of an MPI program say which line called MPI, and what was sent?"""
+    """Does the trace of an MPI program say which line called MPI, or called a wrapper that did, and what was sent?"""
+
+    def line_of(text: str) -> dict[str, object]:
+        source = PROGRAMS / "observed_ring.c"
+        number = next(i for i, line in enumerate(source.read_text().splitlines(), 1) if text in line)
+        return {"file": str(source), "number": number, "function": "main"}
+
     done = observe_ring(installation, tmp_path, programs, ranks)
     assert f"sum {ranks * (4095 * 2048 + (ranks - 1) * 2048):.17g}" in done.stdout, done.stderr
     for rank in show(tmp_path):
@@ -175,6 +191,7 @@ def test_calls_and_lines_of_an_mpi_program(installation: Installation, tmp_path,
         assert Path(calls["MPI_Sendrecv"]["line"]["file"]).name == "observed_ring.c"
         assert calls["MPI_Sendrecv"]["sent_bytes"] == calls["MPI_Sendrecv"]["received_bytes"] == 8 * 4096
         assert calls["MPI_Sendrecv"]["line"]["function"] == "main" and calls["MPI_Allreduce"]["sent_bytes"] == 8
+        assert calls["MPI_Allreduce"]["line"] == line_of("all = summed_by_MPI(sum)")  # not the line in the wrapper
         assert by_function(rank)["main"] >= 2 * 4096
 
 
@@ -184,14 +201,27 @@ def test_an_observed_program_is_simulated(installation: Installation, tmp_path, 
     """Does `simulate run` give the same digits twice, say where the time goes, and slow down with memory?"""
     observe_ring(installation, tmp_path, programs, 2)
 
+    words = ["simulate", "run", str(tmp_path / "trace"), "--policy", "payload-l3", "--json"]
+
     def simulated(*options: str) -> dict[str, Any]:
-        words = ["simulate", "run", str(tmp_path / "trace"), "--policy", "payload-l3", "--json", *options]
-        done = CliRunner().invoke(app, words)
+        done = CliRunner().invoke(app, [*words, *options])
         assert done.exit_code == 0, done.output
-        return json.loads(done.output)
+        return json.loads(done.stdout)
 
     first = simulated()
     assert simulated() == first and simulated("--nodes", "1") != first
     base, other = first["time_ns"]
     assert first["policies"] == ["memory", "payload-l3"] and base != other
     assert base == sorted(base) and base[0] < base[-1]
+
+    profile = tmp_path / "profile"
+    assert simulated("-o", str(profile)) == first
+    records = load(profile).records
+    times = where(records, metric="time", policy="payload-l3")
+    assert times["value"].to_list() == other
+    parts = where(records, metric="time_in", policy="memory", memory_slowdown="1")
+    assert sum(parts["value"]) == pytest.approx(sum(of[0][0] for of in first["rank_times_ns"]) / 2)
+    assert set(where(records, call="MPI_Sendrecv")["line"]) == {"observed_ring.c:21 (main)"}
+    page = render(load(profile))
+    assert all(title in page for title in ("The program by policy", "Where the time goes", "When the ranks are in MPI"))
+    assert isinstance(CliRunner().invoke(app, [*words, "-o", str(profile)]).exception, ProfileError)

@@ -6,7 +6,6 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 import tomlkit
 from simulator_programs import CPP, FLAGS, ROOT, build
 
@@ -14,7 +13,6 @@ INJECTED = ROOT / "tests" / "injected_bugs"
 BUGS = tomlkit.parse((INJECTED / "reference_memory.toml").read_text()).unwrap()["bug"]
 BUGS_IN_TIME = tomlkit.parse((INJECTED / "memory_timing.toml").read_text()).unwrap()["bug"]
 COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", f"-I{ROOT / 'src'}", f"-I{CPP}"]
-HEADERS = ["<algorithm>", "<iterator>", "<list>", "<memory>", "<string>", "<vector>", '"sim/memory/memory.hpp"']
 
 
 def test_memory_is_as_the_reference_model(programs):
@@ -24,49 +22,28 @@ def test_memory_is_as_the_reference_model(programs):
     assert result.returncode == 0, result.stdout
 
 
-@pytest.fixture(scope="module")
-def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the comparison and the right model, compiled, and what a model includes, compiled ahead."""
-    folder = tmp_path_factory.mktemp("comparison")
-    (folder / "ahead.hpp").write_text("".join(f"#include {header}\n" for header in HEADERS))
-    compiled = [[*COMPILE, "-O0", "-x", "c++-header", "ahead.hpp", "-o", "ahead.hpp.gch"]]
-    for name in ("test_memory_oracle", "memory_traces", "reference_memory"):
-        compiled.append([*COMPILE, "-O1", "-c", str(CPP / f"{name}.cpp")])
+def test_every_injected_bug_is_found(tmp_path):
+    """Would the comparison notice a mistake in a memory, and does the right model agree with itself and obey the laws?
+    All bugs are compiled into one program, which makes the one it is told."""
+    model = tmp_path / "reference_memory.cpp"
+    shutil.copy(CPP / model.name, model)
+    _inject_all({model: BUGS}, tmp_path)
+    # The model with bugs gets another name, to be in one program with the right one.
+    parts = "#define ReferenceMemory Other", f'#include "{model}"', f'#include "{CPP / "reference_as_memory.cpp"}"'
+    (tmp_path / "other.cpp").write_text("\n".join(parts))
+    right = (CPP / f"{name}.cpp" for name in ("test_memory_oracle", "memory_traces", "reference_memory"))
+    program = _compiled([tmp_path / "other.cpp", *right], COMPILE, tmp_path)
+
+    def found(number: int) -> str:
+        command = [program, "12" if number < 0 else "60", "1", "unshrunk"]
+        environment = {**os.environ, "BUG": str(number)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout if done.returncode else ""
+
+    assert not found(-1)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda command: subprocess.run(command, check=True, cwd=folder), compiled))
-    return folder
-
-
-def compare(comparison: Path, name: str, model: str, machines: int) -> subprocess.CompletedProcess[str]:
-    """Compares the right model with this one, which gets another name to be in one program with it."""
-    source = comparison / f"{name}.cpp"
-    source.write_text("#define ReferenceMemory Other\n" + model + (CPP / "reference_as_memory.cpp").read_text())
-    objects = ["test_memory_oracle.o", "memory_traces.o", "reference_memory.o"]
-    command = [*COMPILE, "-O0", "-include", "ahead.hpp", "-o", name, source, *objects]
-    subprocess.run(command, check=True, cwd=comparison)
-    command = [comparison / name, str(machines), "1", "unshrunk"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
-def test_the_reference_model_obeys_the_laws(comparison):
-    """Does the model agree with itself, and do counts add up and copies exclude each other there?"""
-    result = compare(comparison, "right", (CPP / "reference_memory.cpp").read_text(), 12)
-    assert result.returncode == 0, result.stdout
-
-
-def test_every_injected_bug_is_found(comparison):
-    """Would the comparison notice a mistake in a memory? (A test that cannot fail proves nothing.)"""
-    right = (CPP / "reference_memory.cpp").read_text()
-
-    def survives(numbered: tuple[int, dict]) -> str | None:
-        number, bug = numbered
-        assert right.count(bug["old"]) == 1, f"'{bug['name']}' no longer fits reference_memory.cpp"
-        result = compare(comparison, f"bug{number}", right.replace(bug["old"], bug["new"]), 60)
-        return None if "not as the reference model" in result.stdout else bug["name"]
-
-    with ThreadPoolExecutor(2) as pool:
-        survivors = [name for name in pool.map(survives, enumerate(BUGS)) if name]
-    assert not survivors
+        told = list(pool.map(found, range(len(BUGS))))
+    assert not [bug["name"] for bug, words in zip(BUGS, told, strict=True) if "not as the reference model" not in words]
 
 
 def test_times_are_those_worked_out_by_hand(programs):
@@ -79,41 +56,54 @@ def test_every_bug_in_the_clocks_is_found(programs, tmp_path):
     """Would the tests of time notice a mistake? All are compiled into one program, which makes the one it is told."""
     memory = tmp_path / "src" / "sim" / "memory"
     shutil.copytree(ROOT / "src" / "sim" / "memory", memory)
-    (tmp_path / "bug.hpp").write_text('#include <cstdlib>\ninline const int bug = std::atoi(std::getenv("BUG"));\n')
-    for place in {(bug["file"], bug["old"]) for bug in BUGS_IN_TIME}:
-        _inject(
-            memory / place[0], place[1], {n: b for n, b in enumerate(BUGS_IN_TIME) if (b["file"], b["old"]) == place}
-        )
+    of_file: dict[Path, list[dict]] = {}
+    for bug in BUGS_IN_TIME:
+        of_file.setdefault(memory / bug["file"], []).append(bug)
+    numbers = _inject_all(of_file, tmp_path)
     built = build("test_memory_timing", programs).parents[2] / "src"
     sources = [*sorted(memory.rglob("*.cpp")), built / "sim" / "all_replacements.cpp"]
     libraries = [built / "sim" / "libnearfield_routes.a", built / "base" / "libnearfield_base.a"]
     (tmp_path / "all.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
-    compiler = [COMPILE[0], "-std=c++20", "-O1", f"-I{tmp_path / 'src'}", *COMPILE[2:], "-include", "bug.hpp", "-c"]
+    compiler = [COMPILE[0], "-std=c++20", f"-I{tmp_path / 'src'}", *COMPILE[2:]]
+    made = [tmp_path / "all.cpp", CPP / "test_memory_timing.cpp", CPP / "memory_traces.cpp"]
+    program = _compiled(made, compiler, tmp_path, *FLAGS.split(), *libraries)
+
+    def fails(number: int) -> bool:
+        environment = {**os.environ, "BUG": str(number)}
+        return subprocess.run([program, "40"], env=environment, capture_output=True, check=False).returncode != 0
+
+    assert not fails(-1)
     with ThreadPoolExecutor(2) as pool:
-        made = [tmp_path / "all.cpp", CPP / "test_memory_timing.cpp", CPP / "memory_traces.cpp"]
-        list(pool.map(lambda source: subprocess.run([*compiler, source], check=True, cwd=tmp_path), made))
-
-        objects = [f"{source.stem}.o" for source in made]
-        subprocess.run([COMPILE[0], *FLAGS.split(), "-o", "tests", *objects, *libraries], check=True, cwd=tmp_path)
-
-        def fails(number: int) -> bool:
-            command = [tmp_path / "tests", "40"]
-            environment = {**os.environ, "BUG": str(number)}
-            return subprocess.run(command, env=environment, capture_output=True, check=False).returncode != 0
-
-        assert not fails(-1)
-        found = list(pool.map(fails, range(len(BUGS_IN_TIME))))
-    survivors = [bug["name"] for bug, caught in zip(BUGS_IN_TIME, found, strict=True) if not caught]
-    assert not survivors
+        found = list(pool.map(fails, numbers.values()))
+    assert not [name for name, caught in zip(numbers, found, strict=True) if not caught]
 
 
-def _inject(file: Path, old: str, bugs: dict[int, dict]) -> None:
-    right = file.read_text()
-    assert right.count(old) == 1, f"'{old}' is not once in {file.name}"
-    wrong = old
-    for number, bug in bugs.items():
-        if bug.get("statements"):
-            wrong = f"if (bug == {number}) {{ {bug['new']} }} else {{ {wrong} }}"
-        else:
-            wrong = f"(bug == {number} ? ({bug['new']}) : ({wrong}))"
-    file.write_text(right.replace(old, wrong))
+def _inject_all(bugs: dict[Path, list[dict]], folder: Path) -> dict[str, int]:
+    """Puts all bugs into the files, and which one is made into bug.hpp. Returns the numbers by name."""
+    (folder / "bug.hpp").write_text('#include <cstdlib>\ninline const int bug = std::atoi(std::getenv("BUG"));\n')
+    numbers: dict[str, int] = {}
+    for file, its in bugs.items():
+        text = file.read_text()
+        wrong = {bug["old"]: bug["old"] for bug in its}  # several bugs may be in one place
+        for bug in its:
+            number = numbers[bug["name"]] = len(numbers)
+            old = bug["old"]
+            if bug.get("statements"):
+                wrong[old] = f"if (bug == {number}) {{ {bug['new']} }} else {{ {wrong[old]} }}"
+            else:
+                wrong[old] = f"(bug == {number} ? ({bug['new']}) : ({wrong[old]}))"
+        for old, new in wrong.items():
+            assert text.count(old) == 1, f"'{old}' is not once in {file.name}"
+            text = text.replace(old, new)
+        file.write_text(text)
+    return numbers
+
+
+def _compiled(sources: list[Path], compiler: list[str], folder: Path, *link: object) -> Path:
+    """Compiles and links sources with the bugs among them."""
+    with ThreadPoolExecutor(2) as pool:
+        command = [*compiler, "-O1", "-I.", "-include", "bug.hpp", "-c"]
+        list(pool.map(lambda source: subprocess.run([*command, source], check=True, cwd=folder), sources))
+    objects = [f"{source.stem}.o" for source in sources]
+    subprocess.run([COMPILE[0], "-o", "tests", *objects, *map(str, link)], check=True, cwd=folder)
+    return folder / "tests"

@@ -1,6 +1,6 @@
 """Observed programs on simulated clusters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import nearfield._native.machine
 import nearfield._native.memory
@@ -38,6 +38,9 @@ class CallPlace:
     @property
     def offset(self) -> int: ...
 
+    @property
+    def callers(self) -> list[CallPlace]: ...
+
 class Call:
     """A function of MPI, called from one place."""
 
@@ -49,6 +52,9 @@ class Call:
 
     @property
     def spent(self) -> Spent: ...
+
+    @property
+    def timeline(self) -> list[float]: ...
 
 class Dependence:
     """How often time could have decided otherwise."""
@@ -82,13 +88,25 @@ class RankOutcome:
     def skipped_accesses(self) -> int: ...
 
     @property
+    def flops(self) -> float: ...
+
+    @property
     def dependence(self) -> Dependence: ...
+
+    @property
+    def regions(self) -> list[str]: ...
 
 class Replayed:
     """An observed program on a simulated cluster."""
 
     @property
     def ranks(self) -> list[RankOutcome]: ...
+
+    @property
+    def part_ns(self) -> float:
+        """
+        How long a part of the calls' timelines is; these are times of the first policy and memory speed, in ps.
+        """
 
     @property
     def finished_ns(self) -> list[list[list[float]]]:
@@ -104,7 +122,7 @@ class Replayed:
     @property
     def network_bytes(self) -> int: ...
 
-def run(machine: nearfield._native.machine.Machine, nodes: int, ranks_per_node: int, policies: Sequence[str], memory_slowdown: Sequence[float], streams: Sequence[str], regions: Sequence[str], count_sides: bool, progress: Callable[[int], None] | None) -> Replayed:
+def run(machine: nearfield._native.machine.Machine, nodes: int, ranks_per_node: int, policies: Sequence[str], memory_slowdown: Sequence[float], streams: Sequence[str], flops: Mapping[str, Mapping[int, float]], regions: Sequence[str], count_sides: bool, progress: Callable[[int], None] | None) -> Replayed:
     """
-    Runs a program whose rank r wrote streams[r]. `regions`: names of those that count; none: all of it. `progress` is called now and then with the accesses that have been read. Raises ValueError for an impossible cluster, RuntimeError for streams that cannot be simulated.
+    Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by path of its object and offset. `regions`: names of those that count; none: all of it. `progress` is called now and then with the accesses that have been read. Raises ValueError for an impossible cluster, RuntimeError for streams that cannot be simulated.
     """

@@ -13,7 +13,7 @@ from nearfield.advise.costs import Costs
 from nearfield.errors import UsageError
 from nearfield.notes import Place
 from nearfield.observe.observing import events
-from nearfield.observe.places import NOWHERE, UNKNOWN, Line
+from nearfield.observe.places import NOWHERE, UNKNOWN, Line, line_of_call
 from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import Profile
@@ -148,7 +148,7 @@ def _host(hosts: Sequence[str], rank: int) -> str:
 
 
 def _site(call: native.Call, lines: dict[tuple[str, int], Line]) -> Site:
-    return Site(call.name, _place(call.object, lines.get((call.object, call.offset), NOWHERE)))
+    return Site(call.name, _place(call.frames[0][0], line_of_call(lines, call.frames)))
 
 
 def _place(path: str, line: Line) -> Place:

@@ -54,8 +54,11 @@ def command(
 def _plain(summaries: list[RankSummary]) -> list[dict[str, object]]:
     def plain(summary: RankSummary) -> dict[str, object]:
         calls = [{**asdict(one), "peers": sorted(one.peers)} for one in summary.calls]
-        lines = [{**asdict(line), "accesses": count} for line, count in summary.lines.most_common()]
-        return {**vars(summary), "calls": calls, "lines": lines}
+        lines = [
+            {**asdict(line), "accesses": count, "flops": summary.flops.get(line, 0.0)}
+            for line, count in summary.lines.most_common()
+        ]
+        return {**vars(summary), "calls": calls, "lines": lines, "flops": sum(summary.flops.values())}
 
     return [plain(summary) for summary in summaries]
 
@@ -76,10 +79,13 @@ def _ranks(summaries: list[RankSummary]) -> Table:
 
 
 def _lines(summaries: list[RankSummary], every: bool) -> Table:
-    table = Table(Column("accesses at", key=True), Column("accesses", right=True), Column("share", right=True))
+    right = ("accesses", "share", "flops")
+    table = Table(Column("accesses at", key=True), *(Column(name, right=True) for name in right))
     together: Counter[Line] = sum((summary.lines for summary in summaries), Counter())
     for line, accesses in together.most_common(None if every else MOST_LINES):
-        table.add_row(str(line), format_rounded(accesses), f"{accesses / together.total():.1%}")
+        flops = sum(summary.flops.get(line, 0.0) for summary in summaries)
+        share = f"{accesses / together.total():.1%}"
+        table.add_row(str(line), format_rounded(accesses), share, format_rounded(flops) if flops else "-")
     return table
 
 

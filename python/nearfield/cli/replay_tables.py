@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from rich.markup import escape
 
-from nearfield._native.memory import Counts
-from nearfield.observe.places import NOWHERE, Line
-from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace
+from nearfield.simulate.program import counts_of
 from nearfield.simulate.replay import CallSite, Replay, Times
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted, format_bytes, format_ns, format_rounded
 
 MOST_SITES = 20  # in the table
+_WORDS = {
+    "misses": "misses of {}",
+    "injected": "injected into {}",
+    "injected_unused": "lost from {} unused",
+    "bytes": "traffic of {}",
+}
 
 
 def show(found: Replay, trace: Trace, seconds: float) -> None:
@@ -27,15 +30,20 @@ def show(found: Replay, trace: Trace, seconds: float) -> None:
     out.print(f"\n[bold]{escape(trace.about.command)}[/bold] on {where}")
     out.print(_whole(found))
     out.print()
-    out.print(_sites(found, read_lines(trace)))
+    out.print(_sites(found))
     out.print("[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]")
     out.print()
     out.print(_traffic(found))
     contested = sum(rank.dependence.contested for rank in ranks)
     if contested:
         out.print(f"[dim]{counted(contested, 'receive')} from any source could have got another message here[/dim]")
-    out.print(f"\n{format_rounded(accesses)} accesses simulated in {format_ns(seconds * 1e9)}: "
-              f"{format_rounded(accesses / seconds if seconds else 0)} a second")  # fmt: skip
+    flops = sum(rank.flops for rank in ranks)
+    core = cluster.machine.core
+    if flops and not (core and core.flops_per_cycle):
+        out.print(f"[dim]arithmetic takes no time: {cluster.machine.name} has no core.flops_per_cycle[/dim]")
+    work = f"{format_rounded(accesses)} accesses and {format_rounded(flops)} flops"
+    rate = format_rounded(accesses / seconds if seconds else 0)
+    out.print(f"\n{work} simulated in {format_ns(seconds * 1e9)}: {rate} accesses a second")
 
 
 def _whole(found: Replay) -> Table:
@@ -46,35 +54,25 @@ def _whole(found: Replay) -> Table:
     return table
 
 
-def _sites(found: Replay, lines: Mapping[tuple[str, int], Line]) -> Table:
+def _sites(found: Replay) -> Table:
     sites = found.call_sites()
     ranks = len(found.found.ranks)
     headings = Column("call", key=True), Column("line", prose=True), Column("calls", right=True)
     table = Table(*headings, *_by_policy(found))
     table.add_row("(computing)", "", "", *_compared(found.computing_ns(), 0, ranks))
     for site in sites[:MOST_SITES]:
-        line = lines.get((site.object, site.offset), NOWHERE)
-        table.add_row(site.name, escape(str(line)), f"{site.calls:,}", *_compared(site.time_ns, 0, ranks))
+        table.add_row(site.name, escape(site.line), f"{site.calls:,}", *_compared(site.time_ns, 0, ranks))
     return table
 
 
 def _traffic(found: Replay) -> Table:
     """Returns the counts of all nodes' memory by policy, at the first memory speed; other speeds hardly differ."""
     table = Table(Column("lines", key=True), *_by_policy(found))
-    for name, of_policy in _rows(found.found.memory).items():
-        if any(of_policy):
-            table.add_row(
-                name, *(format_bytes(n, digits=3) if "DRAM" in name else format_rounded(n) for n in of_policy)
-            )
+    for name, of_policy in counts_of(found.found.memory).items():
+        written = (format_bytes(n, digits=3) if name.endswith("bytes") else format_rounded(n) for n in of_policy)
+        where, _, what = name.partition("_")
+        table.add_row(_WORDS[what].format(where.upper()), *written)
     return table
-
-
-def _rows(memory: list[Counts]) -> dict[str, list[int]]:
-    levels = range(len(memory[0].levels))
-    rows = {f"misses of L{n + 1}": [counts.levels[n].misses for counts in memory] for n in levels}
-    rows |= {f"injected into L{n + 1}": [counts.levels[n].injections for counts in memory] for n in levels}
-    rows |= {f"lost from L{n + 1} unused": [counts.levels[n].injected_unused for counts in memory] for n in levels}
-    return {**rows, "traffic of DRAM": [counts.dram.bytes for counts in memory]}
 
 
 def _by_policy(found: Replay) -> list[Column]:
@@ -101,8 +99,9 @@ def as_dict(found: Replay) -> dict[str, Any]:
         "rank_times_ns": list(found.rank_times()),
         "computing_ns": found.computing_ns(),
         "calls": [_site(site) for site in found.call_sites()],
-        "memory": {name: numbers for name, numbers in _rows(found.found.memory).items() if any(numbers)},
+        "memory": counts_of(found.found.memory),
         "accesses": sum(rank.accesses for rank in found.found.ranks),
+        "flops": sum(rank.flops for rank in found.found.ranks),
         "messages": found.found.messages,
         "network_bytes": found.found.network_bytes,
         "time_dependent": {name: sum(getattr(rank.dependence, name) for rank in found.found.ranks) for name in names},
@@ -110,5 +109,4 @@ def as_dict(found: Replay) -> dict[str, Any]:
 
 
 def _site(site: CallSite) -> dict[str, Any]:
-    return {"name": site.name, "object": site.object, "offset": site.offset, "calls": site.calls,
-            "time_ns": site.time_ns}  # fmt: skip
+    return {"name": site.name, "line": site.line, "calls": site.calls, "time_ns": site.time_ns}

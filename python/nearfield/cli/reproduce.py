@@ -56,7 +56,7 @@ def command(
         bool, typer.Option("--here", help="measure the same on this machine, too: at most 15 minutes, --quick 4")
     ] = False,
     here_only: Annotated[
-        bool, typer.Option("--here-only", help="the same, and simulate nothing; what the folder holds is shown")
+        bool, typer.Option("--here-only", help="the same, but simulate nothing, and show only what is asked here")
     ] = False,
     mpi_name: Annotated[
         str | None,
@@ -116,8 +116,11 @@ def command(
         print(found.model_dump_json(indent=1))
     else:
         for paper in found.papers:
-            _show(paper)
-        _count(found)
+            if here_only:
+                _show_here(paper)
+            else:
+                _show(paper)
+        _count(found, here_only)
     if stopped or (not found.complete and not here_only):
         err.print("stopped: incomplete claims are not judged; the same command goes on")
         raise typer.Exit(128 + stopped if stopped else stop.exit_code)
@@ -143,6 +146,19 @@ def _show(paper: JudgedPaper) -> None:
     if paper.chosen:
         told = counted(len(paper.chosen), "free parameter")
         Terminal().print(f"[dim]{told} behind these claims: see the page, or --json[/dim]")
+
+
+def _show_here(paper: JudgedPaper) -> None:
+    """Prints what this machine says, and nothing of what was not asked here."""
+    table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in ("", "the paper", "here")))
+    for claim in paper.claims:
+        if asked := [(one, one.here) for one in claim.statements if one.here and (one.here.answer or one.here.ours)]:
+            table.add_row(f"[bold]{claim.id}[/bold]", "", "", "")
+            for statement, here in asked:
+                table.add_row("", escape(statement.says), escape(statement.paper), _here(here))
+    if table.rows:
+        Terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
+        Terminal().print(table)
 
 
 def _judged(paper: JudgedPaper) -> Table:
@@ -177,11 +193,12 @@ def _here(here: Answer) -> str:
     return f"[{colour} bold]{here.answer}[/{colour} bold]: {ours}"
 
 
-def _count(found: Reproduction) -> None:
+def _count(found: Reproduction, here_only: bool) -> None:
     verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
     told = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
     held, judged = counts(one for paper in found.papers for claim in paper.claims for one in claim.statements)
-    Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {told}; {held} of {counted(judged, 'statement')} hold")
+    if not here_only:
+        Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {told}; {held} of {counted(judged, 'statement')} hold")
     if found.here:
         words: list[str] = [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
         told = ", ".join(f"{words.count(word)} {many}" for word, many in _MANY.items())

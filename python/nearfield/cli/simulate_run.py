@@ -8,17 +8,24 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
+from nearfield import itself, profile
 from nearfield.cli.axes import SimulatedMachine, parse_factors, parse_policies
 from nearfield.cli.replay_tables import as_dict, show
 from nearfield.cli.traced import AccessBar, traced
 from nearfield.errors import UsageError
-from nearfield.machine import load_machine
+from nearfield.machine import DescribedMachine, load_machine
+from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
 from nearfield.measure.stop import Stop
+from nearfield.observe.places import line_of_call
+from nearfield.observe.summary import read_flops, read_lines
 from nearfield.observe.trace import Trace, broken_streams
+from nearfield.simulate.program import save
 from nearfield.simulate.replay import Cluster, run
+from nearfield.terminal import err
 from nearfield.units import counted
 
 
@@ -32,15 +39,21 @@ def command(
         int | None, typer.Option(min=1, help="nodes, of equally many ranks (default: as many as ranks)")
     ] = None,
     policy: Annotated[str, typer.Option(help="where NICs put incoming bytes: payload-l3,ddio:ways=4, or all")] = "all",
+    frequency: Annotated[
+        float | None, typer.Option(metavar="GHZ", help="core frequency; memory keeps its bytes and latency in cycles")
+    ] = None,
     memory_slowdown: Annotated[
         str, typer.Option(help="how many times as slow memory is as the machine describes, for up to four speeds")
     ] = "1,2.5,5,7.5",
     region: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="count only this region: pcontrol, from MPI_Pcontrol(1) to (0)"),
+        typer.Option(metavar="NAME", help="count only this region: pcontrol, or a function that was observed alone"),
     ] = None,
     keep: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there (default: it is removed)")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="save a profile, for show, diff and report")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
@@ -49,7 +62,7 @@ def command(
 
     Every rank makes its own loads and stores in its node's caches and calls MPI as it did when it was observed; the
     simulated MPI sends its messages by MPICH's algorithms. What MPI leaves open, such as the sender of a receive from
-    any source, goes as it did then. Arithmetic takes no time, only accesses and MPI do.
+    any source, goes as it did then. Arithmetic is counted in the program's machine code.
 
     The first table shows the time of the rank that takes longest, the second one where the ranks' time goes by the base
     policy, and what other policies save there.
@@ -65,30 +78,42 @@ def command(
       nearfield simulate run --policy payload-l3 -- mpirun -n 8 ./app
     """
     with traced(what, keep) as trace:
-        _simulate(trace, on, nodes, policy, memory_slowdown, region or [], as_json)
+        machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
+        _simulate(trace, machine, nodes, policy, memory_slowdown, region or [], out, as_json)
 
 
 def _simulate(
-    trace: Trace, on: str, nodes: int | None, policy: str, memory_slowdown: str, regions: list[str], as_json: bool
-) -> None:
+    trace: Trace, machine: DescribedMachine, nodes: int | None, policy: str, memory_slowdown: str, regions: list[str],
+    out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    if out:
+        profile.ensure_writable(out, overwrite=False)
     streams = trace.streams()
-    machine = load_machine(on)
     cluster = Cluster(
         machine, nodes or len(streams), _ranks_per_node(len(streams), nodes or len(streams)),
         _policies(chosen_policies(machine, parse_policies(policy))), tuple(parse_factors(memory_slowdown)),
     )  # fmt: skip
     check_axes(machine, cluster.policies, cluster.slowdowns)
+    lines = read_lines(trace)
+
+    def line_of(frames: list[tuple[str, int]]) -> str:
+        return str(line_of_call(lines, frames))
+
     begun = time.monotonic()
     with Stop() as stop, AccessBar(trace.about.accesses) as bar, broken_streams():
         bar.start()
         try:
-            found = stop.run(lambda: run(cluster, streams, regions, bar.pass_on))
+            found = stop.run(lambda: run(cluster, streams, read_flops(trace), line_of, regions, bar.pass_on))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
+    seconds = time.monotonic() - begun
     if as_json:
         print(json.dumps(as_dict(found), indent=1))
     else:
-        show(found, trace, time.monotonic() - begun)
+        show(found, trace, seconds)
+    if out:
+        save(out, found, itself.typed(), seconds)
+        err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")
 
 
 def _ranks_per_node(ranks: int, nodes: int) -> int:

@@ -18,6 +18,7 @@ from nearfield._native import stream
 from nearfield.base.files import writing
 from nearfield.errors import MeasurementError, MpiError, UsageError
 from nearfield.observe import hooks, trace
+from nearfield.observe.arithmetic import flops_of
 from nearfield.observe.places import lines_of
 from nearfield.observe.region import region_of
 from nearfield.observe.trace import Trace, TraceFile
@@ -147,12 +148,14 @@ def _write_places(folder: Path, places: set[tuple[str, int]]) -> None:
     import polars as pl  # its threads would take the signal that the program has ended from run_as_child
 
     found = sorted(lines_of(places).items())
+    flops = flops_of(places)
     columns = {
         "object": [path for (path, _), _ in found],
         "offset": [offset for (_, offset), _ in found],
         "file": [line.file for _, line in found],
         "line": [line.number for _, line in found],
         "function": [line.function for _, line in found],
+        "flops": [flops.get(place, 0.0) for place, _ in found],
     }
     with writing(folder / trace.PLACES, "Give another folder with --out, on a disk with room."):
         pl.DataFrame(columns).write_parquet(folder / trace.PLACES)

@@ -25,7 +25,7 @@ def region_of(argv: Sequence[str], name: str) -> str:
         near = difflib.get_close_matches(name, functions, n=1, cutoff=0.65)
         remedy = f"did you mean '{near[0]}'?" if near else f"name a function of the program, or {PCONTROL}"
         raise UsageError(f"{Path(program).name} has no function '{name}' of its own", remedy)
-    return f"{found[0]:#x},{found[1]}"
+    return f"{found[0]:#x},{found[1]},{name}"
 
 
 def _functions(program: str) -> dict[str, tuple[int, int]]:

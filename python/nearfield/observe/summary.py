@@ -8,7 +8,7 @@ from typing import Any
 
 from nearfield._native import stream
 from nearfield.observe import trace as traces
-from nearfield.observe.places import NOWHERE, Line
+from nearfield.observe.places import NOWHERE, Line, line_of_call
 from nearfield.observe.trace import Trace, broken_streams
 
 
@@ -39,6 +39,7 @@ class RankSummary:
     stream_bytes: int = 0
     calls: list[Calls] = field(default_factory=list)
     lines: Counter[Line] = field(default_factory=Counter)  # accesses
+    flops: dict[Line, float] = field(default_factory=lambda: defaultdict(float))  # arithmetic.py
     regions: Counter[str] = field(default_factory=Counter)  # times that each began
     refused: list[str] = field(default_factory=list)
     problem: str = ""  # where the stream is broken
@@ -46,13 +47,13 @@ class RankSummary:
 
 def summarize(trace: Trace) -> list[RankSummary]:
     """Returns a summary of each rank. A broken stream is summed up as far as it can be read."""
-    lines = read_lines(trace)
+    lines, flops = read_lines(trace), read_flops(trace)
     summaries = []
     for rank, file in enumerate(trace.streams()):
         summary = RankSummary(rank, stream_bytes=file.stat().st_size)
         try:
             with broken_streams():
-                _Summing(summary, lines).read(stream.Reader(str(file)))
+                _Summing(summary, lines, flops).read(stream.Reader(str(file)))
         except traces.BrokenTraceError as error:
             summary.problem = error.message
         summaries.append(summary)
@@ -61,24 +62,38 @@ def summarize(trace: Trace) -> list[RankSummary]:
 
 def read_lines(trace: Trace) -> dict[tuple[str, int], Line]:
     """Returns the lines of source behind places: pairs of a path and an offset."""
+    return {(path, offset): Line(file, number, function) for path, offset, file, number, function, _ in _places(trace)}
+
+
+def read_flops(trace: Trace) -> dict[str, dict[int, float]]:
+    """Returns the floating-point operations that an access comes with, by path and offset of its place."""
+    flops: dict[str, dict[int, float]] = defaultdict(dict)
+    for path, offset, *_, count in _places(trace):
+        if count:
+            flops[path][offset] = count
+    return flops
+
+
+def _places(trace: Trace) -> list[tuple[Any, ...]]:
     import polars as pl  # not before a program is observed (observing.py)
 
     try:
-        rows = pl.read_parquet(trace.folder / traces.PLACES).rows()
+        return pl.read_parquet(trace.folder / traces.PLACES).select(traces.PLACE_COLUMNS).rows()
     except (OSError, pl.exceptions.PolarsError):
-        return {}
-    return {(path, offset): Line(file, number, function) for path, offset, file, number, function in rows}
+        return []
 
 
 class _Summing:
-    def __init__(self, summary: RankSummary, lines: dict[tuple[str, int], Line]) -> None:
-        self.summary, self.lines = summary, lines
+    def __init__(
+        self, summary: RankSummary, lines: dict[tuple[str, int], Line], flops: dict[str, dict[int, float]]
+    ) -> None:
+        self.summary, self.lines, self.flops = summary, lines, flops
         self.texts: dict[int, str] = {}
         self.objects: dict[int, str] = {}
         self.sites: dict[int, Line] = {}  # of calls
         self.sizes: dict[int, int] = {}  # of layouts
         self.posted: dict[int, Calls] = {}  # receives, by request
-        self.by_call: dict[tuple[int, int], Calls] = {}
+        self.by_call: dict[tuple[int, Line], Calls] = {}
         self.now: Calls | None = None
 
     def read(self, reader: stream.Reader) -> None:
@@ -103,7 +118,10 @@ class _Summing:
 
     def _count_lines(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
         for site, accesses in zip(reader.sites, counts.accesses, strict=False):
-            self.summary.lines[self._line(site.object, site.offset)] += accesses
+            line = self._line(site.object, site.offset)
+            self.summary.lines[line] += accesses
+            if flops := self.flops.get(self.objects.get(site.object, ""), {}).get(site.offset):
+                self.summary.flops[line] += flops * accesses
 
     def _line(self, number: int, offset: int) -> Line:
         return self.lines.get((self.objects.get(number, ""), offset), NOWHERE)
@@ -119,16 +137,18 @@ class _Summing:
     def _object(self, object: int, path: str) -> None:  # noqa: A002  # its name in the stream
         self.objects[object] = path
 
-    def _call_site(self, call_site: int, object: int, offset: int) -> None:  # noqa: A002
-        self.sites[call_site] = self._line(object, offset)
+    def _call_site(self, call_site: int, object: int, offset: int, callers: list[int]) -> None:  # noqa: A002
+        numbers = [object, offset, *callers]
+        frames = [(self.objects.get(numbers[i], ""), numbers[i + 1]) for i in range(0, len(numbers), 2)]
+        self.sites[call_site] = line_of_call(self.lines, frames)
 
     def _layout(self, layout: int, size_bytes: int, **_: Any) -> None:
         self.sizes[layout] = size_bytes
 
     def _enter(self, name: int, call_site: int, **_: Any) -> None:
-        key = name, call_site
+        key = name, self.sites.get(call_site, NOWHERE)
         if key not in self.by_call:
-            self.by_call[key] = Calls(self.texts.get(name, "?"), self.sites.get(call_site, NOWHERE))
+            self.by_call[key] = Calls(self.texts.get(name, "?"), key[1])
         self.now = self.by_call[key]
         self.now.calls += 1
 

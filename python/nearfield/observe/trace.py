@@ -1,7 +1,8 @@
 """A trace: a folder with what an observed program did.
 
 trace.toml tells how it came to be; rank-N.nfs is the stream of each rank (src/stream/format.hpp); places.parquet has
-the lines of source behind the places in the program from which memory was accessed, or MPI called.
+the lines of source behind the places in the program from which memory was accessed, or MPI called, and the
+floating-point operations that an access from there comes with.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from nearfield.errors import NearfieldError, ProfileError, UsageError
 
 FILE = "trace.toml"
 PLACES = "places.parquet"
+PLACE_COLUMNS = ("object", "offset", "file", "line", "function", "flops")
 _REMEDY = "observe the program again"
 _NO_ROOM = "Give another folder with --out, on a disk with room."
 

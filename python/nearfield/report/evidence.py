@@ -16,7 +16,7 @@ from nearfield.topology import DISTANCES
 
 MOST_DRAWN = 12
 AXES = ("policy", "memory_slowdown")  # parameters of a simulated machine
-OF_CLUSTERS = ("application", "collective")  # scenarios of all ranks of a simulated cluster
+OF_CLUSTERS = ("application", "collective", "program")  # scenarios of all ranks of a simulated cluster
 
 _BETWEEN = {
     "same-core": "between the hardware threads of one core",

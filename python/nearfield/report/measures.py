@@ -105,13 +105,15 @@ def reach(cached: dict[int, float]) -> Reach:
     return Reach(kept[-1] if kept else None, gone)
 
 
-def mean_times(records: pl.DataFrame, scenario: str, x: str, **fixed: Any) -> dict[str, Curve]:
+def mean_times(
+    records: pl.DataFrame, scenario: str, x: str, metric: str = "mean_time", **fixed: Any
+) -> dict[str, Curve]:
     """Returns policy of a simulated NIC -> x -> mean time."""
-    rows = pick(records, scenario=scenario, metric="mean_time", source="sim", **fixed)
+    rows = pick(records, scenario=scenario, metric=metric, source="sim", **fixed)
     if "policy" not in rows.columns:
         return {}
     policies = rows["policy"].drop_nulls().unique(maintain_order=True)
-    return {policy: curve(rows, scenario, "mean_time", x=x, policy=policy) for policy in policies}
+    return {policy: curve(rows, scenario, metric, x=x, policy=policy) for policy in policies}
 
 
 def saved(times: dict[str, Curve]) -> dict[str, Curve]:

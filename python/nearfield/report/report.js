@@ -77,7 +77,7 @@
     const { data, layout, height } = dressed(variant, palette(root.dataset.theme), innerWidth < 600);
     view.plot.style.height = height ? `${height}px` : "";
     layout.uirevision = JSON.stringify(Object.keys(variant.choice).filter((n) => n !== "show").map((n) => variant.choice[n]));
-    if (data.some((trace) => trace.type === "heatmap")) view.plot.classList.add("square");
+    if (layout.yaxis && layout.yaxis.scaleanchor) view.plot.classList.add("square");
     Plotly.react(view.plot, data, layout, { responsive: true, displayModeBar: false, doubleClick: "reset" });
     if (view.table.open) fillTable(view);
   }

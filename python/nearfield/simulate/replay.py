@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearfield._native import replay, stream
+from nearfield.base.words import listed
 from nearfield.errors import NearfieldError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
@@ -16,6 +17,10 @@ Times = list[list[float]]  # nanoseconds by policy, then by memory slowdown
 
 class ReplayError(NearfieldError):
     """A program cannot be simulated: its streams say why, or its ranks would wait for one another for ever."""
+
+
+# From the place of a call, a path and an offset, and those where the functions around it were called.
+LineOf = Callable[[list[tuple[str, int]]], str]
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,10 @@ class Cluster:
 
 @dataclass
 class CallSite:
-    """One function of MPI, called from one place in the program; sums over all ranks."""
+    """One function of MPI, called from one line; sums over all ranks."""
 
     name: str
-    object: str  # path of the executable or library
-    offset: int
+    line: str
     calls: int = 0
     time_ns: Times = field(default_factory=list)
 
@@ -46,6 +50,7 @@ class Replay:
 
     cluster: Cluster
     found: replay.Replayed
+    line_of: LineOf
 
     def rank_times(self) -> Iterator[Times]:
         """Yields the time of each rank, in calls and between them. It is that of the regions that were asked for."""
@@ -71,15 +76,19 @@ class Replay:
         return total
 
     def call_sites(self) -> list[CallSite]:
-        """Returns the places from which MPI was called, those that took most of the base's time first."""
-        sites: dict[tuple[str, str, int], CallSite] = {}
+        """Returns the lines from which MPI was called, those that took most of the base's time first."""
+        sites: dict[tuple[str, str], CallSite] = {}
         for rank in self.found.ranks:
             for call in rank.calls:
-                key = call.name, call.place.object, call.place.offset
+                key = call.name, self.line(call)
                 site = sites.setdefault(key, CallSite(*key, time_ns=self._cut(call.spent.time_ns, factor=0)))
                 site.calls += call.spent.times
                 _add(site.time_ns, call.spent.time_ns)
         return sorted(sites.values(), key=lambda site: -site.time_ns[0][0])
+
+    def line(self, call: replay.Call) -> str:
+        """Returns the line of source that calls."""
+        return self.line_of([(place.object, place.offset) for place in (call.place, *call.place.callers)])
 
     def _cut(self, times: Times, factor: float = 1) -> Times:
         return [[factor * time for time in of_policy[: len(self.cluster.slowdowns)]] for of_policy in times]
@@ -88,17 +97,20 @@ class Replay:
 def run(
     cluster: Cluster,
     streams: Sequence[Path],
+    flops: Mapping[str, Mapping[int, float]],
+    line_of: LineOf,
     regions: Sequence[str] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Replay:
-    """Runs a program whose rank r wrote streams[r]. `progress` is called now and then with the number of accesses
-    that were read so far. Raises UsageError for an impossible cluster, ReplayError for a program that cannot be
-    simulated, and BrokenStream of nearfield._native.stream."""
+    """Runs a program whose rank r wrote streams[r]. `flops`: the floating-point operations that an access comes with,
+    by path and offset of its place. `line_of` returns the line of a call of MPI, as text. `progress` is called now and
+    then with the number of accesses that were read so far. Raises UsageError for an impossible cluster, ReplayError for
+    a program that cannot be simulated, and BrokenStream of nearfield._native.stream."""
     files = [str(file) for file in streams]
     try:
         found = replay.run(
             native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
-            list(cluster.slowdowns), files, list(regions), False, progress,
+            list(cluster.slowdowns), files, flops, list(regions), False, progress,
         )  # fmt: skip
     except ValueError as error:
         raise UsageError(f"{cluster.machine.name} cannot run it: {error}") from error
@@ -106,7 +118,12 @@ def run(
         raise
     except RuntimeError as error:
         raise ReplayError(str(error)) from error
-    return Replay(cluster, found)
+    began = {name for rank in found.ranks for name in rank.regions}
+    for name in regions:
+        if name not in began:
+            there = f"it has {listed(sorted(began))}" if began else "observe it with --region, or call MPI_Pcontrol"
+            raise UsageError(f"the program has no region '{name}'", there)
+    return Replay(cluster, found, line_of)
 
 
 def _add(total: Times, more: Times) -> None:

@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <ctime>
+#include <map>
 #include <unordered_map>
 
 #include "observe/interface.h"
@@ -16,6 +18,7 @@ struct Hooks {
   decltype(&nearfield_observe_rank) rank = nullptr;
   decltype(&nearfield_observe_event) event = nullptr;
   decltype(&nearfield_observe_place) place = nullptr;
+  decltype(&nearfield_observe_callers) callers = nullptr;
   decltype(&nearfield_observe_pause) pause = nullptr;
   decltype(&nearfield_observe_resume) resume = nullptr;
   decltype(&nearfield_observe_region) region = nullptr;
@@ -28,10 +31,13 @@ bool find(const char* name, Function& function) {
   return function;
 }
 
+// The place of a call, and where the functions around it were called.
+using Frames = std::array<const void*, 1 + stream::CallSite::most_callers>;
+
 struct Tables {
   stream::EventWriter writer;
   std::unordered_map<std::string, stream::Number> texts, refused;
-  std::unordered_map<const void*, stream::Number> call_sites;
+  std::map<Frames, stream::Number> call_sites;
 };
 
 // Never destroyed: programs finalise MPI in exit handlers, in whatever order.
@@ -51,11 +57,18 @@ stream::Number since_ns() {
 }
 
 stream::Number call_site(const void* address) {
-  const auto [found, is_new] = tables().call_sites.try_emplace(address, tables().call_sites.size() + 1);
+  Frames frames{address};
+  const int callers = hooks.callers(frames.data() + 1, stream::CallSite::most_callers);
+  const auto [found, is_new] = tables().call_sites.try_emplace(frames, tables().call_sites.size() + 1);
   if (is_new) {
     unsigned long offset = 0;
     const unsigned long object = hooks.place(address, &offset);
-    record(stream::CallSite{found->second, object, offset});
+    stream::CallSite site{found->second, object, offset, {}};
+    for (int i = 1; i <= callers; ++i) {
+      const unsigned long its = hooks.place(frames[static_cast<std::size_t>(i)], &offset);
+      site.callers.insert(site.callers.end(), {its, offset});
+    }
+    record(site);
   }
   return found->second;
 }
@@ -101,9 +114,9 @@ void refuse(const std::string& what) {
 bool find_hooks() {
   return find("nearfield_observe_active", hooks.active) && find("nearfield_observe_rank", hooks.rank) &&
          find("nearfield_observe_event", hooks.event) && find("nearfield_observe_place", hooks.place) &&
-         find("nearfield_observe_pause", hooks.pause) && find("nearfield_observe_resume", hooks.resume) &&
-         find("nearfield_observe_region", hooks.region) && find("nearfield_observe_close", hooks.close) &&
-         hooks.active();
+         find("nearfield_observe_callers", hooks.callers) && find("nearfield_observe_pause", hooks.pause) &&
+         find("nearfield_observe_resume", hooks.resume) && find("nearfield_observe_region", hooks.region) &&
+         find("nearfield_observe_close", hooks.close) && hooks.active();
 }
 
 void pause_accesses() { hooks.pause(); }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/clock.hpp"
+#include "sim/replay/timeline.hpp"
 #include "sim/seen.hpp"
 #include "stream/events.hpp"
 
@@ -32,11 +33,13 @@ class CallTimes {
   void go_on(const Clock& now, const Seen& seen) { since_ = now, seen_since_ = seen; }
   void computed(const Clock& now, const Seen& seen) { add(computing_, now, seen); }
   void called(const Call& call, const Clock& now, const Seen& seen) {
+    timeline_.add(call, since_.first(), now.first());
     add(calls_.try_emplace(call, Spent{0, Clock(variants_), {}}).first->second, now, seen);
   }
 
   const Spent& computing() const { return computing_; }
   const std::map<Call, Spent>& calls() const { return calls_; }
+  Timeline<Call>& timeline() { return timeline_; }
 
  private:
   void add(Spent& spent, const Clock& now, const Seen& seen) {
@@ -49,6 +52,7 @@ class CallTimes {
   int variants_;
   Spent computing_;
   std::map<Call, Spent> calls_;
+  Timeline<Call> timeline_;
   Clock since_;
   Seen seen_since_;
 };

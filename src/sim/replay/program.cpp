@@ -8,6 +8,7 @@ namespace nearfield::sim::replay {
 namespace {
 
 constexpr std::size_t at_a_time = 4096;            // accesses
+constexpr std::size_t in_flight = 64;              // accesses whose issue hides the arithmetic between them
 constexpr std::uint64_t accesses_of_polling = 16;  // at most, between two looks of a loop that only looks
 constexpr std::uint64_t batches_to_notice = 64;    // after which a user's Ctrl-C is noticed
 
@@ -26,6 +27,7 @@ std::runtime_error of_rank(const Rank& rank, const std::string& problem) {
 
 ReplayedRank::ReplayedRank(const Stream& stream, Rank& rank, const Options& options, const ClusterOptions& cluster)
     : stream_(*stream.source),
+      flops_(stream.flops),
       outcomes_(stream.again),
       rank_(rank),
       endpoint_(rank.endpoint()),
@@ -58,7 +60,29 @@ Task<> ReplayedRank::accesses_to_next_event() {
     folded_.clear();
     for (std::size_t i = 0; i < count; ++i) add(batch_[i]);
     co_await rank_.replay(folded_);
+    if (const Ps longer = arithmetic(std::span(batch_).first(count)); longer > 0) rank_.compute(longer);
   }
+}
+
+// Returns by how much the arithmetic of these accesses takes longer than issuing them.
+Ps ReplayedRank::arithmetic(std::span<const stream::Reference> accesses) {
+  if (!flops_) return 0;
+  const Core& core = rank_.core();
+  double cycles = 0;
+  while (!accesses.empty()) {
+    const auto some = accesses.first(std::min(in_flight, accesses.size()));
+    double flops = 0;
+    for (const auto& access : some) {
+      while (flops_of_site_.size() <= access.site)
+        flops_of_site_.push_back(flops_(static_cast<std::uint32_t>(flops_of_site_.size())));
+      flops += flops_of_site_[access.site];
+    }
+    all_flops_ += flops;
+    if (core.flops_per_cycle > 0)
+      cycles += std::max(0.0, flops / core.flops_per_cycle - static_cast<double>(some.size()) * core.cycles_per_access);
+    accesses = accesses.subspan(some.size());
+  }
+  return cycles / core.clock_ghz * 1e3;
 }
 
 void ReplayedRank::add(const stream::Reference& access) {
@@ -93,8 +117,14 @@ std::string ReplayedRank::text(stream::Number number) const {
 Place ReplayedRank::place(stream::Number call_site) const {
   const auto site = call_sites_.find(call_site);
   if (site == call_sites_.end()) return {};
-  const auto object = objects_.find(site->second.object);
-  return {object == objects_.end() ? "" : object->second, site->second.offset};
+  const auto place = [this](stream::Number object, std::uint64_t offset) {
+    const auto found = objects_.find(object);
+    return Place{found == objects_.end() ? "" : found->second, offset, {}};
+  };
+  Place result = place(site->second.object, site->second.offset);
+  const auto& callers = site->second.callers;
+  for (std::size_t i = 0; i + 1 < callers.size(); i += 2) result.callers.push_back(place(callers[i], callers[i + 1]));
+  return result;
 }
 
 // ---- what the stream defines
@@ -190,6 +220,7 @@ Task<> ReplayedRank::on(const stream::Leave&) {
 }
 
 Task<> ReplayedRank::on(const stream::Region& event) {
+  if (event.level > 0) regions_.insert(text(event.name));
   if (std::ranges::find(options_.regions, text(event.name)) == options_.regions.end()) co_return;
   const bool was_timed = timed();
   open_regions_ = std::max(0, open_regions_ + (event.level > 0 ? 1 : -1));

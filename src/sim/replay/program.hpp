@@ -6,14 +6,17 @@
 // costs one look at what has come, and the program goes on. Looks that fail again, with hardly an access between them,
 // cost nothing: how many they were says how long the observed run had to wait. Dependence says how often all that was.
 //
-// Time between accesses is that of issuing them: arithmetic is not in the stream. Of MPI's calls, those that set up
-// communicators and datatypes, and MPI_Init and MPI_Finalize, take no time. Buffered sends are copied to memory of the
-// library and sent from there.
+// Arithmetic is not in the stream, but known by the places of accesses (Stream::flops). It takes no time while the core
+// issues the accesses around it, and does not go on while the core waits for memory. Of MPI's calls, those
+// that set up communicators and datatypes, and MPI_Init and MPI_Finalize, take no time. Buffered sends are copied to
+// memory of the library and sent from there.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -45,12 +48,15 @@ struct Dependence {
 struct Place {
   std::string object;  // path of the executable or library
   std::uint64_t offset = 0;
+  std::vector<Place> callers;  // where the function with the call was called, and so on
 };
 
 // A stream that is read once, and by a second source if that is needed (outcomes.hpp).
 struct Stream {
   stream::Source* source = nullptr;
   Open again;
+  // Returns the floating-point operations that an access of this site comes with. Empty: none.
+  std::function<float(std::uint32_t site)> flops;
 };
 
 class ReplayedRank {
@@ -61,10 +67,14 @@ class ReplayedRank {
   // Throws std::runtime_error if the stream is refused, is cut, or is that of another rank.
   Task<> run();
 
-  const CallTimes& times() const { return times_; }
+  CallTimes& times() { return times_; }
   std::uint64_t accesses() const { return accesses_; }
   std::uint64_t skipped_accesses() const { return skipped_; }
+  // Returns the floating-point operations that the accesses came with.
+  double flops() const { return all_flops_; }
   Dependence dependence() const;
+  // Returns the regions that began, by name.
+  const std::set<std::string>& regions() const { return regions_; }
   // Returns the text that the stream gave a number; empty if it gave none.
   std::string text(stream::Number number) const;
   Place place(stream::Number call_site) const;
@@ -107,6 +117,7 @@ class ReplayedRank {
   CollectiveArguments arguments_of(const stream::Collective& event, const Group& group) const;
   Pattern pattern(const Group& group, std::int64_t peer, std::int64_t tag) const;
   void add(const stream::Reference& access);
+  Ps arithmetic(std::span<const stream::Reference> accesses);
   Seen seen() const;
   bool timed() const { return options_.regions.empty() || open_regions_ > 0; }
 
@@ -132,6 +143,9 @@ class ReplayedRank {
   Task<> on(const stream::Sites& event);
 
   stream::Source& stream_;
+  std::function<float(std::uint32_t site)> flops_;
+  std::vector<float> flops_of_site_;  // those that were asked for
+  double all_flops_ = 0;
   Outcomes outcomes_;
   Rank& rank_;
   Endpoint& endpoint_;
@@ -142,6 +156,7 @@ class ReplayedRank {
   CallTimes::Call call_;
   int depth_ = 0;  // of calls
   int open_regions_ = 0;
+  std::set<std::string> regions_;
   bool ended_ = false;
   std::uint64_t accesses_ = 0, skipped_ = 0, batches_ = 0;
   Dependence dependence_;

@@ -8,10 +8,17 @@
 namespace nearfield::sim::replay {
 namespace {
 
-ReplayedOutcome outcome_of(const ReplayedRank& rank) {
-  ReplayedOutcome outcome{{}, rank.times().computing(), rank.accesses(), rank.skipped_accesses(), rank.dependence()};
+ReplayedOutcome outcome_of(ReplayedRank& rank) {
+  ReplayedOutcome outcome{{},
+                          rank.times().computing(),
+                          rank.accesses(),
+                          rank.skipped_accesses(),
+                          rank.flops(),
+                          rank.dependence(),
+                          {rank.regions().begin(), rank.regions().end()}};
   for (const auto& [call, spent] : rank.times().calls())
-    outcome.calls.push_back({rank.text(call.name), rank.place(call.call_site), spent});
+    outcome.calls.push_back(
+        {rank.text(call.name), rank.place(call.call_site), spent, rank.times().timeline().parts(call)});
   std::ranges::sort(outcome.calls, {},
                     [](const CallOutcome& call) { return std::tie(call.name, call.place.object, call.place.offset); });
   return outcome;
@@ -34,7 +41,11 @@ Replayed run(const Machine& machine, const ClusterOptions& cluster_options, cons
     ranks[number] = std::make_unique<ReplayedRank>(streams[number], rank, options, cluster_options);
     return ranks[number]->run();
   });
-  for (const auto& rank : ranks) result.ranks.push_back(outcome_of(*rank));
+  for (const auto& rank : ranks) result.part_ps = std::max(result.part_ps, rank->times().timeline().width());
+  for (const auto& rank : ranks) {
+    rank->times().timeline().widen_to(result.part_ps);
+    result.ranks.push_back(outcome_of(*rank));
+  }
   return result;
 }
 

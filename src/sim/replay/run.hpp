@@ -14,18 +14,22 @@ struct CallOutcome {
   std::string name;
   Place place;
   Spent spent;
+  std::vector<Ps> timeline;  // the time in it, by parts of the run (Replayed::part_ps)
 };
 
 struct ReplayedOutcome {
   std::vector<CallOutcome> calls;  // by name, then place
   Spent computing;                 // between calls
   std::uint64_t accesses = 0, skipped_accesses = 0;
+  double flops = 0;
   Dependence dependence;
+  std::vector<std::string> regions;  // that began
 };
 
 struct Replayed {
   Outcome cluster;
   std::vector<ReplayedOutcome> ranks;
+  Ps part_ps = 0;  // how long a part of the timelines is, which are of the first policy and memory speed
 };
 
 // Stream number r is of rank r, and there are as many as the cluster has ranks. Seen is counted if

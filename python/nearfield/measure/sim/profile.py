@@ -13,7 +13,7 @@ from nearfield.measure.request import Request
 from nearfield.measure.row import Row, run_of
 from nearfield.measure.sim.describe import Skipped, circumstances, describe_machine
 from nearfield.measure.sim.places import topology_xml
-from nearfield.profile import records
+from nearfield.profile import records, schema
 from nearfield.profile.store import RECORDS
 
 
@@ -24,11 +24,14 @@ def save_profile(
     rows: list[Row],
     *,
     skipped: Iterable[Skipped] = (),
+    scenarios: Iterable[schema.Scenario] = (),
     complete: bool,
     seconds: float,
 ) -> profile.Profile:
-    """Saves the records in the order given. Raises ProfileError if `out` cannot be written."""
+    """Saves the records in the order given. `scenarios`: those beside the simulator's own. Raises ProfileError if `out`
+    cannot be written."""
     told = circumstances(machine, rows, skipped)
+    told["scenarios"] += scenarios
     saved = profile.save(
         out,
         machine=describe_machine(machine),

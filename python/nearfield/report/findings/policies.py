@@ -34,7 +34,8 @@ class _Best:
 
 def policies(profile: Profile) -> Iterator[Finding]:
     """Returns the largest savings of a simulated NIC's policies."""
-    found = [best for scenario in OF_CLUSTERS for best in _best(profile, scenario)] + _best_of_pairs(profile)
+    found = [best for scenario in ("application", "collective") for best in _best(profile, scenario)]
+    found += _best_of_program(profile) + _best_of_pairs(profile)
     if not found:
         return
     top = max(best.share for best in found)
@@ -60,6 +61,17 @@ def _best(profile: Profile, scenario: str) -> list[_Best]:
                     case = f"{format_bytes(size)}, {ranks} ranks, {memory_speed(slowdown)}"
                     best[operation] = _Best(point.value, operation, policy, case)
     return list(best.values())
+
+
+def _best_of_program(profile: Profile) -> list[_Best]:
+    rows = pick(profile.records, scenario="program", metric="time", source="sim")
+    if not rows.height:
+        return []
+    curves = saved(mean_times(rows, "program", "memory_slowdown", "time"))
+    every = [(point.value, policy, speed) for policy, points in curves.items() for speed, point in points.items()]
+    case = f"{rows['ranks'][0]} ranks"
+    return [_Best(share, "the program", policy, f"{case}, {memory_speed(speed)}") for share, policy, speed in
+            sorted(every, reverse=True)[:1]]  # fmt: skip
 
 
 def _best_of_pairs(profile: Profile) -> list[_Best]:

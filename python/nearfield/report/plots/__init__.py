@@ -21,6 +21,7 @@ from nearfield.report.plots import (
     pages,
     pingpong,
     pollution,
+    program,
     protocol,
     stride,
 )
@@ -36,6 +37,7 @@ SCENARIOS: dict[str, ModuleType] = {
     "pages": pages,
     "collective": collective,
     "application": application,
+    "program": program,
     "load": load,
 }
 

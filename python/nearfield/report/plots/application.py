@@ -26,7 +26,7 @@ def charts(profile: Profile) -> list[Chart]:
         times = mean_times(rows, "application", "memory_slowdown", **fixed)
         in_ms = {policy: {x: p.scaled(1e-6, "ms") for x, p in points.items()} for policy, points in times.items()}
         for show, curves in (("time saved", saved(times)), ("time", in_ms)):
-            traces = _bars(curves)
+            traces = by_speed(curves)
             choice = {
                 "application": f"{operation}, {format_bytes(size)} a rank",
                 "ranks": f"{ranks} ranks",
@@ -42,7 +42,8 @@ def charts(profile: Profile) -> list[Chart]:
     return [Chart("application", "Applications by policy", caption, variants)] if variants else []
 
 
-def _bars(curves: dict[str, Curve]) -> list[Trace]:
+def by_speed(curves: dict[str, Curve]) -> list[Trace]:
+    """Returns a group of bars per memory speed, with a bar per policy, from policy -> memory slowdown -> point."""
     traces = []
     for i, (policy, points) in enumerate(curves.items()):
         named = {memory_speed(speed): points[speed] for speed in sorted(points, key=float)}

@@ -1,0 +1,120 @@
+"""How much a program computes beside its accesses: the floating-point instructions in its machine code.
+
+Loads and stores are recorded, arithmetic is not. But each access comes from one place in the machine code, and the
+instructions around that place run as often as the access. So the instructions of each basic block are counted once, and
+given to a place in it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+_INSTRUCTION = re.compile(r"\s+([0-9a-f]+):\s+(\S+)\s*(.*)")
+# Of x86 (SSE, AVX; x87's names are also those of ARM's) and ARM.
+_X86 = re.compile(r"v?(add|sub|mul|div|sqrt|min|max|hadd|hsub|addsub|fn?m(?:add|sub|addsub|subadd)\d+)([sp])([sdh])$")
+_ARM = re.compile(r"f(n?madd|n?msub|n?mul|mla|mls|add|sub|div|sqrt|min(?:nm)?|max(?:nm)?|addp|abd|prem|scale|yl2x)p?$")
+_LANES = re.compile(r"v\d+\.(\d+)[hsd]")
+_JUMP = re.compile(r"(?:j\w+|loop\w*|b|b\.\w+|bc\.\w+|cbn?z|tbn?z)$")
+_TARGET = re.compile(r"(?:^|[\s,])([0-9a-f]+) <")
+_REGISTER_BYTES = {"x": 16, "y": 32, "z": 64}
+_ELEMENT_BYTES = {"h": 2, "s": 4, "d": 8}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of a disassembly."""
+
+    address: int
+    products: float = 0  # of floating-point numbers
+    sums: float = 0
+    others: float = 0  # divisions, fused multiply-adds and so on
+    jumps: bool = False  # ends a basic block
+    target: int | None = None  # where a jump goes
+
+
+def flops_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
+    """Returns how many floating-point operations each access from a place, a path and an offset, comes with; places
+    without any are left out, and so are objects that cannot be disassembled.
+
+    A product and a sum in one basic block are one operation, as a fused multiply-add is. Operations on several numbers
+    at once count as one for each number."""
+    by_object: dict[str, list[int]] = defaultdict(list)
+    for path, offset in set(places):
+        by_object[path].append(offset)
+    return {
+        (path, offset): flops
+        for path, offsets in by_object.items()
+        for offset, flops in shares(list(_disassembled(path, offsets)), sorted(offsets)).items()
+    }
+
+
+def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
+    """Returns how much of the code's arithmetic goes with each offset, a return address; all are sorted.
+
+    What a basic block computes goes with the last place in it before, or with its first place. A block without a place
+    counts nothing: whether it ran is not known."""
+    leaders = {instruction.target for instruction in code if instruction.target is not None}
+    found: dict[int, float] = {}
+    block: list[Instruction] = []
+
+    def close() -> None:
+        first = bisect_right(offsets, block[0].address)
+        inside = offsets[first : bisect_right(offsets, block[-1].address)]
+        if not inside:
+            return
+        pieces: dict[int, list[Instruction]] = defaultdict(list)
+        for instruction in block:
+            before = bisect_right(inside, instruction.address)
+            pieces[inside[max(0, before - 1)]].append(instruction)
+        for at, its in pieces.items():
+            fused = max(sum(one.products for one in its), sum(one.sums for one in its))
+            if flops := fused + sum(one.others for one in its):
+                found[at] = found.get(at, 0) + flops
+
+    for instruction in code:
+        if block and (block[-1].jumps or instruction.address in leaders):
+            close()
+            block = []
+        block.append(instruction)
+    if block:
+        close()
+    return found
+
+
+def _disassembled(path: str, offsets: list[int]) -> Iterator[Instruction]:
+    """Yields the instructions of the functions that the offsets are in, and of those between."""
+    margin = 4096  # before the first access of a function
+    begin, end = max(0, min(offsets) - margin), max(offsets) + margin
+    between = [f"--start-address={begin}", f"--stop-address={end}"]
+    words = ["objdump", "--disassemble", "--no-show-raw-insn"]
+    try:
+        done = subprocess.run([*words, *between, path], capture_output=True, text=True, errors="replace", check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return
+    for line in done.stdout.splitlines():
+        if found := _INSTRUCTION.match(line):
+            yield instruction(int(found[1], 16), found[2], found[3])
+
+
+def instruction(address: int, name: str, operands: str) -> Instruction:
+    """Returns what an instruction, as objdump writes it, does."""
+    if _JUMP.match(name):
+        target = _TARGET.search(operands)
+        return Instruction(address, jumps=True, target=int(target[1], 16) if target else None)
+    if found := _X86.match(name):
+        kind, packed, element = found.groups()
+        registers = re.findall(r"%([xyz])mm", operands)
+        numbers = _REGISTER_BYTES[registers[-1]] / _ELEMENT_BYTES[element] if packed == "p" and registers else 1.0
+    elif found := _ARM.match(name):
+        kind = found[1]
+        lanes = _LANES.search(operands)
+        numbers = float(lanes[1]) if lanes else 1.0
+    else:
+        return Instruction(address)
+    if kind in ("mul", "nmul"):
+        return Instruction(address, products=numbers)
+    return Instruction(address, sums=numbers) if kind in ("add", "sub") else Instruction(address, others=numbers)

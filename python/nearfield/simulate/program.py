@@ -1,0 +1,109 @@
+"""The records of an observed program on a simulated cluster, as a profile that `show`, `diff` and `report` read. Beside
+the records it has timeline.parquet: when the ranks were in which calls of MPI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nearfield._native.memory import Counts
+from nearfield.measure.request import Request
+from nearfield.measure.row import Row, frame, value
+from nearfield.measure.sim.cases import slowdown_text
+from nearfield.measure.sim.describe import AXES
+from nearfield.measure.sim.profile import save_profile
+from nearfield.profile import Profile, schema
+from nearfield.simulate.replay import Replay
+
+SCENARIO = "program"
+COMPUTING = "(computing)"  # stands for a call where there is none
+TIMELINE = "timeline.parquet"
+
+_PARAMETERS = {
+    "ranks": "how many",
+    "call": f"the function of MPI, or {COMPUTING}, the time between calls",
+    "line": "the line of source that calls it",
+}
+_METRICS = {
+    "time": ("ns", "of the rank that takes longest"),
+    "time_in": ("ns", "in a call from a line, in the mean of the ranks"),
+    "calls": ("count", "how often all ranks call it"),
+}
+
+
+def save(out: Path, found: Replay, command: str, seconds: float) -> Profile:
+    """Saves a profile of the run. Raises ProfileError if `out` cannot be written."""
+    rows = list(_rows(found))
+    saved = save_profile(
+        out, found.cluster.machine, Request(on=found.cluster.machine.name, command=command), rows,
+        scenarios=[_scenario(rows)], complete=True, seconds=seconds,
+    )  # fmt: skip
+    _write_timeline(out / TIMELINE, found)
+    return saved
+
+
+def counts_of(memory: list[Counts]) -> dict[str, list[int]]:
+    """Returns what happened in the memory of all nodes, by policy: misses, injected lines and traffic, if there were
+    any."""
+    levels = range(len(memory[0].levels))
+    rows = {f"l{n + 1}_misses": [counts.levels[n].misses for counts in memory] for n in levels}
+    rows |= {f"l{n + 1}_injected": [counts.levels[n].injections for counts in memory] for n in levels}
+    rows |= {f"l{n + 1}_injected_unused": [counts.levels[n].injected_unused for counts in memory] for n in levels}
+    rows["dram_bytes"] = [counts.dram.bytes for counts in memory]
+    return {name: numbers for name, numbers in rows.items() if any(numbers)}
+
+
+def _rows(found: Replay) -> Iterator[Row]:
+    cluster, ranks = found.cluster, len(found.found.ranks)
+    computing, sites = found.computing_ns(), found.call_sites()
+    for policy, policy_name in enumerate(cluster.policies):
+        by_policy = {"policy": policy_name}
+        for speed, slowdown in enumerate(cluster.slowdowns):
+            axes = {**by_policy, "memory_slowdown": slowdown_text(slowdown)}
+            yield _row(found, "time", "ns", found.time_ns()[policy][speed], axes)
+            mean = computing[policy][speed] / ranks
+            yield _row(found, "time_in", "ns", mean, {**axes, "call": COMPUTING})
+            for site in sites:
+                mean = site.time_ns[policy][speed] / ranks
+                yield _row(found, "time_in", "ns", mean, {**axes, "call": site.name, "line": site.line})
+        for name, numbers in counts_of(found.found.memory).items():
+            unit = "bytes" if name.endswith("bytes") else "count"
+            yield _row(found, name, unit, numbers[policy], by_policy)
+    for site in sites:
+        yield _row(found, "calls", "count", site.calls, {"call": site.name, "line": site.line})
+
+
+def _row(found: Replay, metric: str, unit: str, number: float, parameters: Mapping[str, Any]) -> Row:
+    whole = {"nodes": found.cluster.nodes, "ranks": len(found.found.ranks), **parameters}
+    identity = frame(SCENARIO, metric, unit, "sim", distance=None, pair=None, side=None, parameters=whole)
+    return identity | value(float(number), float(number), float(number), 1)
+
+
+def _scenario(rows: list[Row]) -> schema.Scenario:
+    parameters = {**{name: AXES[name] for name in ("nodes", "policy", "memory_slowdown")}, **_PARAMETERS}
+    units = {row["metric"]: row["unit"] for row in rows}
+    return schema.Scenario(
+        name=SCENARIO,
+        summary="an observed program on a cluster that is described: where its time goes",
+        parameters=[schema.ParameterInfo(name=name, summary=summary) for name, summary in parameters.items()],
+        metrics=[
+            schema.MetricInfo(name=name, unit=units[name], summary=_METRICS.get(name, ("", "of all nodes' memory"))[1])
+            for name in units
+        ],
+    )
+
+
+def _write_timeline(file: Path, found: Replay) -> None:
+    import polars as pl
+
+    columns: dict[str, list[Any]] = {name: [] for name in ("rank", "begin_ns", "call", "line", "time_ns")}
+    for rank, its in enumerate(found.found.ranks):
+        for call in its.calls:
+            line = found.line(call)
+            for part, time_ps in enumerate(call.timeline):
+                if time_ps:
+                    row = rank, part * found.found.part_ns, call.name, line, time_ps / 1e3
+                    for column, one in zip(columns.values(), row, strict=True):
+                        column.append(one)
+    pl.DataFrame(columns).write_parquet(file)
