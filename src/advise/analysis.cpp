@@ -336,6 +336,7 @@ class Analysis {
     found_.objects.resize(std::max<std::size_t>(found_.objects.size(), event.object + 1));
     found_.objects[event.object] = event.path;
   }
+  std::string path_of(Number object) const { return object < found_.objects.size() ? found_.objects[object] : ""; }
   void on(const CallSite& event) { call_sites_[event.call_site] = event; }
   void on(const Enter& event) {
     found_.between_calls_ns += event.since_ns;
@@ -343,16 +344,14 @@ class Analysis {
     const auto [at, is_new] = call_numbers_.try_emplace({event.name, event.call_site}, found_.calls.size());
     if (is_new) {
       const CallSite& site = call_sites_[event.call_site];
-      Call& call = found_.calls.emplace_back(Call{texts_[event.name], {}});
-      call.frames.push_back(frame(site.object, site.offset));
+      Call& call = found_.calls.emplace_back();
+      call.name = texts_[event.name];
+      call.frames.emplace_back(path_of(site.object), site.offset);
       for (std::size_t i = 0; i + 1 < site.callers.size(); i += 2)
-        call.frames.push_back(frame(site.callers[i], site.callers[i + 1]));
+        call.frames.emplace_back(path_of(site.callers[i]), site.callers[i + 1]);
     }
     call_ = at->second;
     ++found_.calls[call_].calls;
-  }
-  std::pair<std::string, std::uint64_t> frame(Number object, Number offset) const {
-    return {object < found_.objects.size() ? found_.objects[object] : "", offset};
   }
   void on(const Leave& event) {
     if (!found_.calls.empty()) found_.calls[call_].time_ns += event.since_ns;

@@ -22,7 +22,7 @@ using Sites = std::map<std::uint32_t, std::uint64_t>;
 // An MPI function, called from one place.
 struct Call {
   std::string name;
-  // Where it was called, and where the functions around that were: paths of objects and offsets, the innermost first.
+  // The place of the call, and those where the functions around it were called: paths of objects, and offsets.
   std::vector<std::pair<std::string, std::uint64_t>> frames;
   std::uint64_t calls = 0, time_ns = 0;
 };
