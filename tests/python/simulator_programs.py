@@ -18,6 +18,10 @@ PROGRAMS = (
     "applications",
     "memory_oracle",
     "memory_timing",
+    "datatypes",
+    "matching",
+    "replay",
+    "stream",
     "advise",
 )
 # Abandoned runs must not leak, and no bits be shifted away. All checks that compilers know take four times as long:
