@@ -124,6 +124,7 @@ class Analyser:
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit)
         self._variants: dict[tuple[int, str], Variant] = {}
+        self._names: dict[int, int] = {}  # numbers of regions, by where they start
         self._refusals: dict[int, Refusal] = {}  # by line of the communication
 
     def run(self, function: str | None) -> Analysis:
@@ -229,10 +230,13 @@ class Analyser:
         return True
 
     def _requests(self, region: Region) -> str:
-        number = 1
-        while (name := f"nearfield_requests{number if number > 1 else ''}") in self.text:
-            number += 1
-        return name if region.start >= 0 else ""
+        """Returns a name for the region's requests that no other region and nothing in the file has."""
+        number = self._names.setdefault(region.start, len(self._names) + 1)
+        while True:
+            name = f"nearfield_requests{number if number > 1 else ''}"
+            if name not in self.text:
+                return name
+            number += 100
 
     def _refuse(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
         said = f"--assume-noalias {assumption}" if assumption else ""
