@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
       for (int i = 1; i < n - 1; i++)
         for (int j = 1; j < n - 1; j++) u[i * n + j] = v[i][j];
   }
-  if (!rank) printf("%.3g after %g s\n", u[n + 1], MPI_Wtime() - begin);
+  if (!rank) printf("%s: %.3g after %g s\n", argv[0], u[n + 1], MPI_Wtime() - begin);
   keep(u, rank);
   free(u);
   MPI_Finalize();

@@ -43,7 +43,7 @@ class Mismatch:
 
 
 def compared(
-    candidates: Sequence[Candidate], inst: Installation, ranks: Sequence[int] = RANKS, patience_s: int = 5
+    candidates: Sequence[Candidate], inst: Installation, ranks: Sequence[int] = RANKS, patience_s: int = 20
 ) -> tuple[int, list[Mismatch]]:
     """Returns how many cases were run (a variant, a size, a rank count, in a ring or a chain), and which variants do
     not do as the original in some of them. Raises CompileError if a text does not compile."""

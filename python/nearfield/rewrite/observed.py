@@ -63,7 +63,8 @@ class Difference:
 def read_rank(log: Path) -> Rank:
     """Returns what a rank's log says."""
     rank = Rank()
-    for at, line in enumerate(log.read_text(encoding="utf-8", errors="replace").splitlines()):
+    whole_lines = log.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]  # the last may be cut
+    for at, line in enumerate(whole_lines.splitlines()):
         word, _, rest = line.partition(" ")
         fields = rest.split(" ")
         if word == "sent":

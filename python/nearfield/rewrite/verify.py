@@ -72,8 +72,7 @@ class _Case:
 
     @property
     def name(self) -> str:
-        given = f" with '{shlex.join(self.arguments)}'" if self.arguments else ""
-        return f"on {self.ranks} rank{'s' * (self.ranks > 1)}{given}"
+        return _name(self.ranks, self.arguments)
 
     @property
     def limit_s(self) -> float:
@@ -117,11 +116,12 @@ class Verifier:
     def __exit__(self, *_: object) -> None:
         self._temporary.cleanup()
 
-    def verify(self, rewritten: str) -> Verdict:
-        """Returns whether the program does the same with this text. Raises UsageError if the original program does not
+    def verify(self, rewritten: str, alike: Sequence[str] = ()) -> Verdict:
+        """Returns whether the program does the same with this text. `alike` are other texts that change the same
+        function, for which the original then need not run again. Raises UsageError if the original program does not
         compile or does not run."""
         start = time.monotonic()
-        cases, text = self._cases(rewritten)
+        cases, text = self._cases(rewritten, alike)
         verdict = self._compared(cases, text)
         return replace(verdict, notes=tuple(dict.fromkeys(self._notes)), seconds=time.monotonic() - start)
 
@@ -141,9 +141,9 @@ class Verifier:
         nothing = "no run sent a message, so nothing is proved; give arguments with --run by which it does"
         return Verdict("" if messages else nothing, runs, messages, places)
 
-    def _cases(self, rewritten: str) -> tuple[list[_Case], str]:
+    def _cases(self, rewritten: str, alike: Sequence[str]) -> tuple[list[_Case], str]:
         """Returns the original's runs and the text to compare with them."""
-        before, after = self._instrumented(rewritten)
+        before, after = self._instrumented(rewritten, alike)
         if not self._runs_of(before):
             before, after = self._original, rewritten
         return self._runs_of(before), after
@@ -153,10 +153,10 @@ class Verifier:
             self._known[text] = self._original_runs(text)
         return self._known[text]
 
-    def _instrumented(self, rewritten: str) -> tuple[str, str]:
+    def _instrumented(self, rewritten: str, alike: Sequence[str]) -> tuple[str, str]:
         program = self._program
         flags = [f"-I{folder}" for folder in include_folders(self._inst)] + list(program.arguments)
-        before, after = instrumented(program.source, [self._original, rewritten], flags)
+        before, after = instrumented(program.source, [self._original, rewritten], flags, alike)
         return before, after
 
     def _original_runs(self, text: str) -> list[_Case]:
@@ -175,7 +175,7 @@ class Verifier:
         cases, failures = [], []
         for arguments in self._program.runs:
             for ranks in self._ranks:
-                self._progress(f"running the original program on {ranks} ranks")
+                self._progress(f"running the original program {_name(ranks, arguments)}")
                 case = self._original_case(executable, ranks, arguments)
                 if case.run.is_whole:
                     cases.append(case)
@@ -229,15 +229,11 @@ class Verifier:
             env = {"NEARFIELD_VERIFY": str(logs), "OMP_NUM_THREADS": "1"}
             if synchronous and self._synchronous:
                 env["NEARFIELD_VERIFY_SYNCHRONOUS"] = "1"
-            done = mpi.run(
-                self._inst,
-                [str(executable), *arguments],
-                ranks,
-                oversubscribe=True,
-                timeout_s=limit_s,
-                cwd=work,
-                env=env,
-            )
+            name = self._folder / self._program.source.stem  # the same for all versions, since programs print it
+            name.unlink(missing_ok=True)
+            name.hardlink_to(executable)  # a launcher would resolve a symbolic one
+            argv = [str(name), *arguments]
+            done = mpi.run(self._inst, argv, ranks, oversubscribe=True, timeout_s=limit_s, cwd=work, env=env)
             said = next(iter(done.words), "")
             return read_run(logs, work, done.exit_code, done.seconds, done.timed_out, said)
 
@@ -250,5 +246,12 @@ def layer(inst: Installation, folder: Path) -> list[str]:
     return [*(str(folder / f"{source.stem}.o") for source in sources), *(f"-Wl,--wrap={name}" for name in _WRAPPED)]
 
 
+def _name(ranks: int, arguments: tuple[str, ...]) -> str:
+    given = f" with '{shlex.join(arguments)}'" if arguments else ""
+    return f"on {ranks} rank{'s' * (ranks > 1)}{given}"
+
+
 def _words(key: Key) -> str:
-    return {"stdout": "what it prints", "stderr": "what it prints to standard error"}.get(key[0], " ".join(key))
+    """Returns what a key stands for, on whatever rank."""
+    words = {"stdout": "what it prints", "stderr": "what it prints to standard error", "exit": "its exit code"}
+    return words.get(key[0], key[2] if key[0] == "memory" else f"the {key[0]} {' '.join(key[1:])}")

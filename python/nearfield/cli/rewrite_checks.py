@@ -1,0 +1,89 @@
+"""What `nearfield rewrite` does with --verify and --measure: it compiles and runs both versions of the program, and
+keeps only the patches that hold."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.markup import escape
+
+from nearfield.errors import UsageError
+from nearfield.mpi import Installation
+from nearfield.rewrite.applying import best
+from nearfield.rewrite.build import Program
+from nearfield.rewrite.compile_commands import arguments_of
+from nearfield.rewrite.measure import measure
+from nearfield.rewrite.patch import Patch, Refusal
+from nearfield.rewrite.verify import Verifier
+from nearfield.terminal import err
+
+
+def flags_for(source: Path, database: Path | None, given: Sequence[str]) -> list[str]:
+    """Returns the flags with which a compiler builds the file."""
+    return [*(arguments_of(source, database, parser=False) if database else []), *given]
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What to do with patches, and how the program is compiled and run."""
+
+    verify: bool
+    measure: bool
+    source: Path
+    flags: Sequence[str]
+    runs: Sequence[str]
+    ranks: str
+    linked: Sequence[str]
+    folder: Path | None
+
+    def kept(self, patches: Sequence[Patch], inst: Installation, *, every: bool) -> tuple[list[Patch], list[Refusal]]:
+        """Returns the first patch of each place that holds, or all that hold, and for each other one that was tried the
+        reason. Prints what is found."""
+        words = (tuple(shlex.split(run)) for run in self.runs or [""])
+        program = Program(self.source, tuple(self.flags), tuple(self.linked), tuple(words), folder=self.folder)
+        held, refused = list[Patch](), list[Refusal]()
+        if not patches:
+            return held, refused
+        with Verifier(program, patches[0].original, inst, ranks=list(self._counts()), progress=_say) as verifier:
+            for patch in patches:
+                if not every and len(best([*held, patch])) == len(held):
+                    continue
+                alike = [one.rewritten for one in patches if one.function == patch.function]
+                problem = self._verified(patch, verifier, alike) if self.verify else ""
+                problem = problem or (self._measured(patch, program, inst) if self.measure else "")
+                if problem:
+                    refused.append(Refusal(patch.lines[0], f"{patch.transformation}: {problem}", patch.function))
+                else:
+                    held.append(patch)
+        return held, refused
+
+    def _counts(self) -> Iterator[int]:
+        for word in self.ranks.split(","):
+            if not word.strip().isdigit() or int(word) < 1:
+                raise UsageError(f"--ranks '{self.ranks}' is no list of rank counts", "for instance: --ranks 1,2,4")
+            yield int(word)
+
+    def _verified(self, patch: Patch, verifier: Verifier, alike: Sequence[str]) -> str:
+        """Returns what is wrong with a patch; empty if nothing is."""
+        verdict = verifier.verify(patch.rewritten, alike)
+        _tell(patch, f"{verdict} ({verdict.seconds:.1f} s)")
+        for note in verdict.notes:
+            err.print(f"  {escape(note)}")
+        return "" if verdict.same else str(verdict)
+
+    def _measured(self, patch: Patch, program: Program, inst: Installation) -> str:
+        """Returns why a patch is not worth it; empty if it is."""
+        found = measure(program, patch.original, patch.rewritten, inst, progress=_say)
+        _tell(patch, str(found))
+        return "" if found.is_supported else str(found)
+
+
+def _say(line: str) -> None:
+    err.print(f"[dim]nearfield: {escape(line)}[/dim]")
+
+
+def _tell(patch: Patch, text: str) -> None:
+    err.print(f"{escape(str(patch.path))}:{patch.lines[0]}: {escape(patch.transformation)}: {escape(text)}")

@@ -1,0 +1,34 @@
+"""Options of `nearfield rewrite` that compile and run the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+VerifyOption = Annotated[
+    bool,
+    typer.Option(
+        "--verify",
+        help="compile and run the program before and after each patch, and compare every bit; drop patches that differ",
+    ),
+]
+MeasureOption = Annotated[
+    bool,
+    typer.Option("--measure", help="measure both on this machine, in turn; drop patches without a gain"),
+]
+RunOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--run", metavar="ARGUMENTS", help="arguments of the program in such a run; may be given several times"
+    ),
+]
+RanksOption = Annotated[str, typer.Option("--ranks", metavar="N,...", help="rank counts to verify with")]
+LinkOption = Annotated[
+    list[str] | None,
+    typer.Option("--link", metavar="FILE", help="another source, object or library of the program"),
+]
+RunInOption = Annotated[
+    Path | None, typer.Option("--run-in", metavar="FOLDER", help="input files: each run works in a copy of this folder")
+]
