@@ -143,10 +143,15 @@ def test_refusals_name_the_reason_and_the_assumption(name: str, tmp_path: Path, 
 
 
 def test_an_assumption_is_taken_and_written_down(tmp_path: Path, arguments: list[str]) -> None:
-    """Does --assume-noalias give a patch, which names the assumption as a comment?"""
+    """Does --assume-noalias give a patch that checks the assumption, or names it in a comment where it cannot?"""
     found = analysed(tmp_path, arguments, REFUSED["alias"][0], assume_noalias=("a", "b"))
     assert names(found) >= {"warm-send", "overlap"}
-    assert all("needs that a and b do not overlap" in patch.rewritten for patch in found.patches)
+    for patch in found.patches:
+        assert "(const char *)(a + 2 * m) <= (const char *)(b + 1 * m)" in patch.rewritten
+        assert "a and b do not overlap, which the code checks" in patch.assumptions
+    found = analysed(tmp_path, arguments, REFUSED["rows"][0], assume_noalias=("a", "b"))
+    assert names(found) >= {"warm-send", "overlap"}
+    assert all("needs that the rows of a do not overlap" in patch.rewritten for patch in found.patches)
 
 
 # ---- dependences: each kind forbids something, and is missed if the analysis loses it
