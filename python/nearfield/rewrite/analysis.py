@@ -130,6 +130,7 @@ class Analyser:
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit)
         self._variants: dict[tuple[int, str], Variant] = {}
+        self._too_long: set[tuple[int, int]] = set()  # regions on which isl would take too long
         self._names: dict[int, int] = {}  # numbers of regions, by where they start
         self._refusals: dict[int, Refusal] = {}  # by line of the communication
 
@@ -202,9 +203,12 @@ class Analyser:
         except Barrier as barrier:
             self._refuse(region, barrier.reason, barrier.line, barrier.assumption)
             return
+        if (region.start, region.end) in self._too_long:
+            return
         with limited() as spent:
             self._reorder(region, assumed, by_value)
         if spent():
+            self._too_long.add((region.start, region.end))
             self._refuse(region, "its loops and messages are too many to decide in time", region.line)
 
     def _reorder(self, region: Region, assumed: Assumed, by_value: bool) -> None:

@@ -195,6 +195,15 @@ class Unit:
         written = re.search(rf"(?<![\w.]){value}(?![\w.])", self._macros[word])
         return named.pop() if len(named) == 1 and not written else ""
 
+    def meaning(self, word: str) -> str:
+        """Returns the word for which a macro of the file stands in the end, or the word itself."""
+        for _ in range(len(self._macros)):
+            body = self._macros.get(word, "").strip()
+            if not re.fullmatch(r"[A-Za-z_]\w*", body):
+                break
+            word = body
+        return word
+
     def _number(self, macro: str) -> int | None:
         body = self._macros.get(macro, "").split("/*")[0].split("//")[0].strip()
         while body.startswith("(") and body.endswith(")"):
