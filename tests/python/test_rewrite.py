@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield.cli.verbs import app
 from nearfield.errors import UsageError
-from nearfield.rewrite import Analysis, analyse
+from nearfield.rewrite import Analysis, analyse, legality
 from nearfield.rewrite import analysis as analysis_module
 from nearfield.rewrite.applying import applied, best
 from nearfield.rewrite.build import include_folders
@@ -365,3 +365,12 @@ def test_a_profile_ranks_by_expected_gain(arguments: list[str]) -> None:
     assert gains["warm-send"] == pytest.approx(1500 / 1400)
     assert gains["overlap"] is None
     assert [patch.transformation for patch in found.patches][:2] == ["reverse", "late-receive"]
+
+
+def test_the_second_proof_stands_alone(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the proof on the text refuse an illegal order that the first proof lets pass?"""
+    monkeypatch.setattr(Model, "reached", lambda self, start, along: isl.UnionSet("{ }"))
+    monkeypatch.setattr(legality, "violated", lambda model, order, times: isl.UnionMap("{ }"))
+    found = analysed(tmp_path, arguments, step(KINDS["RAW"][0]))
+    assert not found.patches
+    assert "breaks a dependence" in found.refusals[0].reason
