@@ -9,16 +9,18 @@ from pathlib import Path
 
 import islpy as isl
 import pytest
+from report_profiles import message, profile, read
 from typer.testing import CliRunner
 
 from nearfield import mpi
 from nearfield.cli.verbs import app
 from nearfield.errors import UsageError
-from nearfield.rewrite import Analysis, analyse
+from nearfield.rewrite import Analysis, analyse, legality
 from nearfield.rewrite import analysis as analysis_module
 from nearfield.rewrite.applying import applied, best
 from nearfield.rewrite.build import include_folders
 from nearfield.rewrite.model import Model
+from nearfield.rewrite.ranking import Costs
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 HEAD = "#include <mpi.h>\n#include <stdio.h>\n#include <math.h>\n"
@@ -141,10 +143,15 @@ def test_refusals_name_the_reason_and_the_assumption(name: str, tmp_path: Path, 
 
 
 def test_an_assumption_is_taken_and_written_down(tmp_path: Path, arguments: list[str]) -> None:
-    """Does --assume-noalias give a patch, which names the assumption as a comment?"""
+    """Does --assume-noalias give a patch that checks the assumption, or names it in a comment where it cannot?"""
     found = analysed(tmp_path, arguments, REFUSED["alias"][0], assume_noalias=("a", "b"))
     assert names(found) >= {"warm-send", "overlap"}
-    assert all("needs that a and b do not overlap" in patch.rewritten for patch in found.patches)
+    for patch in found.patches:
+        assert "(const char *)(a + 2 * m) <= (const char *)(b + 1 * m)" in patch.rewritten
+        assert "a and b do not overlap, which the code checks" in patch.assumptions
+    found = analysed(tmp_path, arguments, REFUSED["rows"][0], assume_noalias=("a", "b"))
+    assert names(found) >= {"warm-send", "overlap"}
+    assert all("needs that the rows of a do not overlap" in patch.rewritten for patch in found.patches)
 
 
 # ---- dependences: each kind forbids something, and is missed if the analysis loses it
@@ -340,3 +347,30 @@ def test_notes_are_sarif(tmp_path: Path) -> None:
     rules = {f"rewrite-{name}" for name in ("warm-send", "late-receive", "reverse", "overlap")}
     assert {one["ruleId"] for one in results} == rules
     assert all(one["fixes"] for one in results)
+
+
+# ---- ranking
+
+
+def test_a_profile_ranks_by_expected_gain(arguments: list[str]) -> None:
+    """Is the variant first that gains most by the records at the message's size, with a gain worked out by hand?"""
+    rows = [
+        message(1024, 1000.0, "invalid"), message(1024, 900.0, "modified"),
+        read("receiver", "invalid", 1024, 100.0), read("receiver", "base-invalid", 1024, 500.0),
+    ]  # fmt: skip
+    found = analyse(LISTING, arguments, costs=Costs(profile(rows)))
+    gains = {patch.transformation: patch.gain for patch in found.patches}
+    assert gains["reverse"] == pytest.approx(1500 / 1000)
+    assert gains["late-receive"] == pytest.approx(1500 / 1100)
+    assert gains["warm-send"] == pytest.approx(1500 / 1400)
+    assert gains["overlap"] is None
+    assert [patch.transformation for patch in found.patches][:2] == ["reverse", "late-receive"]
+
+
+def test_the_second_proof_stands_alone(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the proof on the text refuse an illegal order that the first proof lets pass?"""
+    monkeypatch.setattr(Model, "reached", lambda self, start, along: isl.UnionSet("{ }"))
+    monkeypatch.setattr(legality, "violated", lambda model, order, times: isl.UnionMap("{ }"))
+    found = analysed(tmp_path, arguments, step(KINDS["RAW"][0]))
+    assert not found.patches
+    assert "breaks a dependence" in found.refusals[0].reason

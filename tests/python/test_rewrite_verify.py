@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from nearfield import mpi
+from nearfield import mpi, rewrite
+from nearfield.cli.verbs import app
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.mpi import Installation
-from nearfield.rewrite import verify
+from nearfield.rewrite import Analysis, Patch, verify
 from nearfield.rewrite.build import CompileError, Program
 from nearfield.rewrite.measure import FEWEST, _judged, _Times, measure
 from nearfield.rewrite.verify import Verifier
@@ -186,3 +188,23 @@ def test_a_gain_is_supported_only_by_its_interval() -> None:
     assert not judged(steady, [0.995] * 8), "half a percent does not count"
     assert judged(steady, steady, [0.5] * 8), "faster communication is a gain though the whole does not show it"
     assert not judged(steady, [1.2] * 8, [0.5] * 8), "it is none if the whole is slower"
+
+
+@pytest.mark.mpi
+def test_the_verb_writes_what_is_verified_and_nothing_else(
+    inst: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Is a wrong patch passed over for the next one of its place, and said to be wrong?"""
+    file = tmp_path / SOURCE.name
+    file.write_text(ORIGINAL)
+    texts = {"early": rewritten(POST, NEST, WAIT), "overlap": OVERLAPPED}
+    patches = [Patch(file, ORIGINAL, text, "main", name, "tested", (29, 31)) for name, text in texts.items()]
+    arguments = ["rewrite", str(file), "--verify", "--apply", "--ranks", "2", "--run", "3", "--mpi", inst.name]
+    monkeypatch.setattr(rewrite, "analyse", lambda *_, **__: Analysis(file, patches[:1]))
+    done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, file.read_text()) == (0, ORIGINAL)
+    assert "the rewritten program is not the same" in done.output.replace("\n", " ")
+    monkeypatch.setattr(rewrite, "analyse", lambda *_, **__: Analysis(file, list(patches)))
+    done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, file.read_text()) == (0, OVERLAPPED)
+    assert CliRunner().invoke(app, [*arguments, "--ranks", "two"]).exit_code != 0

@@ -44,6 +44,8 @@ class Costs:
             (self._records["scenario"] == scenario) & (self._records["metric"] == metric)
             & (self._records["state"] == state) & (self._records["distance"] == self.distance)
         )  # fmt: skip
+        if scenario == "pollution":
+            rows = rows.filter(rows["side"] == "receiver")
         found = rows.select("size_bytes", "value").drop_nulls().iter_rows()
         pairs = [(abs(math.log(max(size, 1) / size_bytes)), value) for size, value in found]
         return float(min(pairs)[1]) if pairs else None

@@ -200,6 +200,8 @@ class Verifier:
             self._synchronous = False
             self._notes.append("the original program itself hangs where MPI does not buffer what it sends")
             second = self._run(executable, ranks, arguments, case.limit_s)
+        wrong = [text for rank in second.ranks for _, text in rank.wrong]
+        self._notes += [f"the original program itself is in error: {text}" for text in wrong[:1]]
         case.unstable = {found.key for found in differences(first, second)}
         self._notes += [
             f"not compared, since it differs between two runs of the original: {_words(k)}" for k in case.unstable
@@ -253,5 +255,10 @@ def _name(ranks: int, arguments: tuple[str, ...]) -> str:
 
 def _words(key: Key) -> str:
     """Returns what a key stands for, on whatever rank."""
-    words = {"stdout": "what it prints", "stderr": "what it prints to standard error", "exit": "its exit code"}
+    words = {
+        "stdout": "what it prints",
+        "stderr": "what it prints to standard error",
+        "exit": "its exit code",
+        "wrong": "use of buffers",
+    }
     return words.get(key[0], key[2] if key[0] == "memory" else f"the {key[0]} {' '.join(key[1:])}")
