@@ -47,7 +47,7 @@ struct Memory::Acting {
   const Frames& frames;
   const Hierarchy::Path& path;
   StreamFollower* follower;  // if there is one
-  Timing& timing;  // of the first variant, and its clock of this core
+  Timing& timing;            // of the first variant, and its clock of this core
   Timing::CoreClock& clock;
   // Those of each variant.
   struct Time {
@@ -204,8 +204,7 @@ void Memory::miss_of_several(const Acting& acting, Access kind, Address address,
   const auto finish = [&](Outcome& outcome) {
     outcome.writes = contents.take_writes();
     outcome.ahead = no_line;
-    if (acting.follower && outcome.found.level > 0)
-      outcome.ahead = acting.follower->follow(address).value_or(no_line);
+    if (acting.follower && outcome.found.level > 0) outcome.ahead = acting.follower->follow(address).value_or(no_line);
   };
   Variants::Mask apart = 0;
   if (found && (!acting.follower || acting.follower->is_common())) [[likely]] {
@@ -226,13 +225,10 @@ void Memory::miss_of_several(const Acting& acting, Access kind, Address address,
   if (apart != 0 || it.found.level == 0) [[unlikely]]
     waits = tell_each(acting, kind, address, bytes, work, outcomes.data(), apart);
   else
-    for (auto& [timing, clock] : acting.times)
-      timing.missed(clock, kind, bytes, it.found, address, it.writes, work);
+    for (auto& [timing, clock] : acting.times) timing.missed(clock, kind, bytes, it.found, address, it.writes, work);
   bool looks_elsewhere = !found;  // than at common sets
-  if (apart != 0 || it.ahead < end_of_memory)
-    looks_elsewhere |= look_ahead_of_several(acting, outcomes.data(), apart);
-  if (times > 1)
-    rest_of_several(acting, kind, address, bytes, times - 1, work, looks_elsewhere);
+  if (apart != 0 || it.ahead < end_of_memory) looks_elsewhere |= look_ahead_of_several(acting, outcomes.data(), apart);
+  if (times > 1) rest_of_several(acting, kind, address, bytes, times - 1, work, looks_elsewhere);
   if (waits == contents.variants().all()) return;
   for (std::size_t v = 0; v < acting.times.size(); ++v)
     if (!(waits >> v & 1)) acting.times[v].timing.hits(acting.times[v].clock, kind, bytes, 1, work);

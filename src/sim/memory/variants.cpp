@@ -65,6 +65,11 @@ Block* OwnSets::of_acting(std::uint32_t set) {
   return is_own(variant, set) ? own(variant, set) : make_own(variant, set, common(set));
 }
 
+bool OwnSets::is_saved(std::uint32_t set) const {
+  return std::any_of(variants_.saved_.begin(), variants_.saved_.end(),
+                     [&](const auto& saved) { return saved.sets == this && saved.set == set; });
+}
+
 Block* OwnSets::make_own(int variant, std::uint32_t set, const Block* like) {
   if (slots_.empty()) slots_.resize(static_cast<std::size_t>(sets_) * static_cast<std::size_t>(variants_.count()));
   if (free_.empty()) {

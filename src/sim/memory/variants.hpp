@@ -59,7 +59,10 @@ class Variants {
   bool several() const { return count_ > 1; }
   Mask all() const { return all_; }
   // Begins an action that looks at common sets only.
-  void begin_common() { saves_ = false; }
+  void begin_common() {
+    saves_ = false;
+    saved_.clear();
+  }
   // Returns which variant acts; 0: that one and all that do not act apart.
   int acting() const { return acting_; }
 
@@ -148,11 +151,9 @@ class OwnSets {
     variants_.owners_seen_ |= variants_.acting() == 0 ? owners_[set] : Mask{0};
     return of(variants_.acting(), set);
   }
-  Block* of(int variant, std::uint32_t set) const {
-    return is_own(variant, set) ? own(variant, set) : common(set);
-  }
+  Block* of(int variant, std::uint32_t set) const { return is_own(variant, set) ? own(variant, set) : common(set); }
   bool is_common(std::uint32_t set) const { return owners_[set] == 0; }
-  Mask owners(std::uint32_t set) const { return owners_[set]; }
+  bool is_saved(std::uint32_t set) const;  // in this action
 
   // Returns the set whose blocks begin so many sets behind the common ones.
   std::uint32_t set_behind(std::uint32_t slot) const { return set_of_slot_[slot]; }
