@@ -18,6 +18,7 @@ PROGRAMS = (
     "applications",
     "memory_oracle",
     "memory_timing",
+    "memory_variants",
 )
 # Abandoned runs must not leak, and no bits be shifted away. All checks that compilers know take four times as long:
 # NEARFIELD_TEST_FLAGS="-O1 -fsanitize=address,undefined" make test

@@ -12,7 +12,12 @@ from simulator_programs import CPP, FLAGS, ROOT, build
 
 INJECTED = ROOT / "tests" / "injected_bugs"
 BUGS = tomlkit.parse((INJECTED / "reference_memory.toml").read_text()).unwrap()["bug"]
-BUGS_IN_TIME = tomlkit.parse((INJECTED / "memory_timing.toml").read_text()).unwrap()["bug"]
+# The mistakes in the simulated memory itself, and the test that must find them.
+BUGS_INSIDE = [
+    {**bug, "test": test}
+    for test in ("memory_timing", "memory_variants")
+    for bug in tomlkit.parse((INJECTED / f"{test}.toml").read_text()).unwrap()["bug"]
+]
 COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", f"-I{ROOT / 'src'}", f"-I{CPP}"]
 HEADERS = ["<algorithm>", "<iterator>", "<list>", "<memory>", "<string>", "<vector>", '"sim/memory/memory.hpp"']
 
@@ -75,35 +80,41 @@ def test_times_are_those_worked_out_by_hand(programs):
     assert result.returncode == 0, result.stdout
 
 
-def test_every_bug_in_the_clocks_is_found(programs, tmp_path):
-    """Would the tests of time notice a mistake? All are compiled into one program, which makes the one it is told."""
+def test_variants_together_give_what_each_gives_alone(programs):
+    """Are counts, times and states under several policies those of a simulation of each, to the last digit?"""
+    result = subprocess.run([build("test_memory_variants", programs)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+def test_every_bug_inside_is_found(programs, tmp_path):
+    """Would these two tests notice a mistake? All are compiled into one library, which makes the one it is told."""
     memory = tmp_path / "src" / "sim" / "memory"
     shutil.copytree(ROOT / "src" / "sim" / "memory", memory)
     (tmp_path / "bug.hpp").write_text('#include <cstdlib>\ninline const int bug = std::atoi(std::getenv("BUG"));\n')
-    for place in {(bug["file"], bug["old"]) for bug in BUGS_IN_TIME}:
+    for place in {(bug["file"], bug["old"]) for bug in BUGS_INSIDE}:
         _inject(
-            memory / place[0], place[1], {n: b for n, b in enumerate(BUGS_IN_TIME) if (b["file"], b["old"]) == place}
+            memory / place[0], place[1], {n: b for n, b in enumerate(BUGS_INSIDE) if (b["file"], b["old"]) == place}
         )
     built = build("test_memory_timing", programs).parents[2] / "src"
     sources = [*sorted(memory.rglob("*.cpp")), built / "sim" / "all_replacements.cpp"]
     libraries = [built / "sim" / "libnearfield_routes.a", built / "base" / "libnearfield_base.a"]
     (tmp_path / "all.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
     compiler = [COMPILE[0], "-std=c++20", "-O1", f"-I{tmp_path / 'src'}", *COMPILE[2:], "-include", "bug.hpp", "-c"]
+    tests = ["memory_timing", "memory_variants"]
     with ThreadPoolExecutor(2) as pool:
-        made = [tmp_path / "all.cpp", CPP / "test_memory_timing.cpp", CPP / "memory_traces.cpp"]
+        made = [tmp_path / "all.cpp", *(CPP / f"test_{test}.cpp" for test in tests), CPP / "memory_traces.cpp"]
         list(pool.map(lambda source: subprocess.run([*compiler, source], check=True, cwd=tmp_path), made))
+        for test in tests:
+            objects = ["all.o", f"test_{test}.o", "memory_traces.o"]
+            subprocess.run([COMPILE[0], *FLAGS.split(), "-o", test, *objects, *libraries], check=True, cwd=tmp_path)
 
-        objects = [f"{source.stem}.o" for source in made]
-        subprocess.run([COMPILE[0], *FLAGS.split(), "-o", "tests", *objects, *libraries], check=True, cwd=tmp_path)
-
-        def fails(number: int) -> bool:
-            command = [tmp_path / "tests", "40"]
+        def fails(number: int, test: str) -> bool:
             environment = {**os.environ, "BUG": str(number)}
-            return subprocess.run(command, env=environment, capture_output=True, check=False).returncode != 0
+            return subprocess.run([tmp_path / test, "40"], env=environment, capture_output=True, check=False).returncode != 0
 
-        assert not fails(-1)
-        found = list(pool.map(fails, range(len(BUGS_IN_TIME))))
-    survivors = [bug["name"] for bug, caught in zip(BUGS_IN_TIME, found, strict=True) if not caught]
+        assert not any(fails(-1, test) for test in tests)
+        found = list(pool.map(fails, range(len(BUGS_INSIDE)), (bug["test"] for bug in BUGS_INSIDE)))
+    survivors = [bug["name"] for bug, caught in zip(BUGS_INSIDE, found, strict=True) if not caught]
     assert not survivors
 
 
