@@ -13,7 +13,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -166,8 +168,8 @@ class OwnSets {
   bool is_own(int variant, std::uint32_t set) const { return owners_[set] >> variant & 1; }
   Block* common(std::uint32_t set) const { return blocks_ + static_cast<std::size_t>(set) * blocks_per_set_; }
   std::uint32_t& slot(int variant, std::uint32_t set) {
-    return slots_[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.count()) +
-                  static_cast<std::size_t>(variant)];
+    return slots_.get()[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.count()) +
+                        static_cast<std::size_t>(variant)];
   }
   Block* own(int variant, std::uint32_t set) const {
     return common(sets_ + const_cast<OwnSets*>(this)->slot(variant, set));
@@ -181,7 +183,8 @@ class OwnSets {
   Compare compare_;
   Block* blocks_ = nullptr;
   std::vector<Mask> owners_;  // of each set: the variants that have their own block
-  std::vector<std::uint32_t> slots_;
+  // Of each set and variant; made by calloc(), so that those that are not used take none of the host's memory.
+  std::unique_ptr<std::uint32_t, decltype(&std::free)> slots_{nullptr, &std::free};
   std::vector<std::uint32_t> set_of_slot_, free_;
 };
 
