@@ -110,7 +110,8 @@ def test_every_bug_inside_is_found(programs, tmp_path):
 
         def fails(number: int, test: str) -> bool:
             environment = {**os.environ, "BUG": str(number)}
-            return subprocess.run([tmp_path / test, "40"], env=environment, capture_output=True, check=False).returncode != 0
+            command = [tmp_path / test, "40"]
+            return subprocess.run(command, env=environment, capture_output=True, check=False).returncode != 0
 
         assert not any(fails(-1, test) for test in tests)
         found = list(pool.map(fails, range(len(BUGS_INSIDE)), (bug["test"] for bug in BUGS_INSIDE)))
