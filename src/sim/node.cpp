@@ -147,8 +147,7 @@ void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offs
   }
 }
 
-Clock Node::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements,
-                      const Clock& start) {
+Clock Node::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements, const Clock& start) {
   acting(nobody);
   return has_memory() && bytes > 0 ? memory_->dma_write(address, bytes, placements, start) : start;
 }

@@ -1,5 +1,5 @@
-// One simulated node: its memory, under all variants at once, and the allocation of addresses. Without memory effects there are clocks
-// only: loads, stores and DMA then take no time, so that what is left is the network's and the library's.
+// One simulated node: its memory, under all variants at once, and the allocation of addresses. Without memory effects
+// there are clocks only: loads, stores and DMA then take no time, so that what is left is the network's and the library's.
 #pragma once
 
 #include <memory>

@@ -45,7 +45,8 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
 void Memory::replay(int core, std::span<const Reference> trace) {
   for (const Reference& one : trace) access(core, one.kind, one.address, one.bytes);
 }
-Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements, const Clock& start) {
+Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements,
+                        const Clock& start) {
   caches_->dma_write(address, bytes, placements[0]);
   return start;
 }

@@ -93,8 +93,8 @@ Clock act(Memory& memory, const Step& step, const Machine& machine, std::span<co
       memory.access(step.core, step.kind, step.address, static_cast<unsigned>(step.bytes));
       break;
     case Step::What::sweep:
-      memory.sweep(step.core, step.kind, step.address, step.count, step.stride_bytes,
-                   static_cast<unsigned>(step.bytes), 300);
+      memory.sweep(step.core, step.kind, step.address, step.count, step.stride_bytes, static_cast<unsigned>(step.bytes),
+                   300);
       break;
     case Step::What::replay:
       for (const OneAccess& access : accesses_of(step, machine))
@@ -122,11 +122,13 @@ Clock act(Memory& memory, const Step& step, const Machine& machine, std::span<co
 
 bool same_counts(const Counts& a, const Counts& b) {
   const auto level = [](const LevelCounts& c) {
-    return std::array{c.hits,          c.misses,     c.evictions,  c.write_backs,     c.back_invalidations, c.snoops,
-                      c.invalidations, c.prefetches, c.injections, c.injected_unused, c.injected_victims,   c.victims_missed};
+    return std::array{
+        c.hits,          c.misses,     c.evictions,  c.write_backs,     c.back_invalidations, c.snoops,
+        c.invalidations, c.prefetches, c.injections, c.injected_unused, c.injected_victims,   c.victims_missed};
   };
   const auto dram = [](const DramCounts& c) {
-    return std::array{c.reads, c.writes, c.prefetches, c.bypass_reads, c.bypass_writes, c.dma_reads, c.dma_writes, c.bytes};
+    return std::array{c.reads,         c.writes,    c.prefetches, c.bypass_reads,
+                      c.bypass_writes, c.dma_reads, c.dma_writes, c.bytes};
   };
   bool same = dram(a.dram) == dram(b.dram) && a.transfers == b.transfers && a.page_faults == b.page_faults;
   for (std::size_t l = 0; l < a.levels.size(); ++l) same &= level(a.levels[l]) == level(b.levels[l]);
@@ -179,8 +181,8 @@ int main(int argc, char** argv) {
       const auto alike = steps_alike(it, counts);
       CHECK(alike == it.steps.size());
       if (alike < it.steps.size()) {
-        std::printf("seed %llu: together not as alone after step %zu: %s\n%s", static_cast<unsigned long long>(seed), alike,
-                    in_words(it.steps[alike]).c_str(), in_words(it.machine).c_str());
+        std::printf("seed %llu: together not as alone after step %zu: %s\n%s", static_cast<unsigned long long>(seed),
+                    alike, in_words(it.steps[alike]).c_str(), in_words(it.machine).c_str());
         return 1;
       }
       for (const auto& its : counts) {
@@ -192,9 +194,11 @@ int main(int argc, char** argv) {
         }
       }
     }
-  std::printf("%d machines, %llu variants unlike the first, %llu lines injected, %llu of their victims missed, %llu prefetches\n",
-              3 * machines, static_cast<unsigned long long>(differing), static_cast<unsigned long long>(injected),
-              static_cast<unsigned long long>(victims_missed), static_cast<unsigned long long>(prefetches));
+  std::printf(
+      "%d machines, %llu variants unlike the first, %llu lines injected, %llu of their victims missed, %llu "
+      "prefetches\n",
+      3 * machines, static_cast<unsigned long long>(differing), static_cast<unsigned long long>(injected),
+      static_cast<unsigned long long>(victims_missed), static_cast<unsigned long long>(prefetches));
   if (machines >= 20) CHECK(differing > 20 && injected > 1000 && victims_missed > 100 && prefetches > 1000);
   return failed_checks == 0 ? 0 : 1;
 }

@@ -18,6 +18,7 @@ PROGRAMS = (
     "applications",
     "memory_oracle",
     "memory_timing",
+    "memory_variants",
     "datatypes",
     "matching",
     "replay",

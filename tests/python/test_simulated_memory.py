@@ -11,7 +11,12 @@ from simulator_programs import CPP, FLAGS, ROOT, build
 
 INJECTED = ROOT / "tests" / "injected_bugs"
 BUGS = tomlkit.parse((INJECTED / "reference_memory.toml").read_text()).unwrap()["bug"]
-BUGS_IN_TIME = tomlkit.parse((INJECTED / "memory_timing.toml").read_text()).unwrap()["bug"]
+# The mistakes in the simulated memory itself, and the test that must find them.
+BUGS_INSIDE = [
+    {**bug, "test": test}
+    for test in ("memory_timing", "memory_variants")
+    for bug in tomlkit.parse((INJECTED / f"{test}.toml").read_text()).unwrap()["bug"]
+]
 COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", f"-I{ROOT / 'src'}", f"-I{CPP}"]
 
 
@@ -32,7 +37,7 @@ def test_every_injected_bug_is_found(tmp_path):
     parts = "#define ReferenceMemory Other", f'#include "{model}"', f'#include "{CPP / "reference_as_memory.cpp"}"'
     (tmp_path / "other.cpp").write_text("\n".join(parts))
     right = (CPP / f"{name}.cpp" for name in ("test_memory_oracle", "memory_traces", "reference_memory"))
-    program = _compiled([tmp_path / "other.cpp", *right], COMPILE, tmp_path)
+    program = _linked(_compiled([tmp_path / "other.cpp", *right], COMPILE, tmp_path), tmp_path / "compared")
 
     def found(number: int) -> str:
         command = [program, "12" if number < 0 else "60", "1", "unshrunk"]
@@ -52,12 +57,18 @@ def test_times_are_those_worked_out_by_hand(programs):
     assert result.returncode == 0, result.stdout
 
 
-def test_every_bug_in_the_clocks_is_found(programs, tmp_path):
-    """Would the tests of time notice a mistake? All are compiled into one program, which makes the one it is told."""
+def test_variants_together_give_what_each_gives_alone(programs):
+    """Are counts, times and states under several policies those of a simulation of each, to the last digit?"""
+    result = subprocess.run([build("test_memory_variants", programs)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+def test_every_bug_inside_is_found(programs, tmp_path):
+    """Would these two tests notice a mistake? All are compiled into one library, which makes the one it is told."""
     memory = tmp_path / "src" / "sim" / "memory"
     shutil.copytree(ROOT / "src" / "sim" / "memory", memory)
     of_file: dict[Path, list[dict]] = {}
-    for bug in BUGS_IN_TIME:
+    for bug in BUGS_INSIDE:
         of_file.setdefault(memory / bug["file"], []).append(bug)
     numbers = _inject_all(of_file, tmp_path)
     built = build("test_memory_timing", programs).parents[2] / "src"
@@ -65,17 +76,19 @@ def test_every_bug_in_the_clocks_is_found(programs, tmp_path):
     libraries = [built / "sim" / "libnearfield_routes.a", built / "base" / "libnearfield_base.a"]
     (tmp_path / "all.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
     compiler = [COMPILE[0], "-std=c++20", f"-I{tmp_path / 'src'}", *COMPILE[2:]]
-    made = [tmp_path / "all.cpp", CPP / "test_memory_timing.cpp", CPP / "memory_traces.cpp"]
-    program = _compiled(made, compiler, tmp_path, *FLAGS.split(), *libraries)
+    tests = [f"test_{name}.cpp" for name in ("memory_timing", "memory_variants")]
+    common = _compiled([tmp_path / "all.cpp", CPP / "memory_traces.cpp"], compiler, tmp_path)
+    for own in _compiled([CPP / test for test in tests], compiler, tmp_path):
+        _linked([own, *common], own.with_suffix(""), *FLAGS.split(), *libraries)
 
-    def fails(number: int) -> bool:
-        environment = {**os.environ, "BUG": str(number)}
-        return subprocess.run([program, "40"], env=environment, capture_output=True, check=False).returncode != 0
+    def fails(number: int, test: str) -> bool:
+        command, environment = [tmp_path / f"test_{test}", "40"], {**os.environ, "BUG": str(number)}
+        return subprocess.run(command, env=environment, capture_output=True, check=False).returncode != 0
 
-    assert not fails(-1)
+    assert not any(fails(-1, test) for test in ("memory_timing", "memory_variants"))
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(fails, numbers.values()))
-    assert not [name for name, caught in zip(numbers, found, strict=True) if not caught]
+        found = list(pool.map(fails, (numbers[bug["name"]] for bug in BUGS_INSIDE), (b["test"] for b in BUGS_INSIDE)))
+    assert not [bug["name"] for bug, caught in zip(BUGS_INSIDE, found, strict=True) if not caught]
 
 
 def _inject_all(bugs: dict[Path, list[dict]], folder: Path) -> dict[str, int]:
@@ -99,11 +112,15 @@ def _inject_all(bugs: dict[Path, list[dict]], folder: Path) -> dict[str, int]:
     return numbers
 
 
-def _compiled(sources: list[Path], compiler: list[str], folder: Path, *link: object) -> Path:
-    """Compiles and links sources with the bugs among them."""
+def _compiled(sources: list[Path], compiler: list[str], folder: Path) -> list[Path]:
+    """Compiles sources with the bugs among them. Returns the objects."""
     with ThreadPoolExecutor(2) as pool:
         command = [*compiler, "-O1", "-I.", "-include", "bug.hpp", "-c"]
         list(pool.map(lambda source: subprocess.run([*command, source], check=True, cwd=folder), sources))
-    objects = [f"{source.stem}.o" for source in sources]
-    subprocess.run([COMPILE[0], "-o", "tests", *objects, *map(str, link)], check=True, cwd=folder)
-    return folder / "tests"
+    return [folder / f"{source.stem}.o" for source in sources]
+
+
+def _linked(objects: list[Path], program: Path, *options: object) -> Path:
+    """Links a program."""
+    subprocess.run([COMPILE[0], "-o", program, *objects, *map(str, options)], check=True)
+    return program

@@ -59,13 +59,14 @@ CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
   if (sets_ > 1) reciprocal_ = UINT64_MAX / sets_ + 1;
   const auto compare = fast_lru_ && !ways_matter ? OwnSets::Compare::order : OwnSets::Compare::blocks;
   if (variants) own_ = std::make_unique<OwnSets>(*variants, sets_, blocks_per_set_, compare);
-  variants_ = variants ? static_cast<std::size_t>(variants->count()) : 1;
+  if (variants) variants_ = variants->count();
   clear();
 }
 
 void CacheArray::clear() {
   zeros_.reset();
-  const auto bytes = host_bytes() * variants_;  // those of sets that no variant has for itself stay untouched
+  const auto bytes = host_bytes() * static_cast<std::size_t>(
+                                        variants_);  // those of sets that no variant has for itself stay untouched
   auto space = bytes + alignof(Block);
   void* start = std::calloc(space, 1);
   if (start == nullptr) throw std::bad_alloc();

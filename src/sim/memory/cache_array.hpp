@@ -59,6 +59,14 @@ class CacheArray {
     const auto [set, tag] = number_and_tag(address);
     return {own_ ? own_->of(variant, set) : common(set), tag};
   }
+  // Returns whether the line is there under any variant, or was when the action began.
+  bool any_may_have(Address address) const {
+    const auto [set, tag] = number_and_tag(address);
+    if (own_ && own_->is_saved(set)) return true;
+    for (int variant = 0; variant < variants_; ++variant)
+      if (find(locate_for(variant, address), address)) return true;
+    return false;
+  }
   // Returns no set if it is not the same for all variants.
   NEARFIELD_INNERMOST SetAndTag locate_common(Address address) const {
     const auto [set, tag] = number_and_tag(address);
@@ -336,7 +344,7 @@ class CacheArray {
   bool fast_lru_;
   bool is_narrow_;  // it has no more ways than first_lanes_with() looks at
   int ways_;
-  std::size_t variants_ = 1;
+  int variants_ = 1;
   std::unique_ptr<Replacement> replacement_;
   std::unique_ptr<OwnSets> own_;  // if there are several variants
 };

@@ -140,8 +140,7 @@ void Contents::make_room_for_unit(Meeting& meeting) {
 
 bool Contents::has_part(const CacheNode& node, Address unit) const {
   for (auto at = unit; node.used && at < unit + unit_; at += node.array.unit_bytes())
-    for (int variant = 0; variant < variants_.count(); ++variant)
-      if (node.array.find(node.array.locate_for(variant, at), at)) return true;
+    if (node.array.any_may_have(at)) return true;
   return std::any_of(node.before.caches.begin(), node.before.caches.end(),
                      [&](const auto* cache) { return has_part(*cache, unit); });
 }
@@ -268,7 +267,8 @@ void Contents::do_afterwards(Variants::Mask apart) {
     const auto found = victims.find(it.unit);
     if (found == victims.end()) continue;
     for (int v = 0; v < variants_.count(); ++v)
-      variants_.apart(v).levels[static_cast<std::size_t>(it.node->level)].victims_missed += found->second & who & 1U << v ? 1 : 0;
+      variants_.apart(v).levels[static_cast<std::size_t>(it.node->level)].victims_missed +=
+          found->second & who & 1U << v ? 1 : 0;
     if ((found->second &= static_cast<Variants::Mask>(~who)) == 0) victims.erase(found);
   }
   afterwards_.clear();

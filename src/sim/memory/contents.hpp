@@ -31,7 +31,10 @@ struct Meeting {
 // One cache and its place in the tree.
 struct CacheNode {
   CacheNode(const Cache& cache, int level_of_it, Variants* variants, bool ways_matter)
-      : array(cache, variants, ways_matter), level(level_of_it), inclusion(cache.inclusion), through(cache.write == WritePolicy::through) {}
+      : array(cache, variants, ways_matter),
+        level(level_of_it),
+        inclusion(cache.inclusion),
+        through(cache.write == WritePolicy::through) {}
   CacheArray array;
   int level;
   Inclusion inclusion;

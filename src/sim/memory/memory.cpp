@@ -2,25 +2,16 @@
 
 #include <stdexcept>
 
-#include "sim/memory/devices.hpp"
-#include "sim/memory/fast_path.hpp"
-#include "sim/memory/frames.hpp"
-#include "sim/memory/hierarchy.hpp"
-#include "sim/memory/prefetcher.hpp"
-#include "sim/memory/timing.hpp"
-#include "sim/memory/tlb.hpp"
+#include "sim/memory/acting.hpp"
 
 namespace nearfield::sim {
 namespace {
 
-constexpr Address end_of_memory = Address{1} << 37;
-constexpr Address no_line = end_of_memory;
 constexpr std::uint64_t word_bytes = 8;
 // How many references ahead the host fetches the sets of a trace's lines, and those of the lines that make room.
 constexpr std::size_t ahead_on_host = 12, victim_ahead_on_host = 6;
 constexpr std::size_t of_late = 256;  // references
 
-bool is_store(Access kind) { return kind == Access::store; }
 bool is_bypass(Access kind) { return kind == Access::load_bypass || kind == Access::store_bypass; }
 
 const Machine& checked(const Machine& machine) {
@@ -31,69 +22,9 @@ const Machine& checked(const Machine& machine) {
 
 }  // namespace
 
-struct Memory::Caches {
-  Caches(const Machine& machine, int variants, bool limits_ways)
-      : hierarchy(checked(machine), variants, limits_ways), devices(contents, machine) {}
-  Hierarchy hierarchy;
-  Contents& contents = hierarchy.contents();
-  Devices devices;
-};
-
-struct Memory::Acting {
-  int core;
-  Hierarchy& hierarchy;
-  Contents& contents;
-  Translation* translation;  // if it costs something
-  const Frames& frames;
-  const Hierarchy::Path& path;
-  StreamFollower* follower;  // if there is one
-  Timing& timing;  // of the first variant, and its clock of this core
-  Timing::CoreClock& clock;
-  // Those of each variant.
-  struct Time {
-    Timing& timing;
-    Timing::CoreClock& clock;
-  };
-  std::vector<Time> times;
-  bool several() const { return times.size() > 1; }
-
-  // ---- under several variants
-  // Accesses that hit the nearest cache one after the other are collected, so that the clocks are told of all at once;
-  // they must be before anything else happens to them.
-  NEARFIELD_INNERMOST void add_hits(Access kind, Count more, Ps work) const {
-    const Ps takes = timing.per_hit(kind, work);
-    if (takes != each) {
-      tell_hits();
-      each = takes;
-    }
-    hits += more;
-  }
-  NEARFIELD_INNERMOST void tell_hits() const {
-    if (hits == 0) return;
-    for (auto& its : times) its.timing.issue_hits(its.clock, hits, each);
-    hits = 0;
-  }
-  mutable Count hits = 0;
-  mutable Ps each = 0;  // of these takes
-
-  // Lines that are on their way, under any variant, by hash; a line that is not there any longer may still be here.
-  void goes_ahead(Address line) const { ahead[Arrivals::hash(line)] = true; }
-  // Returns whether the address's line may be on its way, under any variant.
-  NEARFIELD_INNERMOST bool is_ahead(Address address) const {
-    if (!follower) return false;
-    auto& may_be = ahead[Arrivals::hash(contents.unit_of(address))];
-    if (!may_be) [[likely]]
-      return false;
-    may_be = false;
-    for (auto& its : times) may_be |= its.clock.ahead.may_have(contents.unit_of(address));
-    return may_be;
-  }
-  mutable std::array<bool, Arrivals::hashes> ahead{};
-};
-
 Memory::Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown, int variants,
                bool limits_ways)
-    : caches_(std::make_unique<Caches>(machine, variants, limits_ways)),
+    : caches_(std::make_unique<Caches>(checked(machine), variants, limits_ways)),
       frames_(std::make_unique<Frames>(machine.pages)),
       translation_(std::make_unique<Translation>(machine, counts_of_tlbs_.tlbs, counts_of_tlbs_.page_faults)),
       translates_(!machine.pages.tlbs.empty()) {
@@ -165,118 +96,6 @@ NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address 
   if (hits > 0) timing.hits(clock, kind, bytes, hits, work);
 }
 
-// Does the same under several variants: the caches' part for all at once if it can be, then that of each one's clock.
-void Memory::one_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work) {
-  auto& hierarchy = acting.hierarchy;
-  const auto found =
-      acting.contents.act_for_all([&] { return hierarchy.near_for_all(acting.path, is_store(kind), address); });
-  if (!found || found->level > 0) return miss_of_several(acting, kind, address, bytes, times, work, found);
-  if (times > 1) hierarchy.repeat(acting.path, is_store(kind), address, times - 1);
-  if (acting.is_ahead(address) || (is_store(kind) && acting.timing.stores_go_through())) [[unlikely]] {
-    acting.tell_hits();
-    const auto unit = acting.contents.unit_of(address);
-    for (auto& [timing, clock] : acting.times) {
-      const bool waits = timing.hit_ahead(clock, kind, unit, work);
-      if (times > waits) timing.hits(clock, kind, bytes, times - waits, work);
-    }
-    return;
-  }
-  acting.add_hits(kind, times, work);
-}
-
-// What an access did to the caches, under one variant.
-struct Memory::Outcome {
-  Outcome() {}
-  union {
-    Found found;
-  };
-  unsigned writes;  // units written to memory
-  Address ahead;    // the line to fetch ahead, or no_line
-};
-
-// `found`: where the first access found the line under all variants, if it was made already.
-void Memory::miss_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
-                             const std::optional<Found>& found) {
-  acting.tell_hits();
-  auto& hierarchy = acting.hierarchy;
-  auto& contents = acting.contents;
-  std::array<Outcome, most_variants> outcomes;
-  const auto finish = [&](Outcome& outcome) {
-    outcome.writes = contents.take_writes();
-    outcome.ahead = no_line;
-    if (acting.follower && outcome.found.level > 0)
-      outcome.ahead = acting.follower->follow(address).value_or(no_line);
-  };
-  Variants::Mask apart = 0;
-  if (found && (!acting.follower || acting.follower->is_common())) [[likely]] {
-    outcomes[0].found = *found;
-    finish(outcomes[0]);
-  } else {
-    apart = contents.act(contents.variants().all(), [&](int variant) {
-      auto& outcome = outcomes[static_cast<std::size_t>(variant)];
-      if (found)
-        outcome.found = *found;
-      else
-        outcome.found = is_store(kind) ? hierarchy.store(acting.path, address) : hierarchy.load(acting.path, address);
-      finish(outcome);
-    });
-  }
-  const auto& it = outcomes[0];
-  Variants::Mask waits = contents.variants().all();  // under which the first access does, for others do not
-  if (apart != 0 || it.found.level == 0) [[unlikely]]
-    waits = tell_each(acting, kind, address, bytes, work, outcomes.data(), apart);
-  else
-    for (auto& [timing, clock] : acting.times)
-      timing.missed(clock, kind, bytes, it.found, address, it.writes, work);
-  bool looks_elsewhere = !found;  // than at common sets
-  if (apart != 0 || it.ahead < end_of_memory)
-    looks_elsewhere |= look_ahead_of_several(acting, outcomes.data(), apart);
-  if (times > 1)
-    rest_of_several(acting, kind, address, bytes, times - 1, work, looks_elsewhere);
-  if (waits == contents.variants().all()) return;
-  for (std::size_t v = 0; v < acting.times.size(); ++v)
-    if (!(waits >> v & 1)) acting.times[v].timing.hits(acting.times[v].clock, kind, bytes, 1, work);
-}
-
-// Tells the clocks of a first access; returns which of them waited for it.
-Variants::Mask Memory::tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work,
-                                 const Outcome* outcomes, Variants::Mask apart) {
-  const auto unit = acting.contents.unit_of(address);
-  Variants::Mask waits = 0;
-  for (std::size_t v = 0; v < acting.times.size(); ++v) {
-    auto& [timing, clock] = acting.times[v];
-    const auto& outcome = outcomes[apart >> v & 1 ? v : 0];
-    bool its = true;
-    if (outcome.found.level > 0)
-      timing.missed(clock, kind, bytes, outcome.found, address, outcome.writes, work);
-    else
-      its = acting.follower && timing.hit_ahead(clock, kind, unit, work);
-    waits |= static_cast<Variants::Mask>(its << v);
-  }
-  return waits;
-}
-
-// The accesses to a line after the first one.
-void Memory::rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work,
-                             bool looks_elsewhere) {
-  auto& contents = acting.contents;
-  std::array<unsigned, most_variants> writes;
-  const auto repeat = [&](int variant) {
-    acting.hierarchy.repeat(acting.path, is_store(kind), address, count);
-    return writes[static_cast<std::size_t>(variant)] = contents.take_writes();
-  };
-  Variants::Mask apart = 0;
-  if (looks_elsewhere && is_store(kind) && acting.path.nearest->through)
-    apart = contents.act(contents.variants().all(), repeat);
-  else
-    contents.act_for_all([&] { return repeat(0); });
-  for (std::size_t v = 0; v < acting.times.size(); ++v) {
-    auto& [timing, clock] = acting.times[v];
-    timing.write_back(clock, address, writes[apart >> v & 1 ? v : 0]);
-    timing.hits(clock, kind, bytes, count, work);
-  }
-}
-
 void Memory::one_apart(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work) {
   one(acting, kind, address, bytes, 1, work);
 }
@@ -286,37 +105,6 @@ void Memory::look_ahead(const Acting& acting, Address address) {
   if (!next || *next >= end_of_memory || !acting.timing.has_slot_to_prefetch(acting.clock)) return;
   const auto from = acting.hierarchy.prefetch(acting.core, acting.follower->level(), *next);
   if (from) acting.timing.prefetched(acting.clock, *next, *from, acting.contents.take_writes());
-}
-
-// Under each variant, the line that the follower named is fetched if there is a slot. Returns whether any was.
-bool Memory::look_ahead_of_several(const Acting& acting, const Outcome* outcomes, Variants::Mask apart) {
-  std::array<Address, most_variants> lines;
-  Variants::Mask same = 0;
-  for (std::size_t v = 0; v < acting.times.size(); ++v) {
-    auto& [timing, clock] = acting.times[v];
-    const auto ahead = outcomes[apart >> v & 1 ? v : 0].ahead;
-    lines[v] = ahead < end_of_memory && timing.has_slot_to_prefetch(clock) ? ahead : no_line;
-    same |= static_cast<Variants::Mask>((lines[v] == lines[0]) << v);
-  }
-  auto& contents = acting.contents;
-  if (same == contents.variants().all() &&
-      (lines[0] == no_line || acting.hierarchy.all_have(acting.core, acting.follower->level(), lines[0])))
-    return false;
-  std::array<std::optional<Found>, most_variants> from;
-  std::array<unsigned, most_variants> writes;
-  const auto fetched_apart = contents.act(same, [&](int variant) {
-    const auto v = static_cast<std::size_t>(variant);
-    if (lines[v] != no_line) from[v] = acting.hierarchy.prefetch(acting.core, acting.follower->level(), lines[v]);
-    writes[v] = contents.take_writes();
-  });
-  for (std::size_t v = 0; v < acting.times.size(); ++v) {
-    auto& [timing, clock] = acting.times[v];
-    const auto whose = fetched_apart >> v & 1 ? v : 0;
-    if (!from[whose]) continue;
-    timing.prefetched(clock, lines[whose], *from[whose], writes[whose]);
-    acting.goes_ahead(lines[whose]);
-  }
-  return true;
 }
 
 void Memory::bypass(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work) {
@@ -487,73 +275,6 @@ NEARFIELD_INNERMOST void Memory::one_of_many(const Acting& acting, Access kind, 
   hits.tell();
   timing.missed(clock, kind, bytes, found, address, acting.contents.take_writes(), 0);
   if (acting.follower) look_ahead(acting, address);
-}
-
-// ---- devices
-
-template <class Function>
-void Memory::for_each_unit(Address address, std::uint64_t bytes, Function&& function) {
-  const auto unit = caches_->contents.unit_bytes();
-  const Address end = address + bytes;
-  for (Address next; address < end; address = next) {
-    next = std::min((address & ~(unit - 1)) + unit, end);
-    function(frames_->physical(address), next - address);
-  }
-}
-
-Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements,
-                        const Clock& start) {
-  auto& contents = caches_->contents;
-  const auto whole = contents.unit_bytes();
-  Variants::Mask same = 0;
-  for (std::size_t v = 0; v < timings_.size(); ++v)
-    same |= static_cast<Variants::Mask>((placements[v] == placements[0]) << v);
-  Clock done = start;
-  for_each_unit(address, bytes, [&](Address at, std::uint64_t part) {
-    const auto unit = contents.unit_of(at);
-    std::array<unsigned, most_variants> writes{};
-    const auto apart = contents.act(part == whole ? same : contents.variants().all(), [&](int variant) {
-      const auto v = static_cast<std::size_t>(variant);
-      if (part == whole)
-        caches_->devices.write_whole(unit, placements[v]);
-      else
-        caches_->devices.write_part(unit);
-      writes[v] = contents.take_writes();
-    });
-    for (int v = 0; v < start.variants(); ++v) {
-      auto& dram = timings_[static_cast<std::size_t>(v)]->dram();
-      if (const auto its = writes[apart >> v & 1 ? static_cast<std::size_t>(v) : 0]) dram.post(at, its * whole);
-      done[v] = dram.pass(at, part, done[v]);
-    }
-  });
-  return done;
-}
-
-Clock Memory::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
-  auto& contents = caches_->contents;
-  Clock done = start;
-  Variants::Mask waits = 0;
-  for_each_unit(address, bytes, [&](Address at, std::uint64_t part) {
-    struct {
-      bool from_dram;
-      unsigned writes;
-    } of[most_variants];
-    const auto apart = contents.act(contents.variants().all(), [&](int variant) {
-      const bool from_dram = caches_->devices.read(contents.unit_of(at));
-      of[variant] = {from_dram, contents.take_writes()};
-    });
-    for (int v = 0; v < start.variants(); ++v) {
-      auto& dram = timings_[static_cast<std::size_t>(v)]->dram();
-      const auto& its = of[apart >> v & 1 ? v : 0];
-      if (its.writes > 0) dram.post(at, its.writes * contents.unit_bytes());
-      if (!its.from_dram) continue;
-      waits |= static_cast<Variants::Mask>(1U << v);
-      done[v] = dram.pass(at, part, done[v]);
-    }
-  });
-  for (int v = 0; v < start.variants(); ++v)
-    if (waits >> v & 1) done[v] += timings_[static_cast<std::size_t>(v)]->dram().device_latency();
-  return done;
 }
 
 // ---- scenarios

@@ -38,8 +38,8 @@
 #include <vector>
 
 #include "machine/machine.hpp"
-#include "sim/memory/counts.hpp"
 #include "sim/clock.hpp"
+#include "sim/memory/counts.hpp"
 
 namespace nearfield::sim {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 
 namespace nearfield::sim {
 
@@ -65,8 +66,17 @@ Block* OwnSets::of_acting(std::uint32_t set) {
   return is_own(variant, set) ? own(variant, set) : make_own(variant, set, common(set));
 }
 
+bool OwnSets::is_saved(std::uint32_t set) const {
+  return std::any_of(variants_.saved_.begin(), variants_.saved_.end(),
+                     [&](const auto& saved) { return saved.sets == this && saved.set == set; });
+}
+
 Block* OwnSets::make_own(int variant, std::uint32_t set, const Block* like) {
-  if (slots_.empty()) slots_.resize(static_cast<std::size_t>(sets_) * static_cast<std::size_t>(variants_.count()));
+  if (!slots_) {
+    const auto count = static_cast<std::size_t>(sets_) * static_cast<std::size_t>(variants_.count());
+    slots_.reset(static_cast<std::uint32_t*>(std::calloc(count, sizeof(std::uint32_t))));
+    if (!slots_) throw std::bad_alloc();
+  }
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(set_of_slot_.size()));
     set_of_slot_.push_back(0);
@@ -111,7 +121,6 @@ bool OwnSets::is_equal(const Block* a, const Block* b) const {
 void OwnSets::clear(Block* blocks) {
   for (const auto mask : owners_) variants_.own_blocks_ -= static_cast<std::size_t>(std::popcount(mask));
   std::fill(owners_.begin(), owners_.end(), Mask{0});
-  slots_.clear();
   set_of_slot_.clear();
   free_.clear();
   blocks_ = blocks;

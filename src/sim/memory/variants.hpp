@@ -13,7 +13,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -59,7 +61,10 @@ class Variants {
   bool several() const { return count_ > 1; }
   Mask all() const { return all_; }
   // Begins an action that looks at common sets only.
-  void begin_common() { saves_ = false; }
+  void begin_common() {
+    saves_ = false;
+    saved_.clear();
+  }
   // Returns which variant acts; 0: that one and all that do not act apart.
   int acting() const { return acting_; }
 
@@ -148,11 +153,9 @@ class OwnSets {
     variants_.owners_seen_ |= variants_.acting() == 0 ? owners_[set] : Mask{0};
     return of(variants_.acting(), set);
   }
-  Block* of(int variant, std::uint32_t set) const {
-    return is_own(variant, set) ? own(variant, set) : common(set);
-  }
+  Block* of(int variant, std::uint32_t set) const { return is_own(variant, set) ? own(variant, set) : common(set); }
   bool is_common(std::uint32_t set) const { return owners_[set] == 0; }
-  Mask owners(std::uint32_t set) const { return owners_[set]; }
+  bool is_saved(std::uint32_t set) const;  // in this action
 
   // Returns the set whose blocks begin so many sets behind the common ones.
   std::uint32_t set_behind(std::uint32_t slot) const { return set_of_slot_[slot]; }
@@ -165,8 +168,8 @@ class OwnSets {
   bool is_own(int variant, std::uint32_t set) const { return owners_[set] >> variant & 1; }
   Block* common(std::uint32_t set) const { return blocks_ + static_cast<std::size_t>(set) * blocks_per_set_; }
   std::uint32_t& slot(int variant, std::uint32_t set) {
-    return slots_[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.count()) +
-                  static_cast<std::size_t>(variant)];
+    return slots_.get()[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.count()) +
+                        static_cast<std::size_t>(variant)];
   }
   Block* own(int variant, std::uint32_t set) const {
     return common(sets_ + const_cast<OwnSets*>(this)->slot(variant, set));
@@ -180,7 +183,8 @@ class OwnSets {
   Compare compare_;
   Block* blocks_ = nullptr;
   std::vector<Mask> owners_;  // of each set: the variants that have their own block
-  std::vector<std::uint32_t> slots_;
+  // Of each set and variant; made by calloc(), so that those that are not used take none of the host's memory.
+  std::unique_ptr<std::uint32_t, decltype(&std::free)> slots_{nullptr, &std::free};
   std::vector<std::uint32_t> set_of_slot_, free_;
 };
 
