@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield.cli.verbs import app
 from nearfield.errors import UsageError
-from nearfield.rewrite import Analysis, analyse
+from nearfield.rewrite import Analysis, analyse, legality
 from nearfield.rewrite import analysis as analysis_module
 from nearfield.rewrite.applying import applied, best
 from nearfield.rewrite.build import include_folders
@@ -143,10 +143,15 @@ def test_refusals_name_the_reason_and_the_assumption(name: str, tmp_path: Path, 
 
 
 def test_an_assumption_is_taken_and_written_down(tmp_path: Path, arguments: list[str]) -> None:
-    """Does --assume-noalias give a patch, which names the assumption as a comment?"""
+    """Does --assume-noalias give a patch that checks the assumption, or names it in a comment where it cannot?"""
     found = analysed(tmp_path, arguments, REFUSED["alias"][0], assume_noalias=("a", "b"))
     assert names(found) >= {"warm-send", "overlap"}
-    assert all("needs that a and b do not overlap" in patch.rewritten for patch in found.patches)
+    for patch in found.patches:
+        assert "(const char *)(a + 2 * m) <= (const char *)(b + 1 * m)" in patch.rewritten
+        assert "a and b do not overlap, which the code checks" in patch.assumptions
+    found = analysed(tmp_path, arguments, REFUSED["rows"][0], assume_noalias=("a", "b"))
+    assert names(found) >= {"warm-send", "overlap"}
+    assert all("needs that the rows of a do not overlap" in patch.rewritten for patch in found.patches)
 
 
 # ---- dependences: each kind forbids something, and is missed if the analysis loses it
@@ -360,3 +365,12 @@ def test_a_profile_ranks_by_expected_gain(arguments: list[str]) -> None:
     assert gains["warm-send"] == pytest.approx(1500 / 1400)
     assert gains["overlap"] is None
     assert [patch.transformation for patch in found.patches][:2] == ["reverse", "late-receive"]
+
+
+def test_the_second_proof_stands_alone(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the proof on the text refuse an illegal order that the first proof lets pass?"""
+    monkeypatch.setattr(Model, "reached", lambda self, start, along: isl.UnionSet("{ }"))
+    monkeypatch.setattr(legality, "violated", lambda model, order, times: isl.UnionMap("{ }"))
+    found = analysed(tmp_path, arguments, step(KINDS["RAW"][0]))
+    assert not found.patches
+    assert "breaks a dependence" in found.refusals[0].reason

@@ -30,6 +30,18 @@ class Swap:
     nodes: frozenset[int]  # offsets of the assignments
 
 
+@dataclass(frozen=True)
+class Assumed:
+    """What is taken to be so because the user said it: sentences, and pairs of bases that do not overlap."""
+
+    rows: list[str]
+    pairs: list[tuple[Base, Base]]
+
+    @property
+    def sentences(self) -> list[str]:
+        return self.rows + [f"{one.text} and {other.text} do not overlap" for one, other in self.pairs]
+
+
 class Aliases:
     """What the pointers of a function may point to."""
 
@@ -41,32 +53,33 @@ class Aliases:
         self._swaps = list(_swaps(function))
         self._swapped = frozenset().union(*(swap.nodes for swap in self._swaps)) if self._swaps else frozenset()
 
-    def check(self, region: Region) -> list[str]:
+    def check(self, region: Region) -> Assumed:
         """Returns the assumptions that the region needs. Raises Barrier for two bases that may overlap, one of which is
         written."""
         written = {a.base.key for item in region.items for a in item.accesses if a.write}
         bases = {a.base.key: a.base for item in region.items for a in item.accesses if a.base.sizes}
-        needed: dict[str, None] = {}
+        rows: dict[str, None] = {}
+        pairs: list[tuple[Base, Base]] = []
         for base in bases.values():
             if base.kind == "rows":
                 if base.text not in self._assumed:
                     reason = f"the rows of {base.text} may overlap, since each is a pointer of its own"
                     raise Barrier(reason, _line(region, base), base.text)
-                needed[f"the rows of {base.text} do not overlap"] = None
+                rows[f"the rows of {base.text} do not overlap, and no message is longer than its row"] = None
         missing: dict[str, None] = {}
         first: list[tuple[Base, Base]] = []
         for one, other in combinations(bases.values(), 2):
             if not {one.key, other.key} & written or not self._may_overlap(one, other):
                 continue
             if one.text in self._assumed and other.text in self._assumed:
-                needed[f"{one.text} and {other.text} do not overlap"] = None
+                pairs.append((one, other))
             else:
                 missing.update(dict.fromkeys((one.text, other.text)))
                 first.append((one, other))
         if missing:
             one, other = first[0]
             raise Barrier(f"{one.text} and {other.text} may overlap", _line(region, other), ",".join(missing))
-        return list(needed)
+        return Assumed(list(rows), pairs)
 
     def _may_overlap(self, one: Base, other: Base) -> bool:
         if one.declaration == other.declaration and one.key != other.key and "pointer" not in (one.kind, other.kind):

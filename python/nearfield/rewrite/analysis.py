@@ -11,13 +11,14 @@ import islpy as isl
 
 from nearfield.errors import UsageError
 from nearfield.rewrite.accesses import Functions
-from nearfield.rewrite.aliases import Aliases
-from nearfield.rewrite.clang import Node, Unit, parse
+from nearfield.rewrite.aliases import Aliases, Assumed
+from nearfield.rewrite.clang import Node, TypeKind, Unit, parse
 from nearfield.rewrite.code import NotWritten
 from nearfield.rewrite.emit import Emitted, Emitter
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.legality import guard_of
 from nearfield.rewrite.model import Model
+from nearfield.rewrite.overlap import check_of
 from nearfield.rewrite.parts import Order, Parts, Transformation
 from nearfield.rewrite.patch import Patch, Refusal
 from nearfield.rewrite.program import Barrier, Region
@@ -102,12 +103,17 @@ class Variant:
     transformation: Transformation
     guard: isl.Set
     emitted: Emitted
-    assumptions: list[str]
+    assumed: Assumed
     by_value: bool
 
     @property
     def region(self) -> Region:
         return self.model.region
+
+    @property
+    def unchecked(self) -> list[str]:
+        """Returns the assumptions that the code does not check."""
+        return self.assumed.rows if self.emitted.check else self.assumed.sentences
 
 
 @dataclass
@@ -124,6 +130,7 @@ class Analyser:
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit)
         self._variants: dict[tuple[int, str], Variant] = {}
+        self._too_long: set[tuple[int, int]] = set()  # regions on which isl would take too long
         self._names: dict[int, int] = {}  # numbers of regions, by where they start
         self._refusals: dict[int, Refusal] = {}  # by line of the communication
 
@@ -142,7 +149,23 @@ class Analyser:
             for line, refusal in sorted({one.line: one for one in reversed(list(self._refusals.values()))}.items())
             if not any(first <= line <= last for first, last in changed)
         ]
+        if not patches and not refusals:
+            refusals = list(self._elsewhere(nodes))
         return Analysis(self.path, ranked(patches), refusals)
+
+    def _elsewhere(self, nodes: Sequence[Node]) -> Iterator[Refusal]:
+        """Yields a refusal for each function of other files, which may communicate."""
+        told: set[str] = set()
+        for node in nodes:
+            for call in self.functions.of(node).calls:
+                callee = call.callee()
+                library = callee is None or callee.cursor.location.is_in_system_header or "MPI_" in call.name
+                if library or call.name in told or self.functions.definition(call) is not None:
+                    continue
+                told.add(call.name)
+                if any(one.type.kind == TypeKind.POINTER for one in call.children[1:]):
+                    reason = f"{call.name} is defined in another file, so what it sends and receives is not known"
+                    yield Refusal(call.line, reason, node.name)
 
     def _communicates(self, function: Function, seen: set[str]) -> bool:
         seen.add(function.name)
@@ -176,23 +199,26 @@ class Analyser:
 
     def _region(self, region: Region, by_value: bool) -> None:
         try:
-            assumptions = self._aliases.check(region)
+            assumed = self._aliases.check(region)
         except Barrier as barrier:
             self._refuse(region, barrier.reason, barrier.line, barrier.assumption)
             return
+        if (region.start, region.end) in self._too_long:
+            return
         with limited() as spent:
-            self._reorder(region, assumptions, by_value)
+            self._reorder(region, assumed, by_value)
         if spent():
+            self._too_long.add((region.start, region.end))
             self._refuse(region, "its loops and messages are too many to decide in time", region.line)
 
-    def _reorder(self, region: Region, assumptions: list[str], by_value: bool) -> None:
+    def _reorder(self, region: Region, assumed: Assumed, by_value: bool) -> None:
         """Keeps all legal orders of a region."""
         model = Model(region)
         parts = Parts(model)
         emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
         found = False
         for transformation, order in self._orders(parts):
-            found = self._order(model, emitter, transformation, order, assumptions, by_value) or found
+            found = self._order(model, emitter, transformation, order, assumed, by_value) or found
         if not found:
             self._refuse(region, *self._why(model, parts))
 
@@ -208,7 +234,7 @@ class Analyser:
         emitter: Emitter,
         transformation: Transformation,
         order: Order,
-        assumptions: list[str],
+        assumed: Assumed,
         by_value: bool,
     ) -> bool:
         """Keeps the order if it is legal and new. Returns whether it is legal."""
@@ -219,14 +245,14 @@ class Analyser:
         if guard is None:
             return False
         try:
-            emitted = emitter.emit(order, guard)
+            emitted = emitter.emit(order, guard, _check(model, assumed))
         except NotWritten:
             return False
         same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
         original = self.text[span_of(model.region)[0] : model.region.end]
         if emitted.text in same or emitted.text.split() == original.split():
             return False
-        self._variants[key] = Variant(model, order, transformation, guard, emitted, assumptions, by_value)
+        self._variants[key] = Variant(model, order, transformation, guard, emitted, assumed, by_value)
         return True
 
     def _requests(self, region: Region) -> str:
@@ -256,7 +282,7 @@ class Analyser:
         region = variant.region
         start, end = span_of(region)
         text = variant.emitted.text
-        if variant.assumptions:
+        if variant.unchecked:
             text = self._assuming(variant, text, start)
         rewritten = self.text[:start] + text + self.text[end:]
         comment = len(text) - len(variant.emitted.text)
@@ -267,7 +293,12 @@ class Analyser:
         except Invalid as why:
             self._refuse(region, f"the new code could not be proved: {why}", region.line)
             return None
-        assumptions = list(variant.assumptions)
+        assumptions = list(variant.unchecked)
+        if variant.emitted.check:
+            pairs = variant.assumed.pairs
+            assumptions += [
+                f"{one.text} and {other.text} do not overlap, which the code checks" for one, other in pairs
+            ]
         if variant.emitted.guard:
             assumptions.append(
                 f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks"
@@ -282,8 +313,16 @@ class Analyser:
     def _assuming(self, variant: Variant, text: str, start: int) -> str:
         line = self.text.rfind("\n", 0, start) + 1
         indent = self.text[line:start] if not self.text[line:start].strip() else ""
-        told = "; ".join(variant.assumptions)
+        told = "; ".join(variant.unchecked)
         return f"/* This order of loops and messages needs that {told}. */\n{indent}{text}"
+
+
+def _check(model: Model, assumed: Assumed) -> str:
+    """Returns the check that assumed pairs do not overlap; '' if none is needed, or none can be written."""
+    try:
+        return check_of(model, assumed.pairs)
+    except NotWritten:
+        return ""
 
 
 def span_of(region: Region) -> tuple[int, int]:

@@ -15,7 +15,7 @@ class Shape:
     """The dimensions of an array: `strides` of all but the innermost if it is flat, `sizes` of all but the first."""
 
     strides: tuple[Monomial, ...]  # largest first
-    sizes: tuple[Poly, ...]
+    sizes: tuple[Poly | None, ...]  # None: rows are apart, however long they are
 
     @property
     def rank(self) -> int:
@@ -29,7 +29,7 @@ def shape_of(accesses: Sequence[Access], symbols: dict[str, Symbol]) -> Shape | 
     if inner and all(size is not None for size in inner):
         return Shape((), tuple(size for size in inner if size is not None))
     if inner:
-        return Shape((), ()) if base.kind != "rows" else None
+        return Shape((), (None,) * len(inner)) if base.kind == "rows" else None
     strides: set[Monomial] = set()
     for access in accesses:
         last = access.index[-1] if access.index else None
@@ -92,13 +92,14 @@ def _whole_rows(access: Access, shape: Shape) -> Access:
     if not access.loops or len(access.index) != shape.rank:
         return access
     loop, size = access.loops[-1], shape.sizes[-1]
-    rows = _quotient(loop.upper[0], size)
-    if rows is None or rows == ONE or access.index[-1] != Poly.of(loop.iterator.key):
+    rows = _quotient(loop.upper[0], size) if size is not None else None
+    if rows is None or size is None or rows == ONE or access.index[-1] != Poly.of(loop.iterator.key):
         return access
     outer = replace(loop, iterator=replace(loop.iterator, key=f"{loop.iterator.key}.row"), upper=(rows,))
-    if shape.rank == 3 and (planes := _quotient(rows, shape.sizes[0])) is not None:
+    height = shape.sizes[0]
+    if shape.rank == 3 and height is not None and (planes := _quotient(rows, height)) is not None:
         first = replace(outer, iterator=replace(outer.iterator, key=f"{outer.iterator.key}.plane"), upper=(planes,))
-        outer = replace(outer, upper=(shape.sizes[0],))
+        outer = replace(outer, upper=(height,))
         three = (_plus(access.index[0], first), _plus(access.index[1], outer), access.index[2])
         return replace(access, loops=(*access.loops[:-1], first, outer, replace(loop, upper=(size,))), index=three)
     index = (*access.index[:-2], _plus(access.index[-2], outer), access.index[-1])
@@ -125,7 +126,7 @@ def _carried(index: tuple[Poly | None, ...], shape: Shape) -> tuple[Poly | None,
     made = list(index)
     for place in range(len(made) - 1, 0, -1):
         column, row, size = made[place], made[place - 1], shape.sizes[place - 1]
-        if column is None or row is None:
+        if column is None or row is None or size is None:
             continue
         if len(size.terms) == 1 and size.constant is None:
             quotient, rest = column.divided(next(iter(size.terms)))

@@ -148,12 +148,15 @@ class Node:
 class Unit:
     """One parsed file. Offsets count bytes, so its text has one character for each."""
 
-    def __init__(self, unit: Any, path: str, text: str, arguments: Sequence[str]) -> None:
+    def __init__(
+        self, unit: Any, path: str, text: str, arguments: Sequence[str], macros: dict[str, str] | None = None
+    ) -> None:
         self._unit = unit
         self.path = path
         self.text = text
         self._arguments = tuple(arguments)
-        self._macros = dict(_command_line_macros(arguments))
+        self._macros = macros or dict(_command_line_macros(arguments))
+        self._macros_known = macros is not None
         self.functions: list[Node] = []
         self.variables: list[Node] = []
         self._read()
@@ -162,6 +165,8 @@ class Unit:
         for cursor in self._unit.cursor.get_children():
             kind = cursor.kind
             if kind == Kind.MACRO_INSTANTIATION or kind == Kind.INCLUSION_DIRECTIVE:
+                continue
+            if kind == Kind.MACRO_DEFINITION and self._macros_known:
                 continue
             where = cursor.location
             if where.file is None or where.file.name != self.path:
@@ -195,6 +200,15 @@ class Unit:
         written = re.search(rf"(?<![\w.]){value}(?![\w.])", self._macros[word])
         return named.pop() if len(named) == 1 and not written else ""
 
+    def meaning(self, word: str) -> str:
+        """Returns the word for which a macro of the file stands in the end, or the word itself."""
+        for _ in range(len(self._macros)):
+            body = self._macros.get(word, "").strip()
+            if not re.fullmatch(r"[A-Za-z_]\w*", body):
+                break
+            word = body
+        return word
+
     def _number(self, macro: str) -> int | None:
         body = self._macros.get(macro, "").split("/*")[0].split("//")[0].strip()
         while body.startswith("(") and body.endswith(")"):
@@ -219,7 +233,7 @@ class Unit:
     def reread(self, text: str) -> Unit:
         """Returns the same unit with another text, which is not written. This one must not be used any more."""
         self._unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
-        return Unit(self._unit, self.path, text, self._arguments)
+        return Unit(self._unit, self.path, text, self._arguments, self._macros)
 
 
 def parse(path: Path, text: str, arguments: Sequence[str]) -> Unit:

@@ -33,8 +33,9 @@ def layout(node: Node, reader: Expressions, functions: list[Function]) -> Layout
     """Returns the layout of a datatype that a call names; None if it is not known."""
     one = Poly.number(1)
     word = re.compile(r"[A-Za-z_]\w*").match(node.unit.text, node.offset)
-    if word and word[0] in _BYTES:
-        return Layout(_BYTES[word[0]], one, one, one)
+    name = node.unit.meaning(word[0]) if word else ""
+    if name in _BYTES:
+        return Layout(_BYTES[name], one, one, one)
     node = node.bare
     if node.kind != Kind.DECL_REF_EXPR or node.declaration is None:
         return None

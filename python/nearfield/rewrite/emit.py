@@ -14,6 +14,8 @@ from nearfield.rewrite.parts import Event, Order, Phase
 from nearfield.rewrite.program import Call, Nest
 from nearfield.rewrite.text import indent_at, indent_step, reindented
 
+LONGEST = 100  # characters of a condition on one line
+
 
 @dataclass
 class Emitted:
@@ -24,6 +26,14 @@ class Emitted:
     pieces: list[int | Event] = field(default_factory=list)
     guard: str = ""
     asserted: bool = False
+    check: str = ""  # that pointers do not overlap, in front of the guard
+
+    @property
+    def condition(self) -> str:
+        """Returns the condition of the `if` around it; '' if there is none."""
+        guard = "" if self.asserted else self.guard
+        wrapped = f"({guard})" if "||" in guard and self.check else guard
+        return " && ".join(part for part in (self.check, wrapped) if part)
 
 
 class Emitter:
@@ -52,16 +62,17 @@ class Emitter:
             found[number] = "\n".join(line.rstrip() for line in found[number].split("\n"))
         return found
 
-    def emit(self, order: Order, guard: isl.Set) -> Emitted:
-        """Returns the new text from the region's first character to its last. Raises NotWritten."""
-        made = Emitted("")
+    def emit(self, order: Order, guard: isl.Set, check: str = "") -> Emitted:
+        """Returns the new text from the region's first character to its last. `check` is a further condition in C.
+        Raises NotWritten."""
+        made = Emitted("", check=check)
         known = self._model.names.facts([])
         condition = self._condition(guard)
         values = self._values(guard)
         made.guard, made.asserted = condition, bool(condition) and values is True
         if condition and values is False:
             raise NotWritten("the constants have values for which the order does not hold")
-        nested = bool(condition) and not made.asserted
+        nested = bool(made.condition)
         indent = self._indent + (self._step if nested else "")
         context = guard.intersect(known)
         for number, item in enumerate(self._model.region.items):
@@ -73,10 +84,16 @@ class Emitter:
             lines.insert(0, f'{indent}{word}({condition}, "the order of this loop and its messages needs it");')
         text = "\n".join(lines).rstrip()
         if nested:
-            head, between = f"{self._indent}if ({condition}) {{\n", f"\n{self._indent}}} else {{\n"
+            head, between = f"{self._indent}if ({self._broken(made.condition)}) {{\n", f"\n{self._indent}}} else {{\n"
             text = f"{head}{text}{between}{self._original()}\n{self._indent}}}"
         made.text = text[len(self._indent) :] if text.startswith(self._indent) else text
         return made
+
+    def _broken(self, condition: str) -> str:
+        """Returns a long condition on several lines."""
+        if len(condition) < LONGEST:
+            return condition
+        return condition.replace(" && ", f" &&\n{self._indent}    ")
 
     def _original(self) -> str:
         first = self._model.region.items[0]

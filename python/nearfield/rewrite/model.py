@@ -43,7 +43,8 @@ class Model:
         self._facts: list[str] = []
         self._needed: list[isl.Set] = []
         self.domains = [self._domain(number, item) for number, item in enumerate(region.items)]
-        shapes = self._shapes()
+        self._arrays: dict[str, str] = {}
+        self.shapes = shapes = self._shapes()
         self._know_sizes(shapes)
         self.context = self.names.facts(self._facts)
         empty = isl.UnionMap("{ }")
@@ -96,7 +97,8 @@ class Model:
                 self._fact(Poly.of(symbol.key) - symbol.meaning, "=")
         for shape in shapes.values():
             for size in shape.sizes if shape and not shape.strides else ():
-                self._fact(size - Poly.number(1), ">=")
+                if size is not None:
+                    self._fact(size - Poly.number(1), ">=")
         for call in self.region.calls:
             if not call.certain:
                 continue
@@ -152,8 +154,11 @@ class Model:
         return made
 
     def array(self, access: Access) -> str:
-        keys = self.__dict__.setdefault("_arrays", {})
-        return str(keys.setdefault(access.base.key, f"A{len(keys)}"))
+        return self.array_name(access.base.key)
+
+    def array_name(self, key: str) -> str:
+        """Returns isl's name of a base."""
+        return self._arrays.setdefault(key, f"A{len(self._arrays)}")
 
     def _any(self, name: str, dims: list[str], array: str, rank: int, access: Access, reason: str) -> isl.Map:
         if not access.note and access.base.key in self._written:
@@ -180,9 +185,10 @@ class Model:
         """Returns the map if all indices stay in their rows, perhaps with a row borrowed, or under a condition on
         parameters, which is kept; None if neither can be."""
         for place in range(shape.rank - 1, 0, -1):
-            if access.index[place] is None:
+            length = shape.sizes[place - 1]
+            if access.index[place] is None or length is None:
                 continue
-            size = self.names.poly(shape.sizes[place - 1])
+            size = self.names.poly(length)
             tried = [wide, *(self._borrowed(wide, place, size, sign) for sign in (1, -1))]
             outside = [one.intersect_params(self.context).subtract(self._inside(one, place, size)) for one in tried]
             fitting = next((one for one, out in zip(tried, outside, strict=True) if out.is_empty()), None)
