@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "python"))
@@ -48,22 +49,28 @@ def _write(outcome: Outcome, folder: Path) -> None:
 
 def _bugs(options: argparse.Namespace) -> int:
     """Runs the fuzzer without and with each injected bug, and returns 1 if one is not noticed."""
-    before, missed = _counts(options, []), 0
-    for name in injected.BUGS:
-        counts = _counts(options, ["--bug", name])
-        is_noticed = any(now > then for now, then in zip(counts, before, strict=True))
+    missed = 0
+    for name, bug in injected.BUGS.items():
+        given = ["--first", bug.get("seed", options.first), "--programs", options.programs if "seed" not in bug else 1]
+        before, counts = _counts(options, given), _counts(options, [*given, "--bug", name])
+        dropped = max(0, before["variants"] - counts["variants"])
+        is_noticed = dropped > 0 or any(counts[word] > before[word] for word in ("mismatches", "crashes", "texts"))
         missed += not is_noticed
-        found = f"{counts[0]} mismatches, {counts[1]} crashes, {counts[2]} texts not proved"
+        found = f"{counts['mismatches']} mismatches, {counts['crashes']} crashes, {dropped} variants not proved"
         print(f"{'noticed' if is_noticed else 'NOT NOTICED'}: {name}: {found}", flush=True)
     return 1 if missed else 0
 
 
-def _counts(options: argparse.Namespace, more: Sequence[str]) -> list[int]:
-    """Returns how many mismatches, crashes and unproved texts another process finds."""
-    given = ["--programs", str(options.programs), "--first", str(options.first), "--out", str(options.out)]
-    command = [sys.executable, __file__, *given, *more]
+@cache
+def _run(*words: str) -> dict[str, int]:
+    """Returns how many variants, mismatches, crashes and unproved texts another process finds."""
+    command = [sys.executable, __file__, *words]
     last = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.splitlines()[-1]
-    return [int(number) for number in re.findall(r"(\d+) (?:mismatches|crashes|texts)", last)]
+    return {word: int(number) for number, word in re.findall(r"(\d+) (variants|mismatches|crashes|texts)", last)}
+
+
+def _counts(options: argparse.Namespace, given: Sequence[object]) -> dict[str, int]:
+    return _run("--out", str(options.out), *map(str, given))
 
 
 def main() -> int:
@@ -84,7 +91,7 @@ def main() -> int:
         _write(one, options.out)
         whole.add(one)
         print(f"seeds to {last - 1}, {time.monotonic() - start:.0f} s: {whole}", flush=True)
-        if options.bug and (whole.mismatches or whole.unproved):
+        if options.bug and whole.mismatches:
             break
     for reason, count in whole.refusals.most_common(12):
         print(f"  without a variant: {count} programs: {reason}")

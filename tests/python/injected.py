@@ -9,22 +9,23 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import tomlkit
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "python" / "nearfield" / "rewrite"
-BUGS: dict[str, dict[str, str]] = {
+BUGS: dict[str, dict[str, Any]] = {
     bug["name"]: bug
     for bug in tomlkit.parse((ROOT / "tests" / "injected_bugs" / "rewrite.toml").read_text()).unwrap()["bug"]
 }
 
 
-def changed(bug: dict[str, str]) -> str:
+def changed(bug: dict[str, Any]) -> str:
     """Returns the text of the module with the bug."""
     text = (PACKAGE / bug["file"]).read_text()
     assert text.count(bug["old"]) == 1, f"'{bug['old']}' occurs {text.count(bug['old'])} times in {bug['file']}"
-    return text.replace(bug["old"], bug["new"])
+    return str(text.replace(bug["old"], bug["new"]))
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -39,7 +40,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, bug: dict[str, str]) -> None:
+    def __init__(self, bug: dict[str, Any]) -> None:
         self._name = f"nearfield.rewrite.{Path(bug['file']).stem}"
         self._loader = _Loader(self._name, str(PACKAGE / bug["file"]), changed(bug))
 

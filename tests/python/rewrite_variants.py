@@ -73,7 +73,7 @@ def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) ->
         f"{head}\nstatic const program programs[] = {{\n{table}}};\nstatic const int program_count = {len(lists)};\n"
     )
     executable = folder / "variants"
-    sources = [str(folder / "functions.c"), str(_HARNESS), *layer(inst, folder)]
+    sources = [str(folder / "functions.c"), str(_HARNESS), *layer(inst)]
     options = ["-std=gnu11", *FLAGS, "-O1", "-fPIC", "-w", f"-I{folder}", "-o", str(executable)]
     compiled([str(c_wrapper(inst)), *options, *sources], folder, inst)
     return executable

@@ -12,11 +12,13 @@ own way, so that bits say nothing.
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -106,7 +108,6 @@ class Verifier:
         self._known: dict[str, list[_Case]] = {}  # by the original's text with insertions
         self._notes: list[str] = []
         self._count = 0
-        self._layer: list[str] = []
 
     def __enter__(self) -> Verifier:
         self._temporary = tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True)
@@ -214,9 +215,8 @@ class Verifier:
         folder = self._folder / f"version-{self._count}"
         header = self._folder / "insertions.h"
         header.write_text(DECLARATIONS, encoding="utf-8")
-        self._layer = self._layer or layer(self._inst, self._folder)
         flags = [*flags_of(self._program, keep_optimisation=False), *FLAGS, "-fPIC", "-include", str(header)]
-        return build(self._program, self._inst, text, folder, flags, self._layer)
+        return build(self._program, self._inst, text, folder, flags, layer(self._inst))
 
     def _run(
         self, executable: Path, ranks: int, arguments: tuple[str, ...], limit_s: float, synchronous: bool = True
@@ -240,12 +240,23 @@ class Verifier:
             return read_run(logs, work, done.exit_code, done.seconds, done.timed_out, said)
 
 
-def layer(inst: Installation, folder: Path) -> list[str]:
-    """Compiles src/rewrite/verify into a folder. Returns what to give to the linker of a program."""
-    sources = sorted((mpi.native_source() / "src/rewrite/verify").glob("*.c"))
-    command = [str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", *map(str, sources)]
-    compiled(command, folder, inst)
-    return [*(str(folder / f"{source.stem}.o") for source in sources), *(f"-Wl,--wrap={name}" for name in _WRAPPED)]
+def layer(inst: Installation) -> list[str]:
+    """Returns what to give to the linker of a program: src/rewrite/verify as objects, which the first call for an MPI
+    compiles and keeps in the cache folder."""
+    sources = sorted((mpi.native_source() / "src/rewrite/verify").glob("*.[ch]"))
+    wrapper = str(c_wrapper(inst))
+    content = b"\0".join([wrapper.encode(), inst.version.encode(), *(source.read_bytes() for source in sources)])
+    kept = mpi.cache_root() / "rewrite" / hashlib.sha256(content).hexdigest()[:20]
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent, ignore_cleanup_errors=True) as folder:
+            files = [str(source) for source in sources if source.suffix == ".c"]
+            made = Path(folder) / "made"
+            made.mkdir()
+            compiled([wrapper, "-std=gnu11", "-O2", "-fPIC", "-c", *files], made, inst)
+            with suppress(OSError):  # another process was first
+                made.rename(kept)
+    return [*map(str, sorted(kept.glob("*.o"))), *(f"-Wl,--wrap={name}" for name in _WRAPPED)]
 
 
 def _name(ranks: int, arguments: tuple[str, ...]) -> str:
