@@ -459,6 +459,23 @@ def test_living_runs_keep_their_shared_memory(tmp_path: Path) -> None:
     assert name not in mpi.snapshot_shm()
 
 
+def test_a_file_that_only_a_dying_process_has_open_is_removed() -> None:
+    """The kernel takes a process's memory first and closes its files later: is the file unused from the first on?"""
+    before, name = mpi.snapshot_shm(), f"mpich_shm_{os.getpid():x}"
+    code = (
+        f"import mmap, time; f = open('/dev/shm/{name}', 'w+b'); f.truncate(4096); m = mmap.mmap(-1, 400 << 20)\n"
+        "for i in range(0, len(m), 4096): m[i] = 1\n"
+        "print(flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as dying:
+        assert dying.stdout and dying.stdout.readline()
+        assert name not in mpi.remove_stale_shm(before)
+        dying.kill()
+        while Path(f"/proc/{dying.pid}/maps").read_text():
+            pass
+        assert name in mpi.remove_stale_shm(before)
+
+
 def test_srun_command(installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Does srun get the process manager that both it and the MPI speak, no binding, and the hosts in order?
     Slurm does not run here; a script answers what it can speak."""

@@ -47,7 +47,10 @@ def _paths_in_use() -> Iterator[str]:
         if not process.name.isdigit():
             continue
         try:
-            for line in (process / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
+            maps = (process / "maps").read_text(encoding="utf-8", errors="replace")
+            if not maps:
+                continue  # it is ending: its memory is gone, though files may be open for some milliseconds more
+            for line in maps.splitlines():
                 if "/" in line:
                     yield line[line.index("/") :]
             yield from (str(fd.readlink()) for fd in (process / "fd").iterdir())
