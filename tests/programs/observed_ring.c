@@ -5,7 +5,7 @@
 enum { n = 4096 };
 static double mine[n], theirs[n];
 
-__attribute__((noipa)) static double summed_by_MPI(double mine_alone) {
+__attribute__((noipa)) static double my_MPI_Allreduce(double mine_alone) {
   double all = 0;
   MPI_Allreduce(&mine_alone, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   return all;
@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
   MPI_Pcontrol(1);
   for (int i = 0; i < n; ++i) sum += theirs[i];
   MPI_Pcontrol(0);
-  const double all = summed_by_MPI(sum);
+  const double all = my_MPI_Allreduce(sum);
   if (rank == 0) printf("sum %.17g\n", all);
   MPI_Finalize();
   return 0;

@@ -148,7 +148,7 @@ def _host(hosts: Sequence[str], rank: int) -> str:
 
 
 def _site(call: native.Call, lines: dict[tuple[str, int], Line]) -> Site:
-    return Site(call.name, _place(call.frames[0][0], line_of_call(lines, call.frames)))
+    return Site(call.name, _place(call.frames[0][0], line_of_call(lines, call.name, call.frames)))
 
 
 def _place(path: str, line: Line) -> Place:

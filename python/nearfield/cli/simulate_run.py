@@ -96,8 +96,8 @@ def _simulate(
     check_axes(machine, cluster.policies, cluster.slowdowns)
     lines = read_lines(trace)
 
-    def line_of(frames: list[tuple[str, int]]) -> str:
-        return str(line_of_call(lines, frames))
+    def line_of(called: str, frames: list[tuple[str, int]]) -> str:
+        return str(line_of_call(lines, called, frames))
 
     begun = time.monotonic()
     with Stop() as stop, AccessBar(trace.about.accesses) as bar, broken_streams():

@@ -28,11 +28,12 @@ NOWHERE = Line(UNKNOWN, 0, UNKNOWN)
 Place = tuple[str, int]
 
 
-def line_of_call(lines: Mapping[Place, Line], frames: Iterable[Place]) -> Line:
-    """Returns the line that calls MPI. If that is in a wrapper, a function with MPI in its name, it is the line that
-    calls the wrapper. `frames`: the place of the call, and those where the functions around it were called."""
+def line_of_call(lines: Mapping[Place, Line], called: str, frames: Iterable[Place]) -> Line:
+    """Returns the line that calls an MPI function. If that is in a wrapper, a function with the called one's name in
+    its own (hypre_MPI_Wait), it is the line that calls the wrapper. `frames`: the place of the call, and those where
+    the functions around it were called."""
     found = [lines.get(place, NOWHERE) for place in frames]
-    return next((line for line in found if "mpi" not in line.function.lower()), found[0])
+    return next((line for line in found if called.lower() not in line.function.lower()), found[0])
 
 
 def lines_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Line]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from nearfield._native import stream
 from nearfield.observe import trace as traces
-from nearfield.observe.places import NOWHERE, Line, line_of_call
+from nearfield.observe.places import NOWHERE, Line, Place, line_of_call
 from nearfield.observe.trace import Trace, broken_streams
 
 
@@ -90,7 +90,7 @@ class _Summing:
         self.summary, self.lines, self.flops = summary, lines, flops
         self.texts: dict[int, str] = {}
         self.objects: dict[int, str] = {}
-        self.sites: dict[int, Line] = {}  # of calls
+        self.sites: dict[int, list[Place]] = {}  # of calls, and of those around them
         self.sizes: dict[int, int] = {}  # of layouts
         self.posted: dict[int, Calls] = {}  # receives, by request
         self.by_call: dict[tuple[int, Line], Calls] = {}
@@ -140,15 +140,16 @@ class _Summing:
     def _call_site(self, call_site: int, object: int, offset: int, callers: list[int]) -> None:  # noqa: A002
         numbers = [object, offset, *callers]
         frames = [(self.objects.get(numbers[i], ""), numbers[i + 1]) for i in range(0, len(numbers), 2)]
-        self.sites[call_site] = line_of_call(self.lines, frames)
+        self.sites[call_site] = frames
 
     def _layout(self, layout: int, size_bytes: int, **_: Any) -> None:
         self.sizes[layout] = size_bytes
 
     def _enter(self, name: int, call_site: int, **_: Any) -> None:
-        key = name, self.sites.get(call_site, NOWHERE)
+        called = self.texts.get(name, "?")
+        key = name, line_of_call(self.lines, called, self.sites.get(call_site, [("", 0)]))
         if key not in self.by_call:
-            self.by_call[key] = Calls(self.texts.get(name, "?"), key[1])
+            self.by_call[key] = Calls(called, key[1])
         self.now = self.by_call[key]
         self.now.calls += 1
 

@@ -19,8 +19,8 @@ class ReplayError(NearfieldError):
     """A program cannot be simulated: its streams say why, or its ranks would wait for one another for ever."""
 
 
-# From the place of a call, a path and an offset, and those where the functions around it were called.
-LineOf = Callable[[list[tuple[str, int]]], str]
+# From the name of an MPI function, the place of its call, a path and an offset, and those of the calls around it.
+LineOf = Callable[[str, list[tuple[str, int]]], str]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Replay:
 
     def line(self, call: replay.Call) -> str:
         """Returns the line of source that calls."""
-        return self.line_of([(place.object, place.offset) for place in (call.place, *call.place.callers)])
+        return self.line_of(call.name, [(place.object, place.offset) for place in (call.place, *call.place.callers)])
 
     def _cut(self, times: Times, factor: float = 1) -> Times:
         return [[factor * time for time in of_policy[: len(self.cluster.slowdowns)]] for of_policy in times]
