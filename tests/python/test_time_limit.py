@@ -64,3 +64,17 @@ def test_ranks_that_do_not_react_are_ended(monkeypatch: pytest.MonkeyPatch, numb
     assert taken.asked in numbers
     if len(numbers) == 1:
         assert bool(asked) == (signal.SIGQUIT not in numbers)
+
+
+def test_a_second_signal_may_come_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it comes while the first one is handled, before the timer of the patience runs: are all handlers put back?"""
+
+    class Interrupted(threading.Timer):
+        def start(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(stop, "Timer", Interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), stop.Stop(lambda: True) as taken:
+        taken.run(lambda: signal.raise_signal(signal.SIGINT))
+    assert signal.getsignal(signal.SIGINT) is before

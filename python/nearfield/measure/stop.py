@@ -38,7 +38,8 @@ class Stop:
     def __exit__(self, *_: object) -> None:
         if self._patience:
             self._patience.cancel()
-            self._patience.join()
+            if self._patience.is_alive():  # it is not if a second signal came before it was started
+                self._patience.join()
         for number, handler in self._old.items():
             signal.signal(number, handler)
 
