@@ -40,8 +40,8 @@ def flops_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
     """Returns how many floating-point operations each access from a place, a path and an offset, comes with; places
     without any are left out, and so are objects that cannot be disassembled.
 
-    A product and a sum in one basic block are one operation, as a fused multiply-add is. Operations on several numbers
-    at once count as one for each number."""
+    A product and a sum that go with the same place in one basic block are one operation, as a fused multiply-add is.
+    Operations on several numbers at once count as one for each number."""
     by_object: dict[str, list[int]] = defaultdict(list)
     for path, offset in set(places):
         by_object[path].append(offset)
