@@ -13,6 +13,7 @@
 #include "sim/memory/links.hpp"
 #include "sim/memory/measure.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/memory/prefetcher.hpp"
 
 namespace {
 
@@ -64,8 +65,9 @@ void grouping_changes_nothing(std::uint64_t machines, Machine (*make)(Random&)) 
       const std::uint64_t first_kind = random.below(5);
       const Access kind = kinds[first_kind];
       const unsigned bytes = 1U << random.below(5);
-      const auto stride = static_cast<std::int64_t>(bytes << random.below(3));
-      const Address begin = random.below(1 << 14) * bytes;
+      const bool is_backward = random.in(30);
+      const std::int64_t stride = static_cast<std::int64_t>(bytes << random.below(3)) * (is_backward ? -1 : 1);
+      const Address begin = ((is_backward ? 1 << 9 : 0) + random.below(1 << 14)) * bytes;
       const std::uint64_t count = 1 + random.below(80);
       const Ps work = random.in(30) ? 1500 : 0;
       const bool is_trace = work == 0 && random.in(50);
@@ -186,6 +188,14 @@ void streams_end_with_their_page() {
   CHECK(!memory.copy_in(0, 1, 4096).present && !memory.copy_in(0, 1, 4096 + line).present);
   memory.access(0, Access::load, 4096, word);
   CHECK(memory.counts().levels[1].prefetches == lines - 3);  // a new stream needs two lines
+}
+
+// A stream upward and one downward expect the same line; when it is accessed, one of them goes on and the other ends.
+void of_streams_that_meet_one_goes_on() {
+  StreamFollower follower(Prefetcher{4, 2, 1}, line, 4096);
+  for (const Address at : {1, 2, 6, 5, 4}) follower.follow(at * line);
+  CHECK(follower.follow(3 * line).has_value());
+  CHECK(!follower.follow(3 * line));
 }
 
 // A line that another core holds modified is fetched ahead from there, and both share it then.
@@ -394,7 +404,7 @@ void lines_occupy_the_links_of_their_way() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::uint64_t machines = argc > 1 ? std::stoull(argv[1]) : 300;
+  const std::uint64_t machines = argc > 1 ? std::stoull(argv[1]) : 1200;
   grouping_changes_nothing(machines, any_machine);
   grouping_changes_nothing(machines / 4, any_machine_with_hubs);
   a_window_ends_what_goes_on_behind_a_miss();
@@ -403,6 +413,7 @@ int main(int argc, char** argv) {
   for (const int level : {0, 1}) a_line_on_its_way_stalls_nobody(level);
   prefetches_take_slots_of_misses();
   streams_end_with_their_page();
+  of_streams_that_meet_one_goes_on();
   prefetches_are_served_by_other_cores();
   a_prefetch_is_a_use();
   a_store_goes_through_with_its_bytes();

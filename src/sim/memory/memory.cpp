@@ -53,6 +53,10 @@ void Memory::add_followers(const Machine& machine) {
   if (into >= machine.caches.size() || machine.caches[into].inclusion == Inclusion::exclusive)
     throw std::invalid_argument("prefetcher.level must name a cache that is not exclusive");
   const auto page_bytes = static_cast<std::uint64_t>(machine.pages.page_bytes);
+  const auto units_ahead = static_cast<std::uint64_t>(machine.prefetcher->distance_lines) + 1;  // the fetched one, too
+  fetches_over_itself_ = std::ranges::any_of(machine.caches, [&](const Cache& cache) {
+    return cache.size_bytes / static_cast<std::uint64_t>(cache.ways) < units_ahead * caches_->contents.unit_bytes();
+  });
   auto& variants = caches_->contents.variants();
   for (int core = 0; core < machine.cores; ++core)
     followers_.emplace_back(*machine.prefetcher, caches_->contents.unit_bytes(), page_bytes,
@@ -153,21 +157,24 @@ void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, 
   if (count == 0) return;
   const auto line = caches_->contents.nearest_line_bytes();
   const auto stride = static_cast<std::uint64_t>(stride_bytes);
-  const bool together = !is_bypass(kind) && stride_bytes > 0 && stride <= line / 2 && stride % bytes == 0 &&
-                        address % bytes == 0 && line % bytes == 0;
+  const std::uint64_t apart = stride_bytes < 0 ? -stride : stride;
+  const bool together = !is_bypass(kind) && !fetches_over_itself_ && apart > 0 && apart <= line / 2 &&
+                        apart % bytes == 0 && address % bytes == 0 && line % bytes == 0;
   if (!together) {
     for (const auto& each = acting(core); count > 0; --count, address += stride) some(each, kind, address, bytes, work);
     return;
   }
-  if (address + count * stride > end_of_memory) throw std::out_of_range("a simulated node has 128 GiB");
+  if (std::max(address, address + (count - 1) * stride) > end_of_memory - bytes)
+    throw std::out_of_range("a simulated node has 128 GiB");
   const auto& core_acting = acting(core);
   // The first access to a line may fetch another line ahead, which then was used later than the first one, until the
   // second access that reaches that cache. So the first access is done apart from the others.
   const bool touches_after_prefetch = core_acting.follower && (core_acting.follower->level() == 0 ||
                                                                (is_store(kind) && core_acting.path.nearest->through));
   while (count > 0) {
-    const auto rest = (address | (line - 1)) - address;  // bytes of this line beyond the first one accessed
-    auto here = std::min(count, rest / stride + 1);
+    // Bytes of this line beyond the first one accessed.
+    const auto rest = stride_bytes < 0 ? address & (line - 1) : (address | (line - 1)) - address;
+    auto here = std::min(count, rest / apart + 1);
     if (touches_after_prefetch) {
       one(core_acting, kind, address, bytes, 1, work);
       address += stride;

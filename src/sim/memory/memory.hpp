@@ -167,6 +167,7 @@ class Memory {
   std::vector<StreamFollower> followers_;  // one per core
   std::vector<Acting> acting_;             // one per core
   bool translates_ = false;
+  bool fetches_over_itself_ = false;  // a line fetched ahead may take the place of the line whose access fetched it
 };
 
 }  // namespace nearfield::sim

@@ -46,12 +46,14 @@ bool StreamFollower::is_followed(const CacheArray::SetAndTag& here) const {
   return false;
 }
 
+// Of two streams that meet at a line, one goes on.
 std::optional<Address> StreamFollower::go_on(const CacheArray::SetAndTag& here, const CacheArray::Way& stream) {
   const std::int64_t step = stream.flags() == up ? 1 : -1, line = here.tag - 1;
   if (in_one_page(line, line + step))
     streams_.fill({here.set, here.tag + static_cast<std::uint32_t>(step)}, stream, 0, stream.flags());
   else
     streams_.remove(stream, 0);
+  while (const auto met = streams_.find_tag(here)) streams_.remove(met, 0);
   const std::int64_t ahead = line + step * distance_;
   if (ahead < 0 || !in_one_page(line, ahead)) return std::nullopt;
   return static_cast<Address>(ahead) << line_shift_;
