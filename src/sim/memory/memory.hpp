@@ -146,14 +146,13 @@ class Memory {
   void add_followers(const Machine& machine);
   void look_ahead(const Acting& acting, Address address);
   // Under several variants:
-  struct Outcome;
+  struct Outcomes;
   void one_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
   void miss_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
                        const std::optional<Found>& found);
-  // `apart`: the variants whose outcome is not the first one.
   unsigned char tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work,
-                          const Outcome* outcomes, unsigned char apart);
-  bool look_ahead_of_several(const Acting& acting, const Outcome* outcomes, unsigned char apart);
+                          const Outcomes& outcomes);
+  bool look_ahead_of_several(const Acting& acting, const Outcomes& outcomes);
   void rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work,
                        bool looks_elsewhere);
   template <class Function>
