@@ -237,9 +237,13 @@ void Contents::for_each_holder(const Meeting& meeting, Address unit, Function&& 
 template <class Function>
 void Contents::for_each_copy_before(const Meeting& meeting, Address unit, Function&& function) {
   for_each_holder(meeting, unit, [&](CacheNode& node) {
+    bool here = !node.knows_absence;
     for (auto at = unit; node.used && at < unit + unit_; at += node.array.unit_bytes())
-      if (const auto way = node.array.search(at)) function(node, way, at);
-    for_each_copy_before(node.before, unit, function);
+      if (const auto way = node.array.search(at)) {
+        here = true;
+        function(node, way, at);
+      }
+    if (here) for_each_copy_before(node.before, unit, function);
   });
 }
 

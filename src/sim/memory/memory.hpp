@@ -35,6 +35,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "machine/machine.hpp"
@@ -155,6 +156,9 @@ class Memory {
   bool look_ahead_of_several(const Acting& acting, const Outcomes& outcomes);
   void rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work,
                        bool looks_elsewhere);
+  template <class Action>
+  std::pair<Clock, unsigned char> transfer(Address address, std::uint64_t bytes, const Clock& start,
+                                           const std::array<unsigned char, most_variants>& alike, Action&& action);
   template <class Function>
   void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
 

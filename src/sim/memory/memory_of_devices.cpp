@@ -52,56 +52,84 @@ class Transfer {
   std::array<Row, most_variants> rows_;
 };
 
+// The units of a transfer that are one action, and what it did to each under each variant.
+struct Units {
+  static constexpr std::size_t most = 32;
+  struct Outcome {
+    bool passes;  // through DRAM
+    unsigned writes;
+  };
+  struct Unit {
+    Address address;
+    std::uint64_t bytes;
+  };
+  Units() {}
+
+  std::size_t count = 0;
+  union {
+    std::array<Unit, most> units;
+  };
+  union {
+    std::array<std::array<Outcome, most>, most_variants> outcomes;  // by who acted
+  };
+};
+
 }  // namespace
+
+// `action` is done for each unit of a range, for many units at once. Returns when the transfer is done, and the variants
+// under which DRAM has a part in it.
+template <class Action>
+std::pair<Clock, unsigned char> Memory::transfer(Address address, std::uint64_t bytes, const Clock& start,
+                                                 const std::array<unsigned char, most_variants>& alike,
+                                                 Action&& action) {
+  auto& contents = caches_->contents;
+  Transfer transfer(timings_, contents.unit_bytes(), start);
+  Variants::Mask passes = 0;
+  Units units;
+  const auto act = [&] {
+    const bool whole = units.units[0].bytes == contents.unit_bytes();
+    const auto actors = contents.act(whole ? alike : contents.variants().all_alike(), [&](int variant) {
+      auto& outcomes = units.outcomes[static_cast<std::size_t>(variant)];
+      for (std::size_t i = 0; i < units.count; ++i) {
+        const bool its = action(variant, contents.unit_of(units.units[i].address), whole);
+        outcomes[i] = {its, contents.take_writes()};
+      }
+    });
+    for (std::size_t v = 0; v < timings_.size(); ++v)
+      for (std::size_t i = 0; i < units.count; ++i) {
+        const auto& its = units.outcomes[actors[v]][i];
+        transfer.write(v, units.units[i].address, its.writes);
+        if (!its.passes) continue;
+        passes |= static_cast<Variants::Mask>(1U << v);
+        transfer.pass(v, units.units[i].address, units.units[i].bytes);
+      }
+    units.count = 0;
+  };
+  for_each_unit(address, bytes, [&](Address at, std::uint64_t part) {
+    const bool joins = units.count < Units::most && (units.count == 0 || units.units[units.count - 1].bytes == part);
+    if (!joins) act();
+    units.units[units.count++] = {at, part};
+  });
+  if (units.count > 0) act();
+  return {transfer.done(), passes};
+}
 
 Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements,
                         const Clock& start) {
-  auto& contents = caches_->contents;
-  const auto whole = contents.unit_bytes();
-  const auto alike =
-      contents.variants().alike([&](std::size_t a, std::size_t b) { return placements[a] == placements[b]; });
-  Transfer transfer(timings_, whole, start);
-  for_each_unit(address, bytes, [&](Address at, std::uint64_t part) {
-    const auto unit = contents.unit_of(at);
-    std::array<unsigned, most_variants> writes;
-    const auto actors = contents.act(part == whole ? alike : contents.variants().all_alike(), [&](int variant) {
-      const auto v = static_cast<std::size_t>(variant);
-      if (part == whole)
-        caches_->devices.write_whole(unit, placements[v]);
-      else
-        caches_->devices.write_part(unit);
-      writes[v] = contents.take_writes();
-    });
-    for (std::size_t v = 0; v < timings_.size(); ++v) {
-      transfer.write(v, at, writes[actors[v]]);
-      transfer.pass(v, at, part);
-    }
-  });
-  return transfer.done();
+  const auto alike = caches_->contents.variants().alike(
+      [&](std::size_t a, std::size_t b) { return placements[a] == placements[b]; });
+  return transfer(address, bytes, start, alike, [&](int variant, Address unit, bool whole) {
+           if (whole)
+             caches_->devices.write_whole(unit, placements[static_cast<std::size_t>(variant)]);
+           else
+             caches_->devices.write_part(unit);
+           return true;
+         }).first;
 }
 
 Clock Memory::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
-  auto& contents = caches_->contents;
-  Transfer transfer(timings_, contents.unit_bytes(), start);
-  Variants::Mask waits = 0;
-  for_each_unit(address, bytes, [&](Address at, std::uint64_t part) {
-    struct {
-      bool from_dram;
-      unsigned writes;
-    } of[most_variants];
-    const auto actors = contents.act([&](int variant) {
-      const bool from_dram = caches_->devices.read(contents.unit_of(at));
-      of[variant] = {from_dram, contents.take_writes()};
-    });
-    for (std::size_t v = 0; v < timings_.size(); ++v) {
-      const auto& its = of[actors[v]];
-      transfer.write(v, at, its.writes);
-      if (!its.from_dram) continue;
-      waits |= static_cast<Variants::Mask>(1U << v);
-      transfer.pass(v, at, part);
-    }
-  });
-  Clock done = transfer.done();
+  auto [done, waits] = transfer(address, bytes, start, caches_->contents.variants().all_alike(),
+                                [&](int, Address unit, bool) { return caches_->devices.read(unit); });
   for (int v = 0; v < start.variants(); ++v)
     if (waits >> v & 1) done[v] += timings_[static_cast<std::size_t>(v)]->dram().device_latency();
   return done;

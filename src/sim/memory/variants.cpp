@@ -24,6 +24,7 @@ void Variants::reset_counts() {
 }
 
 void Variants::save(OwnSets& sets, std::uint32_t set, const Block* blocks, std::uint32_t count) {
+  if (!saved_.empty() && saved_.back().sets == &sets && saved_.back().set == set) return;
   if (images_used_ + count > images_.size()) images_.resize(2 * (images_used_ + count));
   saved_.push_back({&sets, set, images_used_});
   std::copy_n(blocks, count, &images_[images_used_]);
@@ -85,9 +86,9 @@ Block* OwnSets::of_group(std::uint32_t set) {
   if (const Mask others = users & static_cast<Mask>(~group))  // variant 0 has the common block, always
     make_own(others & 1 ? group : others, set, of(actor, set));
   else
-    variants_.looked_at_.emplace_back(this, set);
+    variants_.unite_afterwards(*this, set);
   Block* const blocks = of(actor, set);
-  if (!std::has_single_bit(group)) variants_.save(*this, set, blocks, blocks_per_set_);
+  if (!Variants::is_one(group)) variants_.save(*this, set, blocks, blocks_per_set_);
   return blocks;
 }
 
@@ -96,37 +97,31 @@ bool OwnSets::is_saved(std::uint32_t set) const {
                      [&](const auto& saved) { return saved.sets == this && saved.set == set; });
 }
 
-// Returns the variants that have the same block as this one.
-Variants::Mask OwnSets::users_with(int variant, std::uint32_t set) const {
-  if (!is_own(variant, set)) return variants_.all() & static_cast<Mask>(~owners_[set]);
-  const auto number = slot(variant, set);
-  Mask users = 0;
-  for (unsigned left = owners_[set]; left != 0; left &= left - 1)
-    users |= static_cast<Mask>((slot(std::countr_zero(left), set) == number) << std::countr_zero(left));
-  return users;
-}
-
 // `users`: some, but not all, of those that have one block.
 void OwnSets::make_own(Mask users, std::uint32_t set, const Block* like) {
   if (!slots_) slots_ = make_zeros<std::uint32_t>(static_cast<std::size_t>(sets_) * static_cast<std::size_t>(variants_.count()));
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(set_of_slot_.size()));
     set_of_slot_.push_back(0);
+    users_.push_back(0);
   }
   const auto number = free_.back();
   free_.pop_back();
   set_of_slot_[number] = set;
+  for (unsigned left = users & owners_[set]; left != 0; left &= left - 1)
+    users_[slot(std::countr_zero(left), set)] &= static_cast<Mask>(~users);
   put_into(users, set, number);
   owners_[set] |= users;
   ++variants_.own_blocks_;
   std::copy_n(like, blocks_per_set_, common(sets_ + number));
-  variants_.looked_at_.emplace_back(this, set);
+  variants_.unite_afterwards(*this, set);
 }
 
 void OwnSets::give_back(std::uint32_t number) {
   Block* const its = common(sets_ + number);
   for (auto* block = its; block < its + blocks_per_set_; ++block) std::fill_n(block->tag, lanes_per_block, no_tag);
   free_.push_back(number);
+  users_[number] = 0;
   --variants_.own_blocks_;
 }
 
@@ -172,6 +167,7 @@ void OwnSets::clear(Block* blocks) {
   variants_.own_blocks_ -= set_of_slot_.size() - free_.size();
   std::fill(owners_.begin(), owners_.end(), Mask{0});
   set_of_slot_.clear();
+  users_.clear();
   free_.clear();
   blocks_ = blocks;
 }

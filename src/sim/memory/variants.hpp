@@ -152,7 +152,7 @@ class Variants {
   bool next_group();
   void begin_group(int variant) {
     act_as(variant, guess_[static_cast<std::size_t>(variant)] & together_);
-    if (!std::has_single_bit(together_)) std::memcpy(&before_, tally_, tally_->numbers(levels_).size_bytes());
+    if (!is_one(together_)) std::memcpy(&before_, tally_, tally_->numbers(levels_).size_bytes());
   }
   void move_counts();
   void end();
@@ -167,6 +167,10 @@ class Variants {
     images_used_ = 0;
   }
   void save(OwnSets& sets, std::uint32_t set, const Block* blocks, std::uint32_t count);
+  void unite_afterwards(OwnSets& sets, std::uint32_t set) {
+    if (looked_at_.empty() || looked_at_.back() != std::pair{&sets, set}) looked_at_.emplace_back(&sets, set);
+  }
+  static bool is_one(Mask group) { return (group & (group - 1)) == 0; }
   // Whoever acts looks at a block of these; those of its group that are not among them leave it.
   void keep_together(Mask users) {
     if (together_ & ~users) [[unlikely]]
@@ -233,9 +237,13 @@ class OwnSets {
   }
   Block* own(int variant, std::uint32_t set) const { return common(sets_ + slot(variant, set)); }
   Block* of_group(std::uint32_t set);
-  Mask users_with(int variant, std::uint32_t set) const;
+  // Returns the variants that have the same block as this one.
+  Mask users_with(int variant, std::uint32_t set) const {
+    return is_own(variant, set) ? users_[slot(variant, set)] : variants_.all() & static_cast<Mask>(~owners_[set]);
+  }
   void make_own(Mask users, std::uint32_t set, const Block* like);
   void put_into(Mask users, std::uint32_t set, std::uint32_t number) {
+    users_[number] |= users;
     for (unsigned left = users; left != 0; left &= left - 1) slot(std::countr_zero(left), set) = number;
   }
   void give_back(std::uint32_t number);
@@ -248,6 +256,7 @@ class OwnSets {
   Block* blocks_ = nullptr;
   std::vector<Mask> owners_;  // of each set: the variants that have a block of their own, alone or with others
   Zeros<std::uint32_t> slots_;  // of each set and variant
+  std::vector<Mask> users_;     // of each slot
   std::vector<std::uint32_t> set_of_slot_, free_;
 };
 

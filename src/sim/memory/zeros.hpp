@@ -27,7 +27,7 @@ using Zeros = std::unique_ptr<Element[], Unmap>;
 // Returns so many elements, whose bytes are zeros.
 template <class Element>
 Zeros<Element> make_zeros(std::size_t count) {
-  constexpr std::size_t small = 1 << 16, alignment = 64;
+  constexpr std::size_t small = 1 << 14, alignment = 64;
   const std::size_t bytes = (count * sizeof(Element) + alignment - 1) / alignment * alignment;
   if (bytes > small) {
     void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
