@@ -29,6 +29,19 @@ void replay(Memory& memory, const Addresses& addresses, int core, Access kind, u
   }
 }
 
+void write_by_device(Memory& memory, Address address, std::uint64_t bytes, const std::vector<int>& levels) {
+  const Clock now = memory.clock(0);
+  if (levels.size() != static_cast<std::size_t>(now.variants()))
+    throw std::invalid_argument("each variant has a level");
+  std::vector<Placement> placements;
+  for (const int level : levels) {
+    if (level < Placement::memory || level >= static_cast<int>(memory.counts().levels.size()))
+      throw std::invalid_argument("there is no such level");
+    placements.push_back({level, 0, 0});
+  }
+  memory.dma_write(address, bytes, placements, now);
+}
+
 void bind_counts(nb::module_& module) {
   readable(nb::class_<LevelCounts>(module, "LevelCounts"), field("hits", &LevelCounts::hits),
            field("misses", &LevelCounts::misses), field("evictions", &LevelCounts::evictions),
@@ -65,12 +78,15 @@ void bind_simulated_memory(nb::module_& parent) {
   bind_counts(module);
   module.attr("most_cache_levels") = most_cache_levels;
   nb::class_<Memory>(module, "Memory", "One node's memory; ValueError for a geometry that cannot be.")
-      .def(nb::init<const Machine&, const std::array<double, speeds>&>(), nb::arg("machine"),
-           nb::arg("memory_slowdown") = std::array<double, speeds>{1, 1, 1, 1})
+      .def(nb::init<const Machine&, const std::array<double, speeds>&, int>(), nb::arg("machine"),
+           nb::arg("memory_slowdown") = std::array<double, speeds>{1, 1, 1, 1}, nb::arg("variants") = 1)
       .def("replay", &replay, nb::arg("addresses"), nb::arg("core") = 0, nb::arg("kind") = Access::load,
            nb::arg("bytes") = 8, "Accesses of so many bytes at these addresses (uint64, contiguous), in order.")
       .def("sweep", &Memory::sweep, nb::arg("core"), nb::arg("kind"), nb::arg("address"), nb::arg("count"),
            nb::arg("stride_bytes"), nb::arg("bytes"), nb::arg("work_ps") = 0, nb::call_guard<nb::gil_scoped_release>())
+      .def("write_by_device", &write_by_device, nb::arg("address"), nb::arg("bytes"), nb::arg("levels"),
+           "A device writes, when core 0's clock has come so far: for each variant into core 0's cache of this level, "
+           "counted from 0, or to memory (-1).")
       .def("drain", &Memory::drain, nb::arg("core"))
       .def("counts", [](const Memory& memory) { return memory.counts(); })
       .def("reset_counts", &Memory::reset_counts)

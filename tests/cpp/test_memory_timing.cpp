@@ -101,6 +101,33 @@ void grouping_changes_nothing(std::uint64_t machines, Machine (*make)(Random&)) 
   }
 }
 
+// What a device writes in one piece takes as long as its units one after the other, whatever cores do between.
+void a_piece_takes_what_its_units_take(std::uint64_t machines) {
+  for (std::uint64_t seed = 1; seed <= machines; ++seed) {
+    Random random(seed);
+    const Machine machine = any_machine(random);
+    Memory whole(machine, {1, 2, 4, 7.5}), in_units(machine, {1, 2, 4, 7.5});
+    for (int step = 0; step < 60; ++step) {
+      const int core = random.between(0, machine.cores - 1);
+      const Address begin = random.below(1 << 14) * word;
+      const std::uint64_t count = 1 + random.below(200);
+      if (random.in(60)) {
+        for (auto* memory : {&whole, &in_units}) memory->sweep(core, Access::store, begin, count, word, word);
+        continue;
+      }
+      const Placement place{random.between(-1, static_cast<int>(machine.caches.size()) - 1), core, 0};
+      const Clock start = whole.clock(core), done = whole.dma_write(begin, count * word, {&place, 1}, start);
+      Clock its = start;
+      for (Address at = begin, next, end = begin + count * word; at < end; at = next) {
+        next = std::min(at / unit_bytes(machine) * unit_bytes(machine) + unit_bytes(machine), end);
+        its = in_units.dma_write(at, next - at, {&place, 1}, its);
+      }
+      CHECK(done == its);
+      if (random.in(50)) whole.wait_until(core, done), in_units.wait_until(core, done);
+    }
+  }
+}
+
 // Behind a load that misses, the core issues as many instructions as its window holds, then waits for the data.
 void a_window_ends_what_goes_on_behind_a_miss() {
   const auto after = [](int window, int hits) {
@@ -407,6 +434,7 @@ int main(int argc, char** argv) {
   const std::uint64_t machines = argc > 1 ? std::stoull(argv[1]) : 1200;
   grouping_changes_nothing(machines, any_machine);
   grouping_changes_nothing(machines / 4, any_machine_with_hubs);
+  a_piece_takes_what_its_units_take(machines / 4);
   a_window_ends_what_goes_on_behind_a_miss();
   stores_do_not_fill_the_window();
   a_gather_waits_for_its_index();

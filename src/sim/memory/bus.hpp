@@ -90,6 +90,8 @@ class Bus {
   }
   // Takes the bus behind all others; nobody waits for it.
   void append(const Times& takes) { free_ += takes; }
+  // Returns whether it is free from exactly this time on.
+  bool is_free_from(const Times& time) const { return free_ == time && all_at_least(time, last_gap_ends_); }
 
  private:
   void remember(const Times& start) {

@@ -1,6 +1,5 @@
 #include "sim/memory/cache_array.hpp"
 
-#include <new>
 #include <stdexcept>
 
 namespace nearfield::sim {
@@ -56,6 +55,7 @@ CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
       is_narrow_(spec.ways <= first_lanes),
       ways_(spec.ways),
       replacement_(replacement_of(spec).make()) {
+  if (fast_lru_) replacement_->prepare(&prepared_, ways_);
   if (sets_ > 1) reciprocal_ = UINT64_MAX / sets_ + 1;
   const auto compare = fast_lru_ && !ways_matter ? OwnSets::Compare::order : OwnSets::Compare::blocks;
   if (variants) own_ = std::make_unique<OwnSets>(*variants, sets_, blocks_per_set_, compare);
@@ -65,13 +65,9 @@ CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
 
 void CacheArray::clear() {
   zeros_.reset();
-  const auto bytes = host_bytes() * static_cast<std::size_t>(
-                                        variants_);  // those of sets that no variant has for itself stay untouched
-  auto space = bytes + alignof(Block);
-  void* start = std::calloc(space, 1);
-  if (start == nullptr) throw std::bad_alloc();
-  zeros_.reset(start);
-  blocks_ = static_cast<Block*>(std::align(alignof(Block), bytes, start, space));
+  // Those of sets that no variant has for itself stay unused.
+  zeros_ = make_zeros<Block>(static_cast<std::size_t>(variants_) * sets_ * blocks_per_set_);
+  blocks_ = zeros_.get();
   if (own_) own_->clear(blocks_);
 }
 
@@ -82,7 +78,7 @@ void CacheArray::prepare_if_new(Block* set) {
 
 // Returns the first way of a set of one block that was never used, and prepares the set.
 CacheArray::Way CacheArray::first_room(Block* set) {
-  replacement_->prepare(set, ways_);
+  std::memcpy(set->age, prepared_.age, sizeof set->age);
   return {set, 0};
 }
 

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <bit>
-#include <cstdlib>
 #include <memory>
 
 #include "machine/machine.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/memory/replacement.hpp"
 #include "sim/memory/variants.hpp"
+#include "sim/memory/zeros.hpp"
 
 namespace nearfield::sim {
 
@@ -331,8 +331,7 @@ class CacheArray {
   Way first_room(Block* set);
   void prepare_if_new(Block* set);
 
-  // The memory is zeros until a set is used, so that unused sets take none of the host's.
-  std::unique_ptr<void, decltype(&std::free)> zeros_{nullptr, &std::free};
+  Zeros<Block> zeros_;            // a set is zeros until it is used
   Block* blocks_ = nullptr;       // in zeros_
   std::uint64_t reciprocal_ = 0;  // of the number of sets, times 2^64: exact for dividends and divisors of 32 bits
   std::uint32_t sets_;
@@ -345,6 +344,7 @@ class CacheArray {
   bool is_narrow_;  // it has no more ways than first_lanes_with() looks at
   int ways_;
   int variants_ = 1;
+  Block prepared_{};  // a set of one block that was never used, with ages
   std::unique_ptr<Replacement> replacement_;
   std::unique_ptr<OwnSets> own_;  // if there are several variants
 };

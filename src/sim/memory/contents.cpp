@@ -248,13 +248,12 @@ void Contents::leaves(Meeting& meeting, Address unit, int number) {
 
 void Contents::note(const Afterwards& it) {
   afterwards_.push_back(it);
-  if (!variants_.several()) do_afterwards(0);
+  if (!variants_.several()) do_afterwards();
 }
 
-void Contents::do_afterwards(Variants::Mask apart) {
-  const auto together = static_cast<Variants::Mask>(variants_.all() & ~apart);
+void Contents::do_afterwards() {
   for (const auto& it : afterwards_) {
-    const auto who = it.acting == 0 ? together : static_cast<Variants::Mask>(1U << it.acting);
+    const auto who = variants_.acted_for(it.acting);
     if (it.what == Afterwards::What::left) {
       if (who == variants_.all()) it.meeting->holders->of(it.unit / unit_).remove(it.number);
       continue;
@@ -266,9 +265,8 @@ void Contents::do_afterwards(Variants::Mask apart) {
     }
     const auto found = victims.find(it.unit);
     if (found == victims.end()) continue;
-    for (int v = 0; v < variants_.count(); ++v)
-      variants_.apart(v).levels[static_cast<std::size_t>(it.node->level)].victims_missed +=
-          found->second & who & 1U << v ? 1 : 0;
+    if (const Variants::Mask its = found->second & who)
+      ++variants_.tally_of_group(its).levels[static_cast<std::size_t>(it.node->level)].victims_missed;
     if ((found->second &= static_cast<Variants::Mask>(~who)) == 0) victims.erase(found);
   }
   afterwards_.clear();

@@ -66,11 +66,16 @@ class Contents {
   // ---- variants
   // Every change of what caches hold happens in here: Variants::run.
   template <class Action>
-  NEARFIELD_INNERMOST Variants::Mask act(Variants::Mask same, Action&& action) {
-    const auto apart = variants_.run(same, action);
+  NEARFIELD_INNERMOST Variants::Actors act(const Variants::Alike& alike, Action&& action) {
+    const auto actors = variants_.run(alike, action);
     if (!afterwards_.empty()) [[unlikely]]
-      do_afterwards(apart);
-    return apart;
+      do_afterwards();
+    return actors;
+  }
+  // The same for an action that is one under all variants.
+  template <class Action>
+  NEARFIELD_INNERMOST Variants::Actors act(Action&& action) {
+    return act(variants_.all_alike(), action);
   }
   // For an action that looks at sets only that are the same under all variants.
   template <class Action>
@@ -78,7 +83,7 @@ class Contents {
     variants_.begin_common();
     const auto result = action();
     if (!afterwards_.empty()) [[unlikely]]
-      do_afterwards(0);
+      do_afterwards();
     return result;
   }
   Variants& variants() { return variants_; }
@@ -190,7 +195,7 @@ class Contents {
     int number = 0;
   };
   void note(const Afterwards& it);
-  void do_afterwards(Variants::Mask apart);
+  void do_afterwards();
   void build(const Machine& machine, bool ways_matter);
   void count_searches_of_all();
   void first_use(CacheNode& node);
@@ -232,9 +237,13 @@ void Contents::for_each_holder(const Meeting& meeting, Address unit, Function&& 
 template <class Function>
 void Contents::for_each_copy_before(const Meeting& meeting, Address unit, Function&& function) {
   for_each_holder(meeting, unit, [&](CacheNode& node) {
+    bool here = !node.knows_absence;
     for (auto at = unit; node.used && at < unit + unit_; at += node.array.unit_bytes())
-      if (const auto way = node.array.search(at)) function(node, way, at);
-    for_each_copy_before(node.before, unit, function);
+      if (const auto way = node.array.search(at)) {
+        here = true;
+        function(node, way, at);
+      }
+    if (here) for_each_copy_before(node.before, unit, function);
   });
 }
 

@@ -28,6 +28,20 @@ class DramTiming {
   Times pass(Address address, std::uint64_t bytes, const Times& start) {
     return occupy(memories_[home_of(address)], address, bytes, start) + on_bus(bytes);
   }
+  // The same for `units` one after the other, from this one on. As soon as one of them passes behind all others, the
+  // rest follow it directly.
+  Times pass_units(Address address, Count units, Times start) {
+    for (; units > 0; --units, address += unit_bytes_) {
+      start = pass(address, unit_bytes_, start);
+      auto& memory = memories_[home_of(address)];
+      if (memories_.size() > 1 || !memory.bank_free.empty() || !memory.bus.is_free_from(start)) continue;
+      Times rest = unit_on_bus_;
+      for (auto& time : rest.at) time *= static_cast<Ps>(units - 1);
+      memory.bus.append(rest);
+      return start + rest;
+    }
+    return start;
+  }
   // Returns one of the cores that have the memory of this address beside them.
   int core_at(Address address) const { return static_cast<int>(home_of(address)) * cores_per_memory_; }
   // The latency that a device's read adds once: its next lines follow directly behind.

@@ -77,6 +77,20 @@ inline std::uint32_t first_lanes_with(const Block& block, std::uint32_t tag) {
 #endif
 }
 
+// Differs for blocks with other lines, mostly.
+inline std::uint32_t sum_of_tags(const Block& block) {
+#if defined(__SSE2__)
+  const auto* tags = reinterpret_cast<const __m128i*>(block.tag);
+  const __m128i sums = _mm_add_epi32(_mm_add_epi32(tags[0], tags[1]), _mm_add_epi32(tags[2], tags[3]));
+  const __m128i both = _mm_add_epi32(sums, _mm_unpackhi_epi64(sums, sums));
+  return static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_add_epi32(both, _mm_srli_epi64(both, 32))));
+#else
+  std::uint32_t sum = 0;
+  for (const auto tag : block.tag) sum += tag;
+  return sum;
+#endif
+}
+
 inline std::uint32_t lanes_of_age(const Block& block, std::uint8_t age) {
 #if defined(__SSE2__)
   const __m128i ages = _mm_load_si128(reinterpret_cast<const __m128i*>(block.age));

@@ -116,7 +116,7 @@ void Memory::bypass(const Acting& acting, Access kind, Address address, unsigned
   address = frames_->physical(address);
   auto& contents = acting.contents;
   std::array<unsigned, most_variants> writes{};
-  const auto apart = contents.act(contents.variants().all(), [&](int variant) {
+  const auto actors = contents.act([&](int variant) {
     contents.flush(address);
     auto& dram = contents.dram_counts();
     ++(kind == Access::load_bypass ? dram.bypass_reads : dram.bypass_writes);
@@ -125,7 +125,7 @@ void Memory::bypass(const Acting& acting, Access kind, Address address, unsigned
   });
   std::size_t variant = 0;
   for (auto& timing : timings_) {
-    timing->bypassed(acting.core, address, bytes, writes[apart >> variant & 1 ? variant : 0], work);
+    timing->bypassed(acting.core, address, bytes, writes[actors[variant]], work);
     ++variant;
   }
 }
@@ -289,7 +289,7 @@ NEARFIELD_INNERMOST void Memory::one_of_many(const Acting& acting, Access kind, 
 void Memory::forget(Address address, std::uint64_t bytes) {
   auto& contents = caches_->contents;
   for_each_unit(address, bytes, [&](Address at, std::uint64_t) {
-    contents.act(contents.variants().all(), [&](int) { contents.forget(at); });
+    contents.act([&](int) { contents.forget(at); });
   });
 }
 

@@ -35,6 +35,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "machine/machine.hpp"
@@ -146,16 +147,18 @@ class Memory {
   void add_followers(const Machine& machine);
   void look_ahead(const Acting& acting, Address address);
   // Under several variants:
-  struct Outcome;
+  struct Outcomes;
   void one_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
   void miss_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
                        const std::optional<Found>& found);
-  // `apart`: the variants whose outcome is not the first one.
   unsigned char tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work,
-                          const Outcome* outcomes, unsigned char apart);
-  bool look_ahead_of_several(const Acting& acting, const Outcome* outcomes, unsigned char apart);
+                          const Outcomes& outcomes);
+  bool look_ahead_of_several(const Acting& acting, const Outcomes& outcomes);
   void rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work,
                        bool looks_elsewhere);
+  template <class Action>
+  std::pair<Clock, unsigned char> transfer(Address address, std::uint64_t bytes, const Clock& start,
+                                           const std::array<unsigned char, most_variants>& alike, Action&& action);
   template <class Function>
   void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
 

@@ -3,67 +3,93 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <new>
+#include <utility>
 
 namespace nearfield::sim {
 
+Tally Variants::tally_of(int variant) const {
+  Tally sum;
+  const auto numbers = sum.numbers(levels_);
+  for (std::size_t group = 0; group < tallies_.size(); ++group) {
+    if (!(group >> variant & 1) || !tallies_[group]) continue;
+    const auto more = tallies_[group]->numbers(levels_);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += more[i];
+  }
+  return sum;
+}
+
 void Variants::reset_counts() {
-  common_ = {};
-  for (auto& tally : apart_) tally = {};
+  for (auto& tally : tallies_)
+    if (tally) *tally = {};
 }
 
 void Variants::save(OwnSets& sets, std::uint32_t set, const Block* blocks, std::uint32_t count) {
+  if (!saved_.empty() && saved_.back().sets == &sets && saved_.back().set == set) return;
   if (images_used_ + count > images_.size()) images_.resize(2 * (images_used_ + count));
   saved_.push_back({&sets, set, images_used_});
   std::copy_n(blocks, count, &images_[images_used_]);
   images_used_ += count;
 }
 
-bool Variants::next_apart() {
-  if (acting_ == 0) begin_apart();
-  for (int v = acting_ + 1; v < count_; ++v)
-    if (owners_seen_ >> v & 1) {
-      act_as(v);
-      return true;
-    }
-  end_apart();
-  return false;
+void Variants::split(Mask users) {
+  const Mask leaving = together_ & static_cast<Mask>(~users);
+  together_ &= users;
+  for (const auto& saved : saved_)
+    if (const Mask its = leaving & saved.sets->users_with(acting_, saved.set))
+      saved.sets->make_own(its, saved.set, &images_[saved.image]);
 }
 
-// Those that act apart do not share what variant 0 did and counted.
-void Variants::begin_apart() {
-  looked_at_.clear();
-  const auto now = common_.numbers(levels_), before = before_.numbers(levels_);
-  std::array<std::size_t, sizeof(Tally) / sizeof(Count)> counted;
-  std::size_t all_counted = 0;
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    counted[all_counted] = i;
-    all_counted += now[i] != before[i];
+bool Variants::next_group() {
+  if (together_ != counting_) move_counts();
+  for (unsigned left = together_; left != 0; left &= left - 1)
+    actors_.of[static_cast<std::size_t>(std::countr_zero(left))] = static_cast<std::uint8_t>(acting_);
+  left_ &= static_cast<Mask>(~together_);
+  if (left_ == 0) {
+    end();
+    return false;
   }
-  for (int v = 1; v < count_; ++v) {
-    if (!(owners_seen_ >> v & 1)) continue;
-    for (const auto& saved : saved_)
-      if (!saved.sets->is_own(v, saved.set)) saved.sets->make_own(v, saved.set, &images_[saved.image]);
-    const auto apart = apart_[static_cast<std::size_t>(v)].numbers(levels_);
-    for (std::size_t k = 0; k < all_counted; ++k) apart[counted[k]] -= now[counted[k]] - before[counted[k]];
-  }
+  const int next = std::countr_zero(left_);
+  together_ = (*alike_)[static_cast<std::size_t>(next)] & left_;
+  begin_group(next);
+  forget_images();
+  return true;
 }
 
-void Variants::end_apart() {
-  act_as(0);
-  for (const auto& saved : saved_) saved.sets->give_back_equal(saved.set);
-  for (const auto& [sets, set] : looked_at_) sets->give_back_equal(set);
+// The group is another one than was guessed.
+void Variants::move_counts() {
+  const auto now = tally_->numbers(levels_), before = before_.numbers(levels_),
+             right = tally_of_group(together_).numbers(levels_);
+  for (std::size_t i = 0; i < now.size(); ++i) right[i] += std::exchange(now[i], before[i]) - before[i];
+  guess_[static_cast<std::size_t>(acting_)] = together_;
+}
+
+void Variants::end() {
+  act_as(0, all_);
+  together_ = all_;
+  for (const auto& [sets, set] : looked_at_) sets->unite_equal(set);
 }
 
 Block* OwnSets::of_acting(std::uint32_t set) {
-  const int variant = variants_.acting();
-  if (variant == 0) [[likely]] {
-    variants_.owners_seen_ |= owners_[set];
+  if (owners_[set] == 0 && variants_.together_ == variants_.all_) [[likely]] {
     if (variants_.saves_) variants_.save(*this, set, common(set), blocks_per_set_);
     return common(set);
   }
-  variants_.looked_at_.emplace_back(this, set);
-  return is_own(variant, set) ? own(variant, set) : make_own(variant, set, common(set));
+  return of_group(set);
+}
+
+// Leaves the block to the group of whoever acts.
+Block* OwnSets::of_group(std::uint32_t set) {
+  const int actor = variants_.acting();
+  const Mask users = users_with(actor, set);
+  variants_.keep_together(users);
+  const Mask group = variants_.together_;
+  if (const Mask others = users & static_cast<Mask>(~group))  // variant 0 has the common block, always
+    make_own(others & 1 ? group : others, set, of(actor, set));
+  else
+    variants_.unite_afterwards(*this, set);
+  Block* const blocks = of(actor, set);
+  if (!Variants::is_one(group)) variants_.save(*this, set, blocks, blocks_per_set_);
+  return blocks;
 }
 
 bool OwnSets::is_saved(std::uint32_t set) const {
@@ -71,40 +97,59 @@ bool OwnSets::is_saved(std::uint32_t set) const {
                      [&](const auto& saved) { return saved.sets == this && saved.set == set; });
 }
 
-Block* OwnSets::make_own(int variant, std::uint32_t set, const Block* like) {
-  if (!slots_) {
-    const auto count = static_cast<std::size_t>(sets_) * static_cast<std::size_t>(variants_.count());
-    slots_.reset(static_cast<std::uint32_t*>(std::calloc(count, sizeof(std::uint32_t))));
-    if (!slots_) throw std::bad_alloc();
-  }
+// `users`: some, but not all, of those that have one block.
+void OwnSets::make_own(Mask users, std::uint32_t set, const Block* like) {
+  if (!slots_) slots_ = make_zeros<std::uint32_t>(static_cast<std::size_t>(sets_) * static_cast<std::size_t>(variants_.count()));
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(set_of_slot_.size()));
     set_of_slot_.push_back(0);
+    users_.push_back(0);
   }
   const auto number = free_.back();
   free_.pop_back();
   set_of_slot_[number] = set;
-  slot(variant, set) = number;
-  owners_[set] |= static_cast<Mask>(1U << variant);
+  for (unsigned left = users & owners_[set]; left != 0; left &= left - 1)
+    users_[slot(std::countr_zero(left), set)] &= static_cast<Mask>(~users);
+  put_into(users, set, number);
+  owners_[set] |= users;
   ++variants_.own_blocks_;
-  return std::copy_n(like, blocks_per_set_, own(variant, set)) - blocks_per_set_;
+  std::copy_n(like, blocks_per_set_, common(sets_ + number));
+  variants_.unite_afterwards(*this, set);
 }
 
-void OwnSets::give_back_equal(std::uint32_t set) {
-  for (unsigned left = owners_[set]; left != 0; left &= left - 1) {
+void OwnSets::give_back(std::uint32_t number) {
+  Block* const its = common(sets_ + number);
+  for (auto* block = its; block < its + blocks_per_set_; ++block) std::fill_n(block->tag, lanes_per_block, no_tag);
+  free_.push_back(number);
+  users_[number] = 0;
+  --variants_.own_blocks_;
+}
+
+void OwnSets::unite_equal(std::uint32_t set) {
+  for (Mask left = owners_[set]; left != 0;) {
     const int variant = std::countr_zero(left);
-    Block* const its = own(variant, set);
-    if (!is_equal(its, common(set))) continue;
-    for (auto* block = its; block < its + blocks_per_set_; ++block) std::fill_n(block->tag, lanes_per_block, no_tag);
-    owners_[set] &= static_cast<Mask>(~(1U << variant));
-    free_.push_back(slot(variant, set));
-    --variants_.own_blocks_;
+    const auto number = slot(variant, set);
+    const Mask users = users_with(variant, set);
+    left &= static_cast<Mask>(~users);
+    if (is_equal(common(sets_ + number), common(set))) {
+      owners_[set] &= static_cast<Mask>(~users);
+      give_back(number);
+      continue;
+    }
+    for (unsigned others = left; others != 0; others &= others - 1) {
+      const auto other = slot(std::countr_zero(others), set);
+      if (!is_equal(common(sets_ + number), common(sets_ + other))) continue;
+      put_into(users, set, other);
+      give_back(number);
+      break;
+    }
   }
 }
 
 bool OwnSets::is_equal(const Block* a, const Block* b) const {
-  const bool same = std::memcmp(a, b, sizeof(Block) * blocks_per_set_) == 0;
-  if (same || compare_ == Compare::blocks) return same;
+  if (compare_ == Compare::blocks) return std::memcmp(a, b, sizeof(Block) * blocks_per_set_) == 0;
+  if (sum_of_tags(*a) != sum_of_tags(*b)) return false;  // mostly
+  if (std::memcmp(a, b, sizeof(Block)) == 0) return true;
   int lines = 0;
   for (unsigned lane = 0; lane < lanes_per_block; ++lane) {
     if (a->tag[lane] == no_tag) continue;
@@ -119,9 +164,10 @@ bool OwnSets::is_equal(const Block* a, const Block* b) const {
 }
 
 void OwnSets::clear(Block* blocks) {
-  for (const auto mask : owners_) variants_.own_blocks_ -= static_cast<std::size_t>(std::popcount(mask));
+  variants_.own_blocks_ -= set_of_slot_.size() - free_.size();
   std::fill(owners_.begin(), owners_.end(), Mask{0});
   set_of_slot_.clear();
+  users_.clear();
   free_.clear();
   blocks_ = blocks;
 }

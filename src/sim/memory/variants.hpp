@@ -1,19 +1,21 @@
 // Keeps what a node's caches hold under several variants: policies, each of which has the NIC put other lines into
 // caches. Nearly all sets hold the same under all of them, and nearly all accesses find the same. So a set that is equal
-// under all variants is one block for all, the common one; a variant under which it is not has a block of its own
-// (OwnSets).
+// under all variants is one block for all, the common one. Variants under which it is not have a block of their own,
+// those under which it is the same have one together (OwnSets).
 //
-// An action is one access of a core, or one unit that a device reads or writes. It is done as variant 0, on common
-// blocks, and each set that it looks at is saved first. If all variants do the same, and none has its own block of
-// one of these sets, the action is done for all. Each variant for which that is not so then acts apart: it gets its own
-// blocks of the saved sets, as they were, and of other sets as soon as it looks at them. A block that afterwards is equal
-// to the common one is given back.
+// An action is one access of a core, or one unit that a device reads or writes. It is done as variant 0, for all that do
+// the same in the same blocks. A variant that turns out to have another block of a set leaves this group: it gets the
+// sets that the action has looked at as they were before, from images. The first of the variants that are left then acts
+// for all of these that do the same, and so on. Nobody changes a block that somebody outside of its group uses, too.
+// Blocks that are equal afterwards become one again.
 //
-// Counts go the same way: variant 0 counts for all, and what a variant apart counts instead is kept as a difference.
+// Counts go the same way: each group that there ever was has counts, and those of a variant are the sum over its groups.
+// Which variants will stay together is guessed from the last time; a wrong guess moves what the action counted.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -22,6 +24,7 @@
 #include "sim/clock.hpp"
 #include "sim/memory/counts.hpp"
 #include "sim/memory/lanes.hpp"
+#include "sim/memory/zeros.hpp"
 
 namespace nearfield::sim {
 
@@ -48,46 +51,78 @@ class Variants {
  public:
   using Mask = std::uint8_t;  // a bit for each variant
   static_assert(most_variants <= 8);
+  // For each variant, those that do what it does, itself among them.
+  using Alike = std::array<Mask, most_variants>;
+  // For each variant, the one that acted for it.
+  struct Actors {
+    std::array<std::uint8_t, most_variants> of{};
+    std::size_t operator[](std::size_t variant) const { return of[variant]; }
+    bool several() const { return std::bit_cast<std::uint64_t>(of) != 0; }
+  };
 
   Variants(int count, int levels)
       : count_(count),
         levels_(levels),
         all_(static_cast<Mask>((1U << count) - 1)),
-        apart_(static_cast<std::size_t>(count)) {}
+        together_(all_),
+        tallies_(std::size_t{1} << count) {
+    all_alike_.fill(all_);
+    guess_.fill(all_);
+    act_as(0, all_);
+  }
   Variants(const Variants&) = delete;
   Variants& operator=(const Variants&) = delete;
 
   int count() const { return count_; }
   bool several() const { return count_ > 1; }
   Mask all() const { return all_; }
+  const Alike& all_alike() const { return all_alike_; }
+  // Returns which variants do the same, if `same` says of any two whether they do.
+  template <class Same>
+  Alike alike(Same&& same) const {
+    Alike result{};
+    for (std::size_t a = 0; a < static_cast<std::size_t>(count_); ++a)
+      for (std::size_t b = 0; b < static_cast<std::size_t>(count_); ++b)
+        result[a] |= static_cast<Mask>(same(a, b) << b);
+    return result;
+  }
   // Begins an action that looks at common sets only.
   void begin_common() {
     saves_ = false;
     saved_.clear();
+    actors_ = {};
   }
-  // Returns which variant acts; 0: that one and all that do not act apart.
+  // Returns which variant acts, for itself and its group.
   int acting() const { return acting_; }
+  // Returns the group for which a variant acted in the action that is over.
+  Mask acted_for(int variant) const {
+    Mask result = 0;
+    for (std::size_t v = 0; v < static_cast<std::size_t>(count_); ++v)
+      result |= static_cast<Mask>((actors_[v] == static_cast<std::size_t>(variant)) << v);
+    return result;
+  }
 
-  // Calls `action` with 0, then with each variant that acts apart: those that are not in `same`, which do something
-  // else than variant 0, and those under which a set is another one. Returns these.
+  // Calls `action` with 0, then with the first variant of each group that does something else than the groups before,
+  // or does it in other blocks. Returns who acted for whom.
   template <class Action>
-  NEARFIELD_INNERMOST Mask run(Mask same, Action&& action) {
-    if (several()) begin(same);
+  NEARFIELD_INNERMOST Actors run(const Alike& alike, Action&& action) {
+    if (several()) begin(alike);
     do action(acting_);
     while (several() && goes_on());
-    return owners_seen_;
+    return actors_;
   }
 
   // ---- counts
   Tally& tally() { return *tally_; }  // of whoever acts
-  Tally& apart(int variant) { return apart_[static_cast<std::size_t>(variant)]; }
-  Tally tally_of(int variant) const {
-    Tally sum = common_, apart = apart_[static_cast<std::size_t>(variant)];
-    const auto numbers = sum.numbers(levels_), more = apart.numbers(levels_);
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += more[i];
-    return sum;
+  // Returns that of a group, which is part of the counts of each variant in it.
+  Tally& tally_of_group(Mask group) {
+    auto& tally = tallies_[group];
+    if (!tally) [[unlikely]]
+      tally = std::make_unique<Tally>();
+    return *tally;
   }
-  const Tally& common() const { return common_; }
+  Tally tally_of(int variant) const;
+  const Tally& common() const { return *tallies_[all_]; }
   void reset_counts();
 
  private:
@@ -98,41 +133,70 @@ class Variants {
     std::size_t image;  // where its blocks begin
   };
 
-  void begin(Mask same) {
-    saved_.clear();
-    images_used_ = 0;
-    owners_seen_ = static_cast<Mask>(all_ & ~same);
-    saves_ = own_blocks_ > 0 || same != all_;
-    if (saves_) std::memcpy(&before_, &common_, common_.numbers(levels_).size_bytes());
+  void begin(const Alike& alike) {
+    alike_ = &alike;
+    left_ = all_;
+    together_ = alike[0];
+    actors_ = {};
+    looked_at_.clear();
+    forget_images();
+    saves_ = own_blocks_ > 0 || together_ != all_;
+    if (saves_) begin_group(0);
   }
   // The action was done as acting(); returns whether it is to be done as another one now.
   bool goes_on() {
-    if (owners_seen_ == 0) [[likely]]
+    if (!saves_) [[likely]]  // then all are together
       return false;
-    return next_apart();
+    return next_group();
   }
-  bool next_apart();
-  void act_as(int variant) {
+  bool next_group();
+  void begin_group(int variant) {
+    act_as(variant, guess_[static_cast<std::size_t>(variant)] & together_);
+    if (!is_one(together_)) std::memcpy(&before_, tally_, tally_->numbers(levels_).size_bytes());
+  }
+  void move_counts();
+  void end();
+  // It counts for that group.
+  void act_as(int variant, Mask group) {
     acting_ = variant;
-    tally_ = variant == 0 ? &common_ : &apart_[static_cast<std::size_t>(variant)];
+    counting_ = group;
+    tally_ = &tally_of_group(group);
   }
-  void begin_apart();
-  void end_apart();
+  void forget_images() {
+    saved_.clear();
+    images_used_ = 0;
+  }
   void save(OwnSets& sets, std::uint32_t set, const Block* blocks, std::uint32_t count);
+  void unite_afterwards(OwnSets& sets, std::uint32_t set) {
+    if (looked_at_.empty() || looked_at_.back() != std::pair{&sets, set}) looked_at_.emplace_back(&sets, set);
+  }
+  static bool is_one(Mask group) { return (group & (group - 1)) == 0; }
+  // Whoever acts looks at a block of these; those of its group that are not among them leave it.
+  void keep_together(Mask users) {
+    if (together_ & ~users) [[unlikely]]
+      split(users);
+  }
+  void split(Mask users);
 
   int count_, levels_;
   Mask all_;
+  Alike all_alike_{};
+  const Alike* alike_ = nullptr;
+  Actors actors_;
   int acting_ = 0;
-  Tally common_, before_;
-  std::vector<Tally> apart_;
-  Tally* tally_ = &common_;
-  Mask owners_seen_ = 0;  // variants that do something else, or have an own block of a set that the action looked at
-  bool saves_ = false;    // no set needs to be saved while there is no block of a variant's own
+  Mask together_;  // whoever acts and those for whom it does
+  Mask left_ = 0;  // whoever acts and those after it
+  std::vector<std::unique_ptr<Tally>> tallies_;  // of each group, if it ever was one
+  std::array<Mask, most_variants> guess_{};      // the group that a variant acted for the last time
+  Mask counting_ = 0;                            // the group whose tally this is:
+  Tally* tally_ = nullptr;
+  Tally before_;
+  bool saves_ = false;  // no set needs to be saved while there is no block of a variant's own
   std::size_t own_blocks_ = 0;
-  std::vector<Saved> saved_;
+  std::vector<Saved> saved_;  // what the group may change
   std::vector<Block> images_;
   std::size_t images_used_ = 0;
-  std::vector<std::pair<OwnSets*, std::uint32_t>> looked_at_;  // by variants apart
+  std::vector<std::pair<OwnSets*, std::uint32_t>> looked_at_;  // sets that may have equal blocks now
 };
 
 // The sets of one cache that variants have for themselves. Their blocks lie behind the common ones in the cache's array.
@@ -150,7 +214,7 @@ class OwnSets {
   [[gnu::noinline]] Block* of_acting(std::uint32_t set);
   // The same, for one that only looks at it.
   Block* look(std::uint32_t set) const {
-    variants_.owners_seen_ |= variants_.acting() == 0 ? owners_[set] : Mask{0};
+    if (owners_[set] != 0) variants_.keep_together(users_with(variants_.acting(), set));
     return of(variants_.acting(), set);
   }
   Block* of(int variant, std::uint32_t set) const { return is_own(variant, set) ? own(variant, set) : common(set); }
@@ -167,24 +231,32 @@ class OwnSets {
   friend class Variants;
   bool is_own(int variant, std::uint32_t set) const { return owners_[set] >> variant & 1; }
   Block* common(std::uint32_t set) const { return blocks_ + static_cast<std::size_t>(set) * blocks_per_set_; }
-  std::uint32_t& slot(int variant, std::uint32_t set) {
-    return slots_.get()[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.count()) +
-                        static_cast<std::size_t>(variant)];
+  std::uint32_t& slot(int variant, std::uint32_t set) const {
+    return slots_[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.count()) +
+                  static_cast<std::size_t>(variant)];
   }
-  Block* own(int variant, std::uint32_t set) const {
-    return common(sets_ + const_cast<OwnSets*>(this)->slot(variant, set));
+  Block* own(int variant, std::uint32_t set) const { return common(sets_ + slot(variant, set)); }
+  Block* of_group(std::uint32_t set);
+  // Returns the variants that have the same block as this one.
+  Mask users_with(int variant, std::uint32_t set) const {
+    return is_own(variant, set) ? users_[slot(variant, set)] : variants_.all() & static_cast<Mask>(~owners_[set]);
   }
-  Block* make_own(int variant, std::uint32_t set, const Block* like);
-  void give_back_equal(std::uint32_t set);
+  void make_own(Mask users, std::uint32_t set, const Block* like);
+  void put_into(Mask users, std::uint32_t set, std::uint32_t number) {
+    users_[number] |= users;
+    for (unsigned left = users; left != 0; left &= left - 1) slot(std::countr_zero(left), set) = number;
+  }
+  void give_back(std::uint32_t number);
+  void unite_equal(std::uint32_t set);
   bool is_equal(const Block* a, const Block* b) const;
 
   Variants& variants_;
   std::uint32_t sets_, blocks_per_set_;
   Compare compare_;
   Block* blocks_ = nullptr;
-  std::vector<Mask> owners_;  // of each set: the variants that have their own block
-  // Of each set and variant; made by calloc(), so that those that are not used take none of the host's memory.
-  std::unique_ptr<std::uint32_t, decltype(&std::free)> slots_{nullptr, &std::free};
+  std::vector<Mask> owners_;  // of each set: the variants that have a block of their own, alone or with others
+  Zeros<std::uint32_t> slots_;  // of each set and variant
+  std::vector<Mask> users_;     // of each slot
   std::vector<std::uint32_t> set_of_slot_, free_;
 };
 

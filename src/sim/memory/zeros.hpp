@@ -1,0 +1,42 @@
+// Arrays that begin as zeros, and of which the host gives memory for the pages that are used. calloc() does the same only
+// until the first large array was freed: from then on it keeps such memory, and clears all of an array at once.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+
+namespace nearfield::sim {
+
+struct Unmap {
+  std::size_t mapped = 0;  // bytes; 0: it was allocated
+  void operator()(void* start) const {
+    if (mapped > 0)
+      munmap(start, mapped);
+    else
+      std::free(start);
+  }
+};
+
+template <class Element>
+using Zeros = std::unique_ptr<Element[], Unmap>;
+
+// Returns so many elements, whose bytes are zeros.
+template <class Element>
+Zeros<Element> make_zeros(std::size_t count) {
+  constexpr std::size_t small = 1 << 14, alignment = 64;
+  const std::size_t bytes = (count * sizeof(Element) + alignment - 1) / alignment * alignment;
+  if (bytes > small) {
+    void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED) throw std::bad_alloc();
+    return {static_cast<Element*>(start), Unmap{bytes}};
+  }
+  void* const start = std::aligned_alloc(alignment, bytes);
+  if (start == nullptr) throw std::bad_alloc();
+  return {static_cast<Element*>(std::memset(start, 0, bytes)), Unmap{}};
+}
+
+}  // namespace nearfield::sim
