@@ -118,7 +118,7 @@ std::function<float(std::uint32_t site)> at_sites(const stream::Reader& reader, 
 
 replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
                      const std::vector<double>& memory_slowdown, const std::vector<std::string>& streams,
-                     const Flops& flops, const std::vector<std::string>& regions, bool count_sides,
+                     const Flops& flops, const std::vector<std::string>& regions, bool count_sides, int threads,
                      const std::optional<Progress>& progress) {
   const nb::gil_scoped_release others_may_go_on;
   if (memory_slowdown.empty() || memory_slowdown.size() > speeds)
@@ -137,6 +137,7 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
   options.memory_slowdown.fill(memory_slowdown.back());
   std::ranges::copy(memory_slowdown, options.memory_slowdown.begin());
   options.count_sides = count_sides;
+  options.threads = threads;
   options.now_and_then = heeding(readers, progress);
   return replay::run(machine, options, sources, {regions});
 }
@@ -149,9 +150,10 @@ void bind_replay(nb::module_& parent) {
   module.def(
       "run", &run, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
       nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops"), nb::arg("regions"), nb::arg("count_sides"),
-      nb::arg("progress").none(),
+      nb::arg("threads"), nb::arg("progress").none(),
       "Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by "
       "path of its object and offset. `regions`: names of those that count; none: all of it. "
-      "`progress` is called now and then with the accesses that have been read. Raises ValueError for an "
+      "`threads`: of the host, at most; results are the same with any number. `progress` is called now and then, in the "
+      "caller's thread, with the accesses that have been read. Raises ValueError for an "
       "impossible cluster, RuntimeError for streams that cannot be simulated.");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/endpoint.hpp"
+#include "sim/windows.hpp"
 
 namespace nearfield::sim {
 namespace {
@@ -13,7 +14,7 @@ Task<> guarded(const Program& program, Endpoint& endpoint) {
     co_await program(endpoint.facade());
     co_await endpoint.catch_up();
   } catch (...) {
-    endpoint.world().engine.fail(std::current_exception());
+    endpoint.site().engine.fail(std::current_exception());
   }
 }
 
@@ -25,16 +26,17 @@ void within(const char* key, long value, long least, long most, const std::strin
 
 }  // namespace
 
-Cluster::Cluster(const Machine& machine, const ClusterOptions& options) : world_(std::make_unique<World>()) {
+Cluster::Cluster(const Machine& machine, const ClusterOptions& options)
+    : world_(std::make_unique<World>()),
+      threads_(std::clamp(options.threads, 1, std::max(1, options.nodes))),
+      worth_sharing_us_(options.worth_sharing_us) {
   world_->machine = machine;
   check(options);
   for (const auto& policy : options.policies) policies_.emplace_back(policy, machine);
   world_->variants = static_cast<int>(policies_.size());
   world_->count_marks = options.count_marks;
   world_->count_sides = options.count_sides;
-  now_and_then_ = options.now_and_then;
-  world_->engine.now_and_then(now_and_then_);
-  make_protocols();
+  world_->call_now_and_then = options.now_and_then;
   if (options.nodes > 1) world_->network = std::make_unique<Network>(machine, options.nodes, world_->variants);
   for (int n = 0; n < options.nodes; ++n) add_node(n, options);
 }
@@ -46,6 +48,9 @@ void Cluster::add_node(int number, const ClusterOptions& options) {
   nodes_.push_back(std::make_unique<Node>(
       machine, Node::Options{world_->variants, limits_ways, options.memory_slowdown, options.memory_effects}));
   Node& node = *nodes_.back();
+  Site& site = *world_->sites.emplace_back(std::make_unique<Site>(*world_, number));
+  site.engine.now_and_then([world = world_.get()] { world->now_and_then(); });
+  make_protocols(site);
   if (options.count_sides && options.memory_effects) node.tell_cores_apart();
   if (options.nodes > 1) nics_.push_back(std::make_unique<Nic>(node, machine, policies_));
   Nic* const nic = options.nodes > 1 ? nics_.back().get() : nullptr;
@@ -53,7 +58,7 @@ void Cluster::add_node(int number, const ClusterOptions& options) {
   for (int r = 0; r < ranks; ++r) {
     const int core = options.cores.empty() ? r : options.cores[static_cast<std::size_t>(r)];
     world_->ranks.push_back(
-        std::make_unique<Endpoint>(*world_, node, nic, number, number * ranks + r, core, ranks == 1));
+        std::make_unique<Endpoint>(site, node, nic, number * ranks + r, core, ranks == 1));
   }
 }
 
@@ -75,13 +80,13 @@ void Cluster::check(const ClusterOptions& options) const {
     if (!(factor >= 1 && factor <= 1000)) throw std::invalid_argument("memory_slowdown: from 1 to 1000");
 }
 
-void Cluster::make_protocols() {
+void Cluster::make_protocols(Site& site) {
   const Messaging& messaging = world_->machine.messaging;
   const Pairing network = find_pairing(messaging.network, false), node = find_pairing(messaging.node, true);
-  world_->network_small = network.small->make(*world_);
-  world_->network_large = network.large->make(*world_);
-  world_->node_small = node.small->make(*world_);
-  world_->node_large = node.large->make(*world_);
+  site.network_small = network.small->make(site);
+  site.network_large = network.large->make(site);
+  site.node_small = node.small->make(site);
+  site.node_large = node.large->make(site);
 }
 
 int Cluster::ranks() const { return static_cast<int>(world_->ranks.size()); }
@@ -90,7 +95,8 @@ Outcome Cluster::run(const Program& program) { return run(std::vector<Program>(w
 
 Outcome Cluster::run(const std::vector<Program>& programs) {
   if (programs.size() != world_->ranks.size()) throw std::invalid_argument("as many programs as ranks");
-  if (now_and_then_) now_and_then_();
+  world_->caller = std::this_thread::get_id();
+  world_->now_and_then();
   if (std::exchange(broken_, true)) throw std::logic_error("this cluster's last run ended in the middle");
   for (auto& node : nodes_) node->reset_counts();
   for (auto& nic : nics_) nic->reset_counts();
@@ -98,12 +104,13 @@ Outcome Cluster::run(const std::vector<Program>& programs) {
     rank->marks().clear();
     rank->reset_in_calls();
   }
+  for (auto& site : world_->sites) site->engine.restart();
   std::vector<Task<>> tasks;
   for (std::size_t r = 0; r < programs.size(); ++r) {
     tasks.push_back(guarded(programs[r], *world_->ranks[r]));
-    world_->engine.resume_at(std::max(world_->engine.now(), world_->ranks[r]->first()), tasks.back().handle());
+    world_->ranks[r]->site().engine.resume_at(world_->ranks[r]->first(), tasks.back().handle());
   }
-  world_->engine.run();
+  Windows(*world_, threads_, worth_sharing_us_).run();
   for (const auto& task : tasks)
     if (!task.done()) throw Deadlock(who_waits());
   broken_ = false;
@@ -135,7 +142,9 @@ Outcome Cluster::outcome() {
     for (const auto& nic : nics_) variant.nic += variant.nic_of_node.emplace_back(nic->counts(v));
     outcome.variants.push_back(std::move(variant));
   }
-  outcome.events = world_->engine.events() - std::exchange(events_, world_->engine.events());
+  std::uint64_t events = 0;
+  for (const auto& site : world_->sites) events += site->engine.events();
+  outcome.events = events - std::exchange(events_, events);
   if (const Network* network = world_->network.get()) {
     outcome.messages = network->messages() - std::exchange(messages_, network->messages());
     outcome.bytes = network->bytes() - std::exchange(bytes_, network->bytes());

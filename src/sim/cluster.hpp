@@ -19,6 +19,7 @@
 
 namespace nearfield::sim {
 
+struct Site;   // site.hpp
 struct World;  // world.hpp
 
 struct ClusterOptions {
@@ -30,7 +31,9 @@ struct ClusterOptions {
   bool memory_effects = true;          // false: loads, stores and DMA take no time, caches are not simulated
   bool count_marks = false;            // marks carry the counts of their node
   bool count_sides = false;            // marks carry what their rank's core saw, of the first policy
-  std::function<void()> now_and_then;  // called before and during every run; may throw to end it
+  std::function<void()> now_and_then;  // called before and during every run, by its thread; may throw to end it
+  int threads = 1;                     // of the host, on which nodes go on; results are the same with any number
+  double worth_sharing_us = 20;        // a shorter window is not shared among threads: it would take longer
 };
 
 struct RankOutcome {
@@ -78,7 +81,7 @@ class Cluster {
 
  private:
   void check(const ClusterOptions& options) const;
-  void make_protocols();
+  void make_protocols(Site& site);
   void add_node(int number, const ClusterOptions& options);
   std::string who_waits() const;
   Outcome outcome();
@@ -88,7 +91,8 @@ class Cluster {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Nic>> nics_;
   std::uint64_t events_ = 0, messages_ = 0, bytes_ = 0;  // of the runs before
-  std::function<void()> now_and_then_;
+  int threads_;
+  double worth_sharing_us_;
   bool broken_ = false;  // a run ended in the middle
 };
 

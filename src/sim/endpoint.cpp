@@ -19,11 +19,11 @@ std::uint64_t line_bytes(const Machine& machine) {
 
 }  // namespace
 
-Endpoint::Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank, int core, bool alone)
-    : world_(world),
+Endpoint::Endpoint(Site& site, Node& node, Nic* nic, int rank, int core, bool alone)
+    : site_(site),
+      world_(site.world),
       node_(node),
       nic_(nic),
-      node_number_(node_number),
       rank_(rank),
       core_(core),
       facade_(*this),
@@ -56,7 +56,7 @@ Operation& Endpoint::made(Operation::Kind kind, const Pattern& pattern, const Bu
     throw std::out_of_range("rank " + std::to_string(rank_) +
                             (kind == Operation::Kind::send ? " sends to rank " : " receives from rank ") +
                             std::to_string(peer) + "; there are 0 to " + std::to_string(size - 1));
-  Operation* const operation = world_.operations.take();
+  Operation* const operation = site_.operations.take();
   const std::uint64_t serial = operation->serial + 1;
   *operation = Operation{};
   static_cast<Pattern&>(*operation) = pattern;
@@ -67,7 +67,7 @@ Operation& Endpoint::made(Operation::Kind kind, const Pattern& pattern, const Bu
 }
 
 void Endpoint::call(const Call& call) {
-  const bool first_of_all = !node_.has_memory() || !world_.engine.anything_until(first());
+  const bool first_of_all = !node_.has_memory() || !site_.engine.anything_until(first());
   if (calls_.empty() && first_of_all)
     perform(call);
   else
@@ -107,25 +107,28 @@ void Endpoint::reset_in_calls() {
 void Endpoint::perform_send(Operation& operation) {
   Endpoint& receiver = other(operation.peer);
   advance(send_);
-  Message& message = *world_.messages.take();
+  Message& message = *site_.messages.take();
   message = Message{};
   message.from = this;
   message.to = &receiver;
+  const bool within_node = &receiver.site_ == &site_;
   message.tag = operation.tag;
   message.context = operation.context;
   message.data = operation.buffer;
   message.bytes = operation.buffer.bytes();
-  message.sequence = receiver.peer(rank_).sent++;
-  message.protocol = &world_.protocol(receiver.node_number_ == node_number_, message.bytes, operation.synchronous);
+  message.sequence = peer(operation.peer).sent++;
+  message.synchronous = operation.synchronous;
+  message.holders = within_node ? 2 : 1;
+  message.protocol = &site_.protocol(within_node, message.bytes, message.synchronous);
   message.send = &operation;
   message.protocol->start(*this, message);
 }
 
 void Endpoint::perform_receive(Operation& operation) {
   const bool any = operation.peer == any_rank;
-  const bool by_network = any ? has_nic() : other(operation.peer).node_number_ != node_number_;
+  const bool by_network = any ? has_nic() : &other(operation.peer).site_ != &site_;
   advance(receive_);
-  if (by_network && world_.network_large->matches_at_nic()) nic_->post(core_);
+  if (by_network && site_.network_large->matches_at_nic()) nic_->post(core_);
   operation.posted = now();
   operation.number = ++posted_;
   if (operation.asked) impose(operation);
@@ -155,7 +158,7 @@ Task<> Endpoint::wait(Request request) {
 
 void Endpoint::release(Operation& operation) {
   ++operation.serial;
-  world_.operations.give(&operation);
+  site_.operations.give(&operation);
 }
 
 Task<> Endpoint::probe(const Pattern& pattern) {
@@ -183,17 +186,10 @@ Task<> Endpoint::look() {
   in_calls_.waiting += now() - before;
 }
 
-// The last one wakes all, at the time of the latest.
+// Windows lets them go on, at once if there are no other nodes.
 void Endpoint::WithAll::await_suspend(std::coroutine_handle<> waiting) const {
-  LineUp& line_up = me.world_.line_up;
-  line_up.latest = line_up.waiting.empty() ? me.now() : later(line_up.latest, me.now());
-  line_up.waiting.emplace_back(&me, waiting);
-  if (line_up.waiting.size() < me.world_.ranks.size()) return;
-  for (const auto& [rank, its] : line_up.waiting) {
-    rank->node_.wait_until(rank->core_, line_up.latest);
-    me.world_.engine.resume_at(me.world_.engine.now(), its);
-  }
-  line_up.waiting.clear();
+  me.site_.lined_up.emplace_back(&me, waiting);
+  if (me.site_.lined_up.size() == me.world_.ranks.size()) me.site_.engine.end_window();
 }
 
 Task<> Endpoint::line_up() {
@@ -208,7 +204,7 @@ Task<> Endpoint::line_up() {
 // ---- items
 
 Item* Endpoint::make_item(Message& message, Step step) {
-  Item* const item = world_.items.take();
+  Item* const item = site_.items.take();
   *item = Item{};
   item->message = &message;
   item->step = step;
@@ -221,7 +217,7 @@ void Endpoint::deliver(Item* item) {
     auto* const its = static_cast<Item*>(what);
     its->owner->push(its);
   };
-  world_.engine.at(std::max(item->visible.first(), world_.engine.now()), act, item);
+  site_.engine.at(std::max(item->visible.first(), site_.engine.now()), act, item);
 }
 
 void Endpoint::push(Item* item) {
@@ -267,7 +263,7 @@ Task<> Endpoint::go_on() {
   } else {
     co_await message.protocol->step(*this, message, *item);
   }
-  world_.items.give(item);
+  site_.items.give(item);
   if (!background_.empty()) co_await carry_on();
 }
 

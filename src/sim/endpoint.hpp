@@ -12,7 +12,7 @@
 #include "sim/node.hpp"
 #include "sim/protocols/scratch.hpp"
 #include "sim/rank.hpp"
-#include "sim/world.hpp"
+#include "sim/site.hpp"
 
 namespace nearfield::sim {
 
@@ -29,15 +29,16 @@ struct Background {
 class Endpoint {
  public:
   // `nic`: none in a run of one node. `alone`: there is no other rank on the node.
-  Endpoint(World& world, Node& node, Nic* nic, int node_number, int rank, int core, bool alone);
+  Endpoint(Site& site, Node& node, Nic* nic, int rank, int core, bool alone);
 
   World& world() { return world_; }
+  Site& site() { return site_; }
   Node& node() { return node_; }
   bool has_nic() const { return nic_; }
   Nic& nic() { return *nic_; }
   int rank() const { return rank_; }
   int core() const { return core_; }
-  int node_number() const { return node_number_; }
+  int node_number() const { return site_.number; }
   const Messaging& messaging() const { return world_.machine.messaging; }
   Rank& facade() { return facade_; }
   std::vector<Mark>& marks() { return marks_; }
@@ -48,7 +49,7 @@ class Endpoint {
   Ps first() const { return node_.first(core_); }
   void advance(Ps duration) { node_.advance(core_, duration); }
   // Returns an awaitable that goes on when the engine has got to this rank's clock.
-  Engine::Until settle() { return world_.engine.until(first()); }
+  Engine::Until settle() { return site_.engine.until(first()); }
 
   // ---- for programs (rank.hpp). Sends, receives and computing are done at once if nobody else has anything to do
   // before; else when the program next waits for something (catch_up), or would notice (hurry).
@@ -102,7 +103,7 @@ class Endpoint {
   // The operation is over, and this side needs the message no more.
   void finish(Message& message, Operation*& operation) {
     complete(operation);
-    world_.drop(message);
+    site_.drop(message);
   }
   // Posts a command to the NIC, and returns the shipment to the other side of the message that it is for.
   Shipment shipment(Message& message);
@@ -127,7 +128,7 @@ class Endpoint {
   struct Peer {
     List<Operation> posted;  // that name this peer
     List<Message> unexpected;
-    std::uint64_t sent = 0, arrived = 0;
+    std::uint64_t sent = 0, arrived = 0;  // messages to it, and from it
     Address lines = 0;  // what it writes into for this rank to poll
     std::uint64_t next_line = 0;
   };
@@ -169,10 +170,11 @@ class Endpoint {
   void look_at(const Item& item);
   Address next_line(int from);
 
+  Site& site_;
   World& world_;
   Node& node_;
   Nic* nic_;
-  int node_number_, rank_, core_;
+  int rank_, core_;
   Rank facade_;
   Scratch scratch_;
   std::unordered_map<int, Peer> peers_;

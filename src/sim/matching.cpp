@@ -22,7 +22,7 @@ Operation* Endpoint::match(Message& message) {
     const auto wake = [](void* me) {
       if (auto& sleeper = static_cast<Endpoint*>(me)->sleeper_) std::exchange(sleeper, {}).resume();
     };
-    world_.engine.at(world_.engine.now(), wake, this);
+    site_.engine.at(site_.engine.now(), wake, this);
   }
   return nullptr;
 }

@@ -33,15 +33,23 @@ struct Operation : Pattern {
   Operation* next = nullptr;
 };
 
-struct Message {
+// What both sides know of a message.
+struct Envelope {
   Endpoint* from = nullptr;
   Endpoint* to = nullptr;
   int tag = 0;
   Context context = 0;
-  Buffer data;
   std::uint64_t bytes = 0;
   std::uint64_t sequence = 0;  // of those between these two
-  std::uint64_t arrival = 0;   // of those that came to this receiver
+  bool synchronous = false;
+};
+
+// A message under way. Within a node both sides use one; between nodes each side has its own, which is made when the
+// first shipment comes, and tells the other one by a pointer that it never looks behind.
+struct Message : Envelope {
+  Buffer data;
+  std::uint64_t arrival = 0;  // of those that came to this receiver
+  Message* other = nullptr;   // the other side's, as soon as it is known
   Protocol* protocol = nullptr;
   Operation* send = nullptr;
   Operation* receive = nullptr;  // when it is matched
@@ -49,7 +57,7 @@ struct Message {
   Address staged_out = 0, staged_in = 0;
   std::uint64_t sent_bytes = 0, received_bytes = 0;
   Shipment* kept = nullptr;  // at the receiver's NIC, until a receive is posted
-  int holders = 2;           // the two sides; when both have dropped it, it is gone
+  int holders = 1;           // the sides that use it; when all have dropped it, it is gone
   Message* next = nullptr;
 };
 
@@ -67,6 +75,7 @@ struct Item {
   Message* message = nullptr;
   Step step = Step::arrived;
   std::uint64_t offset = 0, bytes = 0;  // of the part
+  Address target = 0;                   // where the receiver wants it
   std::size_t slot = 0;                 // of a ring
   Address line = 0;                     // that is polled; 0: none
   bool of_nic = false;                  // the line is an event of the NIC

@@ -1,5 +1,5 @@
 // Protocols of messages. Each file in protocols/ exports one ProtocolSpec. One object serves all ranks
-// of a run. What it does on a rank's core takes that rank's time; the steps of a message are called on the side they
+// of a node. What it does on a rank's core takes that rank's time; the steps of a message are called on the side they
 // say, in the order of events.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace nearfield::sim {
 
-struct World;
+struct Site;
 
 // The place where the NIC may write a message that arrives, and the time from which on it may.
 struct Landing {
@@ -45,7 +45,7 @@ struct ProtocolSpec {
   const char* name;
   const char* summary;
   bool within_node;
-  std::unique_ptr<Protocol> (*make)(World& world);
+  std::unique_ptr<Protocol> (*make)(Site& site);
 };
 
 extern const ProtocolSpec eager_protocol, rendezvous_protocol, buffered_protocol, synchronous_protocol,

@@ -95,7 +95,8 @@ class Rank {
   void forget_everything();
   // Tells the NIC that payload for this range belongs into a cache level (policy tph), counted from 0.
   void steer(Address address, std::uint64_t bytes, int level);
-  // Lets all ranks go on at the same time, that of the last one, without messages.
+  // Lets all ranks go on at the same time, that of the last one, without messages; on several nodes the network's latency
+  // later.
   Task<> line_up();
   Clock now() const;
   void start();

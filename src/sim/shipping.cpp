@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sim/endpoint.hpp"
-#include "sim/world.hpp"
+#include "sim/site.hpp"
 
 namespace nearfield::sim {
 
@@ -25,17 +25,20 @@ Clock arrival(const Shipment& shipment, std::uint64_t bytes) {
 }  // namespace
 
 template <void (Shipping::*phase)(Shipment&)>
+void Shipping::perform(void* shipment) {
+  auto& its = *static_cast<Shipment*>(shipment);
+  (its.at->*phase)(its);
+}
+
+template <void (Shipping::*phase)(Shipment&)>
 void Shipping::at(const Clock& when, Shipment& shipment) {
-  const auto act = [](void* what) {
-    auto& its = *static_cast<Shipment*>(what);
-    (its.from->world().shipping.*phase)(its);
-  };
-  world_.engine.at(std::max(when.first(), world_.engine.now()), act, &shipment);
+  site_.engine.at(std::max(when.first(), site_.engine.now()), &perform<phase>, &shipment);
 }
 
 void Shipping::send(const Shipment& shipment) {
   Shipment& mine = *pool_.take();
   mine = shipment;
+  mine.at = this;
   mine.start = shipment.from->now();
   at<&Shipping::inject>(mine.start, mine);
 }
@@ -43,20 +46,36 @@ void Shipping::send(const Shipment& shipment) {
 void Shipping::inject(Shipment& shipment) {
   Nic& nic = shipment.from->nic();
   if (shipment.command) shipment.start = nic.fetch(shipment.command, shipment.start);
-  Clock feed(world_.variants);
+  Clock feed(site_.world.variants);
   if (shipment.source && shipment.bytes > 0) {
     const auto reading = nic.read(shipment.source, shipment.bytes, shipment.start);
     shipment.start = reading.first;
     feed = reading.last - reading.first;
   }
-  const Passage passage = world_.network->transfer(shipment.from->node_number(), shipment.to->node_number(),
-                                                   shipment.bytes, shipment.start, feed);
+  const Passage passage = site_.world.network->leave(site_.number, shipment.bytes, shipment.start, feed);
+  const Message& message = *shipment.message;
+  gone_.push_back({site_.engine.now(), passage, message, message.other, shipment});
   shipment.left = passage.left;
-  shipment.first = passage.first;
-  shipment.last = passage.last;
-  shipment.under_way = 2;
   at<&Shipping::leave>(shipment.left, shipment);
-  at<&Shipping::arrive>(shipment.first, shipment);
+}
+
+void Shipping::expect(const Gone& gone, const Passage& passage, Ps soonest) {
+  Shipment& mine = *pool_.take();
+  mine = gone.shipment;
+  mine.at = this;
+  mine.first = passage.first;
+  mine.last = passage.last;
+  mine.message = gone.there ? gone.there : &receivers_message(gone.envelope);
+  mine.message->other = gone.shipment.message;
+  site_.engine.at_from_outside(std::max(mine.first.first(), soonest), &perform<&Shipping::arrive>, &mine);
+}
+
+Message& Shipping::receivers_message(const Envelope& envelope) {
+  Message& message = *site_.messages.take();
+  message = Message{};
+  static_cast<Envelope&>(message) = envelope;
+  message.protocol = &site_.protocol(false, message.bytes, message.synchronous);
+  return message;
 }
 
 void Shipping::leave(Shipment& shipment) {
@@ -70,7 +89,7 @@ void Shipping::leave(Shipment& shipment) {
     shipment.from->deliver(item);
   }
   message.protocol->left(shipment);
-  done(shipment);
+  pool_.give(&shipment);
 }
 
 void Shipping::arrive(Shipment& shipment) {
@@ -114,6 +133,7 @@ void Shipping::tell(Shipment& shipment) {
     Item* const item = shipment.to->make_item(*shipment.message, *shipment.arrival);
     item->offset = shipment.part_offset;
     item->bytes = shipment.part_bytes;
+    item->target = shipment.part_target;
     item->visible = shipment.last;
     if (!shipment.quiet) {
       const auto event = shipment.to->nic().notify(shipment.to->core(), shipment.last);
@@ -123,11 +143,7 @@ void Shipping::tell(Shipment& shipment) {
     }
     shipment.to->deliver(item);
   }
-  done(shipment);
-}
-
-void Shipping::done(Shipment& shipment) {
-  if (--shipment.under_way == 0) pool_.give(&shipment);
+  pool_.give(&shipment);
 }
 
 }  // namespace nearfield::sim

@@ -1,19 +1,23 @@
-// The way of one network message from the sender's NIC to the event that tells the receiver, as events of the engine:
-// the NIC fetches the command and reads the payload, the network carries it, the other NIC writes it, a page at a time as
-// it arrives, and then an event.
+// The way of one network message from the sender's NIC to the event that tells the receiver, as events of the two nodes'
+// engines: the NIC fetches the command and reads the payload, the network carries it, the other NIC writes it, a page at a
+// time as it arrives, and then an event. What leaves a node waits for the end of the window, when all nodes' messages
+// enter the network in the order of time (windows.hpp).
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "sim/message.hpp"
+#include "sim/network/network.hpp"
 #include "sim/pool.hpp"
 
 namespace nearfield::sim {
 
-struct World;
+struct Site;
+class Shipping;
 
 struct Shipment {
-  Message* message = nullptr;
+  Message* message = nullptr;  // this node's
   Endpoint* from = nullptr;
   Endpoint* to = nullptr;
   Address command = 0;                            // the entry in the sender's queue; 0: the core drives the NIC itself
@@ -25,33 +29,53 @@ struct Shipment {
   std::optional<Step> departure;                  // what the sender is told when everything has been read
   bool quiet = false;                             // the receiver is told without an event in its queue
   std::uint64_t part_offset = 0, part_bytes = 0;  // what the items say
+  Address part_target = 0;
   // Set on the way:
+  Shipping* at = nullptr;  // this node's
   Clock start, left, first, last;
   std::uint64_t written = 0;  // payload bytes
-  int under_way = 0;          // events that still need it
+};
+
+// A shipment that has left its node, since when the engine knows of it, and what the other side has to know.
+struct Gone {
+  Ps since = 0;
+  Passage passage;
+  Envelope envelope;
+  Message* there = nullptr;  // the other side's message; none: this is its first shipment
+  Shipment shipment;
 };
 
 class Shipping {
  public:
-  explicit Shipping(World& world) : world_(world) {}
+  explicit Shipping(Site& site) : site_(site) {}
   // Sends the shipment at the sender's clock.
   void send(const Shipment& shipment);
   // Lets the receiver's NIC write a message that it kept.
   void release(Shipment& kept, Address target, const Clock& start);
 
+  // ---- between windows
+  // What has left this node since the last forget_gone(), in the order of time.
+  const std::vector<Gone>& gone() const { return gone_; }
+  void forget_gone() { gone_.clear(); }
+  // Lets a shipment of another node arrive, at the engine's time `soonest` or later.
+  void expect(const Gone& gone, const Passage& passage, Ps soonest);
+
  private:
   template <void (Shipping::*phase)(Shipment&)>
   void at(const Clock& when, Shipment& shipment);
+  template <void (Shipping::*phase)(Shipment&)>
+  static void perform(void* shipment);
   void inject(Shipment& shipment);
   void leave(Shipment& shipment);
+  Message& receivers_message(const Envelope& envelope);
   void arrive(Shipment& shipment);
   void write(Shipment& shipment, Address target, const Clock& start);
   void write_piece(Shipment& shipment);
   void tell(Shipment& shipment);
-  void done(Shipment& shipment);
 
-  World& world_;
+  Site& site_;
   Pool<Shipment> pool_;
+  std::vector<Gone> gone_;
 };
 
 }  // namespace nearfield::sim

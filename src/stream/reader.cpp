@@ -36,6 +36,7 @@ std::size_t Reader::accesses(std::span<Reference> out) {
     else if (!next_token())
       break;
   }
+  passed_.store(before_ + in_chunk_, std::memory_order_relaxed);
   return count;
 }
 

@@ -1,6 +1,7 @@
 // Reads a stream's file, chunk by chunk (format.hpp). What is broken is refused at its byte.
 #pragma once
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <deque>
@@ -43,8 +44,8 @@ class Reader final : public Source {
   void to_last_chunk();
   // Returns the headers of the chunks so far.
   const std::vector<ChunkHeader>& chunks() const { return chunks_; }
-  // Returns how many accesses were read so far.
-  std::uint64_t passed() const { return before_ + in_chunk_; }
+  // Returns how many accesses were read so far. Any thread may ask.
+  std::uint64_t passed() const { return passed_.load(std::memory_order_relaxed); }
 
  private:
   struct Predicted {
@@ -96,6 +97,7 @@ class Reader final : public Source {
   std::uint64_t last_new_ = 0;
   std::uint64_t in_chunk_ = 0;  // accesses so far
   std::uint64_t before_ = 0;    // accesses of chunks before
+  std::atomic<std::uint64_t> passed_ = 0;
   std::size_t used_ = 0;        // of histories_
   std::deque<Memory> histories_;
   std::optional<Event> event_;

@@ -22,6 +22,7 @@ PROGRAMS = (
     "datatypes",
     "matching",
     "replay",
+    "windows",
     "stream",
     "advise",
 )

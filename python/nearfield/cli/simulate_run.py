@@ -19,6 +19,7 @@ from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
+from nearfield.measure.sim.pool import cores
 from nearfield.measure.stop import Stop
 from nearfield.observe.places import line_of_call
 from nearfield.observe.summary import read_flops, read_lines
@@ -48,6 +49,10 @@ def command(
     region: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="count only this region: pcontrol, or a function that was observed alone"),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="of this computer, at most one per node (default: one per core); the result is the same"),
     ] = None,
     keep: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there (default: it is removed)")
@@ -79,12 +84,12 @@ def command(
     """
     with traced(what, keep) as trace:
         machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
-        _simulate(trace, machine, nodes, policy, memory_slowdown, region or [], out, as_json)
+        _simulate(trace, machine, nodes, policy, memory_slowdown, region or [], threads or cores(), out, as_json)
 
 
 def _simulate(
     trace: Trace, machine: DescribedMachine, nodes: int | None, policy: str, memory_slowdown: str, regions: list[str],
-    out: Path | None, as_json: bool,
+    threads: int, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     if out:
         profile.ensure_writable(out, overwrite=False)
@@ -103,7 +108,7 @@ def _simulate(
     with Stop() as stop, AccessBar(trace.about.accesses) as bar, broken_streams():
         bar.start()
         try:
-            found = stop.run(lambda: run(cluster, streams, read_flops(trace), line_of, regions, bar.pass_on))
+            found = stop.run(lambda: run(cluster, streams, read_flops(trace), line_of, regions, bar.pass_on, threads))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
     seconds = time.monotonic() - begun

@@ -101,16 +101,17 @@ def run(
     line_of: LineOf,
     regions: Sequence[str] = (),
     progress: Callable[[int], None] | None = None,
+    threads: int = 1,
 ) -> Replay:
     """Runs a program whose rank r wrote streams[r]. `flops`: the floating-point operations that an access comes with,
     by path and offset of its place. `line_of` returns the line of a call of MPI, as text. `progress` is called now and
-    then with the number of accesses that were read so far. Raises UsageError for an impossible cluster, ReplayError for
+    then with the number of accesses that were read so far. Results are the same with any number of threads. Raises UsageError for an impossible cluster, ReplayError for
     a program that cannot be simulated, and BrokenStream of nearfield._native.stream."""
     files = [str(file) for file in streams]
     try:
         found = replay.run(
             native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
-            list(cluster.slowdowns), files, flops, list(regions), False, progress,
+            list(cluster.slowdowns), files, flops, list(regions), False, threads, progress,
         )  # fmt: skip
     except ValueError as error:
         raise UsageError(f"{cluster.machine.name} cannot run it: {error}") from error

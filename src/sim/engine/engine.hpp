@@ -1,14 +1,19 @@
-// Runs what is to happen in the order of time (by the first variant at the first memory speed), from one thread. What
-// happens is either a function with a pointer, or a coroutine that goes on.
+// Runs what is to happen on one node in the order of time (by the first variant at the first memory speed), from one
+// thread at a time. What happens is either a function with a pointer, or a coroutine that goes on.
 //
 // A rank that computes may be ahead of the engine on its own clock; before it looks at what others did
 // it waits until() the engine has got there.
+//
+// Nodes go on by windows of time (windows.hpp): what other nodes do to this one within a window is known before it
+// begins. Of events at the same time those from outside come first, then this node's own, each in the order in which
+// they were asked for; so what happens depends neither on where windows begin nor on the other nodes' engines.
 #pragma once
 
 #include <coroutine>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -17,20 +22,34 @@
 
 namespace nearfield::sim {
 
+inline constexpr Ps never = std::numeric_limits<Ps>::infinity();
+
 class Engine {
  public:
+  static constexpr std::uint64_t often = 4096;  // events between two questions whether to go on
+
   Ps now() const { return now_; }
   std::uint64_t events() const { return events_; }
+  // Returns when the next event is; `never` if there is none.
+  Ps next() const { return queue_.empty() ? never : queue_.top().at; }
 
   // `act(what)` happens at `when`, which must not be past.
   void at(Ps when, void (*act)(void*), void* what) {
     if (when < now_) throw std::logic_error("an event in the past");
-    queue_.push({when, sequence_++, act, what});
+    queue_.push({when, first_own + own_++, act, what});
   }
   void resume_at(Ps when, std::coroutine_handle<> coroutine) { at(when, &resume, coroutine.address()); }
+  // The same, asked for from outside the node, between two windows.
+  void at_from_outside(Ps when, void (*act)(void*), void* what) {
+    if (when < end_) throw std::logic_error("an event in a window that is over");
+    queue_.push({when, outside_++, act, what});
+  }
+  void resume_from_outside(Ps when, std::coroutine_handle<> coroutine) {
+    at_from_outside(when, &resume, coroutine.address());
+  }
 
-  // Returns whether anything is to happen before or at `when`.
-  bool anything_until(Ps when) const { return !queue_.empty() && queue_.top().at <= when; }
+  // Returns whether anything is, or might be, to happen before or at `when`.
+  bool anything_until(Ps when) const { return when >= end_ || next() <= when; }
 
   struct Until {
     Engine& engine;
@@ -42,27 +61,34 @@ class Engine {
   // Returns an awaitable that goes on when everything before `when` has happened.
   Until until(Ps when) { return {*this, when}; }
 
-  // Sets a function to call every few thousand events; its exceptions end run().
+  // Sets a function to call in a long window, too; its exceptions end it.
   void now_and_then(std::function<void()> call) { now_and_then_ = std::move(call); }
 
-  // Runs until no event is left, or one has failed.
-  void run() {
-    while (!queue_.empty() && !failure_) {
+  // Begins again at 0, when no event is left.
+  void restart() { now_ = end_ = 0; }
+
+  // Runs what happens before `end`, until something fails.
+  void run_until(Ps end) {
+    end_ = end;
+    while (next() < end_ && !failure_) {
       const Event event = queue_.pop();
       now_ = event.at;
       if (++events_ % often == 0 && now_and_then_) now_and_then_();
       event.act(event.what);
     }
-    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
-  // Is called by an event that fails: run() ends and throws the failure.
+  // Ends the window after this event. Only for a node without others.
+  void end_window() { end_ = now_; }
+
+  // Is called by what fails.
   void fail(std::exception_ptr failure) {
     if (!failure_) failure_ = std::move(failure);
   }
+  const std::exception_ptr& failure() const { return failure_; }
 
  private:
-  // Returns true if something else comes first; otherwise sets the time to `when`.
+  // Returns true if something else may come first; otherwise sets the time to `when`.
   bool catch_up(Ps when) {
     if (when < now_) return false;
     if (anything_until(when)) return true;
@@ -71,10 +97,10 @@ class Engine {
   }
   static void resume(void* coroutine) { std::coroutine_handle<>::from_address(coroutine).resume(); }
 
-  static constexpr std::uint64_t often = 4096;
+  static constexpr std::uint64_t first_own = std::uint64_t{1} << 63;
   Queue queue_;
-  Ps now_ = 0;
-  std::uint64_t sequence_ = 0;
+  Ps now_ = 0, end_ = 0;  // of the last window
+  std::uint64_t own_ = 0, outside_ = 0;
   std::uint64_t events_ = 0;
   std::exception_ptr failure_;
   std::function<void()> now_and_then_;

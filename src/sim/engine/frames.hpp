@@ -1,20 +1,45 @@
 // Memory of coroutine frames: freed ones are kept and used again, so that a run in its steady state allocates nothing.
-// They are aligned to 64 bytes, since frames hold Times. Frames above 4 KiB come from the heap. One list per thread: a
-// frame must be freed by the thread that made it, as everything here is used by one thread.
+// They are aligned to 64 bytes, since frames hold Times. Frames above 4 KiB come from the heap. A thread takes frames
+// from the CoroutineFrames that it uses, or from its own; they may be given to others.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <new>
+#include <utility>
 
 namespace nearfield::sim {
 
-class Frames {
+class CoroutineFrames {
  public:
+  CoroutineFrames() = default;
+  CoroutineFrames(const CoroutineFrames&) = delete;
+  CoroutineFrames& operator=(const CoroutineFrames&) = delete;
+  ~CoroutineFrames() {
+    for (auto* head : heads_)
+      while (head) {
+        Free* const next = head->next;
+        ::operator delete(head, std::align_val_t{64});
+        head = next;
+      }
+  }
+
+  // Makes this thread use these while it lives.
+  class Use {
+   public:
+    explicit Use(CoroutineFrames& frames) : before_(std::exchange(in_use(), &frames)) {}
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use() { in_use() = before_; }
+
+   private:
+    CoroutineFrames* before_;
+  };
+
   static void* take(std::size_t bytes) {
     const std::size_t size_class = (bytes + step - 1) / step;
     if (size_class >= classes) return ::operator new(bytes, std::align_val_t{64});
-    auto& list = lists().heads[size_class];
+    auto& list = of_thread().heads_[size_class];
     if (!list) return ::operator new(size_class * step, std::align_val_t{64});
     Free* const frame = list;
     list = frame->next;
@@ -23,7 +48,7 @@ class Frames {
   static void give(void* memory, std::size_t bytes) {
     const std::size_t size_class = (bytes + step - 1) / step;
     if (size_class >= classes) return ::operator delete(memory, std::align_val_t{64});
-    auto& list = lists().heads[size_class];
+    auto& list = of_thread().heads_[size_class];
     list = new (memory) Free{list};
   }
 
@@ -32,21 +57,18 @@ class Frames {
   struct Free {
     Free* next;
   };
-  struct Lists {
-    std::array<Free*, classes> heads{};
-    ~Lists() {
-      for (auto* head : heads)
-        while (head) {
-          Free* const next = head->next;
-          ::operator delete(head, std::align_val_t{64});
-          head = next;
-        }
-    }
-  };
-  static Lists& lists() {
-    thread_local Lists all;
-    return all;
+  static CoroutineFrames*& in_use() {
+    thread_local CoroutineFrames* frames = nullptr;
+    return frames;
   }
+  static CoroutineFrames& of_thread() {
+    if (CoroutineFrames* const frames = in_use()) [[likely]]
+      return *frames;
+    thread_local CoroutineFrames own;
+    return own;
+  }
+
+  std::array<Free*, classes> heads_{};
 };
 
 }  // namespace nearfield::sim

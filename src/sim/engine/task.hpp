@@ -35,8 +35,8 @@ struct PromiseBase {
   GoOnWithCaller final_suspend() const noexcept { return {}; }
   void unhandled_exception() { failure = std::current_exception(); }
 
-  static void* operator new(std::size_t bytes) { return Frames::take(bytes); }
-  static void operator delete(void* frame, std::size_t bytes) { Frames::give(frame, bytes); }
+  static void* operator new(std::size_t bytes) { return CoroutineFrames::take(bytes); }
+  static void operator delete(void* frame, std::size_t bytes) { CoroutineFrames::give(frame, bytes); }
 };
 
 template <class T>

@@ -1,5 +1,6 @@
 #include "sim/network/network.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -18,25 +19,25 @@ Ps Network::serial(std::uint64_t bytes, double gb_per_s) {
   return gb_per_s > 0 ? std::nearbyint(static_cast<double>(bytes) * 1e3 / gb_per_s) : 0;
 }
 
-Network::Free::Free(int things, int variants)
-    : variants_(variants), blocks_(static_cast<std::size_t>(things / block + 1)) {}
+Network::Links::Links(int links, int variants)
+    : variants_(variants), blocks_(static_cast<std::size_t>(links / block + 1)) {}
 
-Times* Network::Free::of(int thing) {
-  auto& times = blocks_[static_cast<std::size_t>(thing / block)];
+Times* Network::Links::free(int link) {
+  auto& times = blocks_[static_cast<std::size_t>(link / block)];
   if (!times) times = std::make_unique<Times[]>(static_cast<std::size_t>(block * variants_));
-  return &times[static_cast<std::size_t>(thing % block * variants_)];
+  return &times[static_cast<std::size_t>(link % block * variants_)];
 }
 
 Network::Network(const Machine& machine, int nodes, int variants)
     : variants_(variants),
       parameters_(network_of(machine)),
       nic_gb_per_s_(machine.nic->gb_per_s),
-      latency_(ps_from_ns(parameters_.latency_ns)),
+      latency_(std::max(1.0, ps_from_ns(parameters_.latency_ns))),  // what is sent has not arrived
       hop_(ps_from_ns(parameters_.hop_ns)),
       gap_(ps_from_ns(parameters_.gap_ns)),
       topology_(make_topology(parameters_, nodes)),
-      sending_(nodes, variants),
-      receiving_(nodes, variants),
+      sending_(static_cast<std::size_t>(nodes * variants)),
+      receiving_(sending_),
       links_(topology_->links(), variants) {}
 
 // Passes one link or NIC: waits until it is free, then occupies it until the last byte has passed.
@@ -51,28 +52,32 @@ void Network::pass(Times* free, Clock& first, Clock& last, Ps serial, Ps gap) co
     }
 }
 
-Passage Network::transfer(int from, int to, std::uint64_t bytes, const Clock& start, const Clock& feed) {
-  if (from == to) throw std::logic_error("a message from a node to itself does not go through the network");
-  ++messages_;
-  bytes_ += bytes;
-  const Ps at_nic = serial(bytes, nic_gb_per_s_), on_link = serial(bytes, parameters_.link_gb_per_s);
+Passage Network::leave(int from, std::uint64_t bytes, const Clock& start, const Clock& feed) {
   Passage passage{start, start, start};
   Clock &first = passage.first, &last = passage.last;
   // The time of reading counts from when the NIC begins, so the wait for the NIC comes first.
-  Times* const sender = sending_.of(from);
+  Times* const sender = of(sending_, from);
   for (int v = 0; v < variants_; ++v) first[v] = later(first[v], sender[v]);
   last = first + feed;
-  pass(sender, first, last, at_nic, gap_);
+  pass(sender, first, last, serial(bytes, nic_gb_per_s_), gap_);
   passage.left = last;
   first += latency_;
   last += latency_;
+  return passage;
+}
+
+void Network::carry(int from, int to, std::uint64_t bytes, Passage& passage) {
+  if (from == to) throw std::logic_error("a message from a node to itself does not go through the network");
+  ++messages_;
+  bytes_ += bytes;
+  const Ps on_link = serial(bytes, parameters_.link_gb_per_s);
+  Clock &first = passage.first, &last = passage.last;
   topology_->route(from, to, route_);
   for (std::size_t i = 0; i < route_.size(); ++i) {
     if (i > 0) first += hop_, last += hop_;
-    pass(links_.of(route_[i]), first, last, on_link, 0);
+    pass(links_.free(route_[i]), first, last, on_link, 0);
   }
-  pass(receiving_.of(to), first, last, at_nic, gap_);
-  return passage;
+  pass(of(receiving_, to), first, last, serial(bytes, nic_gb_per_s_), gap_);
 }
 
 }  // namespace nearfield::sim

@@ -28,12 +28,14 @@ class Network {
   // Throws std::invalid_argument for a machine without network or NIC, or with too small a network.
   Network(const Machine& machine, int nodes, int variants);
 
-  // Must be called in the order of `start`. `feed` is the time in which the NIC reads the message from memory
-  // meanwhile; no byte leaves before it has been read.
-  Passage transfer(int from, int to, std::uint64_t bytes, const Clock& start, const Clock& feed);
-  Passage transfer(int from, int to, std::uint64_t bytes, const Clock& start) {
-    return transfer(from, to, bytes, start, Clock(variants_));
-  }
+  // A message leaves its node. Must be called in the order of `start` for each node, and may be called for several at
+  // once. `feed` is the time in which the NIC reads the message from memory meanwhile; no byte leaves before it has been
+  // read. Returns when the message would arrive if its bytes took no time on the way.
+  Passage leave(int from, std::uint64_t bytes, const Clock& start, const Clock& feed);
+  // Carries a message that has left its node to its destination. Must be called in the order of `start` for all.
+  void carry(int from, int to, std::uint64_t bytes, Passage& passage);
+  // Returns a time that every message takes at least from `start` to its destination.
+  Ps least_latency() const { return latency_; }
 
   const Topology& topology() const { return *topology_; }
   std::uint64_t messages() const { return messages_; }
@@ -42,12 +44,12 @@ class Network {
   static Ps serial(std::uint64_t bytes, double gb_per_s);
 
  private:
-  // The times at which links and NICs are free, per variant. Most links of a large network are never used, so blocks of
-  // times are made at the first use.
-  class Free {
+  // The times at which links are free, per variant. Most links of a large network are never used, so blocks of times
+  // are made at the first use.
+  class Links {
    public:
-    Free(int things, int variants);
-    Times* of(int thing);
+    Links(int links, int variants);
+    Times* free(int link);
 
    private:
     static constexpr int block = 64;
@@ -55,6 +57,7 @@ class Network {
     std::vector<std::unique_ptr<Times[]>> blocks_;
   };
 
+  Times* of(std::vector<Times>& nics, int node) const { return &nics[static_cast<std::size_t>(node * variants_)]; }
   void pass(Times* free, Clock& first, Clock& last, Ps serial, Ps gap) const;
 
   int variants_;
@@ -62,7 +65,8 @@ class Network {
   double nic_gb_per_s_;
   Ps latency_, hop_, gap_;
   std::unique_ptr<Topology> topology_;
-  Free sending_, receiving_, links_;
+  std::vector<Times> sending_, receiving_;  // when NICs are free, per node and variant
+  Links links_;
   std::vector<int> route_;
   std::uint64_t messages_ = 0, bytes_ = 0;
 };

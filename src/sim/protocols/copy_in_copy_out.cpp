@@ -27,8 +27,8 @@ struct Ring {
 
 class CopyInCopyOut final : public Protocol {
  public:
-  explicit CopyInCopyOut(World& world)
-      : slot_bytes_(std::max<std::uint64_t>(64, world.machine.messaging.ring_bytes / slots_per_ring)) {}
+  explicit CopyInCopyOut(Site& site)
+      : slot_bytes_(std::max<std::uint64_t>(64, site.world.machine.messaging.ring_bytes / slots_per_ring)) {}
 
   void start(Endpoint& sender, Message& message) override {
     sender.tell(*message.to, sender.make_item(message, Step::arrived));

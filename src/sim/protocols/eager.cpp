@@ -3,6 +3,7 @@
 // in the order in which buffers came back, so the receiver's go round. The pool grows when all are waiting for
 // receives. Left out: credits that would hold the sender back instead.
 #include <deque>
+#include <unordered_map>
 
 #include "sim/protocols/staged.hpp"
 
@@ -13,7 +14,8 @@ constexpr int pool_buffers = 16;  // of every rank; as many as Open MPI gives ea
 
 class Eager final : public Staged {
  public:
-  explicit Eager(World& world) : buffer_bytes_(std::max<std::uint64_t>(1, world.machine.messaging.eager_bytes)) {}
+  explicit Eager(Site& site)
+      : buffer_bytes_(std::max<std::uint64_t>(1, site.world.machine.messaging.eager_bytes)) {}
 
  private:
   Address take_out(Endpoint& sender, std::uint64_t) override { return sender.scratch().take(buffer_bytes_); }
@@ -33,15 +35,11 @@ class Eager final : public Staged {
   }
   void give_in(Endpoint& receiver, Address buffer, std::uint64_t) override { pool_of(receiver).push_back(buffer); }
 
-  std::deque<Address>& pool_of(Endpoint& receiver) {
-    const auto rank = static_cast<std::size_t>(receiver.rank());
-    if (pools_.size() <= rank) pools_.resize(rank + 1);
-    return pools_[rank];
-  }
+  std::deque<Address>& pool_of(Endpoint& receiver) { return pools_[receiver.rank()]; }
 
   static constexpr std::uint64_t line = 256;  // buffers begin at lines, of any cache
   std::uint64_t buffer_bytes_;
-  std::vector<std::deque<Address>> pools_;  // by rank
+  std::unordered_map<int, std::deque<Address>> pools_;  // by rank
 };
 
 }  // namespace

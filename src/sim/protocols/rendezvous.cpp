@@ -18,7 +18,7 @@ class Rendezvous final : public Protocol {
     message.data.address = sender.packed(message);
     Shipment ask = sender.shipment(message);
     ask.arrival = Step::arrived;
-    sender.world().shipping.send(ask);
+    sender.site().shipping.send(ask);
   }
 
   Task<> matched(Endpoint& receiver, Message& message) override {
@@ -31,7 +31,8 @@ class Rendezvous final : public Protocol {
       allow.arrival = Step::clear_to_send;
       allow.part_offset = offset;
       allow.part_bytes = piece;
-      receiver.world().shipping.send(allow);
+      allow.part_target = message.staged_in + offset;
+      receiver.site().shipping.send(allow);
       co_await receiver.settle();
       offset += piece;
     } while (offset < message.bytes);
@@ -39,7 +40,7 @@ class Rendezvous final : public Protocol {
 
   Task<> step(Endpoint& rank, Message& message, const Item& item) override {
     if (item.step == Step::clear_to_send) {
-      send_piece(rank, message, item.offset, item.bytes);
+      send_piece(rank, message, item);
     } else if (item.step == Step::sent) {
       rank.give_packed(message);
       rank.finish(message, message.send);
@@ -50,17 +51,17 @@ class Rendezvous final : public Protocol {
   }
 
  private:
-  static void send_piece(Endpoint& sender, Message& message, std::uint64_t offset, std::uint64_t bytes) {
-    register_pages(sender, message.data.address + offset, bytes);
+  static void send_piece(Endpoint& sender, Message& message, const Item& item) {
+    register_pages(sender, message.data.address + item.offset, item.bytes);
     Shipment piece = sender.shipment(message);
-    piece.source = message.data.address + offset;
-    piece.bytes = bytes;
-    piece.target = message.staged_in + offset;
-    if (offset + bytes == message.bytes) {
+    piece.source = message.data.address + item.offset;
+    piece.bytes = item.bytes;
+    piece.target = item.target;
+    if (item.offset + item.bytes == message.bytes) {
       piece.arrival = Step::data;
       piece.departure = Step::sent;
     }
-    sender.world().shipping.send(piece);
+    sender.site().shipping.send(piece);
   }
 
   static void register_pages(Endpoint& rank, Address address, std::uint64_t bytes) {

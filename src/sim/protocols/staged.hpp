@@ -19,14 +19,14 @@ class Staged : public Protocol {
     shipment.bytes = message.bytes;
     shipment.placed = true;
     shipment.arrival = Step::arrived;
-    sender.world().shipping.send(shipment);
+    sender.site().shipping.send(shipment);
     sender.complete(message.send);
   }
 
   void left(Shipment& shipment) override {
     Message& message = *shipment.message;
     if (message.bytes > 0) give_out(*message.from, message.staged_out, message.bytes);
-    message.from->world().drop(message);
+    message.from->site().drop(message);
   }
 
   std::optional<Landing> place(Endpoint& receiver, Message& message, Shipment& shipment) override {

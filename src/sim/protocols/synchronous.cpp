@@ -20,6 +20,12 @@ class Synchronous final : public Protocol {
     co_return;
   }
 
+  // The sender's side is over when its last block has left.
+  void left(Shipment& shipment) override {
+    if (shipment.arrival == Step::data && shipment.part_offset + shipment.part_bytes == shipment.message->bytes)
+      shipment.from->site().drop(*shipment.message);
+  }
+
   Task<> step(Endpoint& rank, Message& message, const Item& item) override {
     if (item.step == Step::clear_to_send)
       co_await send_blocks(rank, message);
@@ -31,7 +37,7 @@ class Synchronous final : public Protocol {
   static void control(Endpoint& from, Message& message, Step step) {
     Shipment shipment = from.shipment(message);
     shipment.arrival = step;
-    from.world().shipping.send(shipment);
+    from.site().shipping.send(shipment);
   }
 
   static Task<> send_blocks(Endpoint& sender, Message& message) {
@@ -47,10 +53,10 @@ class Synchronous final : public Protocol {
       sender.node().touch(sender.core(), Access::load_bypass, message.data, message.sent_bytes, block.bytes);
       sender.node().drain(sender.core());
       message.sent_bytes += block.bytes;
-      sender.world().shipping.send(block);
+      sender.site().shipping.send(block);
       co_await sender.settle();
     } while (message.sent_bytes < message.bytes);
-    sender.finish(message, message.send);
+    sender.complete(message.send);
   }
 
   static void store_block(Endpoint& receiver, Message& message, const Item& item) {

@@ -17,7 +17,7 @@ class ZeroCopy final : public Protocol {
     shipment.placed = true;
     shipment.arrival = Step::data;
     shipment.departure = Step::sent;
-    sender.world().shipping.send(shipment);
+    sender.site().shipping.send(shipment);
   }
 
   bool matches_at_nic() const override { return true; }
@@ -27,7 +27,7 @@ class ZeroCopy final : public Protocol {
     message.receive = receiver.match(message);
     if (!message.receive) return {};
     const Clock& since = message.receive->posted;
-    if (since.first() > receiver.world().engine.now()) {
+    if (since.first() > receiver.site().engine.now()) {
       write_later(receiver, message);
       return {};
     }
@@ -54,9 +54,9 @@ class ZeroCopy final : public Protocol {
   static void write_later(Endpoint& receiver, Message& message) {
     const auto act = [](void* what) {
       auto& its = *static_cast<Message*>(what);
-      its.to->world().shipping.release(*its.kept, its.to->landing(*its.receive, its.bytes), its.receive->posted);
+      its.to->site().shipping.release(*its.kept, its.to->landing(*its.receive, its.bytes), its.receive->posted);
     };
-    receiver.world().engine.at(message.receive->posted.first(), act, &message);
+    receiver.site().engine.at(message.receive->posted.first(), act, &message);
   }
 };
 

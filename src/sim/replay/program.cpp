@@ -51,7 +51,7 @@ Task<> ReplayedRank::run() {
 
 Task<> ReplayedRank::accesses_to_next_event() {
   while (const std::size_t count = stream_.accesses(batch_)) {
-    if (cluster_.now_and_then && ++batches_ % batches_to_notice == 0) cluster_.now_and_then();
+    if (++batches_ % batches_to_notice == 0) endpoint_.world().now_and_then();
     if (!timed()) {
       skipped_ += count;
       continue;
