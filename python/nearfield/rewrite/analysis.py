@@ -250,8 +250,6 @@ class Analyser:
             return
         if why and why != ILLEGAL:
             self._refuse(region, why, region.line)
-        elif model.notes:
-            self._refuse(region, model.notes[0].reason, model.notes[0].line)
         else:
             self._refuse(region, *reason_of_order(model, parts, tried))
 

@@ -18,8 +18,11 @@ _LONGEST = 3  # dependences that follow one another, which are told
 def reason_of_order(model: Model, parts: Parts, tried: Order | None) -> tuple[str, int]:
     """Returns why no order of a region but its own is legal, and at which line. `tried` is one that is not."""
     told = _bound(model) if tried is None or empty(parts.free) else _broken(model, tried) or _bound(model)
+    note = next((one for one in model.notes if told is None or one.reason not in told[0]), None)
     if told is not None:
-        return told
+        return (f"{told[0]}; {note.reason} (line {note.line})" if note is not None else told[0]), told[1]
+    if note is not None:
+        return note.reason, note.line
     nest = model.region.nests[0]
     return "no order of its loops and messages but this one is known to be legal for more than a few sizes", nest.line
 
@@ -81,7 +84,7 @@ def _path(model: Model, first: int, last: int) -> list[int]:
 
 def _shared(model: Model, first: int, second: int) -> tuple[Access, Access] | None:
     """Returns accesses of two items to the same elements of an array, one of which writes; arrays come first."""
-    found = sorted(_conflicts(model, first, second), key=lambda pair: not pair[0].base.sizes)
+    found = sorted(_conflicts(model, first, second), key=lambda pair: (not pair[0].base.sizes, not pair[0].write))
     return found[0] if found else None
 
 

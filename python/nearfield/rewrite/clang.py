@@ -21,6 +21,7 @@ from clang.cindex import CursorKind as Kind
 from clang.cindex import TypeKind
 
 from nearfield.errors import UsageError
+from nearfield.rewrite.text import statement_end
 
 __all__ = ["Kind", "Node", "TypeKind", "Unit", "parse"]
 
@@ -207,6 +208,12 @@ class Unit:
         named = {name for name in inside if self._number(name) == value}
         written = re.search(rf"(?<![\w.]){value}(?![\w.])", self._macros[word])
         return named.pop() if len(named) == 1 and not written else ""
+
+    def statement_end(self, statement: Node) -> int:
+        """Returns where a statement ends; behind the block of one that a macro begins, such as DEBUG { ... }."""
+        if self.is_macro(statement.offset) and self.text[statement.end - 1] == "}":
+            return statement.end
+        return statement_end(self.text, statement.offset)
 
     def is_macro(self, offset: int) -> bool:
         """Returns whether a macro of the file, or one that is not in lower case, is used at the offset."""

@@ -23,10 +23,11 @@ _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
     "MPI_Sendrecv_replace": [(True, 0, 1, 2), (False, 0, 1, 2)],
 }  # fmt: skip
 # Calls without messages of their own, which keep their place among the others.
-_STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free", "MPI_Comm_rank",
-          "MPI_Comm_size", "MPI_Request_free")  # fmt: skip
+_STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free",
+          "MPI_Request_free")  # fmt: skip
+_TELLS = ("MPI_Comm_rank", "MPI_Comm_size", "MPI_Get_count")
 _BEGINS = ("MPI_Isend", "MPI_Issend", "MPI_Irsend", "MPI_Irecv")
-_MAKES = re.compile(r"P?MPI_(?:[BSR]?send|Recv)_init")  # a persistent request
+_MAKES = re.compile(r"P?MPI_(?:[bsr]?send|recv)_init", re.I)  # a persistent request
 _STATUS = {"MPI_Recv": 6, "MPI_Sendrecv": 11, "MPI_Sendrecv_replace": 8, "MPI_Wait": 1, "MPI_Waitall": 2}
 # Why nothing is moved across other calls, by their names.
 _BARRIERS = (
@@ -99,6 +100,8 @@ class Communication(Collector):
             several = name == "MPI_Waitall"
             self._completed(node, arguments[1] if several else arguments[0], several)
             self._handle(node, arguments[1] if several else arguments[0], arguments[0] if several else ONE)
+        elif name in _TELLS:
+            self._asked(name, arguments)
         elif name in _STAYS:
             self.names.append(name)
             self.begins = self.completes = True
@@ -118,7 +121,19 @@ class Communication(Collector):
     def _status(self, node: Node) -> None:
         """Adds that a call writes a status."""
         if "IGNORE" not in words_of(node):
-            self._whole(node, write=True)
+            self._written(node)
+
+    def _written(self, node: Node) -> None:
+        """Adds a write to any of what a pointer points to."""
+        pointer = self.reader.pointer(node)
+        if pointer.base.declaration not in self.private:
+            self.add(replace(pointer, index=(None,) * len(pointer.base.sizes)), write=True, line=node.line)
+
+    def _asked(self, name: str, arguments: list[Node]) -> None:
+        """Takes a call that only tells something that the process knows already."""
+        if name == "MPI_Get_count":
+            self._whole(arguments[0], write=False)
+        self._written(arguments[-1])
 
     def _started(self, node: Node, request: Node, several: bool) -> None:
         """Takes the messages that persistent requests begin. Raises Barrier if the calls that made these are not known,
@@ -132,11 +147,9 @@ class Communication(Collector):
             mine = self._request(arguments[6])
             if mine[0] != base or not several and None not in (place, mine[1]) and mine[1] != place:
                 continue
-            for one in [one for argument in arguments[:3] for one in argument.walk()]:
-                declared = one.declaration if one.kind == Kind.DECL_REF_EXPR else None
-                if declared is not None and declared.kind == Kind.VAR_DECL and declared.type.kind not in ARRAYS \
-                        and not declared.cursor.type.spelling.startswith("MPI_") \
-                        and not function.unchanged(declared.key):  # fmt: skip
+            for one in [one for argument in arguments[:3] for one in argument.walk() if one.kind == Kind.DECL_REF_EXPR]:
+                declared = one.declaration
+                if declared is not None and not self._lasts(declared):
                     raise Barrier(f"{one.name} may have changed since line {maker.line} gave it to {maker.name}", node.line)
             before = len(self.accesses)
             self._side(node, "Recv" not in maker.name, *arguments[:3])
@@ -177,6 +190,10 @@ class Communication(Collector):
         shape = layout(datatype, self.reader, self.known)
         self.messages.append(Message(send, number, shape.element_bytes if shape else 0))
         element_bytes = _bytes(pointer.base.element)
+        single = shape is not None and number == ONE and (shape.length, shape.blocks) == (ONE, ONE)
+        if not pointer.base.sizes and single and shape is not None and shape.element_bytes == element_bytes:
+            self._add(node, pointer, send, ())
+            return
         if shape is None or number is None or not element_bytes:
             unknown = "the layout of a message is not known"
             rows = pointer.index[:-1] if pointer.base.kind == "rows" else ()
@@ -223,6 +240,8 @@ class Communication(Collector):
         """Adds the accesses to requests, which must not be used again before they are complete. Those behind pointers
         count as one."""
         pointer = self.reader.pointer(request)
+        if pointer.base.declaration in self.private:
+            return
         if pointer.base.kind not in ("array", "scalar"):
             pointer = Pointer(Base("requests", "requests", "scalar", "request"), ())
         loops: tuple[Loop, ...] = ()
@@ -252,6 +271,12 @@ class Communication(Collector):
             self.posted[:] = [one for one in self.posted if one not in mine]
         elif len(mine) == 1:
             self.posted.remove(mine[0])
+
+    def _lasts(self, declared: Node) -> bool:
+        """Returns whether a name stands for the same all the time: an array, a handle, or a variable that is unchanged."""
+        handle = declared.cursor.type.spelling.startswith(("MPI_", "struct ompi_"))
+        lasts = handle or declared.type.kind in ARRAYS or self.reader.function.unchanged(declared.key)
+        return declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or lasts
 
 
 def _stops(name: str, arguments: list[Node]) -> str:

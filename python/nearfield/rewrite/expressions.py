@@ -288,7 +288,8 @@ class Expressions:
             if owner.kind == Kind.CXX_THIS_EXPR:
                 return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
             outer = self.pointer(owner)
-            arrow = "->" if all(one is not None and one.constant == 0 for one in outer.index) else "."
+            first = all(one is not None and one.constant == 0 for one in outer.index)
+            arrow = "->" if outer.index and first else "."
         else:
             outer, arrow = self.place(owner), "."
         field = f"{arrow}{node.name}"

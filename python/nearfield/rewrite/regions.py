@@ -244,10 +244,7 @@ class Reader:
 
     def _end(self, statement: Node, following: int) -> int:
         """Returns where a statement ends. Raises Barrier if a macro hides it."""
-        text = self.unit.text
-        if self.unit.is_macro(statement.offset) and text[statement.end - 1] == "}" and statement.end <= following:
-            return statement.end
-        end = statement_end(text, statement.offset)
+        end = self.unit.statement_end(statement)
         if end > following or (self.unit.is_macro(statement.offset) and end < statement.end):
             raise Barrier("a macro hides where it ends", statement.line)
         return end

@@ -21,7 +21,7 @@ from nearfield.rewrite.model import Model
 from nearfield.rewrite.parts import Event
 from nearfield.rewrite.polynomials import Poly
 from nearfield.rewrite.program import Call, Loop, Nest
-from nearfield.rewrite.text import group_end, same_tokens, statement_end
+from nearfield.rewrite.text import group_end, same_tokens
 
 
 class Invalid(Exception):
@@ -118,8 +118,7 @@ class Validator:
     # ---- reading
 
     def _text(self, node: Node) -> str:
-        start = node.offset
-        return self._unit.text[start : statement_end(self._unit.text, start)]
+        return self._unit.text[node.offset : self._unit.statement_end(node)]
 
     def _statement(self, node: Node, copy: Copy) -> None:
         if self._is_expected(node, copy):
