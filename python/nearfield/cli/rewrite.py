@@ -53,7 +53,7 @@ def command(
     verify: VerifyOption = False,
     measure: MeasureOption = False,
     runs: RunOption = None,
-    ranks: RanksOption = "1,2,3,4",
+    ranks: RanksOption = None,
     link: LinkOption = None,
     run_in: RunInOption = None,
     sarif: Annotated[
@@ -89,7 +89,10 @@ def command(
     costs = costs_of(profile, size)
     names = [name for given in assume_noalias or [] for name in given.split(",")]
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
-    found = analyse(source, arguments, function=function, only=_only(only), assume_noalias=names, costs=costs)
+    others = _others(source, compile_commands, link or [], arguments)
+    found = analyse(
+        source, arguments, function=function, only=_only(only), assume_noalias=names, costs=costs, others=others
+    )
     if verify or measure:
         from nearfield import mpi
         from nearfield.cli.rewrite_checks import Checks, flags_for
@@ -126,6 +129,18 @@ def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: 
     if any((folder / "mpi.h").exists() for folder in folders):
         return words
     return [*words, *(f"-I{folder}" for folder in include_folders(mpi.choose(mpi_name)))]
+
+
+def _others(
+    source: Path, database: Path | None, linked: list[str], arguments: list[str]
+) -> list[tuple[Path, list[str]]]:
+    """Returns the program's other files whose functions are gone through, each with the compiler's arguments."""
+    from nearfield.rewrite.build import SOURCES
+    from nearfield.rewrite.compile_commands import arguments_of, files_of
+
+    told = [(path, [*arguments_of(path, database), *arguments]) for path in files_of(database)] if database else []
+    named = [Path(name) for name in linked if Path(name).suffix in SOURCES]
+    return [*told, *((path, arguments) for path in named)]
 
 
 def _only(given: str | None) -> frozenset[str] | None:

@@ -3,6 +3,7 @@ keeps only the patches that hold."""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from nearfield.rewrite.build import Program
 from nearfield.rewrite.compile_commands import arguments_of
 from nearfield.rewrite.measure import measure
 from nearfield.rewrite.patch import Patch, Refusal
-from nearfield.rewrite.verify import Verifier
+from nearfield.rewrite.verify import RANKS, Verifier
 from nearfield.terminal import err
 
 
@@ -35,7 +36,7 @@ class Checks:
     source: Path
     flags: Sequence[str]
     runs: Sequence[str]
-    ranks: str
+    ranks: str | None
     linked: Sequence[str]
     folder: Path | None
 
@@ -61,10 +62,18 @@ class Checks:
         return held, refused
 
     def _counts(self) -> Iterator[int]:
-        for word in self.ranks.split(","):
+        for word in self.ranks.split(",") if self.ranks is not None else map(str, RANKS):
             if not word.strip().isdigit() or int(word) < 1:
                 raise UsageError(f"--ranks '{self.ranks}' is no list of rank counts", "for instance: --ranks 1,2,4")
             yield int(word)
+
+    def _measured_ranks(self) -> int:
+        """Returns the last rank count that was given and has a processor for each rank; by default the largest power
+        of two that has."""
+        processors = len(os.sched_getaffinity(0))
+        if self.ranks is None:
+            return max(2, 1 << (processors.bit_length() - 1))
+        return next((count for count in reversed(list(self._counts())) if count <= max(2, processors)), 2)
 
     def _verified(self, patch: Patch, verifier: Verifier, alike: Sequence[str]) -> str:
         """Returns what is wrong with a patch; empty if nothing is."""
@@ -76,7 +85,8 @@ class Checks:
 
     def _measured(self, patch: Patch, program: Program, inst: Installation) -> str:
         """Returns why a patch is not worth it; empty if it is."""
-        found = measure(program, patch.original, patch.rewritten, inst, progress=_say)
+        ranks = self._measured_ranks()
+        found = measure(program, patch.original, patch.rewritten, inst, ranks=ranks, progress=_say)
         _tell(patch, str(found))
         return "" if found.is_supported else str(found)
 

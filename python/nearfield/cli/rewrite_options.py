@@ -24,10 +24,15 @@ RunOption = Annotated[
         "--run", metavar="ARGUMENTS", help="arguments of the program in such a run; may be given several times"
     ),
 ]
-RanksOption = Annotated[str, typer.Option("--ranks", metavar="N,...", help="rank counts to verify with")]
+RanksOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ranks", metavar="N,...", help="rank counts to verify with (1,2,3,4); --measure takes the last that fits here"
+    ),
+]
 LinkOption = Annotated[
     list[str] | None,
-    typer.Option("--link", metavar="FILE", help="another source, object or library of the program"),
+    typer.Option("--link", metavar="FILE", help="another source, object or library of the program; sources are read, too"),
 ]
 RunInOption = Annotated[
     Path | None, typer.Option("--run-in", metavar="FOLDER", help="input files: each run works in a copy of this folder")

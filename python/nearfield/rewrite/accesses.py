@@ -3,10 +3,12 @@ enlarged to all elements of an array; what cannot even be enlarged is a barrier.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 
-from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
-from nearfield.rewrite.counting import counted_loop, iterator_key, within
+from nearfield.rewrite.clang import Kind, Node, TypeKind
+from nearfield.rewrite.counting import companions, counted_loop, iterator_key, within
+from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.expressions import ARRAYS, INTEGERS, Expressions, NotAffine, Pointer, words_of
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
 from nearfield.rewrite.polynomials import ONE, Poly
@@ -27,31 +29,10 @@ _JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_ST
 
 _PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
 _COPIES = ("memcpy", "memmove", "memset")
+_FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")  # write their first argument
+_ENDS = ("__assert_fail", "abort")  # end the program, which programs without errors do not call
 OUTPUT = Base("output", "what is printed", "scalar", "stream")
 _DEEPEST = 4  # calls in calls
-
-
-class Functions:
-    """The functions that a file defines."""
-
-    def __init__(self, unit: Unit) -> None:
-        self._nodes = {(node.name, node.type.spelling): node for node in unit.functions}
-        self._made: dict[int, Function] = {}
-
-    def of(self, node: Node) -> Function:
-        if node.key not in self._made:
-            self._made[node.key] = Function(node)
-        return self._made[node.key]
-
-    def definition(self, call: Node) -> Function | None:
-        """Returns the function that a call runs, if the file defines it and no other can take its place."""
-        callee = call.callee()
-        if callee is None or callee.kind not in (Kind.FUNCTION_DECL, Kind.CXX_METHOD):
-            return None
-        if callee.kind == Kind.CXX_METHOD:
-            return None
-        node = self._nodes.get((callee.name, callee.type.spelling))
-        return self.of(node) if node is not None else None
 
 
 @dataclass
@@ -137,6 +118,11 @@ class Collector:
         self.private.add(node.key)
         meaning: Poly | Pointer | None = None
         initial = self.reader.function.fixed(node.key)
+        later = self.reader.function.given_once(node) if initial is None and not values else None
+        if later is not None:
+            with contextlib.suppress(Barrier, NotAffine):
+                is_pointer = node.type.kind == TypeKind.POINTER
+                meaning = self.reader.pointer(later) if is_pointer else self.reader.integer(later)
         if initial is not None:
             try:
                 if node.type.kind in INTEGERS:
@@ -233,12 +219,14 @@ class Collector:
         if definition is not None:
             self._inline(node, definition)
             return
-        if node.name in _PRINTS or node.name in _COPIES:
+        if node.name in _PRINTS or node.name in _COPIES or node.name in _FILLS:
             self._library(node)
             return
         callee = node.callee()
+        if node.name in _ENDS and callee is not None and callee.cursor.location.is_in_system_header:
+            return
         if callee is None or node.name not in PURE or self.inside_file(callee):
-            raise Barrier(f"it calls {node.name or words_of(node)}, whose effects are not known", node.line)
+            raise Barrier(unknown_call(node), node.line)
         for argument in node.cursor.get_arguments():
             self.collect(Node(argument, node.unit).bare)
 
@@ -253,9 +241,15 @@ class Collector:
                     self.collect(argument.bare)
             self.add(Pointer(OUTPUT, ()), write=True, line=node.line)
             return
-        self.collect(arguments[-1].bare)
-        for place in range(2 if node.name != "memset" else 1):
-            self._whole(arguments[place], write=place == 0)
+        for place, argument in enumerate(arguments):
+            if place == 0:
+                self._whole(argument, write=True)
+            elif argument.bare.kind == Kind.STRING_LITERAL:
+                continue
+            elif argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS):
+                self._whole(argument, write=False)
+            else:
+                self.collect(argument.bare)
 
     def _whole(self, node: Node, *, write: bool) -> None:
         """Adds an access to any elements of what a pointer points into."""
@@ -335,6 +329,8 @@ class Collector:
         if isinstance(loop, str):
             self._repeat(node, node.children)
             return
+        for variable in companions(node):
+            self.declare(variable)
         self._bounds(node)
         key = iterator_key(node)
         self.reader.bound[key] = Poly.of(loop.iterator.key)
@@ -394,10 +390,28 @@ class Collector:
         test, *branches = node.children
         self.collect(test.bare)
         for branch, holds in zip(branches, (True, False), strict=False):
+            if never(test, holds) and not self.reader.function.has_label(branch):
+                continue
             known = conditions(test, self.reader, holds)
             self.inside = replace(before, conditions=(*before.conditions, *known))
             self.collect(branch)
         self.inside = before
+
+
+def never(test: Node, holds: bool) -> bool:
+    """Returns whether a test is a constant that is not so, and computes nothing else."""
+    value = test.bare.value
+    quiet = not any(one.kind == Kind.CALL_EXPR or one.operator in (*ASSIGNMENTS, *INCREMENTS) for one in test.walk())
+    return value is not None and bool(value) != holds and quiet
+
+
+def unknown_call(node: Node) -> str:
+    """Returns what is not known of a call."""
+    callee = node.callee()
+    if callee is None or callee.kind not in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR):
+        called = words_of(node.children[0]) if node.children else words_of(node)
+        return f"it calls a function through {called}, and only when it runs is known which one"
+    return f"it calls {node.name}, whose effects are not known"
 
 
 def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:

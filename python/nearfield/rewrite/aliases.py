@@ -57,7 +57,9 @@ class Aliases:
         """Returns the assumptions that the region needs. Raises Barrier for two bases that may overlap, one of which is
         written."""
         written = {a.base.key for item in region.items for a in item.accesses if a.write}
-        bases = {a.base.key: a.base for item in region.items for a in item.accesses if a.base.sizes}
+        bases = {
+            a.base.key: a.base for item in region.items for a in item.accesses if a.base.sizes or "->" in a.base.key
+        }
         rows: dict[str, None] = {}
         pairs: list[tuple[Base, Base]] = []
         for base in bases.values():
@@ -84,6 +86,9 @@ class Aliases:
     def _may_overlap(self, one: Base, other: Base) -> bool:
         if one.declaration == other.declaration and one.key != other.key and "pointer" not in (one.kind, other.kind):
             return one.key.startswith(other.key) or other.key.startswith(one.key)  # a struct and its member
+        if not one.sizes or not other.sizes:  # a member behind a pointer
+            same = one.key.rpartition("->")[2] == other.key.rpartition("->")[2]
+            return one.element == other.element and (same or bool(one.sizes or other.sizes))
         if {one.kind, other.kind} <= {"array", "vector"} and not self._is_pointer(one) and not self._is_pointer(other):
             return False
         mine, its = self._origins(one), self._origins(other)

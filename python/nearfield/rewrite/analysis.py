@@ -10,10 +10,12 @@ from pathlib import Path
 import islpy as isl
 
 from nearfield.errors import UsageError
-from nearfield.rewrite.accesses import Functions
+from nearfield.rewrite.accesses import unknown_call
 from nearfield.rewrite.aliases import Aliases, Assumed
-from nearfield.rewrite.clang import Node, TypeKind, Unit, parse
+from nearfield.rewrite.because import reason_of_order
+from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit, parse
 from nearfield.rewrite.code import NotWritten
+from nearfield.rewrite.elsewhere import Functions, Others
 from nearfield.rewrite.emit import Emitted, Emitter
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.legality import guard_of
@@ -30,6 +32,7 @@ from nearfield.rewrite.validate import Invalid, Validator
 
 CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
 MOST_OPERATIONS = 1_000_000  # of isl on one region, about half a second
+ILLEGAL = "it is not legal"
 DEPTHS = (1, 2, 3)  # loops of a nest that may be split
 
 
@@ -50,12 +53,13 @@ def analyse(
     only: frozenset[str] | None = None,
     assume_noalias: Sequence[str] = (),
     costs: Costs | None = None,
+    others: Others = (),
 ) -> Analysis:
     """Returns the legal rewrites of a file, and why the rest stays as it is. `arguments` are those of the compiler
-    (-I, -D, -std), `only` are names of transformations, `costs` those of a profile. Raises UsageError if the file
-    cannot be parsed."""
+    (-I, -D, -std), `only` are names of transformations, `costs` those of a profile, `others` are other files of the
+    program, whose functions are gone through. Raises UsageError if the file cannot be parsed."""
     text = read(path)
-    analyser = Analyser(path, text, parse(path, text, arguments), only, assume_noalias, costs)
+    analyser = Analyser(path, text, parse(path, text, arguments), only, assume_noalias, costs, others)
     return analyser.run(function)
 
 
@@ -126,9 +130,10 @@ class Analyser:
     only: frozenset[str] | None
     assumed: Sequence[str]
     costs: Costs | None
+    others: Others = ()
 
     def __post_init__(self) -> None:
-        self.functions = Functions(self.unit)
+        self.functions = Functions(self.unit, self.others)
         self._variants: dict[tuple[int, str], Variant] = {}
         self._too_long: set[tuple[int, int]] = set()  # regions on which isl would take too long
         self._names: dict[int, int] = {}  # numbers of regions, by where they start
@@ -150,11 +155,24 @@ class Analyser:
             if not any(first <= line <= last for first, last in changed)
         ]
         if not patches and not refusals:
-            refusals = list(self._elsewhere(nodes))
+            refusals = list(self._elsewhere(nodes)) or [self._nothing(nodes)]
         return Analysis(self.path, ranked(patches), refusals)
 
+    def _nothing(self, nodes: Sequence[Node]) -> Refusal:
+        """Returns why there is nothing to move in a file in which nothing else was found."""
+        calls = [(node, call) for node in nodes for call in self.functions.of(node).calls]
+        sent = [(node, call) for node, call in calls if self.functions.messages(call)]
+        if sent:
+            return Refusal(sent[0][1].line, "no loop stands in one block with its messages", sent[0][0].name)
+        names = dict.fromkeys(call.name for _, call in calls if call.name.startswith(("MPI_", "PMPI_")))
+        if not names:
+            return Refusal(1, "no function of this file calls MPI")
+        node, call = next(one for one in calls if one[1].name in names)
+        shown = ", ".join(list(names)[:4]) + (" and others" if len(names) > 4 else "")
+        return Refusal(call.line, f"of MPI it calls {shown}, but it has no messages between two ranks", node.name)
+
     def _elsewhere(self, nodes: Sequence[Node]) -> Iterator[Refusal]:
-        """Yields a refusal for each function of other files, which may communicate."""
+        """Yields a refusal for each function that is not known and may communicate."""
         told: set[str] = set()
         for node in nodes:
             for call in self.functions.of(node).calls:
@@ -162,10 +180,16 @@ class Analyser:
                 library = callee is None or callee.cursor.location.is_in_system_header or "MPI_" in call.name
                 if library or call.name in told or self.functions.definition(call) is not None:
                     continue
+                if not any(one.type.kind == TypeKind.POINTER for one in call.children[1:]):
+                    continue
                 told.add(call.name)
-                if any(one.type.kind == TypeKind.POINTER for one in call.children[1:]):
-                    reason = f"{call.name} is defined in another file, so what it sends and receives is not known"
-                    yield Refusal(call.line, reason, node.name)
+                reason = unknown_call(call)
+                if callee is not None and callee.kind == Kind.FUNCTION_DECL:
+                    reason = (
+                        f"{call.name} is defined in another file, so what it sends and receives is not known "
+                        "(--link FILE or --compile-commands FOLDER tells where it is)"
+                    )
+                yield Refusal(call.line, reason, node.name)
 
     def _communicates(self, function: Function, seen: set[str]) -> bool:
         seen.add(function.name)
@@ -216,11 +240,18 @@ class Analyser:
         model = Model(region)
         parts = Parts(model)
         emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
-        found = False
+        found, tried, why = False, None, ""
         for transformation, order in self._orders(parts):
-            found = self._order(model, emitter, transformation, order, assumed, by_value) or found
-        if not found:
-            self._refuse(region, *self._why(model, parts))
+            told = self._order(model, emitter, transformation, order, assumed, by_value)
+            found = found or not told
+            tried = tried or (order if told == ILLEGAL else None)
+            why = told if why in ("", ILLEGAL) else why
+        if found:
+            return
+        if why and why != ILLEGAL:
+            self._refuse(region, why, region.line)
+        else:
+            self._refuse(region, *reason_of_order(model, parts, tried))
 
     def _orders(self, parts: Parts) -> Iterator[tuple[Transformation, Order]]:
         for transformation in TRANSFORMATIONS:
@@ -236,24 +267,24 @@ class Analyser:
         order: Order,
         assumed: Assumed,
         by_value: bool,
-    ) -> bool:
-        """Keeps the order if it is legal and new. Returns whether it is legal."""
+    ) -> str:
+        """Keeps the order if it is legal and new. Returns why it is not kept, or '' if it is or another of its kind."""
         key = (model.region.start, transformation.name)
         if key in self._variants:
-            return True
+            return ""
         guard = guard_of(model, order)
         if guard is None:
-            return False
+            return ILLEGAL
         try:
             emitted = emitter.emit(order, guard, _check(model, assumed))
-        except NotWritten:
-            return False
+        except NotWritten as why:
+            return f"{transformation.name} is legal but cannot be written: {why}"
         same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
         original = self.text[span_of(model.region)[0] : model.region.end]
         if emitted.text in same or emitted.text.split() == original.split():
-            return False
+            return f"it stands as {transformation.name} would have it"
         self._variants[key] = Variant(model, order, transformation, guard, emitted, assumed, by_value)
-        return True
+        return ""
 
     def _requests(self, region: Region) -> str:
         """Returns a name for the region's requests that no other region and nothing in the file has."""
@@ -267,13 +298,6 @@ class Analyser:
     def _refuse(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
         said = f"--assume-noalias {assumption}" if assumption else ""
         self._refusals.setdefault(region.line, Refusal(line, reason, region.function, said))
-
-    @staticmethod
-    def _why(model: Model, parts: Parts) -> tuple[str, int]:
-        if model.notes:
-            return model.notes[0].reason, model.notes[0].line
-        nest = model.region.nests[0]
-        return "each iteration of the loops needs what is received, or what is sent needs it", nest.line
 
     # ---- the second proof
 

@@ -13,6 +13,7 @@ from nearfield.mpi import Installation
 from nearfield.mpi.compiler import first_error
 
 COMPILE_LIMIT_S = 120.0
+SOURCES = (".c", ".cc", ".cpp", ".cxx", ".C")
 _WITH_VALUE = ("-o", "-MF", "-MT", "-MQ")
 _DROPPED = ("-c", "-S", "-E", "-M", "-MM", "-MD", "-MMD", "-MP", "-pipe")
 _CHANGES_BITS = ("-O", "-ffast-math", "-Ofast", "-funsafe-math", "-fassociative-math", "-ffp-contract", "-g", "-flto")
@@ -89,6 +90,20 @@ def build(
     except CompileError as error:
         raise CompileError(error.message.replace(f"{folder}/", "")) from None
     return executable
+
+
+def objects(program: Program, inst: Installation, folder: Path, flags: Sequence[str]) -> list[str]:
+    """Returns what the program links, with an object in the folder for each source. Raises CompileError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    compiler = str(c_wrapper(inst) if program.is_c else inst.compiler)
+    made = []
+    for number, linked in enumerate(program.linked):
+        if Path(linked).suffix in SOURCES:
+            target = str(folder / f"{number}.o")
+            compiled([compiler, *flags, "-w", "-c", linked, "-o", target], program.directory, inst)
+            linked = target
+        made.append(linked)
+    return made
 
 
 def compiled(command: list[str], directory: Path, inst: Installation) -> None:

@@ -21,6 +21,7 @@ from clang.cindex import CursorKind as Kind
 from clang.cindex import TypeKind
 
 from nearfield.errors import UsageError
+from nearfield.rewrite.text import statement_end
 
 __all__ = ["Kind", "Node", "TypeKind", "Unit", "parse"]
 
@@ -32,6 +33,7 @@ _BINARY = (
 _UNARY = ("", "post++", "post--", "++", "--", "&", "*", "+", "-", "~", "!", "real", "imag", "extension", "await")
 _TRANSPARENT = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR,
                 Kind.CXX_FUNCTIONAL_CAST_EXPR)  # fmt: skip
+_FUNCTIONS = (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR)
 _INTEGER_RESULT = 1
 _SEVERE = 3
 
@@ -114,7 +116,10 @@ class Node:
 
     @functools.cached_property
     def key(self) -> int:
-        """Returns a number that is the same for the same declaration."""
+        """Returns a number that is the same for the same declaration; of a variable that several files share, also in
+        each of them."""
+        if self.kind == Kind.VAR_DECL and self.cursor.linkage == cindex.LinkageKind.EXTERNAL:
+            return hash(("variable", self.cursor.get_usr()))
         return int(self.cursor.hash)
 
     @functools.cached_property
@@ -146,11 +151,14 @@ class Node:
 
 
 class Unit:
-    """One parsed file. Offsets count bytes, so its text has one character for each."""
+    """One parsed file. Offsets count bytes, so its text has one character for each. Names of a `foreign` one mean
+    nothing in the file that is rewritten."""
 
     def __init__(
-        self, unit: Any, path: str, text: str, arguments: Sequence[str], macros: dict[str, str] | None = None
-    ) -> None:
+        self, unit: Any, path: str, text: str, arguments: Sequence[str], macros: dict[str, str] | None = None,
+        foreign: bool = False, whole: bool = True,
+    ) -> None:  # fmt: skip
+        self.foreign = foreign
         self._unit = unit
         self.path = path
         self.text = text
@@ -159,7 +167,8 @@ class Unit:
         self._macros_known = macros is not None
         self.functions: list[Node] = []
         self.variables: list[Node] = []
-        self._read()
+        if whole:
+            self._read()
 
     def _read(self) -> None:
         for cursor in self._unit.cursor.get_children():
@@ -182,7 +191,7 @@ class Unit:
         if node.kind in (Kind.NAMESPACE, Kind.LINKAGE_SPEC, Kind.UNEXPOSED_DECL, Kind.CLASS_DECL, Kind.STRUCT_DECL):
             for child in node.children:
                 self._declared(child)
-        elif node.kind in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR) and node.cursor.is_definition():
+        elif node.kind in _FUNCTIONS and node.cursor.is_definition():
             self.functions.append(node)
         elif node.kind == Kind.VAR_DECL:
             self.variables.append(node)
@@ -191,7 +200,7 @@ class Unit:
         """Returns the name of the macro that stands for this number in the file's text at the offset, or in the macro
         that is used there; '' if there is none, or it is not certain which."""
         word = _word(self.text, offset)
-        if word not in self._macros:
+        if self.foreign or word not in self._macros:
             return ""
         if self._number(word) == value:
             return word
@@ -199,6 +208,17 @@ class Unit:
         named = {name for name in inside if self._number(name) == value}
         written = re.search(rf"(?<![\w.]){value}(?![\w.])", self._macros[word])
         return named.pop() if len(named) == 1 and not written else ""
+
+    def statement_end(self, statement: Node) -> int:
+        """Returns where a statement ends; behind the block of one that a macro begins, such as DEBUG { ... }."""
+        if self.is_macro(statement.offset) and self.text[statement.end - 1] == "}":
+            return statement.end
+        return statement_end(self.text, statement.offset)
+
+    def is_macro(self, offset: int) -> bool:
+        """Returns whether a macro of the file, or one that is not in lower case, is used at the offset."""
+        word = _word(self.text, offset)
+        return word in self._macros or word.isupper()
 
     def meaning(self, word: str) -> str:
         """Returns the word for which a macro of the file stands in the end, or the word itself."""
@@ -230,13 +250,30 @@ class Unit:
                 return f"{name}:{where.line}: {found.spelling}"
         return ""
 
+    def header(self, name: str, text: str) -> Unit:
+        """Returns what a header that the file includes declares."""
+        return Unit(self._unit, name, text, self._arguments, self._macros, foreign=True)
+
     def reread(self, text: str) -> Unit:
         """Returns the same unit with another text, which is not written. This one must not be used any more."""
         self._unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
-        return Unit(self._unit, self.path, text, self._arguments, self._macros)
+        return Unit(self._unit, self.path, text, self._arguments, self._macros, whole=False)
+
+    def function_at(self, name: str, start: int, end: int) -> Node | None:
+        """Returns the function of this name that holds the text between two offsets."""
+        file = cindex.File.from_name(self._unit, self.path)
+        cursor = cindex.Cursor.from_location(self._unit, cindex.SourceLocation.from_offset(self._unit, file, start))
+        while cursor is not None and not cursor.kind.is_invalid() and not cursor.kind.is_translation_unit():
+            node = Node(cursor, self)
+            if node.kind in _FUNCTIONS and node.name == name and node.offset <= start and end <= node.end:
+                return node
+            cursor = cursor.semantic_parent
+        if not self.functions:
+            self._read()  # a macro stands there
+        return next((one for one in self.functions if one.name == name and one.offset <= start and end <= one.end), None)
 
 
-def parse(path: Path, text: str, arguments: Sequence[str]) -> Unit:
+def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> Unit:
     """Returns the parsed file. Raises UsageError if it does not compile."""
     given = [*_own_headers(), *(word for word in arguments if not word.startswith("-fopenmp"))]
     try:
@@ -245,7 +282,7 @@ def parse(path: Path, text: str, arguments: Sequence[str]) -> Unit:
         )
     except cindex.TranslationUnitLoadError as error:
         raise UsageError(f"{path} cannot be parsed", "It must be a file in C or C++.") from error
-    made = Unit(unit, str(path), text, arguments)
+    made = Unit(unit, str(path), text, arguments, foreign=foreign)
     if problem := made.problem:
         remedy = (
             "Give the compiler's arguments after --, or the folder of a compile_commands.json by --compile-commands."

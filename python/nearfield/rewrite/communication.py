@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.accesses import Collector
-from nearfield.rewrite.clang import Node
+from nearfield.rewrite.clang import Kind, Node
 from nearfield.rewrite.datatypes import layout
-from nearfield.rewrite.expressions import NotAffine, Pointer, words_of
+from nearfield.rewrite.expressions import ARRAYS, NotAffine, Pointer, words_of
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.program import Access, Barrier, Base, Loop, Message
@@ -22,9 +23,23 @@ _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
     "MPI_Sendrecv_replace": [(True, 0, 1, 2), (False, 0, 1, 2)],
 }  # fmt: skip
 # Calls without messages of their own, which keep their place among the others.
-_STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free", "MPI_Comm_rank",
-          "MPI_Comm_size", "MPI_Request_free")  # fmt: skip
+_STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free",
+          "MPI_Request_free")  # fmt: skip
+_TELLS = ("MPI_Comm_rank", "MPI_Comm_size", "MPI_Get_count")
 _BEGINS = ("MPI_Isend", "MPI_Issend", "MPI_Irsend", "MPI_Irecv")
+_MAKES = re.compile(r"P?MPI_(?:[bsr]?send|recv)_init", re.I)  # a persistent request
+_STATUS = {"MPI_Recv": 6, "MPI_Sendrecv": 11, "MPI_Sendrecv_replace": 8, "MPI_Wait": 1, "MPI_Waitall": 2}
+# Why nothing is moved across other calls, by their names.
+_BARRIERS = (
+    (r"MPI_I?(?:bcast|reduce\w*|allreduce|scan|exscan|gatherv?|allgatherv?|scatterv?|alltoall[vw]?|neighbor_\w+)",
+     "a collective, across which nothing is moved"),
+    (r"MPI_I?m?probe", "and which message it finds is known only when it runs"),
+    (r"MPI_(?:Test\w*|Wait(?:any|some))", "whose outcome depends on when messages arrive; only MPI_Wait and MPI_Waitall "
+     "are understood"),
+    (r"MPI_(?:R?put|R?get|R?accumulate|R?get_accumulate|Fetch_and_op|Compare_and_swap|Win_\w+)",
+     "one-sided communication, which is not understood"),
+    (r"MPI_\w+_init", "which makes a persistent request"),
+)  # fmt: skip
 _SENDRECV = (
     "sendbuf", "sendcount", "sendtype", "dest", "sendtag", "recvbuf", "recvcount", "recvtype", "source", "recvtag",
     "comm", "status",
@@ -52,6 +67,25 @@ class Communication(Collector):
     completes: bool = False
     number: int = 0  # makes names of loops over a message unique
 
+    def collect(self, node: Node) -> None:
+        """Takes a loop that does nothing but test whether a message is complete as one that waits for it."""
+        test, body = node.children if node.kind == Kind.WHILE_STMT and len(node.children) == 2 else (node, node)
+        while body.kind == Kind.COMPOUND_STMT and len(body.children) == 1:
+            body = body.children[0]
+        if node is test or body.bare.name != "MPI_Test" or test.bare.operator != "!":
+            super().collect(node)
+            return
+        request, flag, status = (Node(argument, body.unit) for argument in body.bare.cursor.get_arguments())
+        tested = test.bare.children[0].bare.declaration
+        written = flag.bare.children[0].bare.declaration if flag.bare.operator == "&" else None
+        if tested is None or written is None or tested.key != written.key:
+            raise Barrier("it tests messages in a loop with another end", node.line)
+        self.names.append("MPI_Test")
+        self._place(flag.bare.children[0], write=True)
+        self._completed(node, request, several=False)
+        self._handle(node, request, ONE)
+        self._status(status)
+
     def special(self, node: Node) -> bool:
         """Takes MPI's calls."""
         name = node.name.removeprefix("P") if node.name.startswith("PMPI_") else node.name
@@ -66,14 +100,64 @@ class Communication(Collector):
             several = name == "MPI_Waitall"
             self._completed(node, arguments[1] if several else arguments[0], several)
             self._handle(node, arguments[1] if several else arguments[0], arguments[0] if several else ONE)
+        elif name in _TELLS:
+            self._asked(name, arguments)
         elif name in _STAYS:
             self.names.append(name)
             self.begins = self.completes = True
+        elif name in ("MPI_Start", "MPI_Startall"):
+            self.names.append(name)
+            several = name == "MPI_Startall"
+            self._started(node, arguments[-1], several)
+            self._handle(node, arguments[-1], arguments[0] if several else ONE)
         elif name == "MPI_Wtime":
             raise Barrier("it takes the time", node.line)
-        else:
-            raise Barrier(f"it calls {name}", node.line)
+        elif name != "MPI_Abort":  # which programs without errors do not call
+            raise Barrier(_stops(name, arguments), node.line)
+        if name in _STATUS:
+            self._status(arguments[_STATUS[name]])
         return True
+
+    def _status(self, node: Node) -> None:
+        """Adds that a call writes a status."""
+        if "IGNORE" not in words_of(node):
+            self._written(node)
+
+    def _written(self, node: Node) -> None:
+        """Adds a write to any of what a pointer points to."""
+        pointer = self.reader.pointer(node)
+        if pointer.base.declaration not in self.private:
+            self.add(replace(pointer, index=(None,) * len(pointer.base.sizes)), write=True, line=node.line)
+
+    def _asked(self, name: str, arguments: list[Node]) -> None:
+        """Takes a call that only tells something that the process knows already."""
+        if name == "MPI_Get_count":
+            self._whole(arguments[0], write=False)
+        self._written(arguments[-1])
+
+    def _started(self, node: Node, request: Node, several: bool) -> None:
+        """Takes the messages that persistent requests begin. Raises Barrier if the calls that made these are not known,
+        or what they were given may have changed."""
+        base, place = self._request(request)
+        function, begun = self.reader.function, 0
+        for maker in function.calls:
+            if not _MAKES.fullmatch(maker.name):
+                continue
+            arguments = [Node(argument, maker.unit) for argument in maker.cursor.get_arguments()]
+            mine = self._request(arguments[6])
+            if mine[0] != base or not several and None not in (place, mine[1]) and mine[1] != place:
+                continue
+            for one in [one for argument in arguments[:3] for one in argument.walk() if one.kind == Kind.DECL_REF_EXPR]:
+                declared = one.declaration
+                if declared is not None and not self._lasts(declared):
+                    raise Barrier(f"{one.name} may have changed since line {maker.line} gave it to {maker.name}", node.line)
+            before = len(self.accesses)
+            self._side(node, "Recv" not in maker.name, *arguments[:3])
+            self.posted.append(Posted(mine, self.accesses[before:]))
+            begun += 1
+        if not begun:
+            raise Barrier("it starts requests that were made elsewhere", node.line)
+        self.begins = True
 
     def _message(self, node: Node, name: str, arguments: list[Node]) -> None:
         before = len(self.accesses)
@@ -106,9 +190,15 @@ class Communication(Collector):
         shape = layout(datatype, self.reader, self.known)
         self.messages.append(Message(send, number, shape.element_bytes if shape else 0))
         element_bytes = _bytes(pointer.base.element)
+        single = shape is not None and number == ONE and (shape.length, shape.blocks) == (ONE, ONE)
+        if not pointer.base.sizes and single and shape is not None and shape.element_bytes == element_bytes:
+            self._add(node, pointer, send, ())
+            return
         if shape is None or number is None or not element_bytes:
             unknown = "the layout of a message is not known"
-            self._add(node, replace(pointer, index=(None,) * max(len(pointer.index), 1), note=unknown), send, ())
+            rows = pointer.index[:-1] if pointer.base.kind == "rows" else ()
+            index = (*rows, *(None,) * max(len(pointer.index) - len(rows), 1))
+            self._add(node, replace(pointer, index=index, note=pointer.note if rows else unknown), send, ())
             return
         length = shape.length
         if shape.element_bytes != element_bytes:
@@ -150,6 +240,8 @@ class Communication(Collector):
         """Adds the accesses to requests, which must not be used again before they are complete. Those behind pointers
         count as one."""
         pointer = self.reader.pointer(request)
+        if pointer.base.declaration in self.private:
+            return
         if pointer.base.kind not in ("array", "scalar"):
             pointer = Pointer(Base("requests", "requests", "scalar", "request"), ())
         loops: tuple[Loop, ...] = ()
@@ -179,6 +271,19 @@ class Communication(Collector):
             self.posted[:] = [one for one in self.posted if one not in mine]
         elif len(mine) == 1:
             self.posted.remove(mine[0])
+
+    def _lasts(self, declared: Node) -> bool:
+        """Returns whether a name stands for the same all the time: an array, a handle, or a variable that is unchanged."""
+        handle = declared.cursor.type.spelling.startswith(("MPI_", "struct ompi_"))
+        lasts = handle or declared.type.kind in ARRAYS or self.reader.function.unchanged(declared.key)
+        return declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or lasts
+
+
+def _stops(name: str, arguments: list[Node]) -> str:
+    """Returns why nothing is moved across a call of MPI that is not understood."""
+    why = next((why for pattern, why in _BARRIERS if re.fullmatch(pattern, name, re.I)), "")
+    anyone = " (MPI_ANY_SOURCE)" if any(words_of(one).startswith("MPI_ANY_SOURCE") for one in arguments) else ""
+    return f"it calls {name}{anyone}{', ' if why else ''}{why}"
 
 
 def sendrecv_arguments(call: Node) -> dict[str, str]:

@@ -33,6 +33,16 @@ def arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[s
     raise UsageError(f"{file} does not say how {source} is compiled", "Give the compiler's arguments after -- instead.")
 
 
+def files_of(database: Path) -> list[Path]:
+    """Returns the files of a compile_commands.json that exist."""
+    file = database / "compile_commands.json" if database.is_dir() else database
+    entries = json.loads(file.read_text(encoding="utf-8"))
+    named = [
+        Path(str(entry.get("directory", "."))) / str(entry.get("file", "")) for entry in entries if isinstance(entry, dict)
+    ]
+    return [path for path in dict.fromkeys(named) if path.is_file()]
+
+
 def _is(entry: dict[str, object], source: Path) -> bool:
     named = Path(str(entry.get("directory", "."))) / str(entry.get("file", ""))
     return named.resolve() == source.resolve()

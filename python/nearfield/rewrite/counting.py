@@ -24,13 +24,31 @@ def counted_loop(node: Node, reader: Expressions) -> Loop | str:
 def iterator_key(node: Node) -> int:
     """Returns the declaration's key of the variable that a loop counts; 0 if there is none."""
     first = node.children[0]
-    if first.kind == Kind.DECL_STMT and len(first.children) == 1:
-        return first.children[0].key
+    if first.kind == Kind.DECL_STMT:
+        variable = _counter(node)
+        return variable.key if variable is not None else 0
     first = first.bare
     if first.operator == "=" and first.children[0].bare.kind == Kind.DECL_REF_EXPR:
         declared = first.children[0].bare.declaration
         return declared.key if declared else 0
     return 0
+
+
+def _counter(node: Node) -> Node | None:
+    """Returns which of the variables that a loop declares it counts: the only one, or the one that its step changes."""
+    declared = node.children[0].children
+    if len(declared) == 1:
+        return declared[0]
+    stepped = [one for one in declared for part in node.children[2:-1] if part.bare.children
+               and is_variable(part.bare.children[0], one.key)]  # fmt: skip
+    return stepped[0] if len(stepped) == 1 else None
+
+
+def companions(node: Node) -> list[Node]:
+    """Returns the other variables that a loop declares beside the one that it counts."""
+    if node.children[0].kind != Kind.DECL_STMT:
+        return []
+    return [one for one in node.children[0].children if one.key != iterator_key(node)]
 
 
 @dataclass(frozen=True)
@@ -51,7 +69,7 @@ def _start(node: Node, reader: Expressions) -> _Start | str:
     first, body = node.children[0], node.children[-1]
     declares = ""
     if first.kind == Kind.DECL_STMT:
-        variable = first.children[0]
+        variable = next(one for one in first.children if one.key == key)
         values = [child for child in variable.children if child.kind.is_expression()]
         if not values:
             return "the loop's variable has no initial value"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nearfield.rewrite.clang import Kind, Node, TypeKind
@@ -48,8 +49,17 @@ class Expressions:
     """Reads the expressions of one function. `bound` are variables with a known meaning: iterators, formal parameters
     of an analysed callee, locals of a loop's body. With `by_value`, constants lose their names."""
 
-    def __init__(self, function: Function, *, by_value: bool = False, symbols: dict[str, Symbol] | None = None) -> None:
+    def __init__(
+        self,
+        function: Function,
+        *,
+        by_value: bool = False,
+        symbols: dict[str, Symbol] | None = None,
+        definition: Callable[[Node], Function | None] = lambda call: None,
+    ) -> None:
         self.function = function
+        self._definition = definition
+        self._within: list[Function] = []  # whose values are being read
         self.by_value = by_value
         self.symbols: dict[str, Symbol] = symbols if symbols is not None else {}
         self.bound: dict[int, Poly | Pointer | None] = {}
@@ -74,7 +84,29 @@ class Expressions:
             return left + right if node.operator == "+" else left - right
         if node.value is not None:
             return Poly.number(node.value)
+        if node.kind == Kind.CALL_EXPR:
+            return self._returned(node)
         return self._opaque(node)
+
+    def _returned(self, node: Node) -> Poly:
+        """Returns the value of a call of a function that does nothing but return an expression."""
+        callee = self._definition(node)
+        body = callee.body.children if callee is not None and callee.body is not None else []
+        if callee is None or len(body) != 1 or body[0].kind != Kind.RETURN_STMT or callee in self._within:
+            raise NotAffine(f"it calls or changes something: {words_of(node)}", node.line)
+        formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
+        values = [self.integer(Node(argument, node.unit)) for argument in node.cursor.get_arguments()]
+        if len(formals) != len(values) or any(one.type.kind not in INTEGERS for one in formals):
+            raise NotAffine(f"{words_of(node)} is not affine", node.line)
+        outer = self.function, self.foreign, self.bound
+        self.function, self.foreign = callee, True
+        self.bound = outer[2] | {one.key: value for one, value in zip(formals, values, strict=True)}
+        self._within.append(callee)
+        try:
+            return self.integer(body[0].children[0])
+        finally:
+            self.function, self.foreign, self.bound = outer
+            self._within.pop()
 
     def _constant(self, node: Node) -> Poly:
         value = node.value
@@ -256,7 +288,8 @@ class Expressions:
             if owner.kind == Kind.CXX_THIS_EXPR:
                 return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
             outer = self.pointer(owner)
-            arrow = "->" if all(one is not None and one.constant == 0 for one in outer.index) else "."
+            first = all(one is not None and one.constant == 0 for one in outer.index)
+            arrow = "->" if outer.index and first else "."
         else:
             outer, arrow = self.place(owner), "."
         field = f"{arrow}{node.name}"

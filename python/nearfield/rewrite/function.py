@@ -37,7 +37,7 @@ class Function:
             self._read(child)
         if node.kind == Kind.DECL_REF_EXPR and node.declaration:
             self.uses[node.declaration.key].append(node)
-        elif node.kind == Kind.VAR_DECL:
+        elif node.kind == Kind.VAR_DECL and node.cursor.storage_class.name != "EXTERN":
             self.declared[node.key] = node
             if node.type.kind == TypeKind.LVALUEREFERENCE:
                 self._take_addresses(node)
@@ -99,6 +99,20 @@ class Function:
             return None
         values = [child for child in declared.children if child.kind.is_expression()]
         return values[-1] if values and _has_initial_value(declared) else None
+
+    def given_once(self, declared: Node) -> Node | None:
+        """Returns the value that one statement of the function's outermost block gives a variable before it is used."""
+        changes = self.changes.get(declared.key, [])
+        if len(changes) != 1 or changes[0].operator != "=" or declared.key in self.address_taken or self._labels:
+            return None
+        target, value = changes[0].children
+        plain = self.parent(changes[0]) is self.body and declared.cursor.storage_class.name != "STATIC"
+        others = [use for use in self.uses.get(declared.key, []) if use.offset != target.bare.offset]
+        known = all(
+            one.declaration is None or one.declaration.kind != Kind.VAR_DECL or one.declaration.offset < declared.offset
+            for one in value.walk() if one.kind == Kind.DECL_REF_EXPR
+        )  # fmt: skip
+        return value if plain and known and all(use.offset > changes[0].end for use in others) else None
 
 
 LOOPS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.CXX_FOR_RANGE_STMT)

@@ -131,7 +131,7 @@ class Model:
 
     def _map(self, name: str, item: Item, access: Access, shape: Shape | None) -> isl.Map:
         """Returns which elements an instance accesses, in as many dimensions as the array has."""
-        if access.note and access.base.key in self._written:
+        if access.note and access.base.sizes and access.base.key in self._written:
             self.notes.append(Note(access.line, access.note))
         loops = item.loops if isinstance(item, Nest) else []
         dims = [self.names.iterator(loop.iterator.key) for loop in loops]
@@ -196,8 +196,8 @@ class Model:
                 wide = fitting
                 continue
             for one, out in zip(tried, outside, strict=True):
-                condition = out.params().complement().intersect(self.context).coalesce()
-                if not condition.is_empty() and condition.n_basic_set() <= 2 and self._usual(condition):
+                condition = self._usual(out.params().complement().intersect(self.context).coalesce())
+                if not condition.is_empty() and condition.n_basic_set() <= 2:
                     self._needed.append(condition)
                     wide = one
                     break
@@ -205,12 +205,24 @@ class Model:
                 return None
         return wide
 
-    def _usual(self, condition: isl.Set) -> bool:
-        """Returns whether a condition still allows sizes as large as one likes."""
-        large = isl.Set(
-            f"{self.names.head()}{{ : {' and '.join(f'{p} >= 5' for p in self.names.parameters.values())} }}"
-        )
-        return not condition.intersect(large).is_empty()
+    def _usual(self, condition: isl.Set) -> isl.Set:
+        """Returns the parts of a condition that allow sizes as large as one likes, and loops that long."""
+        names = self.names
+        large = [f"{name} >= 5" for name in names.parameters.values()]
+        item_loops = [loop for nest in self.region.nests for loop in nest.loops]
+        for loop in item_loops + [one for item in self.region.items for a in item.accesses for one in a.loops]:
+            for extent in [upper - lower for upper in loop.upper for lower in loop.lower]:
+                if extent.constant is None and not any(names.symbols[key].iterator for key in extent.keys):
+                    large.append(f"{names.poly(extent)} >= 5")
+        where = isl.Set(f"{names.head()}{{ : {' and '.join(dict.fromkeys(large))} }}")
+        if where.is_empty():
+            where = isl.Set(f"{names.head()}{{ : }}")
+        made = isl.Set.empty(condition.get_space())
+        for part in condition.get_basic_sets():
+            one = isl.Set.from_basic_set(part)
+            if not one.intersect(where).is_empty():
+                made = made.union(one)
+        return made
 
     def _inside(self, wide: isl.Map, place: int, size: str) -> isl.Map:
         cells = ", ".join(f"a{n}" for n in range(wide.dim(isl.dim_type.out)))

@@ -8,19 +8,20 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nearfield.rewrite.accesses import OUTPUT, Functions
+from nearfield.rewrite.accesses import OUTPUT, never
 from nearfield.rewrite.clang import Kind, Node, Unit
 from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments
-from nearfield.rewrite.counting import counted_loop, iterator_key
+from nearfield.rewrite.counting import companions, counted_loop, iterator_key
+from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.expressions import Expressions
 from nearfield.rewrite.function import LOOPS, Function
 from nearfield.rewrite.patch import Refusal
 from nearfield.rewrite.polynomials import Poly
 from nearfield.rewrite.program import Access, Barrier, Call, Item, Loop, Nest, Region
-from nearfield.rewrite.scalars import lives_within
+from nearfield.rewrite.scalars import join_members, lives_within
 from nearfield.rewrite.text import line_of, skip_blank, statement_end
 
-MOST_ITEMS = 40  # of a region
+MOST_ITEMS, BESIDE = 40, 8  # statements of a region; of a longer one, those on each side of its calls
 _BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
@@ -28,6 +29,10 @@ _PARALLEL = re.compile(r"#\s*pragma\s+omp\s+parallel\s+for\b")  # such loops may
 _SPLITTABLE = re.compile(
     r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
 )
+
+_ALONE = "nothing in its block could be done before or after it"
+_NO_INTEGER = re.compile(r"float|double|long double|.*[Cc]omplex.*|stream|request|pointer|MPI_\w+")
+_READS_MEMORY = re.compile(r"\[|->|\(\*")
 
 
 @dataclass
@@ -52,7 +57,8 @@ class Reader:
         posted: list[Posted] = []
         why: Barrier | None = None
         near = self._near_calls(block)
-        for number, statement in enumerate(block.children):
+        ends = [*(statement.offset for statement in block.children[1:]), block.end]
+        for number, (statement, following) in enumerate(zip(block.children, ends, strict=True)):
             known = len(self.refusals)
             inner = list(self._inside(statement)) if statement.kind in _BLOCKS else []
             yield from inner
@@ -61,13 +67,26 @@ class Reader:
                     raise Barrier("it is far from the communication", statement.line)
                 if inner and statement.kind in LOOPS:
                     raise Barrier("a loop with communication of its own", statement.line)
-                run.append(self._item(statement, expressions, posted))
+                run.append(self._item(statement, following, expressions, posted))
                 if not inner and statement.kind not in LOOPS:
                     del self.refusals[known:]  # the block is moved as a whole
             except Barrier as barrier:
+                if not inner and len(self.refusals) == known and self._has_message(statement):
+                    self._refuse(statement.line, self._at(barrier, statement.line), barrier.assumption)
                 yield from self._made(run, expressions, posted, why, barrier)
                 run, posted, expressions, why = [], [], self._expressions(), barrier
         yield from self._made(run, expressions, posted, why, None)
+
+    def _has_message(self, statement: Node) -> bool:
+        return any(
+            statement.offset <= call.offset < statement.end and self.functions.messages(call)
+            for call in self.function.calls
+        )
+
+    @staticmethod
+    def _at(barrier: Barrier, line: int) -> str:
+        """Returns the reason, with its line if that is another."""
+        return barrier.reason if barrier.line in (0, line) else f"{barrier.reason} (line {barrier.line})"
 
     def _near_calls(self, block: Node) -> set[int]:
         """Returns the numbers of the statements that are so near to a call that they may be in a region with it."""
@@ -90,12 +109,16 @@ class Reader:
     def _inside(self, statement: Node) -> Iterator[Region]:
         if statement.kind == Kind.COMPOUND_STMT:
             yield from self._block(statement)
+        elif statement.kind == Kind.IF_STMT:
+            for branch, holds in zip(statement.children[1:], (True, False), strict=False):
+                if not never(statement.children[0], holds):
+                    yield from self._inside(branch)
         elif statement.kind in _BLOCKS:
             for child in statement.children:
                 yield from self._inside(child)
 
     def _expressions(self) -> Expressions:
-        return Expressions(self.function, by_value=self.by_value)
+        return Expressions(self.function, by_value=self.by_value, definition=self.functions.definition)
 
     def _made(
         self,
@@ -110,26 +133,37 @@ class Reader:
         if not any(call.messages for call in calls):
             return
         if len(run) > MOST_ITEMS:
+            numbers = [number for number, item in enumerate(run) if isinstance(item, Call)]
+            run = run[max(0, numbers[0] - BESIDE) : numbers[-1] + BESIDE + 1]
+        if len(run) > MOST_ITEMS:
             self._refuse(
                 calls[0].line, f"{len(run)} statements follow one another, which are too many to decide in time"
             )
             return
-        found = Region(self.function.name, run, expressions.symbols, calls[0].line)
+        items = [replace(item, accesses=list(item.accesses)) for item in run]
+        found = Region(self.function.name, items, expressions.symbols, calls[0].line)
         try:
+            join_members(found)
             lives_within(found, self.function)
             self._steady(found)
         except Barrier as barrier:
-            self._refuse(barrier.line, barrier.reason, barrier.assumption)
+            at = next((n for n, item in enumerate(run) if self._has_line(item, barrier.line)), None)
+            if at is None or isinstance(run[at], Call):
+                self._refuse(barrier.line, barrier.reason, barrier.assumption)
+                return
+            yield from self._made(run[:at], expressions, posted, before, barrier)
+            yield from self._made(run[at + 1 :], expressions, posted, barrier, after)
             return
         if not any(access.base.sizes for nest in found.nests for access in nest.accesses):
-            for stop, side in ((after, "after"), (before, "before")):
-                if stop is not None:
-                    reason = f"what stands {side} the communication may not be passed: {stop.reason} (line {stop.line})"
-                    self._refuse(calls[0].line, reason, stop.assumption)
-                    return
-            self._refuse(calls[0].line, "nothing in its block could be done before or after it")
+            stops = [(side, stop) for side, stop in (("before", before), ("after", after)) if stop is not None]
+            said = "; ".join(f"{side} it, at line {stop.line}: {stop.reason}" for side, stop in stops)
+            reason = f"what stands beside it may not be passed: {said}" if said else _ALONE
+            self._refuse(calls[0].line, reason, next((stop.assumption for _, stop in stops if stop.assumption), ""))
             return
         yield found
+
+    def _has_line(self, item: Item, line: int) -> bool:
+        return line_of(self.unit.text, item.start) <= line <= line_of(self.unit.text, item.end)
 
     def _refuse(self, line: int, reason: str, assumption: str = "") -> None:
         refusal = Refusal(line, reason, self.function.name, assumption)
@@ -141,19 +175,26 @@ class Reader:
         written = {
             a.base.declaration: a for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
         }
+        stored = [a for item in region.items for a in item.accesses if a.write and a.base.kind != "scalar"]
+        numbers = [a for a in stored if not _NO_INTEGER.fullmatch(a.base.element)]
         for symbol in region.symbols.values():
             for key in symbol.variables & set(written):
                 access = written[key]
                 raise Barrier(f"{access.base.text} changes, and bounds or indices depend on it", access.line)
+            for access in numbers if _READS_MEMORY.search(symbol.text) and symbol.meaning is None else []:
+                if access.base.declaration in symbol.variables or access.base.kind != "array":
+                    reason = f"{symbol.text}, on which bounds or indices depend, may change with {access.base.text}"
+                    raise Barrier(reason, access.line)
 
     # ---- one statement
 
-    def _item(self, statement: Node, expressions: Expressions, posted: list[Posted]) -> Item:
-        """Returns what a statement is. Raises Barrier if nothing may be moved across it."""
+    def _item(self, statement: Node, following: int, expressions: Expressions, posted: list[Posted]) -> Item:
+        """Returns what a statement is; `following` is where the next one begins. Raises Barrier if nothing may be moved
+        across it."""
         if statement.kind == Kind.DECL_STMT:
             raise Barrier("a variable is declared", statement.line)
         text = self.unit.text
-        end = statement_end(text, statement.offset)
+        end = self._end(statement, following)
         self._directives(statement, end)
         trial = list(posted)
         lead, pragmas = self._pragmas(statement)
@@ -201,6 +242,13 @@ class Reader:
                 raise Barrier("a pragma stands between its loops", made.line)
         return made
 
+    def _end(self, statement: Node, following: int) -> int:
+        """Returns where a statement ends. Raises Barrier if a macro hides it."""
+        end = self.unit.statement_end(statement)
+        if end > following or (self.unit.is_macro(statement.offset) and end < statement.end):
+            raise Barrier("a macro hides where it ends", statement.line)
+        return end
+
     def _directives(self, statement: Node, end: int) -> None:
         """Raises Barrier for directives of the preprocessor in a statement, unless they are whole and change nothing of
         where it ends."""
@@ -231,14 +279,15 @@ class Reader:
         bound = dict(expressions.bound)
         while len(loops) < self.depth and node.kind == Kind.FOR_STMT:
             loop = counted_loop(node, expressions)
-            if isinstance(loop, str):
+            if isinstance(loop, str) or companions(node):
                 break
             loops.append((loop, node))
             expressions.bound[iterator_key(node)] = Poly.of(loop.iterator.key)
             node = node.children[-1]
             if node.kind == Kind.COMPOUND_STMT and len(node.children) == 1 and len(loops) < self.depth:
                 inner = node.children[0]
-                if inner.kind == Kind.FOR_STMT and not isinstance(counted_loop(inner, expressions), str):
+                counts = inner.kind == Kind.FOR_STMT and not isinstance(counted_loop(inner, expressions), str)
+                if counts and not companions(inner):
                     node = inner
         expressions.bound = bound
         return loops, node

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nearfield.rewrite.clang import Kind, Node
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.program import Barrier, Call, Nest, Region
+
+
+def join_members(region: Region) -> None:
+    """Lets members of a structure that is also accessed as a whole count as the whole."""
+    whole = {a.base.key: a.base for item in region.items for a in item.accesses if not a.base.sizes}
+    for item in region.items:
+        for place, access in enumerate(item.accesses):
+            key = access.base.key
+            owner = next((whole[key[:at]] for at, sign in enumerate(key) if sign == "." and key[:at] in whole), None)
+            if owner is not None:
+                item.accesses[place] = replace(access, base=owner, index=(), note="")
 
 
 def lives_within(region: Region, function: Function) -> None:

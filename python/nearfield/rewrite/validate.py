@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 
 import islpy as isl
 
-from nearfield.rewrite.accesses import Functions
 from nearfield.rewrite.clang import Kind, Node, Unit
 from nearfield.rewrite.communication import split_arguments
-from nearfield.rewrite.counting import counted_loop, iterator_key
+from nearfield.rewrite.counting import companions, counted_loop, iterator_key
 from nearfield.rewrite.emit import Emitted
 from nearfield.rewrite.expressions import Expressions, NotAffine
+from nearfield.rewrite.function import Function
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.parts import Event
 from nearfield.rewrite.polynomials import Poly
 from nearfield.rewrite.program import Call, Loop, Nest
-from nearfield.rewrite.text import group_end, same_tokens, statement_end
+from nearfield.rewrite.text import group_end, same_tokens
 
 
 class Invalid(Exception):
@@ -56,12 +56,11 @@ class Validator:
         """Raises Invalid unless the code between the offsets of the new text does what the region did."""
         if problem := unit.problem:
             raise Invalid(f"the new code does not compile: {problem}")
-        node = next((one for one in unit.functions if one.name == function_name and _holds(one, start, end)), None)
+        node = unit.function_at(function_name, start, end)
         if node is None:
             raise Invalid("the function is not found in the new code")
         self._unit = unit
-        function = Functions(unit).of(node)
-        self._reader = Expressions(function, by_value=self._by_value)
+        self._reader = Expressions(Function(node), by_value=self._by_value)
         block = [one for one in node.walk() if one.kind == Kind.COMPOUND_STMT and _holds(one, start, end)][-1]
         statements = [one for one in block.children if start <= one.offset < end]
         if self._emitted.condition:
@@ -119,8 +118,7 @@ class Validator:
     # ---- reading
 
     def _text(self, node: Node) -> str:
-        start = node.offset
-        return self._unit.text[start : statement_end(self._unit.text, start)]
+        return self._unit.text[node.offset : self._unit.statement_end(node)]
 
     def _statement(self, node: Node, copy: Copy) -> None:
         if self._is_expected(node, copy):
@@ -205,7 +203,7 @@ class Validator:
 
     def _loop(self, node: Node, copy: Copy) -> None:
         loop = counted_loop(node, self._reader)
-        if isinstance(loop, str):
+        if isinstance(loop, str) or companions(node):
             raise Invalid(f"a loop of the new code is not understood: {loop}")
         key = iterator_key(node)
         self._reader.bound[key] = Poly.of(loop.iterator.key)

@@ -16,8 +16,10 @@ import hashlib
 import shlex
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +27,7 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.errors import UsageError
 from nearfield.mpi import Installation
-from nearfield.rewrite.build import CompileError, Program, build, c_wrapper, compiled, flags_of, include_folders
+from nearfield.rewrite.build import CompileError, Program, build, c_wrapper, compiled, flags_of, include_folders, objects
 from nearfield.rewrite.instrument import DECLARATIONS, instrumented
 from nearfield.rewrite.observed import Key, Run, differences, read_run
 
@@ -107,11 +109,13 @@ class Verifier:
         self._synchronous = True
         self._known: dict[str, list[_Case]] = {}  # by the original's text with insertions
         self._notes: list[str] = []
-        self._count = 0
+        self._lock = threading.Lock()
+        self._linked: list[str] | None = None
 
     def __enter__(self) -> Verifier:
         self._temporary = tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True)
         self._folder = Path(self._temporary.name)
+        (self._folder / "insertions.h").write_text(DECLARATIONS, encoding="utf-8")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -122,15 +126,18 @@ class Verifier:
         function, for which the original then need not run again. Raises UsageError if the original program does not
         compile or does not run."""
         start = time.monotonic()
-        cases, text = self._cases(rewritten, alike)
-        verdict = self._compared(cases, text)
+        before, after = self._instrumented(rewritten, alike)
+        with ThreadPoolExecutor(1) as pool:
+            built = pool.submit(self._built, after)  # while the original runs
+            cases = self._runs_of(before)
+        verdict = self._compared(cases or self._runs_of(self._original), built if cases else None, rewritten)
         return replace(verdict, notes=tuple(dict.fromkeys(self._notes)), seconds=time.monotonic() - start)
 
-    def _compared(self, cases: list[_Case], text: str) -> Verdict:
+    def _compared(self, cases: list[_Case], built: Future[Path] | None, rewritten: str) -> Verdict:
         runs = messages = places = 0
         self._progress("compiling the rewritten program")
         try:
-            executable = self._built(text)
+            executable = built.result() if built is not None else self._built(rewritten)
         except CompileError as error:
             return Verdict(f"it does not compile: {error.message}")
         for case in cases:
@@ -141,13 +148,6 @@ class Verifier:
             runs, messages, places = runs + 1, messages + run.messages, places + sum(run.places.values())
         nothing = "no run sent a message, so nothing is proved; give arguments with --run by which it does"
         return Verdict("" if messages else nothing, runs, messages, places)
-
-    def _cases(self, rewritten: str, alike: Sequence[str]) -> tuple[list[_Case], str]:
-        """Returns the original's runs and the text to compare with them."""
-        before, after = self._instrumented(rewritten, alike)
-        if not self._runs_of(before):
-            before, after = self._original, rewritten
-        return self._runs_of(before), after
 
     def _runs_of(self, text: str) -> list[_Case]:
         if text not in self._known:
@@ -211,12 +211,20 @@ class Verifier:
 
     def _built(self, text: str) -> Path:
         """Compiles and links a version."""
-        self._count += 1
-        folder = self._folder / f"version-{self._count}"
+        folder = Path(tempfile.mkdtemp(prefix="version-", dir=self._folder))
+        program = replace(self._program, linked=tuple(self._objects()))
+        return build(program, self._inst, text, folder, self._flags(), layer(self._inst))
+
+    def _flags(self) -> list[str]:
         header = self._folder / "insertions.h"
-        header.write_text(DECLARATIONS, encoding="utf-8")
-        flags = [*flags_of(self._program, keep_optimisation=False), *FLAGS, "-fPIC", "-include", str(header)]
-        return build(self._program, self._inst, text, folder, flags, layer(self._inst))
+        return [*flags_of(self._program, keep_optimisation=False), *FLAGS, "-fPIC", "-include", str(header)]
+
+    def _objects(self) -> list[str]:
+        """Returns what is linked, with the program's other sources compiled once for all versions."""
+        with self._lock:
+            if self._linked is None:
+                self._linked = objects(self._program, self._inst, self._folder / "linked", self._flags())
+        return self._linked
 
     def _run(
         self, executable: Path, ranks: int, arguments: tuple[str, ...], limit_s: float, synchronous: bool = True
