@@ -147,10 +147,10 @@ bool Contents::has_part(const CacheNode& node, Address unit) const {
 
 // ---- lines that come in and go out
 
-void Contents::insert(CacheNode& node, Address address, std::uint8_t state, int limit) {
+void Contents::insert(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,
+                      int limit) {
   auto& array = node.array;
   use(node);
-  const auto where = array.locate(address);
   CacheArray::Way way;
   if ((state & injected) || array.has_sub_blocks()) way = array.find_tag(where);
   if (way && array.find(where, address) && !(state & injected)) state |= array.state(way, address) & modified;

@@ -138,7 +138,10 @@ class Contents {
                                unsigned sharer);
   // Puts a line that may be there already into a cache. If `state` has the flag injected, a device does so, into the
   // first `limit` ways.
-  void insert(CacheNode& node, Address address, std::uint8_t state, int limit = 0);
+  void insert(CacheNode& node, Address address, std::uint8_t state) {
+    insert(node, node.array.locate(address), address, state, 0);
+  }
+  void insert(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state, int limit);
 
   // ---- lines that go out (evictions.hpp)
   NEARFIELD_INNERMOST void evict(CacheNode& node, Address address, std::uint8_t state);

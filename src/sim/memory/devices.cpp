@@ -48,7 +48,7 @@ void Devices::put(std::span<CacheNode* const> kept, Address unit, const Placemen
       const auto where = node->array.locate(at);
       const auto way = node->array.find(where, at);
       if (!way) {
-        contents_.insert(*node, at, node == &target ? injected : 0, node == &target ? placement.ways : 0);
+        contents_.insert(*node, where, at, node == &target ? injected : 0, node == &target ? placement.ways : 0);
       } else {
         node->array.touch(way);
         node->array.set_state(way, at, node == &target ? injected : 0);

@@ -25,10 +25,12 @@ class Arrivals {
   Arrivals() { first_.fill(none); }
 
   void add(Address line, const Times& there) {
+    if (arrivals_.empty()) [[unlikely]]
+      arrivals_.resize(most);
     auto& replaced = arrivals_[oldest_];
     if (replaced.known) unchain(static_cast<std::uint8_t>(oldest_));
     auto& first = first_[hash(line)];
-    replaced = {line, there, true, first};
+    replaced = {there, line, true, first};
     first = static_cast<std::uint8_t>(oldest_);
     oldest_ = (oldest_ + 1) % most;
   }
@@ -40,15 +42,15 @@ class Arrivals {
  private:
   static constexpr std::uint8_t none = 0xFF;
   struct Arrival {
-    Address line = 0;
     Times there;
+    Address line = 0;
     bool known = false;
     std::uint8_t next = none;  // arrival with the same hash
   };
 
   void unchain(std::uint8_t arrival);
 
-  std::array<Arrival, most> arrivals_;
+  std::vector<Arrival> arrivals_;           // none before the first one: most cores of a machine do nothing
   std::array<std::uint8_t, hashes> first_;  // arrival of each hash
   std::size_t oldest_ = 0;
 };
@@ -102,12 +104,12 @@ class Window {
   // At most `most` loads are under way at a time.
   void resize(int most) {
     most_ = static_cast<std::size_t>(most);
-    loads_.resize(std::bit_ceil(most_));
+    loads_.resize(1);
   }
   Count stalls() const { return stalls_; }
   NEARFIELD_INNERMOST void add(Count stalls, const Times& there) {
-    if (next_ - first_ == most_) [[unlikely]]
-      pop();
+    if (next_ - first_ == room_) [[unlikely]]
+      make_room();
     if (next_ == first_) stalls_ = stalls;
     loads_[next_++ & (loads_.size() - 1)] = {stalls, there};
   }
@@ -124,8 +126,21 @@ class Window {
     Count stalls = never;
     Times there;
   };
-  std::vector<Load> loads_;                      // a ring
-  std::size_t most_ = 0, first_ = 0, next_ = 0;  // of all that there ever were
+  // The ring is as long as was needed so far.
+  void make_room() {
+    if (room_ == most_) {
+      pop();
+      return;
+    }
+    std::vector<Load> longer(2 * loads_.size());
+    for (auto load = first_; load < next_; ++load) longer[load & (longer.size() - 1)] = loads_[load & (loads_.size() - 1)];
+    loads_.swap(longer);
+    room_ = std::min(loads_.size(), most_);
+  }
+
+  std::vector<Load> loads_;  // a ring
+  std::size_t most_ = 1, room_ = 1;
+  std::size_t first_ = 0, next_ = 0;  // of all that there ever were
   Count stalls_ = never;                         // the oldest's
 };
 

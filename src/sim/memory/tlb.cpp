@@ -104,12 +104,13 @@ Translation::Translation(const Machine& machine, std::vector<TlbCounts>& counts,
   if (machine.pages.tlbs.empty()) return;
   for (const auto& tlb : machine.pages.tlbs) miss_ps_.push_back(ps_from_ns(tlb.miss_cycles / machine.core.clock_ghz));
   cores_.resize(static_cast<std::size_t>(machine.cores));
-  for (auto& core : cores_)
-    for (const auto& tlb : machine.pages.tlbs) core.tlbs.emplace_back(tlb);
+  for (const auto& tlb : machine.pages.tlbs) empty_.emplace_back(tlb);
 }
 
 Ps Translation::look_up(int core, Address address) {
   auto& tlbs = cores_[static_cast<std::size_t>(core)].tlbs;
+  if (tlbs.empty()) [[unlikely]]
+    tlbs = empty_;
   const Address page = address >> page_shift_;
   Ps cost = 0;
   for (std::size_t k = 0; k < tlbs.size(); ++k) {

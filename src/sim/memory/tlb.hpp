@@ -80,6 +80,7 @@ class Translation {
   Ps look_up(int core, Address address);
 
   std::vector<Core_> cores_;
+  std::vector<TlbArray> empty_;  // of a core that begins: most cores of a machine do nothing
   std::vector<Ps> miss_ps_;
   TouchedPages touched_;
   std::vector<TlbCounts>& counts_;
