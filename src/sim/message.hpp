@@ -29,6 +29,7 @@ struct Operation : Pattern {
   std::optional<Pattern> asked;  // what the program would take, where it is imposed which message it gets
   bool contested = false;        // and there was another message that it would take
   Clock posted;
+  Clock ready;         // when the rank could have seen that it is done, by estimate()
   Address packed = 0;  // where data in blocks arrives in one piece
   Operation* next = nullptr;
 };
@@ -42,6 +43,8 @@ struct Message {
   std::uint64_t bytes = 0;
   std::uint64_t sequence = 0;  // of those between these two
   std::uint64_t arrival = 0;   // of those that came to this receiver
+  Clock sent;
+  Clock visible;  // when it came, by estimate()
   Protocol* protocol = nullptr;
   Operation* send = nullptr;
   Operation* receive = nullptr;  // when it is matched

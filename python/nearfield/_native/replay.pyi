@@ -74,6 +74,16 @@ class Dependence:
     @property
     def waits_for_any(self) -> int: ...
 
+    @property
+    def outcomes(self) -> int:
+        """That time decides."""
+
+    @property
+    def otherwise(self) -> list[list[int]]:
+        """
+        How many of these would have been others, by policy and memory slowdown; policies there are none of have 0.
+        """
+
 class RankOutcome:
     @property
     def calls(self) -> list[Call]: ...
@@ -117,12 +127,20 @@ class Replayed:
         """The counts of all nodes together, by policy."""
 
     @property
+    def memory_at(self) -> list[list[nearfield._native.memory.Counts]]:
+        """The same, by policy and memory slowdown."""
+
+    @property
+    def nic_polls(self) -> list[list[int]]:
+        """Looks of cores at their event queues, by policy and memory slowdown."""
+
+    @property
     def messages(self) -> int: ...
 
     @property
     def network_bytes(self) -> int: ...
 
-def run(machine: nearfield._native.machine.Machine, nodes: int, ranks_per_node: int, policies: Sequence[str], memory_slowdown: Sequence[float], streams: Sequence[str], flops: Mapping[str, Mapping[int, float]], regions: Sequence[str], count_sides: bool, progress: Callable[[int], None] | None) -> Replayed:
+def run(machine: nearfield._native.machine.Machine, nodes: int, ranks_per_node: int, policies: Sequence[str], memory_slowdown: Sequence[float], streams: Sequence[str], flops: Mapping[str, Mapping[int, float]], regions: Sequence[str], count_sides: bool, progress: Callable[[int], None] | None, apart: bool) -> Replayed:
     """
-    Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by path of its object and offset. `regions`: names of those that count; none: all of it. `progress` is called now and then with the accesses that have been read. Raises ValueError for an impossible cluster, RuntimeError for streams that cannot be simulated.
+    Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by path of its object and offset. `regions`: names of those that count; none: all of it. `progress` is called now and then with the accesses that have been read. `apart`: each policy at each speed in a run of its own. Raises ValueError for an impossible cluster, RuntimeError for streams that cannot be simulated.
     """
