@@ -56,7 +56,7 @@ PYTHON = {
     "rewrite": _MACHINES | {"mpi"},
     "report": _MACHINES | {"tune"},
     "advise": _MACHINES | {"observe", "plan", "report"},
-    "reproduce": _MACHINES | {"measure", "report", "tune"},
+    "reproduce": _MACHINES | {"measure", "report", "tune", "observe", "simulate"},
     "doctor": _MACHINES | {"mpi", "tune", "halo"},
 }
 

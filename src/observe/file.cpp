@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stream/format.hpp"
+#include "observe/process_stream.hpp"
 
 namespace nearfield::observe {
 namespace {
@@ -117,7 +117,9 @@ void name_file(int rank) {
   memcpy(file_name, name, sizeof name);
 }
 
-void write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses) {
+int descriptor() { return file; }
+
+void platform::write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses) {
   if (file >= 0) store(raw, bytes, accesses, 0);
 }
 

@@ -1,4 +1,4 @@
-// The stream's file: chunks, packed by Zstandard's shared library if the machine has it.
+// The stream's file (platform::write_chunk is here as well): chunks, packed by Zstandard's shared library if the machine has it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace nearfield::observe {
 bool open_file(const char* folder);
 // Names the file after the rank.
 void name_file(int rank);
-// Writes a chunk. The first failure gives a message, and then nothing is written any more: the stream is cut.
-void write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses);
+// Returns the file that is open.
+int descriptor();
 // Writes the last chunk and closes the file. Without it, the stream is cut: the process was killed.
 void close_file();
 // In a child after fork(): the file is its parent's.

@@ -23,9 +23,9 @@ void nearfield_observe_event(const unsigned char* bytes, unsigned long size);
    *offset what addr2line takes. */
 unsigned long nearfield_observe_place(const void* address, unsigned long* offset);
 
-/* Returns how many addresses of code it has stored: where the function that runs was called, where its caller was called,
-   and so on, `most` at most. Only calls of functions with hooks are known. */
-int nearfield_observe_callers(const void** addresses, int most);
+/* Returns how many addresses of code it has stored: where the function that has this call was called, where its caller was
+   called, and so on, `most` at most. Only calls of functions with hooks are known, but under Valgrind all. */
+int nearfield_observe_callers(const void* call, const void** addresses, int most);
 
 /* While paused (calls nest), accesses are not recorded: a reduction operator of the program runs within an MPI call, for
    example. */

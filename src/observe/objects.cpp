@@ -3,16 +3,10 @@
 #include <link.h>
 #include <unistd.h>
 
+#include "observe/process_stream.hpp"
+
 namespace nearfield::observe {
 namespace {
-
-struct Object {
-  std::uint64_t begin, end, base;
-  const char* path;
-};
-constexpr std::uint64_t most_objects = 512;
-Object objects[most_objects];
-std::uint64_t known = 0;
 
 struct Search {
   std::uint64_t code;
@@ -42,17 +36,12 @@ const char* executable() {
 
 }  // namespace
 
-Place place_of(std::uint64_t code, void (*found)(std::uint64_t, const char*)) {
-  for (std::uint64_t i = 0; i < known; ++i)
-    if (code >= objects[i].begin && code <= objects[i].end) return {i, code - objects[i].base};
+Object platform::object_at(std::uint64_t code) {
   Search search{code};
   dl_iterate_phdr(look, &search);
-  if (search.object.end == 0) search.object = {code, code, 0, "code made at run time"};
+  if (search.object.end == 0) search.object.begin = search.object.end = code;
   if (!*search.object.path) search.object.path = executable();
-  const std::uint64_t number = known < most_objects ? known++ : most_objects - 1;
-  objects[number] = search.object;
-  found(number, search.object.path);
-  return {number, code - search.object.base};
+  return search.object;
 }
 
 std::uint64_t executable_base() {
@@ -64,8 +53,5 @@ std::uint64_t executable_base() {
   dl_iterate_phdr(first, &base);
   return base;
 }
-
-std::uint64_t found_objects() { return known; }
-const char* path_of(std::uint64_t object) { return objects[object].path; }
 
 }  // namespace nearfield::observe

@@ -3,16 +3,18 @@
 //
 // The thread that makes the first access, or calls MPI_Init, is the one that is recorded. Accesses of another one cannot
 // be put in order with it: the stream says `refused`. A child that fork() makes is not recorded. Needs no C++ library.
+//
+// Under Valgrind's tool (requests.h) it is the tool that records accesses, of programs without hooks; hooks do nothing.
 #pragma once
 
-#include "stream/encoder.hpp"
+#include "observe/process_stream.hpp"
+#include "observe/requests.h"
 
 namespace nearfield::observe {
 
 using stream::Encoder;
 using stream::SiteKind;
 
-__attribute__((visibility("hidden"))) extern Encoder encoder;
 // The thread that is recorded, while it is; else nullptr.
 __attribute__((visibility("hidden"))) extern void* recorded;
 
@@ -39,9 +41,8 @@ struct Callers {
 };
 __attribute__((visibility("hidden"))) extern Callers callers;
 
-// The function whose accesses alone are recorded, as addresses of code; without one, `size` is 0.
-struct Region {
-  std::uint64_t begin = 0, size = 0;
+// The function whose accesses alone are recorded, as addresses of code.
+struct Region : nearfield_region {
   int depth = 0;  // of its calls within each other
 };
 extern Region region;

@@ -1,5 +1,6 @@
 // nearfield._native.replay: observed programs on simulated clusters.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -11,7 +12,7 @@
 #include <memory>
 
 #include "python/members.hpp"
-#include "sim/replay/run.hpp"
+#include "sim/replay/apart.hpp"
 #include "stream/reader.hpp"
 
 namespace nb = nanobind;
@@ -56,10 +57,18 @@ void bind_results(nb::module_& module) {
   readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
            field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
            field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));
-  readable(nb::class_<replay::Dependence>(module, "Dependence", "How often time could have decided otherwise."),
-           field("from_any", &replay::Dependence::from_any), field("contested", &replay::Dependence::contested),
-           field("looks", &replay::Dependence::looks), field("failed_looks", &replay::Dependence::failed_looks),
+  nb::class_<replay::Dependence> dependence(module, "Dependence", "How often time could have decided otherwise.");
+  readable(dependence, field("from_any", &replay::Dependence::from_any),
+           field("contested", &replay::Dependence::contested), field("looks", &replay::Dependence::looks),
+           field("failed_looks", &replay::Dependence::failed_looks),
            field("waits_for_any", &replay::Dependence::waits_for_any));
+  dependence
+      .def_prop_ro(
+          "outcomes", [](const replay::Dependence& its) { return its.tally.outcomes; }, "That time decides.")
+      .def_prop_ro(
+          "otherwise", [](const replay::Dependence& its) { return its.tally.otherwise; },
+          "How many of these would have been others, by policy and memory slowdown; policies there are none of have "
+          "0.");
   readable(nb::class_<replay::ReplayedOutcome>(module, "RankOutcome"), field("calls", &replay::ReplayedOutcome::calls),
            field("computing", &replay::ReplayedOutcome::computing),
            field("accesses", &replay::ReplayedOutcome::accesses),
@@ -87,18 +96,38 @@ void bind_results(nb::module_& module) {
             return all;
           },
           "The counts of all nodes together, by policy.")
+      .def_prop_ro(
+          "memory_at",
+          [](const replay::Replayed& replayed) {
+            std::vector<std::array<Counts, speeds>> all;
+            for (const auto& variant : replayed.cluster.variants) all.push_back(variant.memory_at);
+            return all;
+          },
+          "The same, by policy and memory slowdown.")
+      .def_prop_ro(
+          "nic_polls",
+          [](const replay::Replayed& replayed) {
+            std::vector<std::vector<Count>> all;
+            for (const auto& variant : replayed.cluster.variants) {
+              auto& of_policy = all.emplace_back();
+              for (const Count empty : variant.nic.empty_polls) of_policy.push_back(variant.nic.events + empty);
+            }
+            return all;
+          },
+          "Looks of cores at their event queues, by policy and memory slowdown.")
       .def_prop_ro("messages", [](const replay::Replayed& replayed) { return replayed.cluster.messages; })
       .def_prop_ro("network_bytes", [](const replay::Replayed& replayed) { return replayed.cluster.bytes; });
 }
 
-// A user's Ctrl-C ends the run, and `progress` learns how many accesses have been read.
-std::function<void()> heeding(const std::vector<std::unique_ptr<stream::Reader>>& readers,
-                              const std::optional<Progress>& progress) {
-  return [&readers, &progress] {
+using Readers = std::vector<std::unique_ptr<stream::Reader>>;
+
+// A user's Ctrl-C ends the run, and `progress` learns how many accesses have been read, beside those of other runs.
+std::function<void()> heeding(const Readers& readers, const std::optional<Progress>& progress, std::uint64_t others) {
+  return [&readers, &progress, others] {
     const nb::gil_scoped_acquire python;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (!progress) return;
-    std::uint64_t accesses = 0;
+    std::uint64_t accesses = others;
     for (const auto& reader : readers) accesses += reader->passed();
     (*progress)(accesses);
   };
@@ -119,27 +148,35 @@ std::function<float(std::uint32_t site)> at_sites(const stream::Reader& reader, 
 replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
                      const std::vector<double>& memory_slowdown, const std::vector<std::string>& streams,
                      const Flops& flops, const std::vector<std::string>& regions, bool count_sides, int threads,
-                     const std::optional<Progress>& progress) {
+                     const std::optional<Progress>& progress, bool apart) {
   const nb::gil_scoped_release others_may_go_on;
   if (memory_slowdown.empty() || memory_slowdown.size() > speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(speeds) + " factors");
-  std::vector<std::unique_ptr<stream::Reader>> readers;
-  std::vector<replay::Stream> sources;
-  for (const std::string& path : streams) {
-    readers.push_back(std::make_unique<stream::Reader>(path));
-    sources.push_back({readers.back().get(), [path] { return std::make_unique<stream::Reader>(path); },
-                       at_sites(*readers.back(), flops)});
-  }
   ClusterOptions options;
   options.nodes = nodes;
   options.ranks_per_node = ranks_per_node;
-  options.policies = policies;
-  options.memory_slowdown.fill(memory_slowdown.back());
-  std::ranges::copy(memory_slowdown, options.memory_slowdown.begin());
   options.count_sides = count_sides;
   options.threads = threads;
-  options.now_and_then = heeding(readers, progress);
-  return replay::run(machine, options, sources, {regions});
+  std::uint64_t passed = 0;
+  const auto with = [&](const std::vector<std::string>& its_policies, const std::vector<double>& its_slowdown) {
+    Readers readers;
+    std::vector<replay::Stream> sources;
+    for (const std::string& path : streams) {
+      readers.push_back(std::make_unique<stream::Reader>(path));
+      sources.push_back({readers.back().get(), [path] { return std::make_unique<stream::Reader>(path); },
+                         at_sites(*readers.back(), flops)});
+    }
+    options.policies = its_policies;
+    options.memory_slowdown.fill(its_slowdown.back());
+    std::ranges::copy(its_slowdown, options.memory_slowdown.begin());
+    options.now_and_then = heeding(readers, progress, passed);
+    replay::Replayed found = replay::run(machine, options, sources, {regions});
+    for (const auto& reader : readers) passed += reader->passed();
+    return found;
+  };
+  if (!apart) return with(policies, memory_slowdown);
+  return replay::run_apart(policies, memory_slowdown,
+                           [&with](const std::string& policy, double slowdown) { return with({policy}, {slowdown}); });
 }
 
 }  // namespace
@@ -150,10 +187,11 @@ void bind_replay(nb::module_& parent) {
   module.def(
       "run", &run, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
       nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops"), nb::arg("regions"), nb::arg("count_sides"),
-      nb::arg("threads"), nb::arg("progress").none(),
+      nb::arg("threads"), nb::arg("progress").none(), nb::arg("apart"),
       "Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by "
       "path of its object and offset. `regions`: names of those that count; none: all of it. "
       "`threads`: of the host, at most; results are the same with any number. `progress` is called now and then, in the "
-      "caller's thread, with the accesses that have been read. Raises ValueError for an "
+      "caller's thread, with the accesses that have been read. `apart`: each policy at each speed in a run of its own. "
+      "Raises ValueError for an "
       "impossible cluster, RuntimeError for streams that cannot be simulated.");
 }

@@ -115,6 +115,7 @@ void Endpoint::perform_send(Operation& operation) {
   message.tag = operation.tag;
   message.context = operation.context;
   message.data = operation.buffer;
+  message.sent = now();
   message.bytes = operation.buffer.bytes();
   message.sequence = peer(operation.peer).sent++;
   message.synchronous = operation.synchronous;
@@ -140,6 +141,7 @@ void Endpoint::perform_receive(Operation& operation) {
         peer(from).unexpected.take([&](const Message& one) { return operation.takes(from, one.tag, one.context); });
   if (!message) return (any ? posted_to_any_ : peer(operation.peer).posted).push(&operation);
   fits(*message, operation);
+  if (operation.asked) chosen({*operation.asked, from, operation.number, message->visible}, message);
   message->receive = &operation;
   message->protocol->posted(*this, *message);
 }
@@ -153,6 +155,7 @@ Task<> Endpoint::wait(Request request) {
   while (!operation->done) co_await go_on();
   waiting_for_ = nullptr;
   in_calls_.waiting += now() - before;
+  ready_ = operation->ready;
   release(*operation);
 }
 
@@ -161,9 +164,9 @@ void Endpoint::release(Operation& operation) {
   site_.operations.give(&operation);
 }
 
-Task<> Endpoint::probe(const Pattern& pattern) {
+Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& asked, bool waited) {
   if (!calls_.empty()) co_await catch_up();
-  const Clock before = now();
+  const Clock since = now();
   advance(match_);
   probing_ = &pattern;
   const Message* message = nullptr;
@@ -173,8 +176,13 @@ Task<> Endpoint::probe(const Pattern& pattern) {
     co_await go_on();
   }
   probing_ = nullptr;
+  if (asked) {
+    Chosen choice{*asked, message->from->rank_, posted_ + 1, message->visible};
+    if (!waited) choice.otherwise = before(since, message->visible);
+    chosen(choice, message);
+  }
   if (message->kept) node_.wait_until(core_, message->kept->first);  // the NIC tells that it has it
-  in_calls_.waiting += now() - before;
+  in_calls_.waiting += now() - since;
 }
 
 Task<> Endpoint::look() {
@@ -254,15 +262,17 @@ Task<> Endpoint::go_on() {
   if (!item) co_return;
   Message& message = *item->message;
   look_at(*item);
+  handled_ = item;
   if (item->step == Step::arrived) {
     advance(match_);
-    message.receive = match(message);
+    message.receive = match(message, item->visible);
     if (message.receive) co_await message.protocol->matched(*this, message);
   } else if (item->step == Step::matched) {
     co_await message.protocol->matched(*this, message);
   } else {
     co_await message.protocol->step(*this, message, *item);
   }
+  handled_ = nullptr;
   site_.items.give(item);
   if (!background_.empty()) co_await carry_on();
 }
@@ -301,6 +311,12 @@ Task<> Endpoint::unpack(Operation& receive, std::uint64_t bytes) {
 
 void Endpoint::complete(Operation*& operation) {
   operation->done = true;
+  operation->ready = now();
+  if (handled_) {
+    const Clock& sent = handled_->message->sent;
+    const bool receives = operation->kind == Operation::Kind::receive;
+    operation->ready = estimate(receives ? later(sent, operation->posted) : sent, handled_->visible);
+  }
   operation = nullptr;
 }
 

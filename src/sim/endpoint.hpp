@@ -4,6 +4,7 @@
 #pragma once
 
 #include <coroutine>
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "sim/protocols/scratch.hpp"
 #include "sim/rank.hpp"
 #include "sim/site.hpp"
+#include "sim/tally.hpp"
 
 namespace nearfield::sim {
 
@@ -61,8 +63,12 @@ class Endpoint {
   Task<> catch_up();
   void hurry();
   Task<> wait(Request request);
-  // Waits until there is a message for which no receive is posted.
-  Task<> probe(const Pattern& pattern);
+  // Waits until there is a message for which no receive is posted. With `asked`, the program would have seen messages of
+  // `asked` as well, and `waited` for one or not: that is tallied.
+  Task<> probe(const Pattern& pattern, const std::optional<Pattern>& asked = {}, bool waited = true);
+  // Tallies that the program asked and was told that there is no such message; and that this made no difference.
+  void probed_in_vain(const Pattern& asked) { chosen({asked, any_rank, posted_ + 1, now() + 1, 0, true}, nullptr); }
+  void forget_probe_in_vain();
   // Does what can be done without waiting, as MPI_Test does.
   Task<> look();
   // Begins work that the rank does beside its program, and does it until it first waits.
@@ -72,6 +78,10 @@ class Endpoint {
   Task<> wait(Background& work, Request request);
   // Returns how many receives could have taken another message than was imposed.
   std::uint64_t contested() const { return contested_; }
+  // Outcomes that time decides.
+  Tally& tally() { return tally_; }
+  // Returns when the rank could have seen first that what it waited for last was done.
+  const Clock& ready() const { return ready_; }
   // Says which call of MPI the program is in, for waits_for(); nullptr: in none. The text must live until the next call.
   void in_call(const std::string* name) { in_call_ = name; }
   Task<> line_up();
@@ -117,8 +127,8 @@ class Endpoint {
   // Delivers an item, which the rank finds when it polls, from Item::visible on.
   void deliver(Item* item);
   void push(Item* item);
-  // Returns the receive that a new message is for, or nullptr; then the message is kept until there is one.
-  Operation* match(Message& message);
+  // Returns the receive that a message is for that comes at `visible`, or nullptr; then it is kept until there is one.
+  Operation* match(Message& message, const Clock& visible);
 
   // ---- for who runs it
   // Returns what the rank waits for; empty if it waits for nothing.
@@ -151,6 +161,17 @@ class Endpoint {
     Ps duration = 0;
   };
 
+  // A message that a receive or a probe got, or would have got before `limit`.
+  struct Chosen {
+    Pattern asked;
+    int from;
+    std::uint64_t number;  // receives with lower ones were posted before
+    Clock limit;
+    OnClocks otherwise = 0;
+    bool in_vain = false;
+  };
+  static constexpr std::size_t most_recent = 32;
+
   Peer& peer(int rank) { return peers_[rank]; }
   Endpoint& other(int rank) { return *world_.ranks[static_cast<std::size_t>(rank)]; }
   Operation& made(Operation::Kind kind, const Pattern& pattern, const Buffer& buffer);
@@ -164,6 +185,9 @@ class Endpoint {
   Operation* take_posted(const Message& message);
   void impose(Operation& receive);
   void contest(const Message& message);
+  // Tallies a choice among the messages that are there, and among those that come later, but earlier on other clocks.
+  void chosen(Chosen choice, const Message* own);
+  void reconsider(const Message& message, const Operation* receive);
   Task<> go_on();
   Task<> carry_on();
   void release(Operation& operation);
@@ -182,6 +206,10 @@ class Endpoint {
   std::uint64_t posted_ = 0, arrived_ = 0;
   std::vector<Operation*> imposed_;  // that have no message yet
   std::uint64_t contested_ = 0;
+  Tally tally_;
+  std::deque<Chosen> recent_;  // choices
+  const Item* handled_ = nullptr;
+  Clock ready_;
   std::vector<Background*> background_;
   std::vector<Call> calls_;
   List<Item> inbox_;

@@ -6,15 +6,20 @@
 
 namespace nearfield::sim {
 
-Operation* Endpoint::match(Message& message) {
+Operation* Endpoint::match(Message& message, const Clock& visible) {
   Peer& sender = peer(message.from->rank_);
   if (message.sequence != sender.arrived++) throw std::logic_error("a message has overtaken another one");
   message.arrival = ++arrived_;
+  message.visible = estimate(message.sent, visible);
   if (!imposed_.empty()) contest(message);
   Operation* const receive = take_posted(message);
+  if (!recent_.empty()) reconsider(message, receive);
   if (receive) {
     fits(message, *receive);
-    if (receive->asked) std::erase(imposed_, receive);
+    if (receive->asked) {
+      std::erase(imposed_, receive);
+      chosen({*receive->asked, message.from->rank_, receive->number, message.visible}, nullptr);
+    }
     return receive;
   }
   sender.unexpected.push(&message);
@@ -65,6 +70,34 @@ void Endpoint::contest(const Message& message) {
     receive->contested = true;
     ++contested_;
   }
+}
+
+void Endpoint::chosen(Chosen choice, const Message* own) {
+  ++tally_.outcomes;
+  const OnClocks so_far = std::exchange(choice.otherwise, 0);
+  tally_.add(choice.otherwise, so_far);
+  for (const auto& [from, its] : peers_)
+    its.unexpected.find([&](const Message& one) {
+      if (&one != own && choice.asked.takes(from, one.tag, one.context))
+        tally_.add(choice.otherwise, before(one.visible, choice.limit));
+      return false;
+    });
+  recent_.push_back(choice);
+  if (recent_.size() > most_recent) recent_.pop_front();
+}
+
+void Endpoint::reconsider(const Message& message, const Operation* receive) {
+  const int from = message.from->rank_;
+  for (Chosen& choice : recent_)
+    if (choice.from != from && choice.asked.takes(from, message.tag, message.context) &&
+        !(receive && receive->number < choice.number))
+      tally_.add(choice.otherwise, before(message.visible, choice.limit));
+}
+
+void Endpoint::forget_probe_in_vain() {
+  if (recent_.empty() || !recent_.back().in_vain) return;
+  tally_.take_back(recent_.back().otherwise);
+  recent_.pop_back();
 }
 
 void Endpoint::fits(const Message& message, const Operation& receive) const {

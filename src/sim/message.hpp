@@ -29,6 +29,7 @@ struct Operation : Pattern {
   std::optional<Pattern> asked;  // what the program would take, where it is imposed which message it gets
   bool contested = false;        // and there was another message that it would take
   Clock posted;
+  Clock ready;         // when the rank could have seen that it is done, by estimate()
   Address packed = 0;  // where data in blocks arrives in one piece
   Operation* next = nullptr;
 };
@@ -41,6 +42,7 @@ struct Envelope {
   Context context = 0;
   std::uint64_t bytes = 0;
   std::uint64_t sequence = 0;  // of those between these two
+  Clock sent;
   bool synchronous = false;
 };
 
@@ -49,6 +51,7 @@ struct Envelope {
 struct Message : Envelope {
   Buffer data;
   std::uint64_t arrival = 0;  // of those that came to this receiver
+  Clock visible;              // when it came, by estimate()
   Message* other = nullptr;   // the other side's, as soon as it is known
   Protocol* protocol = nullptr;
   Operation* send = nullptr;

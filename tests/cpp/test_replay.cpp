@@ -7,7 +7,7 @@
 #include "check.hpp"
 #include "made_up_machine.hpp"
 #include "made_up_stream.hpp"
-#include "sim/replay/run.hpp"
+#include "sim/replay/apart.hpp"
 
 namespace {
 
@@ -198,6 +198,85 @@ void looks_are_imposed() {
     CHECK(replayed.ranks[0].calls[2].spent.time.first() == 2 * 7e3);         // two of the three: match_ns
     CHECK(replayed.ranks[0].calls[3].spent.time.first() > 10000 * 1e3 / 2);  // Testany waits for the other rank's work
   }
+}
+
+// Which of two messages comes first depends on the memory's speed: rank 1 sends after misses, rank 2 after more hits.
+Streams racing() {
+  Streams all = streams(3);
+  all[1].access(false, heap, 300, 4096).send(1, 0, data(8), 4).wait({1}).end();
+  for (int i = 0; i < 7; ++i) all[2].access(false, heap, 16 * 1024 / 8);
+  all[2].send(1, 0, data(8), 4).wait({1}).end();
+  return all;
+}
+
+// Does the tally of rank 0 say so of each kind of call that tells which came first, and of looks between the two?
+void outcomes_of_other_clocks_are_tallied() {
+  const auto tally_of = [](const auto& write) {
+    Streams all = racing();
+    write(all[0]);
+    all[0].end();
+    const auto replayed = run(all, cluster(3, 1));
+    return replayed.ranks[0].dependence.tally;
+  };
+  const auto depends = [&](const auto& write) {
+    const Tally tally = tally_of(write);
+    CHECK(tally.outcomes == 1);
+    CHECK(tally.otherwise[0][0] == 0);
+    CHECK(tally.otherwise[0][3] == 1 && tally.otherwise[1][3] == 1);
+  };
+  const auto posted = [](MadeUpStream& me) -> MadeUpStream& {
+    return me.receive(1, 1, data(8), 4).receive(2, 2, data(8, heap + 8), 4);
+  };
+  depends([&](auto& me) { posted(me).enter("MPI_Waitany").add(stream::Looked{{1, 2}, {1}, true}).leave().wait({2}); });
+  depends([&](auto& me) { posted(me).enter("MPI_Waitsome").add(stream::Looked{{1, 2}, {1}, true}).leave().wait({2}); });
+  depends([&](auto& me) {
+    me.receive(1, stream::any, data(8), 4).add(stream::Outcome{1, 1, 4, 8}).wait({1});
+    me.receive(1, 2, data(8), 4).wait({1});
+  });
+  depends([&](auto& me) {
+    me.add(stream::Outcome{0, 1, 4, 8}).add(stream::Probe{0, stream::any, 4, true, true});
+    me.receive(1, 1, data(8), 4).wait({1}).receive(1, 2, data(8), 4).wait({1});
+  });
+  // What is done when it is asked for may be told in any order, and a loop that only looks is a wait.
+  const Tally late = tally_of([&](auto& me) {
+    posted(me).access(false, heap, 20000, 4096).enter("MPI_Waitany").add(stream::Looked{{1, 2}, {2}, true}).leave();
+    me.wait({1});
+  });
+  CHECK(late.outcomes == 1 && late.otherwise[0][0] == 0 && late.otherwise[0][3] == 0);
+  const Tally polling = tally_of([&](auto& me) {
+    me.receive(1, 1, data(8), 4);
+    for (int i = 0; i < 9; ++i) me.enter("MPI_Test").add(stream::Looked{{1}, {}, false}).leave();
+    me.enter("MPI_Test").add(stream::Looked{{1}, {1}, false}).leave().receive(2, 2, data(8), 4).wait({2});
+  });
+  CHECK(polling.outcomes == 0 && polling.otherwise[0][3] == 0);
+  // With slow memory the look comes as late as the misses of rank 1 let it, and rank 2's message is there long before.
+  const Tally looking = tally_of([&](auto& me) {
+    me.receive(1, 2, data(8), 4).access(false, heap, 300, 4096);
+    me.enter("MPI_Test").add(stream::Looked{{1}, {}, false}).leave().access(false, heap, 1000).wait({1});
+    me.receive(1, 1, data(8), 4).wait({1});
+  });
+  CHECK(looking.outcomes == 1 && looking.otherwise[0][0] == 0 && looking.otherwise[0][3] == 1);
+}
+
+// Is each policy and speed, simulated apart, what it is alone?
+void runs_apart_are_runs_alone() {
+  const Streams all = ring(4);
+  ClusterOptions options = cluster(4, 1);
+  const auto once = [&](const std::string& policy, double slowdown) {
+    options.policies = {policy};
+    options.memory_slowdown.fill(slowdown);
+    return run(all, options);
+  };
+  const auto apart = replay::run_apart({"memory", "header-payload"}, {1, 5}, once);
+  const auto alone = once("header-payload", 5);
+  for (std::size_t r = 0; r < 4; ++r) {
+    CHECK(apart.cluster.ranks[r].finished[1][1] == alone.cluster.ranks[r].finished[0][0]);
+    CHECK(apart.cluster.ranks[r].finished[1][3] == apart.cluster.ranks[r].finished[1][1]);
+    CHECK(apart.ranks[r].calls[2].spent.time[1][1] == alone.ranks[r].calls[2].spent.time[0][0]);
+    CHECK(apart.ranks[r].computing.time[1][1] == alone.ranks[r].computing.time[0][0]);
+  }
+  CHECK(apart.cluster.variants.size() == 2 && apart.cluster.variants[1].policy == "header-payload");
+  CHECK(apart.cluster.variants[1].memory_at[1].dram.reads == alone.cluster.variants[0].memory.dram.reads);
 }
 
 // Is a message found that comes while the rank that probes for it catches up with others?
@@ -413,6 +492,8 @@ int main() {
   messages_take_their_time();
   outcomes_are_imposed();
   looks_are_imposed();
+  outcomes_of_other_clocks_are_tallied();
+  runs_apart_are_runs_alone();
   probes_find_what_comes_meanwhile();
   other_sends();
   collectives_are_done();

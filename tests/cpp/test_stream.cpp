@@ -12,6 +12,7 @@
 
 #include "check.hpp"
 #include "observe/file.hpp"
+#include "observe/process_stream.hpp"
 #include "stream/encoder.hpp"
 #include "stream/event_bytes.hpp"
 #include "stream/reader.hpp"
@@ -40,7 +41,7 @@ class Recording {
   explicit Recording(const std::string& folder) {
     CHECK(observe::open_file(folder.c_str()));
     const auto place = [](std::uint64_t code, std::uint64_t& offset) { return offset = code, code >> 32; };
-    encoder_.begin({memory, place, observe::write_chunk});
+    encoder_.begin({memory, place, observe::platform::write_chunk});
   }
   void access(std::uint64_t code, SiteKind kind, std::uint64_t address) {
     encoder_.access({code, kind}, address);

@@ -188,7 +188,7 @@ def test_no_verdict_depends_on_it() -> None:
     paper, (claim,) = choose(["S0.6"])[0]
     live = Live(Sizes(facts()), {"one-way": [of_states(0.25, 0.0, random.Random(6))] * 5})
     nothing = Evidence({}, {})
-    told = judge_claim(claim, nothing, lambda statement: answered(paper, statement, live))
+    told = judge_claim(claim, nothing, here=lambda statement: answered(paper, statement, live))
     plain = judge_claim(claim, nothing)
     assert any(one.here and one.here.answer == "holds" for one in told.statements)
     assert [one.model_copy(update={"here": None}) for one in told.statements] == plain.statements

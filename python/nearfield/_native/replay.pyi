@@ -74,6 +74,16 @@ class Dependence:
     @property
     def waits_for_any(self) -> int: ...
 
+    @property
+    def outcomes(self) -> int:
+        """That time decides."""
+
+    @property
+    def otherwise(self) -> list[list[int]]:
+        """
+        How many of these would have been others, by policy and memory slowdown; policies there are none of have 0.
+        """
+
 class RankOutcome:
     @property
     def calls(self) -> list[Call]: ...
@@ -115,6 +125,14 @@ class Replayed:
     @property
     def memory(self) -> list[nearfield._native.memory.Counts]:
         """The counts of all nodes together, by policy."""
+
+    @property
+    def memory_at(self) -> list[list[nearfield._native.memory.Counts]]:
+        """The same, by policy and memory slowdown."""
+
+    @property
+    def nic_polls(self) -> list[list[int]]:
+        """Looks of cores at their event queues, by policy and memory slowdown."""
 
     @property
     def messages(self) -> int: ...

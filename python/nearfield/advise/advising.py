@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nearfield import itself
 from nearfield.advise.rule import RuleSpec
 from nearfield.advise.rules import all_rules
-from nearfield.advise.run import Run
+from nearfield.advise.run import SLOWER, Run
 from nearfield.base.words import listed
 from nearfield.notes import Note, ranked
 from nearfield.units import format_ns, format_rounded
@@ -89,7 +89,9 @@ def _compared(run: Run) -> str:
     if run.timed:
         text += f"the run took {took}"
     else:
-        text += f"the run takes about {took} without hooks, by which computation takes about ten times as long"
+        recorder = run.trace.about.recorder
+        text += f"the run takes about {took} without {recorder}, by which computation takes about "
+        text += f"{SLOWER[recorder]:.0f} times as long"
     here = profile.run.host.name
     if profile.run.backend != "sim" and here not in hosts:
         text += (

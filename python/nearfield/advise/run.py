@@ -19,7 +19,7 @@ from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import Profile
 
 SMALL_BYTES = 8192  # of messages in bursts
-HOOKS = 10.0  # computation takes about so many times as long under hooks (docs/observe.md)
+SLOWER = {"hooks": 10.0, "valgrind": 30.0}  # computation takes about so many times as long (docs/observe.md)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _seconds(run: Run, number: int) -> float:
     its = [m for m in run.messages if m.rank == number]
     costs = [(m.costs.message(m.found.bytes), m.found.messages) for m in its]
     in_calls = min(in_calls, sum(cost.value * times for cost, times in costs if cost))  # else it waits for slow ranks
-    return (found.between_calls_ns / HOOKS + in_calls) / 1e9
+    return (found.between_calls_ns / SLOWER[run.trace.about.recorder] + in_calls) / 1e9
 
 
 def by_site(messages: Sequence[Messages]) -> Iterator[tuple[Site, list[Messages]]]:

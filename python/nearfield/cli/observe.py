@@ -27,6 +27,9 @@ def command(
             help="accesses in this function and what it calls only; pcontrol: from MPI_Pcontrol(1) to (0)",
         ),
     ] = "",
+    valgrind: Annotated[
+        bool, typer.Option("--valgrind", help="record loads and stores of a program that was compiled without hooks")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="replace the trace that the folder holds")] = False,
     mpi_name: Annotated[
         str | None,
@@ -37,8 +40,9 @@ def command(
     simulate run` and `nearfield advise`.
 
     A program that was compiled with `nearfield cc`, `cxx` or `fc` records every load and store; any other one records
-    its MPI calls only. Its results, its output and its exit code are those of the unobserved program; it runs about ten
-    times as long. A trace needs little room, far less than a byte for each access, because loops are stored as loops.
+    its MPI calls only, unless Valgrind runs it (--valgrind). Its results, its output and its exit code are those of the
+    unobserved program; with hooks it runs about ten times as long, under Valgrind about thirty times. A trace needs
+    little room, far less than a byte for each access, because loops are stored as loops.
 
     Threads of a process beside the first one are not recorded.
 
@@ -50,18 +54,24 @@ def command(
 
       nearfield observe -o solve --region solve -- mpirun -n 4 ./app
 
+      nearfield observe --valgrind -- mpirun -n 4 ./app-of-somebody-else
+
       nearfield observe show trace
     """
     done = observe(
-        argv, out, region=region, force=force, mpi_name=mpi_name, progress=lambda line: err.print(f"nearfield: {line}")
-    )
+        argv, out, region=region, valgrind=valgrind, force=force, mpi_name=mpi_name,
+        progress=lambda line: err.print(f"nearfield: {line}"),
+    )  # fmt: skip
     about = done.trace.about
     err.print(
         f"nearfield: {out} holds {counted(about.ranks, 'stream')} with {format_rounded(about.accesses)} accesses in "
         f"{format_bytes(about.stream_bytes)}: {itself.command('observe', 'show', out)}"
     )
     if not about.accesses:
-        err.print(f"nearfield: only MPI calls were recorded; for accesses, see {itself.command('cc', '--help')}")
+        err.print(
+            f"nearfield: only MPI calls were recorded: the program was not compiled by {itself.command('cc')}, cxx or "
+            "fc; --valgrind records the accesses of such a program"
+        )
     if done.problem:
         err.print(f"nearfield: the trace is not whole: {done.problem}")
     raise typer.Exit(about.exit_code or (1 if done.problem else 0))

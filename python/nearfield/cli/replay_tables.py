@@ -13,6 +13,7 @@ from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted, format_bytes, format_ns, format_rounded
 
 MOST_SITES = 20  # in the table
+WORTH_TELLING = 0.01  # of the outcomes that time decides
 _WORDS = {
     "misses": "misses of {}",
     "injected": "injected into {}",
@@ -34,9 +35,8 @@ def show(found: Replay, trace: Trace, seconds: float) -> None:
     out.print("[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]")
     out.print()
     out.print(_traffic(found))
-    contested = sum(rank.dependence.contested for rank in ranks)
-    if contested:
-        out.print(f"[dim]{counted(contested, 'receive')} from any source could have got another message here[/dim]")
+    if told := _otherwise(found):
+        out.print(told)
     flops = sum(rank.flops for rank in ranks)
     core = cluster.machine.core
     if flops and not (core and core.flops_per_cycle):
@@ -44,6 +44,27 @@ def show(found: Replay, trace: Trace, seconds: float) -> None:
     work = f"{format_rounded(accesses)} accesses and {format_rounded(flops)} flops"
     rate = format_rounded(accesses / seconds if seconds else 0)
     out.print(f"\n{work} simulated in {format_ns(seconds * 1e9)}: {rate} accesses a second")
+
+
+def _otherwise(found: Replay) -> str:
+    """Returns a sentence on the outcomes that the observed run had, and these clocks would have decided otherwise."""
+    cluster, outcomes = found.cluster, found.outcomes()
+    counts = {
+        (policy, slowdown): count
+        for policy, row in zip(cluster.policies, found.otherwise(), strict=True)
+        for slowdown, count in zip(cluster.slowdowns, row, strict=True)
+    }
+    (policy, slowdown), most = max(counts.items(), key=lambda one: one[1])
+    if most <= WORTH_TELLING * outcomes:
+        return ""
+    whether = "each run kept" if cluster.apart else "the run keeps"
+    text = (
+        f"time decides {counted(outcomes, 'outcome')} (of receives from any source, tests, Waitany); {most:,} would "
+        f"have been others with {policy} at slowdown {slowdown:g}, but {whether} those that were observed"
+    )
+    if not cluster.apart and cluster.runs < len(counts):
+        text += "; --apart simulates each policy and speed by itself"
+    return text
 
 
 def _whole(found: Replay) -> Table:
@@ -104,7 +125,11 @@ def as_dict(found: Replay) -> dict[str, Any]:
         "flops": sum(rank.flops for rank in found.found.ranks),
         "messages": found.found.messages,
         "network_bytes": found.found.network_bytes,
-        "time_dependent": {name: sum(getattr(rank.dependence, name) for rank in found.found.ranks) for name in names},
+        "time_dependent": {
+            **{name: sum(getattr(rank.dependence, name) for rank in found.found.ranks) for name in names},
+            "outcomes": found.outcomes(),
+            "otherwise": found.otherwise(),
+        },
     }
 
 

@@ -23,8 +23,9 @@ from nearfield.reproduce.here.measure import Measured, Setup, measure
 from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, counts
 from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose, load_paper, paper_files
-from nearfield.reproduce.session import Settings, Wanted, opened
+from nearfield.reproduce.session import Settings, Traces, Wanted, opened
 from nearfield.reproduce.session import reproduce as run_reproduction
+from nearfield.reproduce.traced import Traced, answering, parse_traces
 from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.units import counted
 
@@ -65,6 +66,12 @@ def command(
     hostfile: Annotated[
         Path | None, typer.Option(help="with --here: measure between these nodes, too; as `nearfield probe` takes it")
     ] = None,
+    traces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trace", metavar="NAME=TRACE", help="judge by a real program, too: amg=TRACE, fft:4MiB=TRACE (repeatable)"
+        ),
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="list the claims and stop")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
@@ -85,9 +92,15 @@ def command(
     further column says 'holds', 'does not', or 'cannot tell' where launches differ too much. No paper's verdict depends
     on it. Keep the machine quiet meanwhile. The folder keeps each launch as a profile.
 
+    --trace asks a real program, in place of the imitation of the application that the paper names: a trace that
+    `nearfield observe` made, on as many nodes as it has ranks. A further column says what it answers; no verdict
+    depends on it.
+
     Examples:
 
       nearfield reproduce S0 S3 S4
+
+      nearfield reproduce S4 --trace amg=amg-8 --trace amg=amg-64 --trace fft:4MiB=fft-8
 
       nearfield reproduce S0.4 S0.5 --out eager
 
@@ -102,15 +115,17 @@ def command(
     here = here or here_only
     if not here and (mpi_name or hostfile):
         raise UsageError(f"--{'mpi' if mpi_name else 'hostfile'} is for measuring", "Add --here, or leave it out.")
+    real = parse_traces(traces or ())
     measured = _measure(wanted, out, mpi_name, hostfile, quick) if here else None
     stopped = measured.stopped_by if measured else None
     at_once = jobs or pool.cores()
+    settings = Settings(out, quick, itself.typed())
+    by_traces = _by_traces(wanted, real, settings) if real else None
     with Stop() as stop, CaseBar(err, at_once) as bar:
-        settings = Settings(out, quick, itself.typed())
         if stopped or here_only:
-            found = run_reproduction(wanted, settings, _nothing, Listener(), measured)
+            found = run_reproduction(wanted, settings, _nothing, Listener(), measured, by_traces)
         else:
-            found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar, measured)
+            found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar, measured, by_traces)
     page = write_page(out / "report.html", render(found, out))
     if as_json:
         print(found.model_dump_json(indent=1))
@@ -133,6 +148,16 @@ def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | N
     setup = Setup(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
     with LaunchBar(err) as bar:
         return measure(wanted, setup, bar)
+
+
+def _by_traces(wanted: Wanted, traces: list[Traced], settings: Settings) -> Traces:
+    with Stop() as stop:
+        try:
+            return stop.run(
+                lambda: answering(wanted, traces, settings, lambda line: err.print(f"nearfield: {escape(line)}"))
+            )
+        except KeyboardInterrupt:
+            raise typer.Exit(stop.exit_code) from None
 
 
 def _nothing(cases: list[Case]) -> Iterator[tuple[Case, list[Row]]]:
@@ -162,8 +187,9 @@ def _show_here(paper: JudgedPaper) -> None:
 
 
 def _judged(paper: JudgedPaper) -> Table:
-    asked = any(one.here for claim in paper.claims for one in claim.statements)
-    headings = ("", "the paper", "ours (simulated)", "here") if asked else ("", "the paper", "ours")
+    statements = [one for claim in paper.claims for one in claim.statements]
+    beside = [name for name in ("here", "traced") if any(getattr(one, name) for one in statements)]
+    headings = ("", "the paper", "ours (simulated)" if beside else "ours", *beside)
     table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in headings))
 
     def add_row(key: str, *cells: str) -> None:
@@ -178,7 +204,7 @@ def _judged(paper: JudgedPaper) -> Table:
                 mark, ours = f"({mark})", f"{ours} [dim](not counted: {escape(statement.not_counted)})[/dim]"
             if statement.why:
                 ours += f" [dim](why: {escape(statement.why)})[/dim]"
-            here = [_here(statement.here)] if statement.here else []
+            here = [_here(answer) if (answer := getattr(statement, name)) else "" for name in beside]
             add_row("", f"{mark} {escape(statement.says)}", escape(statement.paper), ours, *here)
         if claim.note:
             add_row("", f"[dim]{escape(claim.note)}[/dim]")
@@ -199,6 +225,10 @@ def _count(found: Reproduction, here_only: bool) -> None:
     held, judged = counts(one for paper in found.papers for claim in paper.claims for one in claim.statements)
     if not here_only:
         Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {told}; {held} of {counted(judged, 'statement')} hold")
+    if found.traced:
+        answers = [one.traced.answer for p in found.papers for c in p.claims for one in c.statements if one.traced]
+        told = ", ".join(f"{answers.count(word)} {_MANY[word]}" for word in ("holds", "does not"))
+        Terminal().print(f"traced ({escape(', '.join(one.name for one in found.traced))}): {told}")
     if found.here:
         words: list[str] = [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
         told = ", ".join(f"{words.count(word)} {many}" for word, many in _MANY.items())

@@ -22,6 +22,7 @@ from nearfield.observe.arithmetic import flops_of
 from nearfield.observe.places import lines_of
 from nearfield.observe.region import region_of
 from nearfield.observe.trace import Trace, TraceFile
+from nearfield.observe.valgrind import under_valgrind
 from nearfield.tune.apply import installation_of
 from nearfield.tune.child import run_as_child
 from nearfield.tune.recognise import of_launcher, recognise
@@ -40,21 +41,22 @@ class Observed:
 
 
 def observe(
-    argv: Sequence[str], folder: Path, *, region: str = "", force: bool = False, mpi_name: str | None = None,
-    progress: Progress = lambda line: None,
+    argv: Sequence[str], folder: Path, *, region: str = "", valgrind: bool = False, force: bool = False,
+    mpi_name: str | None = None, progress: Progress = lambda line: None,
 ) -> Observed:  # fmt: skip
-    """Runs the command and returns its trace. Raises errors before it is started; what happens to the program is told
-    by `problem` and by the trace's exit code."""
+    """Runs the command and returns its trace. `valgrind`: the program has no hooks, and Valgrind records its accesses.
+    Raises errors before it is started; what happens to the program is told by `problem` and the trace's exit code."""
     inst = _mpi_of(argv, mpi_name)
     cut = region_of(argv, region) if region else ""
     preloaded = [hooks.library(), *([mpi.program(inst, mpi.LAYER, progress)] if inst else [])]
     about = TraceFile(
         nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command=shlex.join(argv),
-        mpi=inst.name if inst else "", region=region,
+        mpi=inst.name if inst else "", region=region, recorder="valgrind" if valgrind else "hooks",
     )  # fmt: skip
+    started = under_valgrind(argv, progress) if valgrind else argv
     trace.new_folder(folder, about, force)
     begun = time.monotonic()
-    about.exit_code = run_as_child(argv, _environment(os.environ, folder, preloaded, cut))
+    about.exit_code = run_as_child(started, _environment(os.environ, folder, preloaded, cut))
     about.seconds = time.monotonic() - begun
     problem = finish(folder, about, progress)
     return Observed(Trace(folder), problem)
@@ -106,7 +108,8 @@ def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: Non
         trace.write(folder, about)
         raise MeasurementError(
             "no process of this command recorded anything",
-            f"compile it with {itself.command('cc')}, cxx or fc, link it dynamically, and start it by its own MPI",
+            f"compile it with {itself.command('cc')}, cxx or fc, or record it with --valgrind; "
+            "link it dynamically, and start it by its own MPI",
         )
     problem = ""
     places: set[tuple[str, int]] = set()

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nearfield.errors import UsageError
-from nearfield.tune.prepared import executables, which
+from nearfield.tune.prepared import which
+from nearfield.tune.recognise import program_at
 
 PCONTROL = "pcontrol"
 
@@ -18,7 +19,8 @@ def region_of(argv: Sequence[str], name: str) -> str:
     in the source or in the object file. Raises UsageError that names the nearest function if there is none."""
     if name == PCONTROL:
         return name
-    program = next((path for _, path, may_be in executables(argv[1:]) if may_be), None) or which(argv[0]) or argv[0]
+    word = argv[program_at(argv)]
+    program = which(word) or word
     functions = _functions(program)
     found = functions.get(name) or functions.get(f"{name}_")  # Fortran's
     if not found:

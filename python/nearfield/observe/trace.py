@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from nearfield import itself
 from nearfield._native import stream
@@ -35,6 +36,7 @@ class TraceFile(Table):
     command: str
     mpi: str = ""  # empty for a program without MPI
     region: str = ""  # accesses outside it were left out
+    recorder: Literal["hooks", "valgrind"] = "hooks"  # of accesses
     complete: bool = False  # the program ended by itself, and every stream is whole
     seconds: float = 0.0
     exit_code: int = -1

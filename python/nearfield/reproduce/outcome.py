@@ -70,6 +70,7 @@ class Judged(Table):
     at: tuple[float, float] | None = None
     shown: Shown | None = None
     here: Answer | None = Field(default=None, description="by --here; counts for no verdict")
+    traced: Answer | None = Field(default=None, description="by --trace; counts for no verdict")
 
 
 class JudgedClaim(Table):
@@ -114,6 +115,14 @@ class Measured(Table):
     complete: bool = Field(description="false: it was stopped; the same command goes on")
 
 
+class TracedFrom(Table):
+    """A trace of a real program that `--trace` gave."""
+
+    name: str = Field(description="of the application in the claims, and the size of its problem")
+    command: str
+    ranks: int
+
+
 class Reproduction(Table):
     """All that a reproduction found."""
 
@@ -125,6 +134,7 @@ class Reproduction(Table):
     seconds: float
     papers: list[JudgedPaper]
     here: Measured | None = None
+    traced: list[TracedFrom] = Field(default_factory=list)
 
 
 def verdict(statements: list[Judged]) -> Verdict:

@@ -16,6 +16,7 @@ from nearfield.reproduce.outcome import (
     JudgedPaper,
     Measured,
     Reproduction,
+    TracedFrom,
     counts,
 )
 from nearfield.reproduce.sketch import sketch
@@ -29,7 +30,7 @@ def render(found: Reproduction, folder: Path) -> str:
     main = fill(
         asset("main.html", __package__),
         {
-            "banner": _incomplete(found, folder) + _measured(found.here),
+            "banner": _incomplete(found, folder) + _measured(found.here) + _traced(found.traced),
             "overview": _overview(found),
             "papers": "".join(_paper(paper, folder) for paper in found.papers),
         },
@@ -60,19 +61,19 @@ def _incomplete(found: Reproduction, folder: Path) -> str:
 
 
 def _overview(found: Reproduction) -> str:
-    asked = found.here is not None
+    beside = [*["here"] * (found.here is not None), *["traced"] * bool(found.traced)]
     rows = [
         [
             tag("a", claim.id, href=f"#{claim.id}"),
             text(claim.says),
             _verdict(claim),
             _count(claim.statements),
-            *[_answers(claim.statements)] * asked,
+            *(_answers(claim.statements, name) for name in beside),
         ]
         for paper in found.papers
         for claim in paper.claims
     ]
-    headings = ("claim", "what the paper says", "verdict", "statements that hold", *["here"] * asked)
+    headings = ("claim", "what the paper says", "verdict", "statements that hold", *beside)
     return table(headings, rows)
 
 
@@ -85,8 +86,8 @@ def _count(statements: Iterable[Judged]) -> str:
     return text(f"{held} of {judged}") if judged else ""
 
 
-def _answers(statements: Iterable[Judged]) -> str:
-    words = [one.here.answer for one in statements if one.here]
+def _answers(statements: Iterable[Judged], beside: str) -> str:
+    words = [answer.answer for one in statements if (answer := getattr(one, beside))]
     return text(", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words) if word))
 
 
@@ -122,8 +123,9 @@ def _statement(one: Judged, folder: Path) -> str:
     mark = f"({_MARKS[one.holds]})" if one.not_counted else _MARKS[one.holds]
     told = tag("p", tag("span", mark, class_="mark") + text(one.says), class_="says")
     facts = tag("dt", "the paper") + tag("dd", text(one.paper)) + tag("dt", "ours") + tag("dd", text(one.ours))
-    if one.here:
-        facts += tag("dt", "here") + tag("dd", _here(one.here))
+    for name, answer in (("here", one.here), ("traced", one.traced)):
+        if answer and (answer.answer or answer.ours):
+            facts += tag("dt", name) + tag("dd", _answer(answer))
     told += tag("dl", facts)
     if one.why:
         told += tag("p", tag("b", "Why: ") + text(one.why))
@@ -133,7 +135,7 @@ def _statement(one: Judged, folder: Path) -> str:
     return tag("li", tag("div", told + behind(one, folder)) + sketch(one), class_=f"statement {look}")
 
 
-def _here(here: Answer) -> str:
+def _answer(here: Answer) -> str:
     if not here.answer:
         return tag("span", text(here.ours), class_="quiet")
     word = tag("span", text(here.answer), class_=f"verdict {here.answer.replace(' ', '-')}")
@@ -148,6 +150,14 @@ def _measured(here: Measured | None) -> str:
         f"The column 'here' was measured, on {here.machine} under {here.mpi}, in {here.launches} launches{load}; they "
         f"are in {here.folder}. No verdict depends on it."
     )
+    return tag("p", text(message), class_="banner", role="note")
+
+
+def _traced(traces: list[TracedFrom]) -> str:
+    if not traces:
+        return ""
+    each = "; ".join(f"{one.name}: {one.command}, {counted(one.ranks, 'rank')}" for one in traces)
+    message = f"The column 'traced' is of real programs ({each}). No verdict depends on it."
     return tag("p", text(message), class_="banner", role="note")
 
 

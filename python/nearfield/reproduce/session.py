@@ -4,7 +4,7 @@ profile of everything, and the judgements."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -28,7 +28,7 @@ from nearfield.reproduce import outcome
 from nearfield.reproduce.checks import profiles_of
 from nearfield.reproduce.here.answers import answered
 from nearfield.reproduce.here.measure import Measured
-from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, ScenarioRun
+from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, ScenarioRun, Statement
 from nearfield.reproduce.verdicts import Evidence, chosen, judge_claim
 
 KEPT = "simulated.jsonl"
@@ -44,9 +44,18 @@ class Settings:
     command: str = ""
 
 
+@dataclass(frozen=True)
+class Traces:
+    """Traces of real programs, and what they answer to statements."""
+
+    told: list[outcome.TracedFrom]
+    answer: Callable[[Statement], outcome.Answer]
+
+
 def reproduce(
-    wanted: Wanted, settings: Settings, runner: Runner, listener: Listener, here: Measured | None = None
-) -> outcome.Reproduction:
+    wanted: Wanted, settings: Settings, runner: Runner, listener: Listener, here: Measured | None = None,
+    traced: Traces | None = None,
+) -> outcome.Reproduction:  # fmt: skip
     """Simulates, judges and saves; returns the result. After Ctrl-C claims with incomplete profiles are not judged.
     `here`: what was measured on this machine. Raises the errors of errors.py."""
     started = time.monotonic()
@@ -69,21 +78,24 @@ def reproduce(
         quick=settings.quick,
         complete=len(done) == len(cases),
         seconds=time.monotonic() - started,
-        papers=_judged(wanted, Evidence.of(profiles), here),
+        papers=_judged(wanted, Evidence.of(profiles), here, traced.answer if traced else None),
         here=_told(here, settings.out) if here else None,
+        traced=traced.told if traced else [],
     )
     outcome.save(settings.out, found)
     return found
 
 
-def _judged(wanted: Wanted, evidence: Evidence, here: Measured | None) -> list[outcome.JudgedPaper]:
+def _judged(
+    wanted: Wanted, evidence: Evidence, here: Measured | None, traced: Callable[[Statement], outcome.Answer] | None
+) -> list[outcome.JudgedPaper]:
     answers = {paper.name: partial(answered, paper, live=here.live) for paper, _ in wanted} if here else {}
     return [
         outcome.JudgedPaper(
             name=paper.name,
             title=paper.title,
             reading=paper.reading,
-            claims=[judge_claim(claim, evidence, answers.get(paper.name)) for claim in claims],
+            claims=[judge_claim(claim, evidence, here=answers.get(paper.name), traced=traced) for claim in claims],
             chosen=chosen(paper, claims),
         )
         for paper, claims in wanted

@@ -40,20 +40,21 @@ class Evidence:
         return {name: profile.machine.line_bytes for name, profile in self.profiles.items()}
 
 
-def judge_claim(claim: Claim, evidence: Evidence, here: Callable[[Statement], Answer] | None = None) -> JudgedClaim:
-    """Returns the claim with a verdict from those of its statements. `here` answers for the reader's machine, and that
-    changes no verdict."""
-    statements = [judge_statement(statement, evidence) for statement in claim.statement]
-    if here:
-        answers = map(here, claim.statement)
-        statements = [one.model_copy(update={"here": a}) for one, a in zip(statements, answers, strict=True)]
+def judge_claim(claim: Claim, evidence: Evidence, **beside: Callable[[Statement], Answer] | None) -> JudgedClaim:
+    """Returns the claim with a verdict from those of its statements. What is beside the verdicts changes none: `here`
+    answers for the reader's machine, `traced` for real programs."""
+    answering = {name: answer for name, answer in beside.items() if answer}
+    statements = [
+        judge_statement(one, evidence).model_copy(update={name: answer(one) for name, answer in answering.items()})
+        for one in claim.statement
+    ]
     return JudgedClaim(id=claim.id, says=claim.says, where=claim.where, verdict=verdict(statements),
                        statements=statements, note=claim.note)  # fmt: skip
 
 
 def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
     """Returns whether the statement holds, our numbers beside the paper's, and what they stand on."""
-    holds, ours, behind = _holds(statement, evidence)
+    holds, ours, behind = judged(statement, evidence)
     return Judged(
         says=statement.says,
         paper=statement.paper,
@@ -68,7 +69,8 @@ def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
     )
 
 
-def _holds(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, Shown | None]:
+def judged(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, Shown | None]:
+    """Returns whether the statement holds (None: no record tells), our numbers in words, and what they stand on."""
     if statement.not_simulated:
         return None, statement.not_simulated, None
     missing = [name for name in profiles_of(statement) if name not in evidence.profiles]

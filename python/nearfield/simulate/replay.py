@@ -32,6 +32,12 @@ class Cluster:
     ranks_per_node: int
     policies: tuple[str, ...]  # the base first
     slowdowns: tuple[float, ...]  # one to four
+    apart: bool = False  # each policy at each of these in a run of its own
+
+    @property
+    def runs(self) -> int:
+        """Returns how often the program is simulated."""
+        return len(self.policies) * len(self.slowdowns) if self.apart else 1
 
 
 @dataclass
@@ -86,6 +92,18 @@ class Replay:
                 _add(site.time_ns, call.spent.time_ns)
         return sorted(sites.values(), key=lambda site: -site.time_ns[0][0])
 
+    def outcomes(self) -> int:
+        """Returns how many outcomes time decided: of receives from any source, of tests, probes and Waitany."""
+        return sum(rank.dependence.outcomes for rank in self.found.ranks)
+
+    def otherwise(self) -> list[list[int]]:
+        """Returns how many of these would have been others, by policy and memory slowdown."""
+        tallies = [rank.dependence.otherwise for rank in self.found.ranks]
+        return [
+            [sum(tally[policy][speed] for tally in tallies) for speed in range(len(self.cluster.slowdowns))]
+            for policy in range(len(self.cluster.policies))
+        ]
+
     def line(self, call: replay.Call) -> str:
         """Returns the line of source that calls."""
         return self.line_of(call.name, [(place.object, place.offset) for place in (call.place, *call.place.callers)])
@@ -105,13 +123,14 @@ def run(
 ) -> Replay:
     """Runs a program whose rank r wrote streams[r]. `flops`: the floating-point operations that an access comes with,
     by path and offset of its place. `line_of` returns the line of a call of MPI, as text. `progress` is called now and
-    then with the number of accesses that were read so far. Results are the same with any number of threads. Raises UsageError for an impossible cluster, ReplayError for
-    a program that cannot be simulated, and BrokenStream of nearfield._native.stream."""
+    then with the number of accesses that were read so far. Results are the same with any number of threads. Raises
+    UsageError for an impossible cluster, ReplayError for a program that cannot be simulated, and BrokenStream of
+    nearfield._native.stream."""
     files = [str(file) for file in streams]
     try:
         found = replay.run(
             native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
-            list(cluster.slowdowns), files, flops, list(regions), False, threads, progress,
+            list(cluster.slowdowns), files, flops, list(regions), False, threads, progress, cluster.apart,
         )  # fmt: skip
     except ValueError as error:
         raise UsageError(f"{cluster.machine.name} cannot run it: {error}") from error

@@ -14,7 +14,7 @@ from nearfield import answers, mpi
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.toolchain import ask, library_text
-from nearfield.tune.prepared import executables, which
+from nearfield.tune.prepared import TAKES_A_FILE, executables, which
 
 _ELF = b"\x7fELF"
 _LAUNCHERS = {name for family in FAMILIES.values() for name in family.launchers}
@@ -57,11 +57,21 @@ def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
 
 def of_launcher(argv: Sequence[str]) -> Recognised | None:
     """Returns the MPI of the first launcher in the command, as of `env A=1 mpirun`; None if it tells none, as srun."""
-    for word, path, _ in executables(argv):
-        name = Path(word).name
-        if name in _LAUNCHERS or name.partition(".")[0] in _LAUNCHERS:
-            return _ask_launcher(Path(path))
-    return None
+    return next((_ask_launcher(Path(path)) for word, path, _ in executables(argv) if _is_launcher(word)), None)
+
+
+def _is_launcher(word: str) -> bool:
+    name = Path(word).name
+    return name in _LAUNCHERS or name.partition(".")[0] in _LAUNCHERS
+
+
+def program_at(argv: Sequence[str]) -> int:
+    """Returns which word is the program: the first one after the launcher that may be one, else the command itself."""
+    launcher = next((at for at, word in enumerate(argv) if _is_launcher(word)), None)
+    if launcher is None and linked_library(Path(which(argv[0]) or argv[0])):
+        return 0
+    after = range((launcher or 0) + 1, len(argv))
+    return next((at for at in after if which(argv[at]) and argv[at - 1] not in TAKES_A_FILE), 0)
 
 
 def _ask_launcher(path: Path) -> Recognised | None:

@@ -58,7 +58,7 @@ stream::Number since_ns() {
 
 stream::Number call_site(const void* address) {
   Frames frames{address};
-  const int callers = hooks.callers(frames.data() + 1, stream::CallSite::most_callers);
+  const int callers = hooks.callers(address, frames.data() + 1, stream::CallSite::most_callers);
   const auto [found, is_new] = tables().call_sites.try_emplace(frames, tables().call_sites.size() + 1);
   if (is_new) {
     unsigned long offset = 0;

@@ -48,8 +48,8 @@ template <class Initialise>
 int start(Name& name, const void* site, Initialise initialise) {
   const bool is_observed = find_hooks();
   if (!is_observed) return initialise();
-  insist_on_fitting_library();
   pause_accesses();
+  insist_on_fitting_library();
   ++detail::depth;
   const int result = initialise();
   --detail::depth;

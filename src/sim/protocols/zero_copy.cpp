@@ -24,7 +24,7 @@ class ZeroCopy final : public Protocol {
 
   // A receive may have been posted by a rank that is ahead of the engine: then it is not there yet on the rank's clock.
   std::optional<Landing> place(Endpoint& receiver, Message& message, Shipment& shipment) override {
-    message.receive = receiver.match(message);
+    message.receive = receiver.match(message, shipment.first);
     if (!message.receive) return {};
     const Clock& since = message.receive->posted;
     if (since.first() > receiver.site().engine.now()) {

@@ -7,10 +7,9 @@
 namespace nearfield::sim::replay {
 namespace {
 
-constexpr std::size_t at_a_time = 4096;            // accesses
-constexpr std::size_t in_flight = 64;              // accesses whose issue hides the arithmetic between them
-constexpr std::uint64_t accesses_of_polling = 16;  // at most, between two looks of a loop that only looks
-constexpr std::uint64_t batches_to_notice = 64;    // after which a user's Ctrl-C is noticed
+constexpr std::size_t at_a_time = 4096;          // accesses
+constexpr std::size_t in_flight = 64;            // accesses whose issue hides the arithmetic between them
+constexpr std::uint64_t batches_to_notice = 64;  // after which a user's Ctrl-C is noticed
 
 // A node's memory is enough for 32 regions of each of its ranks, of 1 GiB at most: the fewer regions, the fewer
 // messages lie in two.
@@ -106,6 +105,7 @@ Seen ReplayedRank::seen() const {
 Dependence ReplayedRank::dependence() const {
   Dependence all = dependence_;
   all.contested = endpoint_.contested();
+  all.tally = endpoint_.tally();
   return all;
 }
 
@@ -304,49 +304,17 @@ Task<> ReplayedRank::on(const stream::Outcome& event) {
 }
 
 Task<> ReplayedRank::finish(Pending its) {
+  const bool is_message = its.message.operation;
   if (its.collective)
     co_await endpoint_.wait(its.collective->background);
   else
     co_await rank_.wait(its.message);
+  ready_ = is_message ? endpoint_.ready() : endpoint_.now();
+  for (const auto& choice : its.choices) settle(*choice, ready_);
 }
 
 Task<> ReplayedRank::on(const stream::Wait& event) {
   for (const stream::Number request : event.requests) co_await finish(std::exchange(pending(request), {}));
-}
-
-Task<> ReplayedRank::look_in_vain() {
-  const std::uint64_t accesses = accesses_ + skipped_;
-  const bool again = looked_in_vain_ && accesses - *looked_in_vain_ <= accesses_of_polling;
-  ++dependence_.failed_looks;
-  looked_in_vain_ = accesses;
-  if (!again) co_await endpoint_.look();
-}
-
-Task<> ReplayedRank::on(const stream::Looked& event) {
-  if (event.waited) {
-    if (event.at.size() > 1) ++dependence_.waits_for_any;
-  } else {
-    ++dependence_.looks;
-    if (event.done.empty())
-      co_await look_in_vain();
-    else
-      co_await endpoint_.look();
-  }
-  for (const stream::Number request : event.done) co_await finish(std::exchange(pending(request), {}));
-}
-
-Task<> ReplayedRank::on(const stream::Probe& event) {
-  const auto outcome = std::exchange(probed_, {});
-  if (!event.waited) ++dependence_.looks;
-  if (event.peer == stream::proc_null) co_return;
-  if (!event.waited && !event.found) {
-    co_await look_in_vain();
-    co_return;
-  }
-  if (event.peer == stream::any || event.tag == stream::any) ++dependence_.from_any;
-  const auto& seen = outcome ? *outcome : stream::Outcome{0, event.peer, event.tag, 0};
-  const Pattern message = pattern(group(event.communicator), seen.peer, seen.tag);
-  co_await endpoint_.probe(message);
 }
 
 Task<> ReplayedRank::on(const stream::Forget& event) {

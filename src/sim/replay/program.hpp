@@ -4,7 +4,9 @@
 // The outcomes of the observed run are imposed where MPI leaves them open. A receive from any source waits for the
 // message that it got then; Waitany and a successful Test wait for what was done then; a Test or Iprobe that failed
 // costs one look at what has come, and the program goes on. Looks that fail again, with hardly an access between them,
-// cost nothing: how many they were says how long the observed run had to wait. Dependence says how often all that was.
+// cost nothing: how many they were says how long the observed run had to wait. Dependence says how often all that was,
+// and on which clocks it would have gone another way. A program may have noticed, and then done something else; but a
+// stream says only what it did do.
 //
 // Arithmetic is not in the stream, but known by the places of accesses (Stream::flops). It takes no time while the core
 // issues the accesses around it, and does not go on while the core waits for memory. Of MPI's calls, those
@@ -42,6 +44,7 @@ struct Dependence {
   std::uint64_t looks = 0;          // Test, Testany, Iprobe ...
   std::uint64_t failed_looks = 0;   // of these: nothing was done
   std::uint64_t waits_for_any = 0;  // Waitany, Waitsome of more than one request
+  Tally tally;                      // of all these, but those of loops that only look, which are waits
 };
 
 // A place in the program from which MPI is called.
@@ -94,10 +97,20 @@ class ReplayedRank {
     std::unique_ptr<GroupCommunicator> all;
     Background background;
   };
+  // What the program was told of several requests, or of one that may be done or not: something else where one that was
+  // not done (`of_all`: all of them) was ready before `limit`.
+  struct Choice {
+    Clock limit;
+    bool of_all = false;
+    std::size_t open = 0;  // that are still to be waited for
+    OnClocks otherwise = 0, late = 0;
+    bool counts = true;
+  };
   // A request of the stream: a message or a collective.
   struct Pending {
     Request message;
     std::unique_ptr<Beside> collective;
+    std::vector<std::shared_ptr<Choice>> choices;
   };
   struct BufferedSend {
     Request request;
@@ -109,7 +122,11 @@ class ReplayedRank {
   Task<> finish(Pending its);
   Task<> finalize();
   Task<> boundary();
-  Task<> look_in_vain();
+  bool is_polling() const;
+  Task<> look_in_vain(bool again);
+  void weigh(const stream::Looked& event, bool waited, const Clock& since, const std::vector<Clock>& ready);
+  void settle(Choice& choice, const Clock& ready);
+  void forget_look_in_vain();
   Task<> send_buffered(const Pattern& to, const Buffer& data);
   Pending& pending(stream::Number request);
   Group& group(stream::Number communicator);
@@ -171,6 +188,8 @@ class ReplayedRank {
   std::unordered_map<stream::Number, const Datatype*> layouts_;
   std::optional<stream::Outcome> probed_;
   std::optional<std::uint64_t> looked_in_vain_;  // after so many accesses
+  std::shared_ptr<Choice> in_vain_;              // the choice of that look
+  Clock ready_;                                  // when the request was that was finished last
   Scratch scratch_;                              // of collectives
   std::vector<BufferedSend> buffered_;
   std::vector<Pending> forgotten_;

@@ -1,0 +1,133 @@
+"""Programs without hooks: Valgrind runs them, with nearfield's tool (src/observe/valgrind), which is built for each
+Valgrind on first use from its developer files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nearfield import itself, mpi
+from nearfield.answers import cache_root
+from nearfield.errors import MpiError, UsageError
+from nearfield.mpi.compiler import first_error
+from nearfield.tune.prepared import which
+from nearfield.tune.recognise import program_at
+
+_TOOL, _PLATFORM = "nearfield", "amd64-linux"
+_PRELOADED = f"vgpreload_core-{_PLATFORM}.so"
+_HALVES = {  # of the tool, by language
+    "cc": ("src/observe/valgrind/tool.c",),
+    "c++": ("src/observe/valgrind/recording.cpp", "src/observe/process_stream.cpp", "src/stream/encoder.cpp"),
+}
+_FLAGS = ["-O2", "-fomit-frame-pointer", "-fno-stack-protector", "-fno-pie", "-fno-strict-aliasing"]
+_CPP_FLAGS = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
+_TARGET = ["-DVGA_amd64=1", "-DVGO_linux=1", "-DVGP_amd64_linux=1", "-DVGPV_amd64_linux_vanilla=1"]
+_STATIC = [
+    "-static", "-no-pie", "-nodefaultlibs", "-nostartfiles", "-u", "_start", "-Wl,--build-id=none",
+    "-Wl,-Ttext-segment=0x58000000",  # where Valgrind's own tools are, out of programs' way
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Valgrind:
+    """An installation, with its developer files."""
+
+    command: Path
+    headers: Path
+    libraries: Path  # of its core, to link tools with
+    preloaded: Path  # what it preloads into programs
+
+
+def found() -> Valgrind:
+    """Returns the Valgrind on PATH. Raises UsageError if there is none, or none that tools can be built for."""
+    hooks = f"or compile the program with {itself.command('cc')}"
+    if os.uname().machine != "x86_64":
+        raise UsageError("--valgrind is for x86-64 alone", hooks)
+    if not (command := shutil.which("valgrind")):
+        raise UsageError("there is no valgrind here", f"install it (Debian: apt install valgrind), {hooks}")
+    root = Path(command).resolve().parents[1]
+    parts = [
+        next((file.parent for place in places for file in root.glob(place)), None)
+        for places in (
+            ["include/valgrind/pub_tool_basics.h"],
+            [f"lib*/valgrind/libcoregrind-{_PLATFORM}.a", f"lib*/*/valgrind/libcoregrind-{_PLATFORM}.a"],
+            [f"lib*/valgrind/{_PRELOADED}", f"lib*/*/valgrind/{_PRELOADED}"],
+        )
+    ]
+    headers, libraries, preloaded = parts
+    if not (headers and libraries and preloaded):
+        raise UsageError(
+            f"{command} has no developer files below {root}", f"install them (Fedora: valgrind-devel), {hooks}"
+        )
+    return Valgrind(Path(command), headers, libraries, preloaded)
+
+
+def under_valgrind(argv: Sequence[str], progress: Callable[[str], None] = lambda line: None) -> list[str]:
+    """Returns the command with its program under Valgrind and nearfield's tool. Raises UsageError if Valgrind is
+    missing or the program is a script, MpiError if the tool cannot be built."""
+    at = program_at(argv)
+    if path := which(argv[at]):
+        with Path(path).open("rb") as file:
+            if file.read(2) == b"#!":
+                raise UsageError(f"{argv[at]} is a script", "observe the program that it starts")
+    valgrind = found()
+    words = ["env", f"VALGRIND_LIB={tool(valgrind, progress)}", str(valgrind.command), f"--tool={_TOOL}", "--quiet"]
+    return [*argv[:at], *words, *argv[at:]]
+
+
+def tool(valgrind: Valgrind, progress: Callable[[str], None] = lambda line: None) -> Path:
+    """Returns the folder in which Valgrind finds the tool, which the first call builds. Raises MpiError."""
+    source = mpi.native_source()
+    folder = cache_root() / "builds" / f"valgrind-{_fingerprint(valgrind, source)}"
+    if not folder.is_dir():
+        progress("building the tool for valgrind (once)")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent, prefix="valgrind-new-") as fresh:
+            _build(valgrind, source, Path(fresh))
+            with suppress(FileExistsError, OSError):  # another process was faster
+                Path(fresh).rename(folder)
+                Path(fresh).mkdir()
+    return folder
+
+
+def _fingerprint(valgrind: Valgrind, source: Path) -> str:
+    digest = hashlib.sha256(repr(valgrind).encode())
+    core = (valgrind.libraries / f"libcoregrind-{_PLATFORM}.a").stat()
+    digest.update(f"{core.st_size} {core.st_mtime_ns}".encode())
+    for file in _read_by_the_build(source):
+        digest.update(file.read_bytes())
+    digest.update(Path(__file__).read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _read_by_the_build(source: Path) -> Iterator[Path]:
+    for folder in ("src/observe", "src/observe/valgrind", "src/stream"):
+        yield from sorted(file for file in (source / folder).iterdir() if file.suffix in (".h", ".hpp", ".c", ".cpp"))
+
+
+def _build(valgrind: Valgrind, source: Path, folder: Path) -> None:
+    headers = ["-I", str(source / "src"), "-isystem", str(valgrind.headers)]
+    for compiler, files in _HALVES.items():
+        more = _CPP_FLAGS if compiler == "c++" else []
+        _run(folder, [compiler, *_FLAGS, *more, *_TARGET, *headers, "-c", *(str(source / file) for file in files)])
+    core = [str(valgrind.libraries / f"lib{name}-{_PLATFORM}.a") for name in ("coregrind", "vex")]
+    support = [str(file) for file in valgrind.libraries.glob(f"libgcc-sup-{_PLATFORM}.a")]
+    objects = sorted(str(file) for file in folder.glob("*.o"))
+    _run(folder, ["cc", *_STATIC, "-o", f"{_TOOL}-{_PLATFORM}", *objects, *core, "-lgcc", *support])
+    (folder / _PRELOADED).symlink_to(valgrind.preloaded / _PRELOADED)
+
+
+def _run(folder: Path, words: list[str]) -> None:
+    if not shutil.which(words[0]):
+        raise MpiError(f"there is no {words[0]} to build the tool for valgrind", "install gcc and g++")
+    environment = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        raise MpiError(f"the tool for valgrind cannot be built: {first_error(done.stderr)}", " ".join(words))

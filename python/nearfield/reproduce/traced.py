@@ -1,0 +1,176 @@
+"""Answers statements about applications by the applications themselves: traces of real programs, simulated on the
+machines of the paper's profiles, beside the imitations that the verdicts stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from nearfield.errors import UsageError
+from nearfield.measure.request import Request
+from nearfield.measure.row import Row, frame, value
+from nearfield.measure.sim.axes import check_axes
+from nearfield.measure.sim.cases import slowdown_text
+from nearfield.measure.sim.profile import save_profile
+from nearfield.observe.summary import read_flops
+from nearfield.observe.trace import Trace, broken_streams
+from nearfield.profile import schema
+from nearfield.reproduce.checks import profiles_of
+from nearfield.reproduce.outcome import Answer, TracedFrom
+from nearfield.reproduce.schema import ClusterRun, ProfileRun, Statement
+from nearfield.reproduce.session import Settings, Traces, Wanted, machine_of, opened
+from nearfield.reproduce.verdicts import Evidence, asked, judged
+from nearfield.simulate.replay import Cluster, Replay, run
+from nearfield.units import parse_bytes
+
+FOLDER = "traced"  # of the profiles, in the output folder
+_OF_SEVERAL = {"grows", "falls", "flat", "between", "steps"}  # judges of a curve, which one point is not
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A trace of an application that the papers' claims are about."""
+
+    application: str
+    size_bytes: int | None  # of the problem, as the claims have it; None: they have one
+    trace: Trace
+
+    def is_of(self, part: ClusterRun) -> bool:
+        """Returns whether the claims' runs of applications are of this one."""
+        return self.application in part.name and (not part.bytes or self.size_bytes in part.bytes)
+
+
+def parse_traces(texts: Iterable[str]) -> list[Traced]:
+    """Returns the traces of `amg=FOLDER` and `fft:4MiB=FOLDER`. Raises UsageError, and ProfileError for no trace."""
+    found = []
+    for text in texts:
+        name, equals, folder = text.partition("=")
+        if not (name and equals and folder):
+            raise UsageError(f"--trace {text}: no application and folder", "write it as amg=FOLDER or fft:4MiB=FOLDER")
+        application, _, size = name.partition(":")
+        found.append(Traced(application, parse_bytes(size) if size else None, Trace(Path(folder))))
+    return found
+
+
+def answering(wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: Callable[[str], None]) -> Traces:
+    """Simulates the traces, and returns what answers by them. Raises the errors of evidence_of."""
+    opened(settings.out)
+    evidence = evidence_of(wanted, traces, settings, progress)
+    told = [TracedFrom(name=_name(one), command=one.trace.about.command, ranks=one.trace.about.ranks) for one in traces]
+    return Traces(told, partial(answered, evidence=evidence))
+
+
+def evidence_of(
+    wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: Callable[[str], None]
+) -> Evidence:
+    """Simulates each trace for every profile of the wanted claims that is of its application, and saves these profiles.
+    Raises UsageError for an application of which there is no claim, ReplayError, and BrokenTraceError."""
+    needed = {
+        name: paper.profile[name]
+        for paper, claims in wanted
+        for claim in claims
+        for statement in claim.statement
+        for name in profiles_of(statement)
+    }
+    for one in traces:
+        if not any(one.is_of(part) for its in needed.values() for part in its.application):
+            raise UsageError(f"no claim is about '{_name(one)}'", _applications(needed.values()))
+    profiles = {}
+    for name, its in needed.items():
+        rows = [row for one in traces for row in _simulated(name, its, one, progress)]
+        if rows:
+            profiles[name] = save_profile(
+                settings.out / FOLDER / name, machine_of(its), Request(command=settings.command, on=its.on), rows,
+                scenarios=[_scenario(rows)], complete=True, seconds=0.0,
+            )  # fmt: skip
+    return Evidence.of(profiles)
+
+
+def answered(statement: Statement, evidence: Evidence) -> Answer:
+    """Returns what the traces say of the statement; no answer if they do not have what it is about."""
+    names = profiles_of(statement)
+    if not names or any(name not in evidence.profiles for name in names) or statement.rule or statement.not_simulated:
+        return Answer()
+    question = asked(statement, evidence)
+    if not question.curve or question.than == {}:
+        return Answer()
+    if statement.judge in _OF_SEVERAL and len(question.curve) < (3 if statement.judge == "between" else 2):
+        return Answer(ours="one trace is no curve")
+    if statement.points and statement.judge != "steps" and len(question.curve) < len(statement.points):
+        return Answer()
+    holds, ours, _ = judged(statement, evidence)
+    return Answer(answer="holds" if holds else "does not", ours=ours, launches=1, profile=", ".join(names))
+
+
+def _name(one: Traced) -> str:
+    return one.application if one.size_bytes is None else f"{one.application}:{one.size_bytes}"
+
+
+def _applications(profiles: Iterable[ProfileRun]) -> str:
+    names = dict.fromkeys(
+        f"{name}:{size}" if size else name
+        for its in profiles
+        for part in its.application
+        for name in part.name
+        for size in part.bytes or [0]
+    )
+    return f"there are claims about {', '.join(names)}" if names else "name claims of S4"
+
+
+def _simulated(name: str, its: ProfileRun, one: Traced, progress: Callable[[str], None]) -> Iterator[Row]:
+    parts = [part for part in its.application if one.is_of(part)]
+    if not parts:
+        return
+    streams, machine = one.trace.streams(), machine_of(its)
+    policies = tuple(dict.fromkeys(("memory", *(policy for part in parts for policy in part.policy))))
+    slowdowns = tuple(sorted({slowdown for part in parts for slowdown in part.memory_slowdown}))
+    check_axes(machine, policies, slowdowns)
+    progress(f"simulating {_name(one)} on {len(streams)} nodes for {name}")
+    region = [one.trace.about.region] if one.trace.about.region else []
+    with broken_streams():
+        found = run(
+            Cluster(machine, len(streams), 1, policies, slowdowns), streams, read_flops(one.trace),
+            lambda called, frames: called, region,
+        )  # fmt: skip
+    yield from _rows(found, one)
+
+
+def _rows(found: Replay, one: Traced) -> Iterator[Row]:
+    """Yields records under the names that those of the imitations have."""
+    cluster, ranks = found.cluster, len(found.found.ranks)
+    size = {} if one.size_bytes is None else {"size_bytes": one.size_bytes}
+    times, computing = found.time_ns(), found.computing_ns()
+    for policy, policy_name in enumerate(cluster.policies):
+        for speed, slowdown in enumerate(cluster.slowdowns):
+            axes = {"nodes": cluster.nodes, "policy": policy_name, "memory_slowdown": slowdown_text(slowdown), **size}
+            in_all = sum(rank[policy][speed] for rank in found.rank_times())
+            yield _row("time", "ns", times[policy][speed], axes)
+            yield _row("mpi_time", "ns", (in_all - computing[policy][speed]) / ranks, axes)
+            yield _row("nic_polls", "count", found.found.nic_polls[policy][speed], axes)
+            memory = found.found.memory_at[policy][speed]
+            yield _row("dram_reads", "count", memory.dram.reads, axes)
+            for level, counts in enumerate(memory.levels, 1):
+                yield _row(f"l{level}_misses", "count", counts.misses, axes)
+                yield _row(f"l{level}_injected", "count", counts.injections, axes)
+        everywhere = {"nodes": cluster.nodes, "policy": policy_name, **size}
+        yield _row("network_messages", "count", found.found.messages, everywhere)
+        yield _row("network_bytes", "bytes", found.found.network_bytes, everywhere)
+
+
+def _row(metric: str, unit: str, number: float, parameters: dict[str, object]) -> Row:
+    identity = frame("program", metric, unit, "sim", distance=None, pair=None, side=None, parameters=parameters)
+    return identity | value(float(number), float(number), float(number), 1)
+
+
+def _scenario(rows: list[Row]) -> schema.Scenario:
+    units = {row["metric"]: row["unit"] for row in rows}
+    return schema.Scenario(
+        name="program",
+        summary="traces of applications, simulated",
+        parameters=[],
+        metrics=[
+            schema.MetricInfo(name=name, unit=unit, summary="of the whole program") for name, unit in units.items()
+        ],
+    )

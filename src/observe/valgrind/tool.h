@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Between the half of the tool that knows Valgrind (tool.c) and the half that writes the stream (recording.cpp). */
+#ifndef NEARFIELD_OBSERVE_VALGRIND_TOOL_H
+#define NEARFIELD_OBSERVE_VALGRIND_TOOL_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- recording.cpp, for the thread that is recorded */
+void nearfield_begin(int file);
+void nearfield_event(const unsigned char* bytes, unsigned long size);
+unsigned long nearfield_place(unsigned long code, unsigned long* offset);
+void nearfield_threads(void);
+void nearfield_region(const char* name, int begins);
+void nearfield_end(void);
+/* Called by the program's translated code. `kind` is a stream::SiteKind. */
+void nearfield_access(unsigned long code, unsigned long kind, unsigned long address);
+void nearfield_range(unsigned long code, unsigned long kind, unsigned long address, unsigned long bytes);
+
+/* ---- tool.c */
+/* Whether accesses are recorded now. */
+extern int nearfield_on;
+/* Returns zeroed memory that is never given back. */
+void* nearfield_memory(unsigned long bytes);
+/* Tells which object has the address of code, which is 1, or returns 0. */
+int nearfield_object(unsigned long code, unsigned long* begin, unsigned long* end, unsigned long* base,
+                     const char** path);
+/* Writes all bytes and returns 1, or gives a message and returns 0. */
+int nearfield_write(int file, const void* bytes, unsigned long size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
