@@ -12,7 +12,7 @@ import islpy as isl
 from nearfield.errors import UsageError
 from nearfield.rewrite.accesses import unknown_call
 from nearfield.rewrite.aliases import Aliases, Assumed
-from nearfield.rewrite.because import reason_of_order
+from nearfield.rewrite.because import joined, reason_of_order
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit, parse
 from nearfield.rewrite.code import NotWritten
 from nearfield.rewrite.elsewhere import Functions, Others
@@ -135,6 +135,7 @@ class Analyser:
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit, self.others)
         self._variants: dict[tuple[int, str], Variant] = {}
+        self._seen: set[tuple[int, ...]] = set()  # regions, by where they stand and how many loops each nest may split
         self._too_long: set[tuple[int, int]] = set()  # regions on which isl would take too long
         self._names: dict[int, int] = {}  # numbers of regions, by where they start
         self._refusals: dict[int, Refusal] = {}  # by line of the communication
@@ -227,13 +228,18 @@ class Analyser:
         except Barrier as barrier:
             self._refuse(region, barrier.reason, barrier.line, barrier.assumption)
             return
-        if (region.start, region.end) in self._too_long:
+        seen = (region.start, region.end, by_value, *(len(nest.loops) for nest in region.nests))
+        complete = all((region.start, one.name) in self._variants for one in self._wanted())
+        if (region.start, region.end) in self._too_long or seen in self._seen or complete:
             return
+        self._seen.add(seen)
         with limited() as spent:
             self._reorder(region, assumed, by_value)
         if spent():
             self._too_long.add((region.start, region.end))
-            self._refuse(region, "its loops and messages are too many to decide in time", region.line)
+            known = joined(region)
+            reason = f"its loops and messages are too many to decide in time{known and '; '}{known}"
+            self._refuse(region, reason, region.line)
 
     def _reorder(self, region: Region, assumed: Assumed, by_value: bool) -> None:
         """Keeps all legal orders of a region."""
@@ -254,10 +260,12 @@ class Analyser:
             self._refuse(region, *reason_of_order(model, parts, tried))
 
     def _orders(self, parts: Parts) -> Iterator[tuple[Transformation, Order]]:
-        for transformation in TRANSFORMATIONS:
-            if self.only is None or transformation.name in self.only:
-                for order in transformation.orders(parts):
-                    yield transformation, order
+        for transformation in self._wanted():
+            for order in transformation.orders(parts):
+                yield transformation, order
+
+    def _wanted(self) -> list[Transformation]:
+        return [one for one in TRANSFORMATIONS if self.only is None or one.name in self.only]
 
     def _order(
         self,

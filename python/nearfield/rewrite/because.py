@@ -10,7 +10,7 @@ import islpy as isl
 from nearfield.rewrite.legality import timing, violated
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.parts import Order, Parts, empty
-from nearfield.rewrite.program import Access, Call, Item, Nest
+from nearfield.rewrite.program import Access, Call, Item, Nest, Region
 
 _LONGEST = 3  # dependences that follow one another, which are told
 
@@ -25,6 +25,18 @@ def reason_of_order(model: Model, parts: Parts, tried: Order | None) -> tuple[st
         return note.reason, note.line
     nest = model.region.nests[0]
     return "no order of its loops and messages but this one is known to be legal for more than a few sizes", nest.line
+
+
+def joined(region: Region) -> str:
+    """Returns which loop and message of a region use the same array, without having looked at its elements."""
+    calls = [item for item in region.items if isinstance(item, Call)]
+    for nest in sorted(region.nests, key=lambda one: not one.loops):
+        for call in sorted(calls, key=lambda one: abs(one.start - nest.start)):
+            for mine in call.accesses:
+                its = next((a for a in nest.accesses if a.base.key == mine.base.key and a.write != mine.write), None)
+                if its is not None and mine.base.sizes:
+                    return f"{_who(nest)} {_does(nest, its)} {mine.base.text}, which {_who(call)} {_does(call, mine)}"
+    return ""
 
 
 def _bound(model: Model) -> tuple[str, int] | None:
@@ -155,4 +167,4 @@ def _does(item: Item, access: Access) -> str:
     return f"{'writes' if access.write else 'reads'}{where}"
 
 
-__all__ = ["reason_of_order"]
+__all__ = ["joined", "reason_of_order"]
