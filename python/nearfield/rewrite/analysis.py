@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ from nearfield.rewrite.validate import Invalid, Validator
 
 CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
 MOST_OPERATIONS = 1_000_000  # of isl on one region, about half a second
-ILLEGAL = "it is not legal"
+ILLEGAL, STANDS = "it is not legal", "it stands as"  # why an order is not kept
 DEPTHS = (1, 2, 3)  # loops of a nest that may be split
 
 
@@ -247,8 +248,12 @@ class Analyser:
         parts = Parts(model)
         emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
         found, tried, why = False, None, ""
+        stands: set[str] = set()  # transformations whose best order is the region's own; their lesser ones are worse
         for transformation, order in self._orders(parts):
+            if transformation.name in stands:
+                continue
             told = self._order(model, emitter, transformation, order, assumed, by_value)
+            stands |= {transformation.name} if told.startswith(STANDS) else set()
             found = found or not told
             tried = tried or (order if told == ILLEGAL else None)
             why = told if why in ("", ILLEGAL) else why
@@ -289,8 +294,10 @@ class Analyser:
             return f"{transformation.name} is legal but cannot be written: {why}"
         same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
         original = self.text[span_of(model.region)[0] : model.region.end]
-        if emitted.text in same or emitted.text.split() == original.split():
-            return f"it stands as {transformation.name} would have it"
+        if "\r\n" in original:
+            emitted.text = re.sub(r"(?<!\r)\n", "\r\n", emitted.text)
+        if emitted.text in same or _moves_nothing(emitted, model.region, original):
+            return f"{STANDS} {transformation.name} would have it"
         self._variants[key] = Variant(model, order, transformation, guard, emitted, assumed, by_value)
         return ""
 
@@ -347,6 +354,13 @@ class Analyser:
         indent = self.text[line:start] if not self.text[line:start].strip() else ""
         told = "; ".join(variant.unchecked)
         return f"/* This order of loops and messages needs that {told}. */\n{indent}{text}"
+
+
+def _moves_nothing(emitted: Emitted, region: Region, original: str) -> bool:
+    """Returns whether the new text has the old words, and at most statements without arrays stand elsewhere."""
+    numbers = [piece if isinstance(piece, int) else piece.call for piece in emitted.pieces]
+    kept = [n for n in numbers if n in region.with_arrays]
+    return sorted(emitted.text.split()) == sorted(original.split()) and kept == sorted(kept)
 
 
 def _check(model: Model, assumed: Assumed) -> str:

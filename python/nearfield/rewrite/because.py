@@ -101,11 +101,9 @@ def _shared(model: Model, first: int, second: int) -> tuple[Access, Access] | No
 
 
 def _conflicts(model: Model, first: int, second: int) -> Iterator[tuple[Access, Access]]:
-    names = [name for name in _names(model, first)], [name for name in _names(model, second)]
-    dependences = model.dependences
-    for one in names[0]:
-        for other in names[1]:
-            between = dependences.intersect_domain(one).intersect_range(other)
+    for one in _names(model, first):
+        for other in _names(model, second):
+            between = model.dependences.intersect_domain(one).intersect_range(other)
             if between.is_empty():
                 continue
             for mine in model.region.items[first].accesses:
@@ -142,7 +140,7 @@ def _names(model: Model, number: int) -> Iterator[isl.UnionSet]:
 
 
 def _said(model: Model, first: int, second: int) -> str:
-    """Returns the dependence of two items as a sentence: 'what the later one does with an array, which the earlier...'."""
+    """Returns the dependence of two items as a sentence: what the later one does with what the earlier one does."""
     pair = _shared(model, first, second)
     assert pair is not None
     one, other = model.region.items[first], model.region.items[second]

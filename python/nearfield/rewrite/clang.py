@@ -290,7 +290,9 @@ class Unit:
             cursor = cursor.semantic_parent
         if not self.functions:
             self._read()  # a macro stands there
-        return next((one for one in self.functions if one.name == name and one.offset <= start and end <= one.end), None)
+        return next(
+            (one for one in self.functions if one.name == name and one.offset <= start and end <= one.end), None
+        )
 
 
 def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> Unit:
