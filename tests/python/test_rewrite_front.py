@@ -1,4 +1,4 @@
-"""Does `nearfield rewrite` read programs as people write them, over several files, and name what keeps them as they are?"""
+"""Does `nearfield rewrite` read programs as people write them, in several files, and name what keeps them so?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ EXCHANGE = (
     "MPI_Sendrecv(&a[m], m, MPI_DOUBLE, up, 0, &a[(n - 1) * m], m, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, "
     "MPI_STATUS_IGNORE);\n"
 )
-SWEEP = "for (int i = 1; i < n - 1; i++)\n for (int j = 0; j < m; j++)\n  b[i * m + j] = a[i * m + j] + a[(i + 1) * m + j];\n"
+SWEEP = (
+    "for (int i = 1; i < n - 1; i++)\n for (int j = 0; j < m; j++)\n  "
+    "b[i * m + j] = a[i * m + j] + a[(i + 1) * m + j];\n"
+)
 EVERY = {"warm-send", "overlap", "late-receive", "reverse"}
 
 
@@ -52,8 +55,8 @@ def reasons(found: Analysis) -> str:
 HALO = f"void halo({PARAMETERS})"
 
 
-def test_an_exchange_in_another_file_is_gone_through(read) -> None:  # type: ignore[no-untyped-def]
-    """Is a call of a function of another file moved by what that function sends and receives, and refused without it?"""
+def test_an_exchange_in_another_file_is_followed(read) -> None:  # type: ignore[no-untyped-def]
+    """Is a call of another file's function moved by what that sends and receives, and refused without that file?"""
     body = "halo(n, m, a, b, up, down);\n" + SWEEP
     found = read(body, f"{HALO};\n", f"{HALO} {{ {EXCHANGE} }}\n")
     assert names(found) >= {"warm-send", "late-receive"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import islpy as isl
 from nearfield.errors import UsageError
 from nearfield.rewrite.accesses import unknown_call
 from nearfield.rewrite.aliases import Aliases, Assumed
-from nearfield.rewrite.because import reason_of_order
+from nearfield.rewrite.because import joined, reason_of_order
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit, parse
 from nearfield.rewrite.code import NotWritten
 from nearfield.rewrite.elsewhere import Functions, Others
@@ -32,7 +33,7 @@ from nearfield.rewrite.validate import Invalid, Validator
 
 CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
 MOST_OPERATIONS = 1_000_000  # of isl on one region, about half a second
-ILLEGAL = "it is not legal"
+ILLEGAL, STANDS = "it is not legal", "it stands as"  # why an order is not kept
 DEPTHS = (1, 2, 3)  # loops of a nest that may be split
 
 
@@ -135,6 +136,7 @@ class Analyser:
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit, self.others)
         self._variants: dict[tuple[int, str], Variant] = {}
+        self._seen: set[tuple[int, ...]] = set()  # regions, by where they stand and how many loops each nest may split
         self._too_long: set[tuple[int, int]] = set()  # regions on which isl would take too long
         self._names: dict[int, int] = {}  # numbers of regions, by where they start
         self._refusals: dict[int, Refusal] = {}  # by line of the communication
@@ -227,13 +229,18 @@ class Analyser:
         except Barrier as barrier:
             self._refuse(region, barrier.reason, barrier.line, barrier.assumption)
             return
-        if (region.start, region.end) in self._too_long:
+        seen = (region.start, region.end, by_value, *(len(nest.loops) for nest in region.nests))
+        complete = all((region.start, one.name) in self._variants for one in self._wanted())
+        if (region.start, region.end) in self._too_long or seen in self._seen or complete:
             return
+        self._seen.add(seen)
         with limited() as spent:
             self._reorder(region, assumed, by_value)
         if spent():
             self._too_long.add((region.start, region.end))
-            self._refuse(region, "its loops and messages are too many to decide in time", region.line)
+            known = joined(region)
+            reason = f"its loops and messages are too many to decide in time{known and '; '}{known}"
+            self._refuse(region, reason, region.line)
 
     def _reorder(self, region: Region, assumed: Assumed, by_value: bool) -> None:
         """Keeps all legal orders of a region."""
@@ -241,8 +248,12 @@ class Analyser:
         parts = Parts(model)
         emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
         found, tried, why = False, None, ""
+        stands: set[str] = set()  # transformations whose best order is the region's own; their lesser ones are worse
         for transformation, order in self._orders(parts):
+            if transformation.name in stands:
+                continue
             told = self._order(model, emitter, transformation, order, assumed, by_value)
+            stands |= {transformation.name} if told.startswith(STANDS) else set()
             found = found or not told
             tried = tried or (order if told == ILLEGAL else None)
             why = told if why in ("", ILLEGAL) else why
@@ -254,10 +265,12 @@ class Analyser:
             self._refuse(region, *reason_of_order(model, parts, tried))
 
     def _orders(self, parts: Parts) -> Iterator[tuple[Transformation, Order]]:
-        for transformation in TRANSFORMATIONS:
-            if self.only is None or transformation.name in self.only:
-                for order in transformation.orders(parts):
-                    yield transformation, order
+        for transformation in self._wanted():
+            for order in transformation.orders(parts):
+                yield transformation, order
+
+    def _wanted(self) -> list[Transformation]:
+        return [one for one in TRANSFORMATIONS if self.only is None or one.name in self.only]
 
     def _order(
         self,
@@ -281,8 +294,10 @@ class Analyser:
             return f"{transformation.name} is legal but cannot be written: {why}"
         same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
         original = self.text[span_of(model.region)[0] : model.region.end]
-        if emitted.text in same or emitted.text.split() == original.split():
-            return f"it stands as {transformation.name} would have it"
+        if "\r\n" in original:
+            emitted.text = re.sub(r"(?<!\r)\n", "\r\n", emitted.text)
+        if emitted.text in same or _moves_nothing(emitted, model.region, original):
+            return f"{STANDS} {transformation.name} would have it"
         self._variants[key] = Variant(model, order, transformation, guard, emitted, assumed, by_value)
         return ""
 
@@ -339,6 +354,13 @@ class Analyser:
         indent = self.text[line:start] if not self.text[line:start].strip() else ""
         told = "; ".join(variant.unchecked)
         return f"/* This order of loops and messages needs that {told}. */\n{indent}{text}"
+
+
+def _moves_nothing(emitted: Emitted, region: Region, original: str) -> bool:
+    """Returns whether the new text has the old words, and at most statements without arrays stand elsewhere."""
+    numbers = [piece if isinstance(piece, int) else piece.call for piece in emitted.pieces]
+    kept = [n for n in numbers if n in region.with_arrays]
+    return sorted(emitted.text.split()) == sorted(original.split()) and kept == sorted(kept)
 
 
 def _check(model: Model, assumed: Assumed) -> str:

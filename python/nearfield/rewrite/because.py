@@ -10,7 +10,7 @@ import islpy as isl
 from nearfield.rewrite.legality import timing, violated
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.parts import Order, Parts, empty
-from nearfield.rewrite.program import Access, Call, Item, Nest
+from nearfield.rewrite.program import Access, Call, Item, Nest, Region
 
 _LONGEST = 3  # dependences that follow one another, which are told
 
@@ -25,6 +25,18 @@ def reason_of_order(model: Model, parts: Parts, tried: Order | None) -> tuple[st
         return note.reason, note.line
     nest = model.region.nests[0]
     return "no order of its loops and messages but this one is known to be legal for more than a few sizes", nest.line
+
+
+def joined(region: Region) -> str:
+    """Returns which loop and message of a region use the same array, without having looked at its elements."""
+    calls = [item for item in region.items if isinstance(item, Call)]
+    for nest in sorted(region.nests, key=lambda one: not one.loops):
+        for call in sorted(calls, key=lambda one: abs(one.start - nest.start)):
+            for mine in call.accesses:
+                its = next((a for a in nest.accesses if a.base.key == mine.base.key and a.write != mine.write), None)
+                if its is not None and mine.base.sizes:
+                    return f"{_who(nest)} {_does(nest, its)} {mine.base.text}, which {_who(call)} {_does(call, mine)}"
+    return ""
 
 
 def _bound(model: Model) -> tuple[str, int] | None:
@@ -89,11 +101,9 @@ def _shared(model: Model, first: int, second: int) -> tuple[Access, Access] | No
 
 
 def _conflicts(model: Model, first: int, second: int) -> Iterator[tuple[Access, Access]]:
-    names = [name for name in _names(model, first)], [name for name in _names(model, second)]
-    dependences = model.dependences
-    for one in names[0]:
-        for other in names[1]:
-            between = dependences.intersect_domain(one).intersect_range(other)
+    for one in _names(model, first):
+        for other in _names(model, second):
+            between = model.dependences.intersect_domain(one).intersect_range(other)
             if between.is_empty():
                 continue
             for mine in model.region.items[first].accesses:
@@ -130,7 +140,7 @@ def _names(model: Model, number: int) -> Iterator[isl.UnionSet]:
 
 
 def _said(model: Model, first: int, second: int) -> str:
-    """Returns the dependence of two items as a sentence: 'what the later one does with an array, which the earlier...'."""
+    """Returns the dependence of two items as a sentence: what the later one does with what the earlier one does."""
     pair = _shared(model, first, second)
     assert pair is not None
     one, other = model.region.items[first], model.region.items[second]
@@ -155,4 +165,4 @@ def _does(item: Item, access: Access) -> str:
     return f"{'writes' if access.write else 'reads'}{where}"
 
 
-__all__ = ["reason_of_order"]
+__all__ = ["joined", "reason_of_order"]

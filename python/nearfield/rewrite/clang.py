@@ -12,9 +12,9 @@ import functools
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import clang.cindex as cindex
 from clang.cindex import CursorKind as Kind
@@ -56,6 +56,26 @@ def _library() -> Any:
     return library
 
 
+class _Kept:
+    """A property that is computed once, as functools.cached_property, whose lock would cost more than all else here."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        made = instance.__dict__[self._name] = self._compute(instance)
+        return made
+
+
+if TYPE_CHECKING:
+    kept = functools.cached_property
+else:
+    kept = _Kept
+
+
 class Node:
     """A cursor of libclang with what is asked for often, kept."""
 
@@ -64,11 +84,11 @@ class Node:
         self.unit = unit
         self.kind = cursor.kind
 
-    @functools.cached_property
+    @kept
     def children(self) -> list[Node]:
         return [Node(child, self.unit) for child in self.cursor.get_children()]
 
-    @functools.cached_property
+    @kept
     def bare(self) -> Node:
         """Returns the expression without parentheses and casts."""
         node = self
@@ -79,7 +99,7 @@ class Node:
             node = inner[0]
         return node
 
-    @functools.cached_property
+    @kept
     def operator(self) -> str:
         """Returns the operator as it is written; increments behind their operand are 'post++'."""
         if self.kind in (Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR):
@@ -88,7 +108,7 @@ class Node:
             return _UNARY[_library().clang_getCursorUnaryOperatorKind(self.cursor)]
         return ""
 
-    @functools.cached_property
+    @kept
     def value(self) -> int | None:
         """Returns the value of an integer constant expression; None for all else."""
         library = _library()
@@ -104,17 +124,17 @@ class Node:
     def name(self) -> str:
         return str(self.cursor.spelling)
 
-    @functools.cached_property
+    @kept
     def type(self) -> Any:
         return self.cursor.type.get_canonical()
 
-    @functools.cached_property
+    @kept
     def declaration(self) -> Node | None:
         """Returns what a name refers to."""
         found = self.cursor.referenced
         return Node(found, self.unit) if found is not None else None
 
-    @functools.cached_property
+    @kept
     def key(self) -> int:
         """Returns a number that is the same for the same declaration; of a variable that several files share, also in
         each of them."""
@@ -122,17 +142,17 @@ class Node:
             return hash(("variable", self.cursor.get_usr()))
         return int(self.cursor.hash)
 
-    @functools.cached_property
+    @kept
     def offset(self) -> int:
         """Returns where it begins in the file, or where the macro is used from which it comes."""
         return int(self.cursor.extent.start.offset)
 
-    @functools.cached_property
+    @kept
     def end(self) -> int:
         """Returns where it ends in the file; not reliable behind macros."""
         return int(self.cursor.extent.end.offset)
 
-    @functools.cached_property
+    @kept
     def location(self) -> int:
         return int(self.cursor.location.offset)
 
@@ -270,7 +290,9 @@ class Unit:
             cursor = cursor.semantic_parent
         if not self.functions:
             self._read()  # a macro stands there
-        return next((one for one in self.functions if one.name == name and one.offset <= start and end <= one.end), None)
+        return next(
+            (one for one in self.functions if one.name == name and one.offset <= start and end <= one.end), None
+        )
 
 
 def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> Unit:

@@ -34,7 +34,7 @@ _BARRIERS = (
     (r"MPI_I?(?:bcast|reduce\w*|allreduce|scan|exscan|gatherv?|allgatherv?|scatterv?|alltoall[vw]?|neighbor_\w+)",
      "a collective, across which nothing is moved"),
     (r"MPI_I?m?probe", "and which message it finds is known only when it runs"),
-    (r"MPI_(?:Test\w*|Wait(?:any|some))", "whose outcome depends on when messages arrive; only MPI_Wait and MPI_Waitall "
+    (r"MPI_(?:Test\w*|Wait(?:any|some))", "whose outcome depends on when messages arrive; MPI_Wait and MPI_Waitall "
      "are understood"),
     (r"MPI_(?:R?put|R?get|R?accumulate|R?get_accumulate|Fetch_and_op|Compare_and_swap|Win_\w+)",
      "one-sided communication, which is not understood"),
@@ -150,7 +150,9 @@ class Communication(Collector):
             for one in [one for argument in arguments[:3] for one in argument.walk() if one.kind == Kind.DECL_REF_EXPR]:
                 declared = one.declaration
                 if declared is not None and not self._lasts(declared):
-                    raise Barrier(f"{one.name} may have changed since line {maker.line} gave it to {maker.name}", node.line)
+                    raise Barrier(
+                        f"{one.name} may have changed since line {maker.line} gave it to {maker.name}", node.line
+                    )
             before = len(self.accesses)
             self._side(node, "Recv" not in maker.name, *arguments[:3])
             self.posted.append(Posted(mine, self.accesses[before:]))
@@ -273,7 +275,7 @@ class Communication(Collector):
             self.posted.remove(mine[0])
 
     def _lasts(self, declared: Node) -> bool:
-        """Returns whether a name stands for the same all the time: an array, a handle, or a variable that is unchanged."""
+        """Returns whether a name always stands for the same: an array, a handle, or an unchanged variable."""
         handle = declared.cursor.type.spelling.startswith(("MPI_", "struct ompi_"))
         lasts = handle or declared.type.kind in ARRAYS or self.reader.function.unchanged(declared.key)
         return declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or lasts

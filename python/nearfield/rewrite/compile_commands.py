@@ -38,7 +38,9 @@ def files_of(database: Path) -> list[Path]:
     file = database / "compile_commands.json" if database.is_dir() else database
     entries = json.loads(file.read_text(encoding="utf-8"))
     named = [
-        Path(str(entry.get("directory", "."))) / str(entry.get("file", "")) for entry in entries if isinstance(entry, dict)
+        Path(str(entry.get("directory", "."))) / str(entry.get("file", ""))
+        for entry in entries
+        if isinstance(entry, dict)
     ]
     return [path for path in dict.fromkeys(named) if path.is_file()]
 

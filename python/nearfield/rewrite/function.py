@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from nearfield.rewrite.clang import Kind, Node, TypeKind
 
 ASSIGNMENTS = ("=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|=")
+_OPERATORS = (Kind.BINARY_OPERATOR, Kind.UNARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR)
 INCREMENTS = ("++", "--", "post++", "post--")
 
 
 class Function:
     """Facts on one function's body. `changes` are the nodes that assign to a variable, by its declaration's key."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, without: Node | None = None) -> None:
         self.node = node
+        self._without = without  # a part that does nothing but what another part does
         self.name = node.name
         self.body = next((child for child in node.children if child.kind == Kind.COMPOUND_STMT), None)
         self.parents: dict[int, Node] = {}  # by identity of the node
@@ -33,8 +35,9 @@ class Function:
 
     def _read(self, node: Node) -> None:
         for child in node.children:
-            self.parents[id(child)] = node
-            self._read(child)
+            if child is not self._without:
+                self.parents[id(child)] = node
+                self._read(child)
         if node.kind == Kind.DECL_REF_EXPR and node.declaration:
             self.uses[node.declaration.key].append(node)
         elif node.kind == Kind.VAR_DECL and node.cursor.storage_class.name != "EXTERN":
@@ -48,6 +51,8 @@ class Function:
             self._changed_by_reference(node)
         elif node.kind == Kind.LAMBDA_EXPR:
             self._take_addresses(node)
+        if node.kind not in _OPERATORS:
+            return
         if node.operator in ASSIGNMENTS or node.operator in INCREMENTS:
             self._changed(node.children[0].bare, node)
         elif node.operator == "&" and node.kind == Kind.UNARY_OPERATOR:

@@ -208,7 +208,12 @@ class Model:
     def _usual(self, condition: isl.Set) -> isl.Set:
         """Returns the parts of a condition that allow sizes as large as one likes, and loops that long."""
         names = self.names
+        single = {keys[0]: name for keys, name in names.parameters.items() if len(keys) == 1}
         large = [f"{name} >= 5" for name in names.parameters.values()]
+        large += [
+            f"{name} >= 5*{single[key]}"
+            for keys, name in names.parameters.items() if len(keys) > 1 for key in keys if key in single
+        ]  # fmt: skip
         item_loops = [loop for nest in self.region.nests for loop in nest.loops]
         for loop in item_loops + [one for item in self.region.items for a in item.accesses for one in a.loops]:
             for extent in [upper - lower for upper in loop.upper for lower in loop.lower]:

@@ -133,5 +133,13 @@ class Region:
         return [item for item in self.items if isinstance(item, Call)]
 
     @property
+    def with_arrays(self) -> set[int]:
+        """Returns the numbers of the calls, and of the nests that access arrays."""
+        return {
+            number for number, item in enumerate(self.items)
+            if isinstance(item, Call) or any(access.base.sizes for access in item.accesses)
+        }  # fmt: skip
+
+    @property
     def nests(self) -> list[Nest]:
         return [item for item in self.items if isinstance(item, Nest)]

@@ -24,11 +24,19 @@ def lives_within(region: Region, function: Function) -> None:
     """Removes accesses to variables that every use writes first, from the region's items. Raises Barrier for a loop's
     variable that is read after its loop."""
     span = (region.start, region.end)
+    counted = {key: item for item in region.items for key in item.counters}
     for item in region.items:
-        for key in item.counters:
-            if not _temporary(key, function, region, span, counter=True):
-                name = function.declared[key].name
-                raise Barrier(f"{name}, which its loop counts, is read after the loop", item.line)
+        for access in item.accesses:
+            if access.write and access.base.kind == "scalar" and access.base.declaration in counted:
+                raise Barrier(f"{access.base.text}, which a loop counts, is given a value", item.line)
+    for key, item in counted.items():
+        uses = function.uses.get(key, [])
+        read = next((use for use in uses if not _written_first(use, key, function, region, span, True)), None)
+        if read is not None:
+            within = [one for one in region.items if isinstance(one, Nest) and one.start <= read.offset < one.end]
+            loop = f"which the loop at line {item.line} counts"
+            reason = f"{read.name}, {loop}, is read after the loop, at line {read.line}"
+            raise Barrier(reason, within[0].line if within else item.line)
     written = {
         a.base.declaration for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
     }
@@ -43,8 +51,8 @@ def lives_within(region: Region, function: Function) -> None:
                     item.accesses = [a for a in item.accesses if a.base.declaration != key or a.base.kind != "scalar"]
 
 
-def _temporary(key: int, function: Function, region: Region, span: tuple[int, int], *, counter: bool = False) -> bool:
-    return all(_written_first(use, key, function, region, span, counter) for use in function.uses.get(key, []))
+def _temporary(key: int, function: Function, region: Region, span: tuple[int, int]) -> bool:
+    return all(_written_first(use, key, function, region, span, False) for use in function.uses.get(key, []))
 
 
 def _written_first(

@@ -60,9 +60,10 @@ class Validator:
         if node is None:
             raise Invalid("the function is not found in the new code")
         self._unit = unit
-        self._reader = Expressions(Function(node), by_value=self._by_value)
         block = [one for one in node.walk() if one.kind == Kind.COMPOUND_STMT and _holds(one, start, end)][-1]
         statements = [one for one in block.children if start <= one.offset < end]
+        original = statements[0].children[2:] if self._emitted.condition and statements else []
+        self._reader = Expressions(Function(node, *original), by_value=self._by_value)
         if self._emitted.condition:
             statements = self._guarded(statements)
         if self._emitted.asserted:

@@ -27,7 +27,16 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.errors import UsageError
 from nearfield.mpi import Installation
-from nearfield.rewrite.build import CompileError, Program, build, c_wrapper, compiled, flags_of, include_folders, objects
+from nearfield.rewrite.build import (
+    CompileError,
+    Program,
+    build,
+    c_wrapper,
+    compiled,
+    flags_of,
+    include_folders,
+    objects,
+)
 from nearfield.rewrite.instrument import DECLARATIONS, instrumented
 from nearfield.rewrite.observed import Key, Run, differences, read_run
 
