@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import islpy as isl
@@ -14,6 +14,7 @@ from nearfield.rewrite.accesses import Functions
 from nearfield.rewrite.aliases import Aliases, Assumed
 from nearfield.rewrite.clang import Node, TypeKind, Unit, parse
 from nearfield.rewrite.code import NotWritten
+from nearfield.rewrite.cutting import Cutting, differing
 from nearfield.rewrite.emit import Emitted, Emitter
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.legality import guard_of
@@ -21,6 +22,7 @@ from nearfield.rewrite.model import Model
 from nearfield.rewrite.overlap import check_of
 from nearfield.rewrite.parts import Order, Parts, Transformation
 from nearfield.rewrite.patch import Patch, Refusal
+from nearfield.rewrite.pieces import Pieces
 from nearfield.rewrite.program import Barrier, Region
 from nearfield.rewrite.ranking import Costs, expected_gain, ranked, reason_of
 from nearfield.rewrite.regions import Reader, groups
@@ -50,12 +52,16 @@ def analyse(
     only: frozenset[str] | None = None,
     assume_noalias: Sequence[str] = (),
     costs: Costs | None = None,
+    pieces: Pieces | None = None,
+    assume_alike: Sequence[str] = (),
 ) -> Analysis:
     """Returns the legal rewrites of a file, and why the rest stays as it is. `arguments` are those of the compiler
-    (-I, -D, -std), `only` are names of transformations, `costs` those of a profile. Raises UsageError if the file
-    cannot be parsed."""
+    (-I, -D, -std), `only` are names of transformations, `costs` those of a profile. Messages are cut only if `pieces`
+    say how; `assume_alike` are names that have the same value on all ranks. Raises UsageError if the file cannot be
+    parsed."""
     text = read(path)
-    analyser = Analyser(path, text, parse(path, text, arguments), only, assume_noalias, costs)
+    unit = parse(path, text, arguments)
+    analyser = Analyser(path, text, unit, only, assume_noalias, costs, pieces, assume_alike)
     return analyser.run(function)
 
 
@@ -126,6 +132,8 @@ class Analyser:
     only: frozenset[str] | None
     assumed: Sequence[str]
     costs: Costs | None
+    pieces: Pieces | None = None
+    alike: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit)
@@ -201,32 +209,49 @@ class Analyser:
         try:
             assumed = self._aliases.check(region)
         except Barrier as barrier:
-            self._refuse(region, barrier.reason, barrier.line, barrier.assumption)
+            self._refuse(region, barrier.reason, barrier.line, _apart(barrier.assumption))
             return
         if (region.start, region.end) in self._too_long:
             return
-        with limited() as spent:
-            self._reorder(region, assumed, by_value)
-        if spent():
-            self._too_long.add((region.start, region.end))
-            self._refuse(region, "its loops and messages are too many to decide in time", region.line)
+        wanted = [one for one in TRANSFORMATIONS if self.only is None or one.name in self.only]
+        cutting = [one for one in wanted if one.cuts]
+        if len(cutting) < len(wanted):
+            with limited() as spent:
+                self._reorder(region, [one for one in wanted if not one.cuts], assumed, by_value)
+            if spent():
+                self._too_long.add((region.start, region.end))
+                self._refuse(region, "its loops and messages are too many to decide in time", region.line)
+                return
+        if cutting and self.pieces:
+            with limited() as spent:
+                self._cut(region, cutting, self.pieces, assumed, by_value)
+            if spent():
+                self._refuse(region, "its messages are not cut: its loops are too many to decide in time", region.line)
 
-    def _reorder(self, region: Region, assumed: Assumed, by_value: bool) -> None:
+    def _cut(
+        self, region: Region, wanted: Sequence[Transformation], pieces: Pieces, assumed: Assumed, by_value: bool
+    ) -> None:
+        """Keeps all legal orders of a region whose messages are cut."""
+        at = self._requests(region).replace("requests", "at")
+        try:
+            region, alike = Cutting(self.unit, self.functions, pieces, self.alike).region(region, at)
+        except Barrier as why:
+            self._refuse(region, f"its messages are not cut: {why.reason}", why.line, _alike(why.assumption))
+            return
+        rows = [*assumed.rows, *([alike] if alike else [])]
+        self._reorder(region, wanted, replace(assumed, rows=rows), by_value)
+
+    def _reorder(self, region: Region, wanted: Sequence[Transformation], assumed: Assumed, by_value: bool) -> None:
         """Keeps all legal orders of a region."""
         model = Model(region)
         parts = Parts(model)
         emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
         found = False
-        for transformation, order in self._orders(parts):
-            found = self._order(model, emitter, transformation, order, assumed, by_value) or found
+        for transformation in wanted:
+            for order in transformation.orders(parts):
+                found = self._order(model, emitter, transformation, order, assumed, by_value) or found
         if not found:
             self._refuse(region, *self._why(model, parts))
-
-    def _orders(self, parts: Parts) -> Iterator[tuple[Transformation, Order]]:
-        for transformation in TRANSFORMATIONS:
-            if self.only is None or transformation.name in self.only:
-                for order in transformation.orders(parts):
-                    yield transformation, order
 
     def _order(
         self,
@@ -237,15 +262,19 @@ class Analyser:
         assumed: Assumed,
         by_value: bool,
     ) -> bool:
-        """Keeps the order if it is legal and new. Returns whether it is legal."""
+        """Keeps the order if it is legal and new, or reverses more loops. Returns whether it is legal."""
         key = (model.region.start, transformation.name)
-        if key in self._variants:
+        if key in self._variants and self._variants[key].order.reverse >= order.reverse:
             return True
         guard = guard_of(model, order)
         if guard is None:
             return False
+        if model.cut and (names := differing(model, guard, self.alike)):
+            reason = f"whether messages are cut depends on {' and '.join(names)}, which may differ between ranks"
+            self._refuse(model.region, reason, model.region.line, _alike(",".join(names)))
+            return False
         try:
-            emitted = emitter.emit(order, guard, _check(model, assumed))
+            emitted = emitter.emit(order, guard, "" if model.cut else _check(model, assumed))
         except NotWritten:
             return False
         same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
@@ -260,18 +289,19 @@ class Analyser:
         number = self._names.setdefault(region.start, len(self._names) + 1)
         while True:
             name = f"nearfield_requests{number if number > 1 else ''}"
-            if name not in self.text:
+            if all(name.replace("requests", word) not in self.text for word in ("requests", "at", "count")):
                 return name
             number += 100
 
     def _refuse(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
-        said = f"--assume-noalias {assumption}" if assumption else ""
-        self._refusals.setdefault(region.line, Refusal(line, reason, region.function, said))
+        self._refusals.setdefault(region.line, Refusal(line, reason, region.function, assumption))
 
     @staticmethod
     def _why(model: Model, parts: Parts) -> tuple[str, int]:
         if model.notes:
             return model.notes[0].reason, model.notes[0].line
+        if model.cut:
+            return "its loops cannot be taken apart by the pieces of its messages", model.region.line
         nest = model.region.nests[0]
         return "each iteration of the loops needs what is received, or what is sent needs it", nest.line
 
@@ -323,6 +353,14 @@ def _check(model: Model, assumed: Assumed) -> str:
         return check_of(model, assumed.pairs)
     except NotWritten:
         return ""
+
+
+def _apart(names: str) -> str:
+    return f"--assume-noalias {names}" if names else ""
+
+
+def _alike(names: str) -> str:
+    return f"--assume-alike {names}" if names else ""
 
 
 def span_of(region: Region) -> tuple[int, int]:
