@@ -14,7 +14,7 @@ from nearfield.rewrite.accesses import Functions
 from nearfield.rewrite.aliases import Aliases, Assumed
 from nearfield.rewrite.clang import Node, TypeKind, Unit, parse
 from nearfield.rewrite.code import NotWritten
-from nearfield.rewrite.cutting import Cutting, differing
+from nearfield.rewrite.cutting import Cutting, deciding, sentence
 from nearfield.rewrite.emit import Emitted, Emitter
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.legality import guard_of
@@ -138,6 +138,7 @@ class Analyser:
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit)
         self._variants: dict[tuple[int, str], Variant] = {}
+        self._counts: list[str] = []  # what is taken to be the same on all ranks where messages are cut
         self._too_long: set[tuple[int, int]] = set()  # regions on which isl would take too long
         self._names: dict[int, int] = {}  # numbers of regions, by where they start
         self._refusals: dict[int, Refusal] = {}  # by line of the communication
@@ -234,12 +235,11 @@ class Analyser:
         """Keeps all legal orders of a region whose messages are cut."""
         at = self._requests(region).replace("requests", "at")
         try:
-            region, alike = Cutting(self.unit, self.functions, pieces, self.alike).region(region, at)
+            region, self._counts = Cutting(self.unit, self.functions, pieces, self.alike).region(region, at)
         except Barrier as why:
             self._refuse(region, f"its messages are not cut: {why.reason}", why.line, _alike(why.assumption))
             return
-        rows = [*assumed.rows, *([alike] if alike else [])]
-        self._reorder(region, wanted, replace(assumed, rows=rows), by_value)
+        self._reorder(region, wanted, assumed, by_value)
 
     def _reorder(self, region: Region, wanted: Sequence[Transformation], assumed: Assumed, by_value: bool) -> None:
         """Keeps all legal orders of a region."""
@@ -269,10 +269,14 @@ class Analyser:
         guard = guard_of(model, order)
         if guard is None:
             return False
-        if model.cut and (names := differing(model, guard, self.alike)):
-            reason = f"whether messages are cut depends on {' and '.join(names)}, which may differ between ranks"
-            self._refuse(model.region, reason, model.region.line, _alike(",".join(names)))
-            return False
+        if model.cut:
+            names = deciding(model, guard)
+            if missing := [name for name in names if name not in self.alike]:
+                reason = f"whether messages are cut depends on {' and '.join(missing)}, which may differ between ranks"
+                self._refuse(model.region, reason, model.region.line, _alike(",".join(missing)))
+                return False
+            told = sentence(list(dict.fromkeys([*self._counts, *names])))
+            assumed = replace(assumed, rows=[*assumed.rows, *([told] if told else [])])
         try:
             emitted = emitter.emit(order, guard, "" if model.cut else _check(model, assumed))
         except NotWritten:

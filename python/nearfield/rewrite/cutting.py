@@ -38,9 +38,9 @@ class Cutting:
     pieces: Pieces
     alike: Collection[str]
 
-    def region(self, region: Region, at: str) -> tuple[Region, str]:
-        """Returns the region with its exchanges cut, and what has to be assumed of other ranks, if anything. `at` is a
-        name for the first element of a piece. Raises Barrier if no exchange can be cut."""
+    def region(self, region: Region, at: str) -> tuple[Region, list[str]]:
+        """Returns the region with its exchanges cut, and of what it has to be assumed that it is the same on all ranks.
+        `at` is a name for the first element of a piece. Raises Barrier if no exchange can be cut."""
         symbols = dict(region.symbols)
         cut: dict[int, Call] = {}
         why: Barrier | None = None
@@ -56,7 +56,7 @@ class Cutting:
             self._both_sides(call, list(cut.values()))
         items = [cut.get(number, item) for number, item in enumerate(region.items)]
         names = list(dict.fromkeys(name for call in cut.values() for name in self._to_assume(call, symbols)))
-        return replace(region, items=items, symbols=symbols), sentence(names)
+        return replace(region, items=items, symbols=symbols), names
 
     # ---- one exchange
 
@@ -188,15 +188,15 @@ class Cutting:
         return True
 
 
-def differing(model: Model, guard: isl.Set, alike: Collection[str]) -> list[str]:
-    """Returns what else a guard depends on that may differ between ranks, some of which would then cut and some not."""
+def deciding(model: Model, guard: isl.Set) -> list[str]:
+    """Returns the variables on which a guard depends: if they differ between ranks, some would cut and some not."""
     shown = guard.gist(model.context)
     found: dict[str, None] = {}
     for keys, name in model.names.parameters.items():
         place = shown.find_dim_by_name(isl.dim_type.param, name)
         if place >= 0 and shown.involves_dims(isl.dim_type.param, place, 1):
             found.update((one.text, None) for one in variables(keys, model.region.symbols) if one.value is None)
-    return [name for name in found if name not in alike]
+    return list(found)
 
 
 def variables(keys: Collection[str], symbols: Mapping[str, Symbol]) -> list[Symbol]:

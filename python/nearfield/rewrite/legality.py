@@ -78,7 +78,7 @@ def timing(model: Model, order: Order) -> isl.UnionMap:
 
 
 def _times_of_strips(model: Model, place: int, step: Strips) -> Iterator[isl.Map]:
-    """Yields when what a loop over pieces does is executed: by its place, the piece, and the part of the loop's body."""
+    """Yields when what a loop over pieces does is executed: by its place, the piece, and the part of its body."""
     begins, completes = model.domains[step.call]
     at = model.region.items[step.call].loops[0].iterator
     name = model.names.iterator(at.key)

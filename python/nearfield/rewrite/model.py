@@ -284,7 +284,7 @@ class Model:
         """Returns that the pieces of a message are sent, and their receives begun, in the order of the message: MPI
         joins them by it."""
         made = isl.UnionMap("{ }")
-        for number, call in self.cut:
+        for number, _ in self.cut:
             name, domain = self.events(number)[0], isl.UnionSet.from_set(self.domains[number][0])
             later = isl.UnionMap(f"{{ {name}[a] -> {name}[b] : a < b }}")
             made = made.union(later.intersect_domain(domain).intersect_range(domain))

@@ -71,7 +71,8 @@ def side_by_side(patch: Patch) -> str:
     for old, new, changed in _rows(patch, before, after):
         cells = _cells(before, old, "gone" if changed else "") + _cells(after, new, "new" if changed else "")
         rows.append(tag("tr", cells))
-    inner = tag("table", tag("thead", head) + tag("tbody", "".join(rows)), class_="sides")
+    columns = tag("colgroup", '<col class="numbers"><col>' * 2)
+    inner = tag("table", columns + tag("thead", head) + tag("tbody", "".join(rows)), class_="sides")
     return tag("div", inner, class_="scroll")
 
 

@@ -15,8 +15,8 @@ Sets = dict[int, isl.Set]  # instances of each nest, by its number in the region
 
 @dataclass(frozen=True)
 class Phase:
-    """Instances that are executed together, nest by nest in their original order, but with the `reverse` outermost loops
-    of each nest backwards."""
+    """Instances that are executed together, nest by nest in their original order, but with the `reverse` outermost
+    loops of each nest backwards."""
 
     sets: Sets
     reverse: int = 0
@@ -36,8 +36,8 @@ Pieces = dict[int, isl.Map]  # of each nest, by its number: in which piece of a 
 
 @dataclass(frozen=True)
 class Strips:
-    """A loop over the pieces of a call's messages: in each of them some instances, the piece of the call, or the half of
-    it that is asked for, and other instances."""
+    """A loop over the pieces of a call's messages: in each of them some instances, the piece of the call, or the half
+    of it that is asked for, and other instances."""
 
     call: int
     before: Pieces = field(default_factory=dict)
@@ -115,8 +115,8 @@ class Parts:
         return steps
 
     def producing(self, call: int, among: Sets) -> Pieces:
-        """Returns which of these instances a call's pieces need first, or which access what a piece sends, each with the
-        first such piece."""
+        """Returns which of these instances a call's pieces need first, or which access what a piece sends, each with
+        the first such piece."""
         begins = isl.UnionSet.from_set(self.model.domains[call][0])
         reads = self.model.reads.intersect_domain(begins).intersect_range(self.model.sent)
         touched = self.model.reads.union(self.model.writes).apply_range(reads.reverse())

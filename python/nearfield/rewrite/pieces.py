@@ -99,10 +99,11 @@ class Written:
             blanks = " " * len("MPI_Sendrecv(")
             return [f"MPI_Sendrecv({self.sent},", f"{blanks}{self.received},", f"{blanks}{comm}, MPI_STATUS_IGNORE);"]
         if begins:
+            blanks = " " * len("MPI_Irecv(")
             return [
-                f"MPI_Irecv({self.received}, {comm}, {self.request(0)});",
-                f"MPI_Isend({self.sent}, {comm}, {self.request(1)});",
-            ]
+                f"MPI_Irecv({self.received},", f"{blanks}{comm}, {self.request(0)});",
+                f"MPI_Isend({self.sent},", f"{blanks}{comm}, {self.request(1)});",
+            ]  # fmt: skip
         return [f"MPI_Waitall(2, {self.request(0)}, MPI_STATUSES_IGNORE);"]
 
 
