@@ -83,8 +83,8 @@ def expected(variant: str) -> Iterator[Did]:
     for step in range(STEPS):
         old = step % 2
         yield from updated(before, old)
-        yield ("send", (old, 0, 0), COLUMNS)
         yield ("receive", (old, ROWS - 1, 0), COLUMNS)
+        yield ("send", (old, 0, 0), COLUMNS)
         yield from updated(after, old)
 
 
