@@ -174,7 +174,7 @@ def test_cut_messages_are_verified(arguments: list[str]) -> None:
         ROWS, arguments, only=frozenset({"cut", "strip-mine"}), pieces=PIECES, assume_alike=("cols", "rows")
     )
     assert {one.transformation for one in found.patches} == {"cut", "strip-mine"}
-    runs = (("5", "8"), ("4", "9"), ("5", "41"), ("7", "64"))
+    runs = (("4", "9"), ("7", "41"))
     with Verifier(Program(ROWS, runs=runs), ROWS.read_text(), inst, ranks=(1, 2, 3)) as verifier:
         for patch in found.patches:
             verdict = verifier.verify(patch.rewritten)

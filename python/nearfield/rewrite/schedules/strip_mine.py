@@ -30,8 +30,10 @@ def orders(parts: Parts) -> Iterator[Order]:
             continue
         steps: list[Step] = []
         for step in parts.exchange():
-            cut = not isinstance(step, Phase) and step.call in before
-            steps.append(Strips(step.call, before[step.call], after[step.call]) if cut else step)
+            if isinstance(step, Phase) or step.call not in before:
+                steps.append(step)
+            else:
+                steps.append(Strips(step.call, before[step.call], after[step.call]))
         strips = executed(*before.values(), *after.values())
         last = without(united(parts.free, parts.after), strips)
         steps = [Phase(without(parts.before, strips)), *steps, Phase(last)]
