@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/members.hpp"
+#include "scenario/stencil.hpp"
 #include "sim/app/application.hpp"
 #include "sim/collective.hpp"
 #include "sim/memory/replacement.hpp"
@@ -54,6 +55,20 @@ void bind_variants(nb::module_& module) {
   module.def(
       "check_policy", [](const std::string& text, const Machine& machine) { sim::PolicyChoice(text, machine); },
       nb::arg("text"), nb::arg("machine"), "Raises ValueError if there is no such policy, or not on this machine.");
+}
+
+using Rows = std::vector<std::pair<std::size_t, bool>>;
+
+// The rows that an iteration of S0's stencil updates before the exchange, and after it, in order: each with whether its
+// columns go backward.
+std::pair<Rows, Rows> stencil_rows(const std::string& variant, std::size_t rows) {
+  const auto listed = [](const StencilRows& some) {
+    Rows list;
+    for (std::size_t i = 0; i < some.count; ++i) list.emplace_back(some.at(i), some.backward);
+    return list;
+  };
+  const StencilOrder order = stencil_order(variant, rows);
+  return {listed(order.before), listed(order.after)};
 }
 
 // The words of a machine's file: for each, what the simulator knows.
@@ -139,6 +154,9 @@ void bind_simulation(nb::module_& parent) {
       "words", &words, nb::arg("key"),
       "Returns the words for 'policy', 'topology', 'replacement', 'network' (protocols between nodes) or 'node'.");
   module.def("scenarios", &sim::all_scenarios, nb::rv_policy::reference);
+  module.def("stencil_rows", &stencil_rows, nb::arg("variant"), nb::arg("rows"),
+             "Returns the rows that S0's stencil updates before and after its exchange, in order, each with whether it "
+             "goes backward.");
   module.def("hops", &hops, nb::arg("machine"), nb::arg("nodes"),
              "Returns the links from node 0 to each of the nodes.");
   module.def(

@@ -4,12 +4,35 @@
 // received. What is meant is done where the listings disagree: each rank sends to the other one, and a quarter is 1 / 4.
 #pragma once
 
+#include <cstddef>
+#include <string_view>
+
 #include "scenario/scenario.hpp"
 #include "scenario/size_ladder.hpp"
 
 namespace nearfield {
 
 inline constexpr const char* stencil_variants[] = {"listing-1", "opt1", "opt2"};
+
+// Rows that are updated one after the other: `count` from `first` on; if `backward`, the last row comes first, and so does
+// the last column of each.
+struct StencilRows {
+  std::size_t first, count;
+  bool backward;
+  constexpr std::size_t at(std::size_t i) const { return first + (backward ? count - 1 - i : i); }
+};
+
+// What an iteration does: these rows, the exchange, those rows.
+struct StencilOrder {
+  StencilRows before, after;
+};
+
+// Both backends follow this order, and tests/python/test_rewrite_listings.py observes that what `nearfield rewrite` makes
+// of listing 1 does, too. Of `rows` rows the last one is not updated, but received.
+constexpr StencilOrder stencil_order(std::string_view variant, std::size_t rows) {
+  const std::size_t before = variant == "opt1" ? 1 : variant == "opt2" ? rows - 2 : 0;
+  return {{0, before, variant == "opt2"}, {before, rows - 1 - before, false}};
+}
 
 inline const ScenarioInfo stencil_info{
     "stencil",

@@ -37,6 +37,10 @@ def random_program(seed: int) -> RandomProgram:
         exchanges, nests[0] = writer.halo(), writer.sweep()
     order = chance.random()
     parts = exchanges + nests if order < 0.5 else nests + exchanges
+    if random.Random(f"pipeline {seed}").random() < 0.2:  # of its own, so that other programs stay as they are
+        return RandomProgram(
+            seed, writer.text(writer.pipeline()), writer.element, tuple(zip(_NX, _NY, _NZ, strict=True))
+        )
     if order > 0.75:
         chance.shuffle(parts)
     if chance.random() < 0.1:
@@ -251,6 +255,47 @@ class _Writer:
         back = [_INDICES[0] + " - 1", *_INDICES[1 : self._dimensions]]
         second = f"{self._here('a')} = {self._sum([self._here('b'), self._at('b', *back)])};"
         return self._loops([first, second], 1)
+
+    # ---- messages that can be cut
+
+    def pipeline(self) -> list[list[str]]:
+        """Returns what makes a message, its exchange, and what uses it, each of one row or one buffer; more nests at
+        times."""
+        rows = self._dimensions == 2 and self._chance.random() < 0.5
+        parts = self._row_pipeline() if rows else self._buffer_pipeline()
+        kept = [part for part in parts if self._chance.random() < 0.8 or "MPI_" in part[0]]
+        more = [self.nest() for _ in range(self._chance.choice((0, 1, 1)))]
+        return kept + more if self._chance.random() < 0.7 else more + kept
+
+    def _line(self, index: str, extent: str, target: str, terms: list[str]) -> list[str]:
+        margin = int(any(f"{index} - 1" in term or f"{index} + 1" in term for term in terms))
+        loop = f"for (int {index} = {margin}; {index} < {extent}{f' - {margin}' if margin else ''}; {index}++)"
+        if self._chance.random() < 0.2:
+            loop = f"for (int {index} = {extent} - {margin + 1}; {index} >= {margin}; {index}--)"
+        return [loop, f"  {target} = {self._sum(terms)};"]
+
+    def _row_pipeline(self) -> list[list[str]]:
+        send, receive, to = self._chance.choice((("nx - 2", "0", "up"), ("1", "nx - 1", "down")))
+        near = self._chance.choice((["j"], ["j", "j - 1"], ["j", "j + 1"]))
+        make = self._line("j", "ny", self._at("a", send, "j"), [self._at("b", send, one) for one in near])
+        near = self._chance.choice((["j"], ["j", "j - 1"], ["j + 1"]))
+        use = self._line("j", "ny", self._at("b", receive, "j"), [self._at("a", receive, one) for one in near])
+        both = [self._blocking(0, ("a", send, receive, to))]
+        if self._chance.random() < 0.3:
+            send, receive, to = ("1", "nx - 1", "down") if to == "up" else ("nx - 2", "0", "up")
+            both.append(self._blocking(self._chance.choice((0, 1)), ("a", send, receive, to)))
+        return [make, *both, use]
+
+    def _buffer_pipeline(self) -> list[list[str]]:
+        rest = ["0"] * (self._dimensions - 1)
+        near = self._chance.choice((["i"], ["i"], ["i", "i - 1"]))
+        make = self._line("i", "nx", "out[i]", [self._at("a", one, *rest) for one in near])
+        near = self._chance.choice((["in[i]"], ["in[i]", "in[i - 1]"], ["in[i]", "out[i]"]))
+        use = self._line("i", "nx", self._at("a", "i", *rest), near)
+        exchange = (
+            f"MPI_Sendrecv(out, nx, {self._type}, up, 0, in, nx, {self._type}, down, 0, comm, MPI_STATUS_IGNORE);"
+        )
+        return [make, [exchange], use]
 
     # ---- the file
 

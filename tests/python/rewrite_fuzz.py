@@ -15,6 +15,7 @@ from rewrite_variants import RANKS, Candidate, Mismatch, compared
 from nearfield.mpi import Installation
 from nearfield.rewrite import analyse
 from nearfield.rewrite.build import CompileError, include_folders
+from nearfield.rewrite.pieces import Pieces
 
 
 @dataclass
@@ -76,12 +77,20 @@ def _one_by_one(candidates: Sequence[Candidate], inst: Installation, ranks: Sequ
                 )
 
 
+def pieces(program: RandomProgram) -> Pieces:
+    """Returns pieces of one to three elements."""
+    bytes_of_piece = (1 + program.seed % 3) * (8 if program.element == "double" else 4)
+    return Pieces(bytes_of_piece, bytes_of_piece)
+
+
 def _candidate(program: RandomProgram, path: Path, inst: Installation, outcome: Outcome) -> Candidate:
     path.write_text(program.text, encoding="utf-8")
     outcome.programs += 1
     arguments = [f"-I{folder}" for folder in include_folders(inst)]
     try:
-        analysis = analyse(path, arguments, assume_noalias=ARRAYS)
+        analysis = analyse(
+            path, arguments, assume_noalias=ARRAYS, pieces=pieces(program), assume_alike=("nx", "ny", "nz")
+        )
     except Exception:
         outcome.crashes.append((program.seed, traceback.format_exc()))
         return Candidate(program, ())

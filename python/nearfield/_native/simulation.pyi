@@ -161,6 +161,11 @@ def words(key: str) -> list[str]:
 
 def scenarios() -> list[Scenario]: ...
 
+def stencil_rows(variant: str, rows: int) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
+    """
+    Returns the rows that S0's stencil updates before and after its exchange, in order, each with whether it goes backward.
+    """
+
 def hops(machine: nearfield._native.machine.Machine, nodes: int) -> list[int]:
     """Returns the links from node 0 to each of the nodes."""
 

@@ -37,6 +37,12 @@ def command(
         list[str] | None,
         typer.Option(metavar="P,Q", help="take these pointers not to overlap, which is noted in the patch"),
     ] = None,
+    assume_alike: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME,...", help="take these to have the same value on all ranks, so that messages are cut"
+        ),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="print every legal variant, not only the best of each place")
     ] = False,
@@ -46,6 +52,14 @@ def command(
     ] = None,
     size: Annotated[
         str | None, typer.Option("--bytes", metavar="SIZE", help="of a message, where the source does not say it")
+    ] = None,
+    piece: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="cut longer messages into such pieces (default with --profile: a quarter of a core's own cache, for "
+            "messages beyond the last-level cache)",
+        ),
     ] = None,
     mpi_name: Annotated[
         str | None, typer.Option("--mpi", help="the MPI whose headers are read", autocompletion=complete.mpis)
@@ -58,6 +72,9 @@ def command(
     run_in: RunInOption = None,
     sarif: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write notes and patches as SARIF 2.1.0, for editors and CI")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write an HTML page: before and after side by side, and why")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
@@ -84,15 +101,17 @@ def command(
     from nearfield.rewrite import analyse
     from nearfield.rewrite.applying import applied, best
     from nearfield.rewrite.notes import RULES, folder_of, notes_of
+    from nearfield.rewrite.pieces import pieces_of
     from nearfield.rewrite.ranking import costs_of
 
-    costs = costs_of(profile, size)
-    names = [name for given in assume_noalias or [] for name in given.split(",")]
+    costs, pieces = costs_of(profile, size), pieces_of(profile, piece)
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
     others = _others(source, compile_commands, link or [], arguments)
     found = analyse(
-        source, arguments, function=function, only=_only(only), assume_noalias=names, costs=costs, others=others
-    )
+        source, arguments, function=function, only=_only(only, cutting=pieces is not None),
+        assume_noalias=_names(assume_noalias), costs=costs, others=others, pieces=pieces,
+        assume_alike=_names(assume_alike),
+    )  # fmt: skip
     if verify or measure:
         from nearfield import mpi
         from nearfield.cli.rewrite_checks import Checks, flags_for
@@ -106,6 +125,11 @@ def command(
     if sarif:
         log = as_sarif(notes, rules=list(RULES.values()), root=folder_of(source), command=itself.typed())
         write_whole(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
+    if report:
+        from nearfield.report.markup import write_page
+        from nearfield.rewrite.page import render
+
+        write_page(report, render(found, itself.typed()))
     if as_json:
         refusals = [vars(refusal) for refusal in found.refusals]
         data = {"patches": [_plain(patch) for patch in found.patches], "refusals": refusals, "notes": as_dict(notes)}
@@ -143,15 +167,24 @@ def _others(
     return [*told, *((path, arguments) for path in named)]
 
 
-def _only(given: str | None) -> frozenset[str] | None:
-    from nearfield.rewrite.schedules import NAMES
+def _names(given: list[str] | None) -> list[str]:
+    return [name.strip() for words in given or [] for name in words.split(",")]
+
+
+def _only(given: str | None, *, cutting: bool) -> frozenset[str] | None:
+    from nearfield.rewrite.schedules import NAMES, TRANSFORMATIONS
 
     if given is None:
         return None
-    names = [name.strip() for name in given.split(",")]
+    names = _names([given])
     for name in names:
         if name not in NAMES:
             raise UsageError(f"no transformation is called '{name}'", capital(suggestion(name, NAMES)))
+    if not cutting and all(one.cuts for one in TRANSFORMATIONS if one.name in names):
+        raise UsageError(
+            f"{' and '.join(names)} cut messages, and nothing says how long a piece is",
+            "Give a size with --piece, or a profile, which has the machine's caches, with --profile.",
+        )
     return frozenset(names)
 
 
@@ -186,5 +219,5 @@ def _plain(patch: Patch) -> dict[str, Any]:
     return {
         "path": str(patch.path), "function": patch.function, "lines": list(patch.lines),
         "transformation": patch.transformation, "reason": patch.reason, "gain": patch.gain,
-        "assumptions": patch.assumptions, "diff": patch.diff,
+        "assumptions": patch.assumptions, "checks": patch.checks, "diff": patch.diff,
     }  # fmt: skip

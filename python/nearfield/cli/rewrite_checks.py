@@ -96,4 +96,5 @@ def _say(line: str) -> None:
 
 
 def _tell(patch: Patch, text: str) -> None:
+    patch.checks.append(text)
     err.print(f"{escape(str(patch.path))}:{patch.lines[0]}: {escape(patch.transformation)}: {escape(text)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import islpy as isl
@@ -16,6 +16,7 @@ from nearfield.rewrite.aliases import Aliases, Assumed
 from nearfield.rewrite.because import joined, reason_of_order
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit, parse
 from nearfield.rewrite.code import NotWritten
+from nearfield.rewrite.cutting import Cutting, deciding, sentence
 from nearfield.rewrite.elsewhere import Functions, Others
 from nearfield.rewrite.emit import Emitted, Emitter
 from nearfield.rewrite.function import Function
@@ -24,6 +25,7 @@ from nearfield.rewrite.model import Model
 from nearfield.rewrite.overlap import check_of
 from nearfield.rewrite.parts import Order, Parts, Transformation
 from nearfield.rewrite.patch import Patch, Refusal
+from nearfield.rewrite.pieces import Pieces
 from nearfield.rewrite.program import Barrier, Region
 from nearfield.rewrite.ranking import Costs, expected_gain, ranked, reason_of
 from nearfield.rewrite.regions import Reader, groups
@@ -55,12 +57,16 @@ def analyse(
     assume_noalias: Sequence[str] = (),
     costs: Costs | None = None,
     others: Others = (),
+    pieces: Pieces | None = None,
+    assume_alike: Sequence[str] = (),
 ) -> Analysis:
     """Returns the legal rewrites of a file, and why the rest stays as it is. `arguments` are those of the compiler
     (-I, -D, -std), `only` are names of transformations, `costs` those of a profile, `others` are other files of the
-    program, whose functions are gone through. Raises UsageError if the file cannot be parsed."""
+    program, whose functions are gone through. Messages are cut only if `pieces` say how; `assume_alike` are names that
+    have the same value on all ranks. Raises UsageError if the file cannot be parsed."""
     text = read(path)
-    analyser = Analyser(path, text, parse(path, text, arguments), only, assume_noalias, costs, others)
+    unit = parse(path, text, arguments)
+    analyser = Analyser(path, text, unit, only, assume_noalias, costs, others, pieces, assume_alike)
     return analyser.run(function)
 
 
@@ -132,11 +138,14 @@ class Analyser:
     assumed: Sequence[str]
     costs: Costs | None
     others: Others = ()
+    pieces: Pieces | None = None
+    alike: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit, self.others)
         self._variants: dict[tuple[int, str], Variant] = {}
         self._seen: set[tuple[int, ...]] = set()  # regions, by where they stand and how many loops each nest may split
+        self._counts: list[str] = []  # what is taken to be the same on all ranks where messages are cut
         self._too_long: set[tuple[int, int]] = set()  # regions on which isl would take too long
         self._names: dict[int, int] = {}  # numbers of regions, by where they start
         self._refusals: dict[int, Refusal] = {}  # by line of the communication
@@ -227,50 +236,72 @@ class Analyser:
         try:
             assumed = self._aliases.check(region)
         except Barrier as barrier:
-            self._refuse(region, barrier.reason, barrier.line, barrier.assumption)
+            self._refuse(region, barrier.reason, barrier.line, _apart(barrier.assumption))
             return
         seen = (region.start, region.end, by_value, *(len(nest.loops) for nest in region.nests))
-        complete = all((region.start, one.name) in self._variants for one in self._wanted())
-        if (region.start, region.end) in self._too_long or seen in self._seen or complete:
+        if (region.start, region.end) in self._too_long or seen in self._seen or self._complete(region):
             return
         self._seen.add(seen)
-        with limited() as spent:
-            self._reorder(region, assumed, by_value)
-        if spent():
-            self._too_long.add((region.start, region.end))
-            known = joined(region)
-            reason = f"its loops and messages are too many to decide in time{known and '; '}{known}"
-            self._refuse(region, reason, region.line)
+        wanted = self._wanted()
+        cutting = [one for one in wanted if one.cuts]
+        if len(cutting) < len(wanted):
+            with limited() as spent:
+                self._reorder(region, [one for one in wanted if not one.cuts], assumed, by_value)
+            if spent():
+                self._too_long.add((region.start, region.end))
+                known = joined(region)
+                reason = f"its loops and messages are too many to decide in time{known and '; '}{known}"
+                self._refuse(region, reason, region.line)
+                return
+        if cutting and self.pieces:
+            with limited() as spent:
+                self._cut(region, cutting, self.pieces, assumed, by_value)
+            if spent():
+                self._refuse(region, "its messages are not cut: its loops are too many to decide in time", region.line)
 
-    def _reorder(self, region: Region, assumed: Assumed, by_value: bool) -> None:
+    def _wanted(self) -> list[Transformation]:
+        return [one for one in TRANSFORMATIONS if self.only is None or one.name in self.only]
+
+    def _complete(self, region: Region) -> bool:
+        """Returns whether there is a variant of every kind already, which no other split of its loops could better."""
+        deepest = max((len(nest.loops) for nest in region.nests), default=0)
+        made = [self._variants.get((region.start, one.name)) for one in self._wanted() if self.pieces or not one.cuts]
+        return all(one is not None and (one.order.reverse == 0 or one.order.reverse >= deepest) for one in made)
+
+    def _cut(
+        self, region: Region, wanted: Sequence[Transformation], pieces: Pieces, assumed: Assumed, by_value: bool
+    ) -> None:
+        """Keeps all legal orders of a region whose messages are cut."""
+        at = self._requests(region).replace("requests", "at")
+        try:
+            region, self._counts = Cutting(self.unit, self.functions, pieces, self.alike).region(region, at)
+        except Barrier as why:
+            self._refuse(region, f"its messages are not cut: {why.reason}", why.line, _alike(why.assumption))
+            return
+        self._reorder(region, wanted, assumed, by_value)
+
+    def _reorder(self, region: Region, wanted: Sequence[Transformation], assumed: Assumed, by_value: bool) -> None:
         """Keeps all legal orders of a region."""
         model = Model(region)
         parts = Parts(model)
         emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
         found, tried, why = False, None, ""
-        stands: set[str] = set()  # transformations whose best order is the region's own; their lesser ones are worse
-        for transformation, order in self._orders(parts):
-            if transformation.name in stands:
-                continue
-            told = self._order(model, emitter, transformation, order, assumed, by_value)
-            stands |= {transformation.name} if told.startswith(STANDS) else set()
-            found = found or not told
-            tried = tried or (order if told == ILLEGAL else None)
-            why = told if why in ("", ILLEGAL) else why
+        for transformation in wanted:
+            for order in transformation.orders(parts):
+                told = self._order(model, emitter, transformation, order, assumed, by_value)
+                found = found or not told
+                tried = tried or (order if told == ILLEGAL else None)
+                why = told if why in ("", ILLEGAL) else why
+                if told.startswith(STANDS):  # the region's own order is the best one; lesser ones are worse
+                    break
         if found:
             return
         if why and why != ILLEGAL:
             self._refuse(region, why, region.line)
+        elif model.cut:
+            self._refuse(region, "its loops cannot be taken apart by the pieces of its messages", region.line)
         else:
             self._refuse(region, *reason_of_order(model, parts, tried))
-
-    def _orders(self, parts: Parts) -> Iterator[tuple[Transformation, Order]]:
-        for transformation in self._wanted():
-            for order in transformation.orders(parts):
-                yield transformation, order
-
-    def _wanted(self) -> list[Transformation]:
-        return [one for one in TRANSFORMATIONS if self.only is None or one.name in self.only]
 
     def _order(
         self,
@@ -281,15 +312,24 @@ class Analyser:
         assumed: Assumed,
         by_value: bool,
     ) -> str:
-        """Keeps the order if it is legal and new. Returns why it is not kept, or '' if it is or another of its kind."""
+        """Keeps the order if it is legal and new, or reverses more loops. Returns why it is not kept, or '' if it is or
+        another of its kind."""
         key = (model.region.start, transformation.name)
-        if key in self._variants:
+        if key in self._variants and self._variants[key].order.reverse >= order.reverse:
             return ""
         guard = guard_of(model, order)
         if guard is None:
             return ILLEGAL
+        if model.cut:
+            names = deciding(model, guard)
+            if missing := [name for name in names if name not in self.alike]:
+                reason = f"whether messages are cut depends on {' and '.join(missing)}, which may differ between ranks"
+                self._refuse(model.region, reason, model.region.line, _alike(",".join(missing)))
+                return reason
+            told = sentence(list(dict.fromkeys([*self._counts, *names])))
+            assumed = replace(assumed, rows=[*assumed.rows, *([told] if told else [])])
         try:
-            emitted = emitter.emit(order, guard, _check(model, assumed))
+            emitted = emitter.emit(order, guard, "" if model.cut else _check(model, assumed))
         except NotWritten as why:
             return f"{transformation.name} is legal but cannot be written: {why}"
         same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
@@ -306,13 +346,12 @@ class Analyser:
         number = self._names.setdefault(region.start, len(self._names) + 1)
         while True:
             name = f"nearfield_requests{number if number > 1 else ''}"
-            if name not in self.text:
+            if all(name.replace("requests", word) not in self.text for word in ("requests", "at", "count")):
                 return name
             number += 100
 
     def _refuse(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
-        said = f"--assume-noalias {assumption}" if assumption else ""
-        self._refusals.setdefault(region.line, Refusal(line, reason, region.function, said))
+        self._refusals.setdefault(region.line, Refusal(line, reason, region.function, assumption))
 
     # ---- the second proof
 
@@ -369,6 +408,14 @@ def _check(model: Model, assumed: Assumed) -> str:
         return check_of(model, assumed.pairs)
     except NotWritten:
         return ""
+
+
+def _apart(names: str) -> str:
+    return f"--assume-noalias {names}" if names else ""
+
+
+def _alike(names: str) -> str:
+    return f"--assume-alike {names}" if names else ""
 
 
 def span_of(region: Region) -> tuple[int, int]:

@@ -47,18 +47,20 @@ class Style:
 class Writer:
     """Writes the loops of one nest over a set of its instances."""
 
-    def __init__(self, names: Names, nest: Nest, body: str, old_indent: str, style: Style) -> None:
+    def __init__(
+        self, names: Names, nest: Nest, body: str, old_indent: str, style: Style, more: Mapping[str, str]
+    ) -> None:
         self.nest = nest
         self.style = style
         self._body, self._old_indent = body, old_indent
-        self._words = words_of_names(names)
+        self._words = {**words_of_names(names), **more}  # `more` are parameters that only these loops have
         self._iterators = [names.iterator(loop.iterator.key) for loop in nest.loops]
         for name, loop in zip(self._iterators, nest.loops, strict=True):
             self._words[name] = loop.iterator.text
         self.written = 0  # how many times the body was
 
-    def loops(self, instances: isl.Set, context: isl.Set, indent: str, *, reverse: bool) -> str:
-        """Returns the text of loops over the instances. Raises NotWritten."""
+    def loops(self, instances: isl.Set, context: isl.Set, indent: str, *, reverse: int = 0) -> str:
+        """Returns the text of loops over the instances, so many outer ones backwards. Raises NotWritten."""
         build = isl.AstBuild.from_context(context)
         ids = isl.IdList.alloc(isl.DEFAULT_CONTEXT, len(self._iterators))
         for name in self._iterators:
@@ -73,7 +75,7 @@ class Writer:
 
     # ---- loops
 
-    def _node(self, node: isl.AstNode, depth: int, indent: str, reverse: bool) -> str:
+    def _node(self, node: isl.AstNode, depth: int, indent: str, reverse: int) -> str:
         kind = _kind(node)
         if kind == "block":
             children = node.block_get_children()
@@ -99,8 +101,8 @@ class Writer:
         head = self._backward(node, own) if self._down(own, reverse) else self._forward(node, own)
         return self._around(head, self._node(node.for_get_body(), own + 1, self._deeper(indent), reverse), indent, own)
 
-    def _down(self, depth: int, reverse: bool) -> bool:
-        return self.nest.loops[depth].down != (reverse and depth == 0)
+    def _down(self, depth: int, reverse: int) -> bool:
+        return self.nest.loops[depth].down != (depth < reverse)
 
     def _single(self, node: isl.AstNode, depth: int, own: int) -> tuple[str, None] | None:
         """Returns the loop over the one value of an iterator for which isl makes no loop."""
@@ -177,7 +179,7 @@ class Writer:
             return f"<= {self._text(bound)}"
         return f"< {self._plus_one(bound)}"
 
-    def _condition(self, node: isl.AstNode, depth: int, indent: str, reverse: bool) -> str:
+    def _condition(self, node: isl.AstNode, depth: int, indent: str, reverse: int) -> str:
         inner = self._node(node.if_get_then(), depth, self._deeper(indent), reverse)
         text = f"{indent}if ({self._text(node.if_get_cond())}) {{\n{inner}\n{indent}}}"
         if node.if_has_else():

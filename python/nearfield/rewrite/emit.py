@@ -10,7 +10,8 @@ import islpy as isl
 
 from nearfield.rewrite.code import NotWritten, Style, Writer, text_of, words_of_names
 from nearfield.rewrite.model import Model
-from nearfield.rewrite.parts import Event, Order, Phase
+from nearfield.rewrite.parts import Event, Order, Phase, Pieces, Strips
+from nearfield.rewrite.pieces import Written
 from nearfield.rewrite.program import Call, Nest
 from nearfield.rewrite.text import indent_at, indent_step, reindented
 
@@ -32,7 +33,7 @@ class Emitted:
     def condition(self) -> str:
         """Returns the condition of the `if` around it; '' if there is none."""
         guard = "" if self.asserted else self.guard
-        wrapped = f"({guard})" if "||" in guard and self.check else guard
+        wrapped = f"({guard})" if self.check and ("||" in guard or "&&" in guard) else guard
         return " && ".join(part for part in (self.check, wrapped) if part)
 
 
@@ -131,6 +132,9 @@ class Emitter:
         lines: list[str] = []
         told: set[int] = set()
         split = [step for step in order.steps if isinstance(step, Event) and not (step.begins and step.completes)]
+        for step in order.steps:
+            if isinstance(step, Strips) and step.begins and not step.completes:
+                lines.append(f"{indent}MPI_Request {self._declared(step)};")
         if split:
             count = sum(2 for step in split if step.begins)
             lines.append(f"{indent}MPI_Request {self._requests}[{count}];")
@@ -147,6 +151,8 @@ class Emitter:
                 waiting = []
             if isinstance(step, Phase):
                 lines += self._phase(step, context, indent, made, told)
+            elif isinstance(step, Strips):
+                lines += self._strips(step, context, indent, made, told)
             elif step.completes:
                 lines += self._comment(step.call, indent, told)
                 lines.append(self._verbatim(step.call, indent))
@@ -183,11 +189,62 @@ class Emitter:
             made.pieces += [number] * writer.written
         return lines
 
-    def _writer(self, nest: Nest) -> Writer:
+    def _writer(self, nest: Nest, at: Mapping[str, str] | None = None) -> Writer:
         text = self._text[nest.start : nest.end]
         body = self._text[nest.body[0] : nest.body[1]]
         style = Style.of(text[: nest.body[0] - nest.start] or text, self._step)
-        return Writer(self._model.names, nest, body, indent_at(self._text, nest.body[0]), style)
+        return Writer(self._model.names, nest, body, indent_at(self._text, nest.body[0]), style, at or {})
+
+    def _strips(self, step: Strips, context: isl.Set, indent: str, made: Emitted, told: set[int]) -> list[str]:
+        """Returns the loop over the pieces of a call's messages."""
+        written, inner = self._written(step), indent + self._step
+        lines = self._comment(step.call, indent, told) if step.begins else []
+        lines.append(f"{indent}{written.loop} {{")
+        if step.begins:
+            lines.append(f"{inner}{written.count_declared};")
+        lines += self._pieces(step.before, step.call, context, inner, made, told)
+        made.pieces.append(Event(step.call, step.begins, step.completes))
+        lines += [f"{inner}{call}" for call in written.calls(begins=step.begins, completes=step.completes)]
+        lines += self._pieces(step.after, step.call, context, inner, made, told)
+        return [*lines, f"{indent}}}"]
+
+    def _declared(self, step: Strips) -> str:
+        """Returns the array of requests of a call that is cut. Raises NotWritten where C++ has none."""
+        piece = self._call(step).piece
+        constant = piece and all(self._model.region.symbols[key].value is not None for key in piece.count.keys)
+        if self._cplusplus and not constant:
+            raise NotWritten("C++ has no arrays of variable length")
+        return self._written(step).requests_declared
+
+    def _written(self, step: Strips) -> Written:
+        number = [number for number, _ in self._model.cut].index(step.call)
+        call = self._call(step)
+        assert call.piece
+        return Written(call.piece, call.exchange, f"{self._requests}{f'_{number + 1}' if number else ''}")
+
+    def _pieces(
+        self, pieces: Pieces, call: int, context: isl.Set, indent: str, made: Emitted, told: set[int]
+    ) -> list[str]:
+        """Returns the loops over the instances that are executed with one piece, whose first element is a parameter."""
+        lines: list[str] = []
+        domain = self._model.domains[call][0]
+        at = self._model.region.items[call].loops[0].iterator
+        name = self._model.names.iterator(at.key)
+        known = domain.move_dims(isl.dim_type.param, domain.dim(isl.dim_type.param), isl.dim_type.set, 0, 1)
+        known = known.set_dim_name(isl.dim_type.param, known.dim(isl.dim_type.param) - 1, name).params()
+        for number, piece in sorted(pieces.items()):
+            nest = self._model.region.items[number]
+            assert isinstance(nest, Nest)
+            place = piece.dim(isl.dim_type.param)
+            of_piece = piece.move_dims(isl.dim_type.param, place, isl.dim_type.out, 0, 1)
+            instances = of_piece.set_dim_name(isl.dim_type.param, place, name).domain()
+            lines += self._comment(number, indent, told)
+            writer = self._writer(nest, {name: at.text})
+            within = context.intersect(known)
+            instances = instances.intersect_params(context).gist_params(within)
+            lines.append(writer.loops(instances, within, indent))
+            made.pieces += [number] * writer.written
+        return lines
 
     def _verbatim(self, number: int, indent: str) -> str:
         item = self._model.region.items[number]
@@ -216,7 +273,7 @@ class Emitter:
         made.pieces += waiting
         return [f"{indent}MPI_Waitall({count}, {self._requests}, MPI_STATUSES_IGNORE);"]
 
-    def _call(self, step: Event) -> Call:
+    def _call(self, step: Event | Strips) -> Call:
         call = self._model.region.items[step.call]
         assert isinstance(call, Call)
         if call.exchange.get("status") != "MPI_STATUS_IGNORE":

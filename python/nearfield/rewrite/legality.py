@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import islpy as isl
 
 from nearfield.rewrite.model import Model
-from nearfield.rewrite.parts import Event, Order, Phase
+from nearfield.rewrite.parts import Event, Order, Phase, Strips
 from nearfield.rewrite.program import Nest
 
 SMALL = 16  # a size up to this is degenerate
@@ -18,21 +18,22 @@ def guard_of(model: Model, order: Order) -> isl.Set | None:
     if not partitions(model, order):
         return None
     bad = violated(model, order, timing(model, order)).params()
-    guard = model.needed.subtract(bad)
+    considered = model.considered()
+    guard = considered.subtract(bad)
     for phase in order.steps:
         if isinstance(phase, Phase):
             guard = guard.intersect(_present(model, phase))
     guard = guard.coalesce()
-    if guard.is_empty() or not only_small(model.needed.subtract(guard), model):
+    if guard.is_empty() or not only_small(considered.subtract(guard), model):
         return None
-    return _simplest(guard, model)
+    return _simplest(guard, considered, model)
 
 
-def _simplest(guard: isl.Set, model: Model) -> isl.Set:
+def _simplest(guard: isl.Set, considered: isl.Set, model: Model) -> isl.Set:
     """Returns a part of the guard that is one conjunction, if this leaves out degenerate sizes only."""
     for part in guard.get_basic_sets():
         one = isl.Set.from_basic_set(part)
-        if only_small(model.needed.subtract(one), model):
+        if only_small(considered.subtract(one), model):
             return one
     return guard
 
@@ -41,37 +42,74 @@ def partitions(model: Model, order: Order) -> bool:
     """Returns whether each instance and each event is in exactly one step."""
     for number, item in enumerate(model.region.items):
         if not isinstance(item, Nest):
-            halves = [step for step in order.steps if isinstance(step, Event) and step.call == number]
+            halves = [step for step in order.steps if not isinstance(step, Phase) and step.call == number]
             if sum(step.begins for step in halves) != 1 or sum(step.completes for step in halves) != 1:
                 return False
             continue
         whole, seen = model.nest_domain(number), isl.Set.empty(model.nest_domain(number).get_space())
-        for step in order.steps:
-            if isinstance(step, Phase) and number in step.sets:
-                if not seen.intersect(step.sets[number]).is_empty():
-                    return False
-                seen = seen.union(step.sets[number])
+        for some in _instances(order, number):
+            if some is None or not seen.intersect(some).is_empty():
+                return False
+            seen = seen.union(some)
         if not seen.is_equal(whole):
             return False
     return True
 
 
+def _instances(order: Order, number: int) -> Iterator[isl.Set | None]:
+    """Yields the instances of a nest that each step executes; None if one is executed with several pieces."""
+    for step in order.steps:
+        if isinstance(step, Phase) and number in step.sets:
+            yield step.sets[number]
+        elif isinstance(step, Strips):
+            for pieces in (step.before, step.after):
+                if number in pieces:
+                    yield pieces[number].domain() if pieces[number].is_single_valued() else None
+
+
 def timing(model: Model, order: Order) -> isl.UnionMap:
     """Returns when the order executes each instance and event."""
-    return model.timed(_times(model, order))
+    made = model.timed(_times(model, order))
+    for place, step in enumerate(order.steps):
+        if isinstance(step, Strips):
+            for one in _times_of_strips(model, place, step):
+                made = made.union(isl.UnionMap.from_map(one.intersect_params(model.needed)))
+    return made
 
 
-def _times(model: Model, order: Order) -> Iterator[tuple[int, isl.Set, list[int], bool]]:
+def _times_of_strips(model: Model, place: int, step: Strips) -> Iterator[isl.Map]:
+    """Yields when what a loop over pieces does is executed: by its place, the piece, and the part of its body."""
+    begins, completes = model.domains[step.call]
+    at = model.region.items[step.call].loops[0].iterator
+    name = model.names.iterator(at.key)
+    zeros = ", 0" * (model.width - 4)
+    for half, (domain, wanted) in enumerate(((begins, step.begins), (completes, step.completes))):
+        if wanted:
+            text = f"{{ {domain.get_tuple_name()}[{name}] -> [{place}, {name}, 1, {half}{zeros}] }}"
+            yield isl.Map(text).intersect_domain(domain)
+    for part, pieces in ((0, step.before), (2, step.after)):
+        for number, piece in pieces.items():
+            loops = model.region.items[number].loops
+            dims = [model.names.iterator(loop.iterator.key) for loop in loops]
+            signed = [f"{'-' if loop.down else ''}{dim}" for loop, dim in zip(loops, dims, strict=True)]
+            rest = [str(part), str(number), *signed]
+            rest += ["0"] * (model.width - 2 - len(rest))
+            head = f"{model.tuple_name(number)}[{', '.join(dims)}]"
+            first, last = isl.Map(f"{{ {head} -> [{place}] }}"), isl.Map(f"{{ {head} -> [{', '.join(rest)}] }}")
+            yield first.flat_range_product(piece).flat_range_product(last)
+
+
+def _times(model: Model, order: Order) -> Iterator[tuple[int, isl.Set, list[int], int]]:
     for place, step in enumerate(order.steps):
         if isinstance(step, Phase):
             for number, some in step.sets.items():
                 yield number, some, [place, number], step.reverse
-        else:
+        elif isinstance(step, Event):
             begins, completes = model.domains[step.call]
             if step.begins:
-                yield step.call, begins, [place, 0], False
+                yield step.call, begins, [place, 0], 0
             if step.completes:
-                yield step.call, completes, [place, 1], False
+                yield step.call, completes, [place, 1], 0
 
 
 def violated(model: Model, order: Order, times: isl.UnionMap) -> isl.UnionMap:

@@ -39,7 +39,7 @@ class Model:
         self.names = Names(region.symbols)
         self.notes: list[Note] = []
         self._written = {a.base.key for item in region.items for a in item.accesses if a.write}
-        self.depth = 1 + max((len(nest.loops) for nest in region.nests), default=0)
+        self.width = 5 + max((len(nest.loops) for nest in region.nests), default=0)  # of a time
         self._facts: list[str] = []
         self._needed: list[isl.Set] = []
         self.domains = [self._domain(number, item) for number, item in enumerate(region.items)]
@@ -63,6 +63,17 @@ class Model:
         self.order = self._original_order()
         self.dependences = self._dependences()
 
+    @property
+    def cut(self) -> list[tuple[int, Call]]:
+        """Returns the calls whose messages are cut, with their numbers."""
+        return [(n, item) for n, item in enumerate(self.region.items) if isinstance(item, Call) and item.piece]
+
+    def considered(self) -> isl.Set:
+        """Returns the parameters for which a new order is looked for: those for which messages are long enough to be
+        cut, if they are to be."""
+        long = [f"{self.names.poly(c.piece.count)} > {c.piece.least}" for _, c in self.cut if c.piece]
+        return self.needed.intersect(self.names.facts(long)) if long else self.needed
+
     # ---- names of sets
 
     def tuple_name(self, number: int) -> str:
@@ -72,10 +83,9 @@ class Model:
         return f"P{number}", f"W{number}"
 
     def _domain(self, number: int, item: Item) -> list[isl.Set]:
-        if isinstance(item, Call):
-            return [self.names.set(name, [], []) for name in self.events(number)]
         dims = [self.names.iterator(loop.iterator.key) for loop in item.loops]
-        return [self.names.set(self.tuple_name(number), dims, self.names.loops(item.loops))]
+        names = self.events(number) if isinstance(item, Call) else (self.tuple_name(number),)
+        return [self.names.set(name, dims, self.names.loops(item.loops)) for name in names]
 
     def nest_domain(self, number: int) -> isl.Set:
         return self.domains[number][0].intersect_params(self.needed)
@@ -133,7 +143,7 @@ class Model:
         """Returns which elements an instance accesses, in as many dimensions as the array has."""
         if access.note and access.base.sizes and access.base.key in self._written:
             self.notes.append(Note(access.line, access.note))
-        loops = item.loops if isinstance(item, Nest) else []
+        loops = item.loops
         dims = [self.names.iterator(loop.iterator.key) for loop in loops]
         array = self.array(access)
         if shape is None:
@@ -260,22 +270,21 @@ class Model:
 
     def _original_order(self) -> isl.UnionMap:
         return self.timed(
-            (number, domain, [number, part], False)
+            (number, domain, [number, part], 0)
             for number, parts in enumerate(self.domains)
             for part, domain in enumerate(parts)
         )
 
-    def timed(self, steps: Iterable[tuple[int, isl.Set, list[int], bool]]) -> isl.UnionMap:
-        """Returns a schedule: for sets of instances of items, first the given numbers, then their loops in order; the
-        outermost one in reverse if so asked."""
+    def timed(self, steps: Iterable[tuple[int, isl.Set, list[int], int]]) -> isl.UnionMap:
+        """Returns a schedule: for sets of instances of items, first the given numbers, then their loops in order, of
+        which so many outermost ones are reversed."""
         made = isl.UnionMap("{ }")
         for number, instances, first, reverse in steps:
-            item = self.region.items[number]
-            loops = item.loops if isinstance(item, Nest) else []
+            loops = self.region.items[number].loops
             dims = [self.names.iterator(loop.iterator.key) for loop in loops]
-            down = [loop.down != (reverse and place == 0) for place, loop in enumerate(loops)]
+            down = [loop.down != (place < reverse) for place, loop in enumerate(loops)]
             times = [*map(str, first), *(f"-{dim}" if back else dim for dim, back in zip(dims, down, strict=True))]
-            times += ["0"] * (2 + self.depth - len(times))
+            times += ["0"] * (self.width - len(times))
             name = instances.get_tuple_name()
             one = isl.Map(f"{self.names.head()}{{ {name}[{', '.join(dims)}] -> [{', '.join(times)}] }}")
             made = made.union(isl.UnionMap.from_map(one.intersect_domain(instances.intersect_params(self.needed))))
@@ -286,7 +295,17 @@ class Model:
         pairs = writes.apply_range(reads.reverse())
         pairs = pairs.union(reads.apply_range(writes.reverse())).union(writes.apply_range(writes.reverse()))
         before = self.order.lex_lt_union_map(self.order)
-        return pairs.intersect(before).coalesce()
+        return pairs.intersect(before).union(self._pieces_in_order()).coalesce()
+
+    def _pieces_in_order(self) -> isl.UnionMap:
+        """Returns that the pieces of a message are sent, and their receives begun, in the order of the message: MPI
+        joins them by it."""
+        made = isl.UnionMap("{ }")
+        for number, _ in self.cut:
+            name, domain = self.events(number)[0], isl.UnionSet.from_set(self.domains[number][0])
+            later = isl.UnionMap(f"{{ {name}[a] -> {name}[b] : a < b }}")
+            made = made.union(later.intersect_domain(domain).intersect_range(domain))
+        return made
 
     # ---- what follows from a dependence
 

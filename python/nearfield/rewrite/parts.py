@@ -15,11 +15,11 @@ Sets = dict[int, isl.Set]  # instances of each nest, by its number in the region
 
 @dataclass(frozen=True)
 class Phase:
-    """Instances that are executed together, nest by nest in their original order; the outermost loops in reverse if so
-    asked."""
+    """Instances that are executed together, nest by nest in their original order, but with the `reverse` outermost
+    loops of each nest backwards."""
 
     sets: Sets
-    reverse: bool = False
+    reverse: int = 0
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,22 @@ class Event:
     completes: bool = True
 
 
-Step = Phase | Event
+Pieces = dict[int, isl.Map]  # of each nest, by its number: in which piece of a message an instance is executed
+
+
+@dataclass(frozen=True)
+class Strips:
+    """A loop over the pieces of a call's messages: in each of them some instances, the piece of the call, or the half
+    of it that is asked for, and other instances."""
+
+    call: int
+    before: Pieces = field(default_factory=dict)
+    after: Pieces = field(default_factory=dict)
+    begins: bool = True
+    completes: bool = True
+
+
+Step = Phase | Event | Strips
 
 
 @dataclass(frozen=True)
@@ -41,14 +56,21 @@ class Order:
     steps: tuple[Step, ...]
     words: str = ""
 
+    @property
+    def reverse(self) -> int:
+        """Returns how many loops go backwards."""
+        return max((step.reverse for step in self.steps if isinstance(step, Phase)), default=0)
+
 
 @dataclass(frozen=True)
 class Transformation:
-    """A way to reorder a region. `orders` returns the orders to try, the most desired first."""
+    """A way to reorder a region. `orders` returns the orders to try, the most desired first; if it `cuts`, messages are
+    cut into pieces that it takes apart."""
 
     name: str
     summary: str
     orders: Callable[[Parts], Iterable[Order]]
+    cuts: bool = False
 
 
 @dataclass
@@ -92,6 +114,33 @@ class Parts:
             steps.append(Phase({n: some for n, some in self.between.items() if number < n < following}))
         return steps
 
+    def producing(self, call: int, among: Sets) -> Pieces:
+        """Returns which of these instances a call's pieces need first, or which access what a piece sends, each with
+        the first such piece."""
+        begins = isl.UnionSet.from_set(self.model.domains[call][0])
+        reads = self.model.reads.intersect_domain(begins).intersect_range(self.model.sent)
+        touched = self.model.reads.union(self.model.writes).apply_range(reads.reverse())
+        return self._pieces(self.model.dependences.intersect_range(begins).union(touched), call, 0, among)
+
+    def using(self, call: int, among: Sets) -> Pieces:
+        """Returns which of these instances need a call's pieces, each with the last such piece."""
+        completes = isl.UnionSet.from_set(self.model.domains[call][1])
+        return self._pieces(self.model.dependences.intersect_domain(completes).reverse(), call, 1, among)
+
+    def _pieces(self, relation: isl.UnionMap, call: int, half: int, among: Sets) -> Pieces:
+        """Returns the first or the last piece to which a relation joins instances; nothing for nests that it joins to
+        one piece only."""
+        made: Pieces = {}
+        for number, some in among.items():
+            event = self.model.domains[call][half]
+            space = isl.Map.from_domain_and_range(some, event).get_space()
+            joined = relation.extract_map(space).intersect_domain(some).intersect_range(event)
+            joined = joined.set_tuple_name(isl.dim_type.out, "")
+            piece = (joined.lexmax() if half else joined.lexmin()).coalesce()
+            if not piece.range().lexmin().is_equal(piece.range().lexmax()):
+                made[number] = piece
+        return made
+
     def split(self, last: int) -> tuple[list[Step], list[Step]] | None:
         """Returns the calls with the `last` ones begun first and completed later; None if a call is not to be split."""
         steps: list[Step] = []
@@ -129,7 +178,14 @@ def common(one: Sets, other: Sets) -> Sets:
 
 def without(one: Sets, other: Sets) -> Sets:
     """Returns the instances of the first that are not in the second."""
-    return {number: some.subtract(other[number]).coalesce() for number, some in one.items()}
+    return {
+        number: some.subtract(other[number]).coalesce() if number in other else some for number, some in one.items()
+    }
+
+
+def executed(*several: Pieces) -> Sets:
+    """Returns the instances that are executed with pieces."""
+    return united(*({number: piece.domain() for number, piece in pieces.items()} for pieces in several))
 
 
 def empty(sets: Sets) -> bool:

@@ -24,6 +24,7 @@ class Patch:
     assumptions: list[str] = field(default_factory=list)
     gain: float | None = None  # expected, a ratio of speeds of an iteration's communication; None without a profile
     steps: str = ""  # the new order of the region in words
+    checks: list[str] = field(default_factory=list)  # what compiling and running it said
 
     @property
     def diff(self) -> str:

@@ -89,6 +89,24 @@ class Message:
     arguments: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Piece:
+    """How the messages of an exchange are cut where they have more than `least` elements: `loop` counts the first
+    element of each piece, and its step is the length of a piece."""
+
+    loop: Loop
+    count: Poly
+    least: int
+
+    @property
+    def elements(self) -> int:
+        return self.loop.step
+
+    @property
+    def at(self) -> str:
+        return self.loop.iterator.text
+
+
 @dataclass
 class Call:
     """A statement that communicates, moved as a whole. `post` and `wait` say whether it begins and completes messages;
@@ -106,6 +124,11 @@ class Call:
     counters: set[int] = field(default_factory=set)
     exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv that can be split
     certain: bool = True  # it is executed whenever the region is
+    piece: Piece | None = None  # its messages are cut
+
+    @property
+    def loops(self) -> list[Loop]:
+        return [self.piece.loop] if self.piece else []
 
 
 Item = Nest | Call

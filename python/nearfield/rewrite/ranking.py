@@ -20,7 +20,7 @@ from nearfield.topology import DISTANCES
 from nearfield.units import format_bytes, parse_bytes
 
 # Without a profile: send what is cached and receive late (rules 1 and 3), delay the use of received data (rule 2).
-BY_RULE = ("warm-send", "overlap", "late-receive", "reverse")
+BY_RULE = ("warm-send", "overlap", "late-receive", "reverse", "cut", "strip-mine")
 
 
 @dataclass
@@ -65,6 +65,20 @@ class Costs:
         )
         return (cold + later) / after if after else None
 
+    def gain_of_cutting(self, size_bytes: int, piece_bytes: int) -> float | None:
+        """Returns how many times as fast a long message is made, sent and read in pieces; None if no record says."""
+        rows = self._records.filter((self._records["scenario"] == "cut") & (self._records["metric"] == "time"))
+        if rows.is_empty():
+            return None
+        near = [
+            (abs(math.log(size / size_bytes)), abs(math.log(piece / piece_bytes)) if piece else -1.0, float(value))
+            for size, piece, value in rows.select("size_bytes", "piece_bytes", "value").drop_nulls().iter_rows()
+        ]
+        nearest = min((far for far, _, _ in near), default=0.0)
+        whole = [value for far, other, value in near if far == nearest and other < 0]
+        cut = sorted((other, value) for far, other, value in near if far == nearest and other >= 0)
+        return whole[0] / cut[0][1] if whole and cut else None
+
 
 def costs_of(profile: Path | None, size: str | None) -> Costs | None:
     """Returns the costs that the options name."""
@@ -89,7 +103,12 @@ def message_bytes(region: Region) -> int | None:
 def expected_gain(transformation: str, region: Region, costs: Costs | None) -> float | None:
     """Returns the expected gain in communication of a transformation; None if it is not known."""
     size = message_bytes(region) or (costs.size_bytes if costs else None)
-    return costs.gain(transformation, size) if costs and size else None
+    if not costs or not size:
+        return None
+    for call in region.calls:
+        if call.piece:
+            return costs.gain_of_cutting(size, call.piece.elements * call.messages[0].element_bytes)
+    return costs.gain(transformation, size)
 
 
 def ranked(patches: Sequence[Patch]) -> list[Patch]:

@@ -13,15 +13,21 @@ import islpy as isl
 
 from nearfield.rewrite.clang import Kind, Node, Unit
 from nearfield.rewrite.communication import split_arguments
+from nearfield.rewrite.counting import _bounds as least_bounds
 from nearfield.rewrite.counting import companions, counted_loop, iterator_key
+from nearfield.rewrite.cutting import pointee
 from nearfield.rewrite.emit import Emitted
 from nearfield.rewrite.expressions import Expressions, NotAffine
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.parts import Event
+from nearfield.rewrite.pieces import Written, added
 from nearfield.rewrite.polynomials import Poly
 from nearfield.rewrite.program import Call, Loop, Nest
 from nearfield.rewrite.text import group_end, same_tokens
+
+_SENT = ("sendbuf", "sendcount", "sendtype", "dest", "sendtag")
+_RECEIVED = ("recvbuf", "recvcount", "recvtype", "source", "recvtag")
 
 
 class Invalid(Exception):
@@ -36,6 +42,7 @@ class Copy:
     piece: int | Event = -1
     loops: list[Loop] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)  # constraints of isl
+    strips: Loop | None = None  # the loop over pieces of messages in which it stands
 
 
 class Validator:
@@ -51,6 +58,9 @@ class Validator:
         self._guard = guard
         self._expected = list(emitted.pieces)
         self._copies: list[Copy] = []
+        self._length = 0  # the variable that has the length of a piece
+        self._of_strips = -1  # the call whose pieces are counted
+        self._begun: dict[str, int] = {}  # calls whose pieces have been begun, by their array of requests
 
     def check(self, unit: Unit, function_name: str, start: int, end: int) -> None:
         """Raises Invalid unless the code between the offsets of the new text does what the region did."""
@@ -124,7 +134,9 @@ class Validator:
     def _statement(self, node: Node, copy: Copy) -> None:
         if self._is_expected(node, copy):
             return
-        if node.kind == Kind.FOR_STMT:
+        if node.kind == Kind.FOR_STMT and (strips := self._strips_of(node)):
+            self._strips(node, *strips, copy)
+        elif node.kind == Kind.FOR_STMT:
             self._loop(node, copy)
         elif node.kind == Kind.IF_STMT:
             test, *branches = node.children
@@ -135,7 +147,7 @@ class Validator:
         elif node.kind == Kind.COMPOUND_STMT:
             for number, child in enumerate(node.children):
                 self._statement(child, replace(copy, time=(*copy.time, str(number))))
-        elif node.kind == Kind.DECL_STMT and "MPI_Request" in self._text(node) and not copy.loops:
+        elif node.kind == Kind.DECL_STMT and self._is_declared(node, copy):
             return
         else:
             raise Invalid(f"a statement is not expected in the new code: {self._text(node)[:60]}")
@@ -149,7 +161,8 @@ class Validator:
             return self._is_event(node, text, piece, copy)
         nest = self._model.region.items[piece]
         assert isinstance(nest, Nest)
-        if not copy.loops and not copy.tests and same_tokens(text, self._original[nest.start : nest.end]):
+        alone = not copy.loops and not copy.tests and not copy.strips
+        if alone and same_tokens(text, self._original[nest.start : nest.end]):
             times = (*copy.time, *(f"{'-' if loop.down else ''}c_{loop.iterator.text}" for loop in nest.loops))
             self._take(replace(copy, piece=piece, loops=nest.loops, time=times))
             return True
@@ -165,6 +178,8 @@ class Validator:
         assert isinstance(call, Call)
         if copy.loops or copy.tests:
             return False
+        if call.piece or copy.strips:
+            return self._is_piece(node, call, piece, copy)
         if piece.begins and piece.completes:
             if not same_tokens(text, self._original[call.start : call.end]):
                 return False
@@ -196,6 +211,110 @@ class Validator:
             return False
         while self._expected and isinstance(self._expected[0], Event) and not self._expected[0].begins:
             self._take(replace(copy, piece=self._expected[0]))
+        return True
+
+    # ---- pieces of messages
+
+    def _is_declared(self, node: Node, copy: Copy) -> bool:
+        """Returns whether a declaration is one that the new code needs: of requests, or of a piece's length."""
+        text = self._text(node)
+        if copy.loops or copy.tests:
+            return False
+        if not copy.strips:
+            sizes = [Written(c.piece, c.exchange, "").requests_declared for _, c in self._model.cut if c.piece]
+            match = re.fullmatch(r"MPI_Request (\w+)(\[.*\]);", text, re.DOTALL)
+            return bool(match) and (not sizes or match[2] in sizes)  # type: ignore[index]
+        variable = node.children[0]
+        try:
+            bounds = least_bounds(variable.children[-1], self._reader, "<")
+        except NotAffine as why:
+            raise Invalid("the length of a piece is not understood") from why
+        at, elements = Poly.of(copy.strips.iterator.key), Poly.number(copy.strips.step)
+        if set(bounds) != {copy.strips.upper[0] - at, elements} or not text.startswith("const int "):
+            raise Invalid("the length of a piece is another one")
+        self._length = variable.key
+        return True
+
+    def _strips_of(self, node: Node) -> tuple[int, Call] | None:
+        """Returns whose messages' pieces a loop counts, if it does."""
+        for number, call in self._model.cut:
+            if call.piece and re.match(rf"for \(long {call.piece.at} = ", self._text(node)):
+                following = next((one.call for one in self._expected if isinstance(one, Event)), None)
+                if number == following:
+                    return number, call
+        return None
+
+    def _strips(self, node: Node, number: int, call: Call, copy: Copy) -> None:
+        """Reads a loop over the pieces of a call's messages, which must count exactly these."""
+        piece, loop = call.piece, counted_loop(node, self._reader)
+        if copy.loops or copy.tests or copy.strips or isinstance(loop, str) or piece is None:
+            raise Invalid("a loop over pieces is not understood")
+        domain, same = self._model.domains[number][0], loop.step == piece.elements and not loop.down
+        name = f"c_{loop.iterator.text}"
+        counted = isl.Set(f"{self._head()}{{ {domain.get_tuple_name()}[{name}] : {self._counts(loop)} }}")
+        if not same or not counted.intersect_params(self._guard).is_equal(domain.intersect_params(self._guard)):
+            raise Invalid("a loop does not count the pieces of a message")
+        key = iterator_key(node)
+        self._reader.bound[key] = Poly.of(loop.iterator.key)
+        self._length, self._of_strips = 0, number
+        for place, child in enumerate(node.children[-1].children):
+            self._statement(child, replace(copy, strips=loop, time=(*copy.time, name, str(place))))
+        del self._reader.bound[key]
+
+    def _is_piece(self, node: Node, call: Call, event: Event, copy: Copy) -> bool:
+        """Takes a piece of a call, or half of it: its buffers, moved by the piece's first element, and its length; all
+        else as it was."""
+        if not call.piece or not copy.strips or self._of_strips != event.call or node.bare.kind != Kind.CALL_EXPR:
+            return False
+        arguments, name = split_arguments(node.bare), node.bare.name
+        if event.begins and event.completes:
+            wanted = ("MPI_Sendrecv", *_SENT, *_RECEIVED, "comm", "status")
+            return self._is_moved(node.bare, call, wanted) and self._taken(copy, event)
+        array = self._requests_of(call, arguments[-2] if name == "MPI_Waitall" else arguments[-1])
+        requests = [Written(call.piece, call.exchange, array).request(which) for which in (0, 1)]
+        if event.begins and name == "MPI_Irecv" and not self._received:
+            same = self._is_moved(node.bare, call, (name, *_RECEIVED, "comm")) and arguments[6] == requests[0]
+            self._received = array if same else ""
+            return same
+        if event.begins and name == "MPI_Isend" and self._received == array:
+            same = self._is_moved(node.bare, call, (name, *_SENT, "comm")) and arguments[6] == requests[1]
+            self._received = ""
+            self._begun[array] = event.call
+            return same and self._taken(copy, event)
+        if not event.begins and name == "MPI_Waitall" and self._begun.get(array) == event.call:
+            return arguments == ["2", requests[0], "MPI_STATUSES_IGNORE"] and self._taken(copy, event)
+        return False
+
+    def _requests_of(self, call: Call, text: str) -> str:
+        """Returns the array of requests that an argument names, which no other call may use."""
+        match = re.match(r"&(\w+)\[", text)
+        array = match[1] if match else ""
+        number = next(number for number, one in self._model.cut if one is call)
+        return array if self._begun.get(array, number) == number else ""
+
+    def _is_moved(self, node: Node, call: Call, wanted: tuple[str, ...]) -> bool:
+        """Returns whether a call has these arguments of the original one, for the piece that the loop counts."""
+        assert call.piece
+        arguments = [Node(one, node.unit) for one in node.cursor.get_arguments()]
+        texts = split_arguments(node)
+        if node.name != wanted[0] or len(texts) < len(wanted) - 1:
+            return False
+        elements = iter([access.base.element for access in call.accesses if access.message])
+        types = dict(zip(("sendbuf", "recvbuf"), elements, strict=True))
+        for argument, text, name in zip(arguments, texts, wanted[1:], strict=False):
+            if name in types:
+                right = text == f"{added(call.exchange[name])} + {call.piece.at}" and pointee(argument) == types[name]
+            elif name in ("sendcount", "recvcount"):
+                declared = argument.bare.declaration
+                right = declared is not None and declared.key == self._length != 0
+            else:
+                right = text == call.exchange[name]
+            if not right:
+                return False
+        return True
+
+    def _taken(self, copy: Copy, event: Event) -> bool:
+        self._take(replace(copy, piece=event))
         return True
 
     def _take(self, copy: Copy) -> None:
@@ -275,22 +394,30 @@ class Validator:
         number = copy.piece
         assert isinstance(number, int)
         constraints = [f"({test})" for test in copy.tests]
-        dims = []
         nest = self._model.region.items[number]
         assert isinstance(nest, Nest)
         if copy.loops and copy.loops[0] is nest.loops[0]:
             return self._model.nest_domain(number).intersect_params(self._guard)
-        for place, loop in enumerate(copy.loops):
-            name = f"c_{loop.iterator.text}"
-            dims.append(name)
-            constraints += [f"({name} >= {self._poly(one)})" for one in loop.lower]
-            constraints += [f"({name} < {self._poly(one)})" for one in loop.upper]
-            if loop.step > 1:
-                constraints.append(f"(exists s{place}: {name} = {self._poly(loop.lower[0])} + {loop.step}*s{place})")
+        constraints += [self._counts(loop) for loop in copy.loops]
+        dims = ", ".join(f"c_{loop.iterator.text}" for loop in copy.loops)
         name = self._model.tuple_name(number)
+        if copy.strips:
+            at, piece = f"c_{copy.strips.iterator.text}", " and ".join([*constraints, self._counts(copy.strips)])
+            pieces = isl.Map(f"{self._head()}{{ {name}[{dims}] -> [{at}] : {piece} }}").intersect_params(self._guard)
+            if not pieces.is_single_valued():
+                raise Invalid("an instance of a loop is executed with two pieces")
+            return pieces.domain()
         where = f" : {' and '.join(constraints)}" if constraints else ""
-        made = isl.Set(f"{self._head()}{{ {name}[{', '.join(dims)}] {where} }}")
-        return made.intersect_params(self._guard)
+        return isl.Set(f"{self._head()}{{ {name}[{dims}] {where} }}").intersect_params(self._guard)
+
+    def _counts(self, loop: Loop) -> str:
+        """Returns the constraint on what a loop counts."""
+        name = f"c_{loop.iterator.text}"
+        constraints = [f"{name} >= {self._poly(one)}" for one in loop.lower]
+        constraints += [f"{name} < {self._poly(one)}" for one in loop.upper]
+        if loop.step > 1:
+            constraints.append(f"exists s_{name}: {name} = {self._poly(loop.lower[0])} + {loop.step}*s_{name}")
+        return " and ".join(f"({one})" for one in constraints)
 
     def _instances_are_kept(self) -> None:
         for number, item in enumerate(self._model.region.items):
@@ -325,12 +452,19 @@ class Validator:
                 if wanted:
                     numbers = [*copy.time, str(order), str(half)]
                     numbers += ["0"] * (longest - len(numbers))
-                    yield isl.Map(f"{self._head()}{{ {names[half]}[] -> [{', '.join(numbers)}] }}")
+                    at, where = "", ""
+                    if copy.strips:
+                        at, where = f"c_{copy.strips.iterator.text}", f": {self._counts(copy.strips)}"
+                    yield isl.Map(f"{self._head()}{{ {names[half]}[{at}] -> [{', '.join(numbers)}] {where} }}")
             return
         numbers = [*copy.time, *["0"] * (longest - len(copy.time))]
         dims = ", ".join(f"c_{loop.iterator.text}" for loop in copy.loops)
         name = self._model.tuple_name(copy.piece)
-        made = isl.Map(f"{self._head()}{{ {name}[{dims}] -> [{', '.join(numbers)}] }}")
+        where = ""
+        if copy.strips:  # a variable of the time, which the loops' bounds tie to the instance
+            counted = [*(f"({test})" for test in copy.tests), *map(self._counts, [copy.strips, *copy.loops])]
+            where = f": {' and '.join(counted)}"
+        made = isl.Map(f"{self._head()}{{ {name}[{dims}] -> [{', '.join(numbers)}] {where} }}")
         yield made.intersect_domain(self._instances(copy))
 
 

@@ -38,17 +38,10 @@ class Stencil final : public Scenario {
 
   void body(std::span<double> values) override {
     const Ticks start = now();
-    const std::size_t last = rows_ - 2;  // of the rows that are updated
-    if (variant_ == "opt2") {
-      for (std::size_t i = last; i-- > 0;) update_backward(i);
-      communicate();
-      update_backward(last);
-    } else {
-      const std::size_t before = variant_ == "opt1" ? 1 : 0;
-      for (std::size_t i = 0; i < before; ++i) update(i);
-      communicate();
-      for (std::size_t i = before; i <= last; ++i) update(i);
-    }
+    const StencilOrder order = stencil_order(variant_, rows_);
+    update(order.before);
+    communicate();
+    update(order.after);
     values[0] = static_cast<double>(now() - start);
   }
 
@@ -83,6 +76,10 @@ class Stencil final : public Scenario {
 
   double* row(const Buffer& array, std::size_t i) const {
     return reinterpret_cast<double*>(array.data()) + i * columns_;
+  }
+
+  void update(const StencilRows& rows) {
+    for (std::size_t i = 0; i < rows.count; ++i) rows.backward ? update_backward(rows.at(i)) : update(rows.at(i));
   }
 
   void update(std::size_t i) {

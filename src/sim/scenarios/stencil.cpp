@@ -18,7 +18,7 @@ constexpr int warm = 20, counted = 4;  // iterations: until buffers of the MPI h
 
 struct Case {
   std::uint64_t columns, rows;
-  bool backward, one_row_first;
+  StencilOrder order;
   std::uint64_t row_bytes() const { return columns * element; }
 };
 
@@ -27,13 +27,13 @@ struct Arrays {
 };
 
 // Row `i` of the new array from rows `i` and `i + 1` of the old one.
-Task<> update(Rank& rank, Arrays arrays, Case c, std::uint64_t i) {
+Task<> update(Rank& rank, Arrays arrays, Case c, std::uint64_t i, bool backward) {
   const std::uint64_t pieces = (c.columns + at_a_time - 1) / at_a_time;
-  const std::int64_t step = c.backward ? -static_cast<std::int64_t>(element) : static_cast<std::int64_t>(element);
+  const std::int64_t step = backward ? -static_cast<std::int64_t>(element) : static_cast<std::int64_t>(element);
   for (std::uint64_t p = 0; p < pieces; ++p) {
-    const std::uint64_t begin = (c.backward ? pieces - 1 - p : p) * at_a_time;
+    const std::uint64_t begin = (backward ? pieces - 1 - p : p) * at_a_time;
     const std::uint64_t count = std::min(at_a_time, c.columns - begin);
-    const std::uint64_t at = i * c.row_bytes() + (c.backward ? begin + count - 1 : begin) * element;
+    const std::uint64_t at = i * c.row_bytes() + (backward ? begin + count - 1 : begin) * element;
     for (const Address operand : {arrays.from + at, arrays.from + at + c.row_bytes(), arrays.from + at})
       co_await rank.sweep(Access::load, operand, count, step, element);
     co_await rank.sweep(Access::store, arrays.into + at, count, step, element);
@@ -45,18 +45,14 @@ Task<> exchange(const Side& side, Arrays arrays, Case c) {
   co_await side.rank.sendrecv(side.peer, first, tag, side.peer, last, tag);
 }
 
+Task<> update(Rank& rank, Arrays arrays, Case c, StencilRows rows) {
+  for (std::uint64_t i = 0; i < rows.count; ++i) co_await update(rank, arrays, c, rows.at(i), rows.backward);
+}
+
 Task<> iterate(const Side& side, Arrays arrays, Case c) {
-  const std::uint64_t new_rows = c.rows - 1;
-  if (c.backward) {
-    for (std::uint64_t i = new_rows - 1; i-- > 0;) co_await update(side.rank, arrays, c, i);
-    co_await exchange(side, arrays, c);
-    co_await update(side.rank, arrays, c, new_rows - 1);
-    co_return;
-  }
-  const std::uint64_t before = c.one_row_first ? 1 : 0;
-  for (std::uint64_t i = 0; i < before; ++i) co_await update(side.rank, arrays, c, i);
+  co_await update(side.rank, arrays, c, c.order.before);
   co_await exchange(side, arrays, c);
-  for (std::uint64_t i = before; i < new_rows; ++i) co_await update(side.rank, arrays, c, i);
+  co_await update(side.rank, arrays, c, c.order.after);
 }
 
 // Makes one mark around the iterations that count.
@@ -81,8 +77,8 @@ std::vector<Result> run(const Job& job) {
   if (rows < fewest_rows) throw std::invalid_argument("stencil: three rows at least");
   if (variant != "listing-1" && variant != "opt1" && variant != "opt2")
     throw std::invalid_argument("'" + variant + "' is no variant of the stencil");
-  const Case c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), variant == "opt2",
-               variant == "opt1"};
+  const Case c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows),
+               stencil_order(variant, static_cast<std::size_t>(rows))};
   const PairMarks marks = run_pair(job, 1, [&](const Side& side) { return program(side, c); });
   Results results(job.axes.memory_slowdown.size());
   results.add_time("iteration", "", later(elapsed(marks.sender.back()), elapsed(marks.receiver.back())), counted);

@@ -1,13 +1,15 @@
 """The transformations, one file each."""
 
 from nearfield.rewrite.parts import Transformation
-from nearfield.rewrite.schedules import late_receive, overlap, reverse, warm_send
+from nearfield.rewrite.schedules import cut, late_receive, overlap, reverse, strip_mine, warm_send
 
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     warm_send.SPEC,
     late_receive.SPEC,
     reverse.SPEC,
     overlap.SPEC,
+    strip_mine.SPEC,
+    cut.SPEC,
 )
 NAMES = tuple(one.name for one in TRANSFORMATIONS)
 

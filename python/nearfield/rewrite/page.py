@@ -1,0 +1,114 @@
+"""What `nearfield rewrite` found in a file, as one page: each place before and after, side by side, with the reason,
+what it rests on and what checks of it said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import groupby, zip_longest
+
+from nearfield.report.markup import asset, folded, framed, raw, tag, text
+from nearfield.rewrite.analysis import Analysis
+from nearfield.rewrite.patch import CONTEXT, Patch, Refusal
+from nearfield.units import counted
+
+Row = tuple[int | None, int | None, bool]  # lines before and after, counted from 0, and whether they differ
+
+
+def render(found: Analysis, command: str) -> str:
+    """Returns the whole page; it needs nothing else. `command` is the one that found this."""
+    places = [list(some) for _, some in groupby(found.patches, key=lambda patch: patch.lines)]
+    parts = [_place(number, some) for number, some in enumerate(places, 1)]
+    links = [(f"place-{number}", f"Line {some[0].lines[0]}") for number, some in enumerate(places, 1)]
+    if found.refusals:
+        parts.append(_refused(found.refusals))
+        links.append(("refused", "Stays"))
+    return framed(
+        title=f"nearfield: {found.path.name}, rewritten",
+        verb="rewrite",
+        headline=_headline(found, len(places), command),
+        links=links,
+        main="".join(parts) or tag("p", "No function has both messages and loops in one block.", class_="quiet"),
+        style=asset("page.css", "nearfield.rewrite"),
+    )
+
+
+def _headline(found: Analysis, places: int, command: str) -> str:
+    title = f"{found.path.name}: communication stays where it is"
+    if places:
+        title = f"{found.path.name}: {counted(places, 'place')} where communication can move to suit the caches"
+    facts = [
+        f"{counted(len(found.patches), 'legal order')}, each proved twice",
+        *([counted(len(found.refusals), "refusal")] if found.refusals else []),
+        tag("code", raw(command)),
+    ]
+    return tag("h1", text(title)) + tag("p", " &ensp;|&ensp; ".join(facts), class_="facts-line")
+
+
+def _place(number: int, patches: Sequence[Patch]) -> str:
+    """Returns the section of one place: its best order, and the others folded."""
+    first, last = patches[0].lines
+    where = f"Lines {first} to {last} of {patches[0].function}"
+    others = "".join(folded(f"Also legal here: {patch.transformation}", _patch(patch)) for patch in patches[1:])
+    best = tag("h3", text(patches[0].transformation)) + _patch(patches[0])
+    return tag("section", tag("h2", text(where)) + best + others, id=f"place-{number}")
+
+
+def _patch(patch: Patch) -> str:
+    needs = [f"It needs that {one}." for one in patch.assumptions]
+    if patch.gain is not None:
+        needs.insert(0, f"Expected gain: {patch.gain:.2f}x of the time of this communication.")
+    told = "".join(tag("li", text(one)) for one in [*needs, *patch.checks])
+    reason = tag("p", text(f"{patch.reason[:1].upper()}{patch.reason[1:]}."), class_="reason")
+    return reason + (tag("ul", told, class_="needs") if told else "") + side_by_side(patch)
+
+
+def side_by_side(patch: Patch) -> str:
+    """Returns a table of the lines that change, and of some around them, before and after."""
+    before, after = patch.original.splitlines(), patch.rewritten.splitlines()
+    head = tag("tr", tag("th", "before", colspan=2, scope="col") + tag("th", "after", colspan=2, scope="col"))
+    rows = []
+    for old, new, changed in _rows(patch, before, after):
+        cells = _cells(before, old, "gone" if changed else "") + _cells(after, new, "new" if changed else "")
+        rows.append(tag("tr", cells))
+    columns = tag("colgroup", '<col class="numbers"><col>' * 2)
+    inner = tag("table", columns + tag("thead", head) + tag("tbody", "".join(rows)), class_="sides")
+    return tag("div", inner, class_="scroll")
+
+
+def _cells(lines: Sequence[str], line: int | None, kind: str) -> str:
+    """Returns the cells of a line's number and its code; empty ones if there is none."""
+    if line is None:
+        return tag("td", class_="none") * 2
+    return tag("td", str(line + 1), class_=f"number {kind}".strip()) + tag(
+        "td", tag("code", raw(lines[line])), class_=kind or None
+    )
+
+
+def _rows(patch: Patch, before: Sequence[str], after: Sequence[str]) -> Iterator[Row]:
+    """Yields the lines of both sides, what is equal beside each other."""
+    first = max(patch.lines[0] - 1 - CONTEXT, 0)
+    behind = min(len(before) - patch.lines[1], CONTEXT)  # lines that follow and stay
+    old = range(first, patch.lines[1] + behind)
+    new = range(first, len(after) - (len(before) - patch.lines[1]) + behind)
+    matcher = SequenceMatcher(None, [before[n] for n in old], [after[n] for n in new], autojunk=False)
+    for kind, one, two, other, another in matcher.get_opcodes():
+        for left, right in zip_longest(old[one:two], new[other:another]):
+            yield left, right, kind != "equal"
+
+
+def _refused(refusals: Sequence[Refusal]) -> str:
+    items = "".join(_refusal(one) for one in refusals)
+    intro = tag("p", "No other order could be proved to keep the results here.", class_="quiet")
+    return tag(
+        "section", tag("h2", "What stays where it is") + intro + tag("ol", items, class_="findings"), id="refused"
+    )
+
+
+def _refusal(one: Refusal) -> str:
+    head = tag("h3", text(f"Line {one.line}") + (text(f", {one.function}") if one.function else ""))
+    advice = f"If it is known to be otherwise, say so: {tag('code', raw(one.assumption))}." if one.assumption else ""
+    action = tag("p", advice, class_="action") if advice else ""
+    return tag(
+        "li", head + tag("p", text(f"{one.reason[:1].upper()}{one.reason[1:]}.")) + action, class_="finding note"
+    )
