@@ -77,7 +77,8 @@ def main(_: argparse.Namespace) -> dict[str, Any]:
         (f"allreduce of {format_bytes(size)}", ("allreduce", size, 2, 4)) for size in (1 << p for p in range(18, 27, 2))
     ]
     nodes = [
-        (f"allgather on {count} nodes", ("allgather", (1 << 20) // count, count, 4)) for count in (8, 16, 32, 64, 128, 256)
+        (f"allgather on {count} nodes", ("allgather", (1 << 20) // count, count, 4))
+        for count in (8, 16, 32, 64, 128, 256)
     ]
     result: dict[str, Any] = {}
     for what, cases in (("sizes", sizes), ("nodes", nodes)):

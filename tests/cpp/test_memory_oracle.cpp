@@ -390,7 +390,8 @@ int main(int argc, char** argv) {
   Totals totals;
   bool is_as_expected = true;
   for (int i = 0; i < machines && is_as_expected; ++i)
-    is_as_expected = is_as_reference(first_seed + static_cast<std::uint64_t>(i), random_machine, steps, shrinks, totals);
+    is_as_expected =
+        is_as_reference(first_seed + static_cast<std::uint64_t>(i), random_machine, steps, shrinks, totals);
   for (const auto make : {random_machine_with_victims, random_machine_with_hubs})
     for (int i = 0; i < machines / 4 && is_as_expected; ++i)
       is_as_expected = is_as_reference(first_seed + static_cast<std::uint64_t>(i), make, steps, shrinks, totals);

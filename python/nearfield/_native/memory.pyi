@@ -115,7 +115,7 @@ most_cache_levels: int = 6
 class Memory:
     """One node's memory; ValueError for a geometry that cannot be."""
 
-    def __init__(self, machine: nearfield._native.machine.Machine, memory_slowdown: Sequence[float] = [1.0, 1.0, 1.0, 1.0]) -> None: ...
+    def __init__(self, machine: nearfield._native.machine.Machine, memory_slowdown: Sequence[float] = [1.0, 1.0, 1.0, 1.0], variants: int = 1) -> None: ...
 
     def replay(self, addresses: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], core: int = 0, kind: Access = Access.load, bytes: int = 8) -> None:
         """
@@ -123,6 +123,11 @@ class Memory:
         """
 
     def sweep(self, core: int, kind: Access, address: int, count: int, stride_bytes: int, bytes: int, work_ps: float = 0) -> None: ...
+
+    def write_by_device(self, address: int, bytes: int, levels: Sequence[int]) -> None:
+        """
+        A device writes, when core 0's clock has come so far: for each variant into core 0's cache of this level, counted from 0, or to memory (-1).
+        """
 
     def drain(self, core: int) -> None: ...
 

@@ -288,9 +288,7 @@ NEARFIELD_INNERMOST void Memory::one_of_many(const Acting& acting, Access kind, 
 
 void Memory::forget(Address address, std::uint64_t bytes) {
   auto& contents = caches_->contents;
-  for_each_unit(address, bytes, [&](Address at, std::uint64_t) {
-    contents.act([&](int) { contents.forget(at); });
-  });
+  for_each_unit(address, bytes, [&](Address at, std::uint64_t) { contents.act([&](int) { contents.forget(at); }); });
 }
 
 void Memory::forget_everything() {

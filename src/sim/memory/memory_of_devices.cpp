@@ -116,15 +116,17 @@ std::pair<Clock, unsigned char> Memory::transfer(Address address, std::uint64_t 
 
 Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements,
                         const Clock& start) {
-  const auto alike = caches_->contents.variants().alike(
-      [&](std::size_t a, std::size_t b) { return placements[a] == placements[b]; });
-  return transfer(address, bytes, start, alike, [&](int variant, Address unit, bool whole) {
-           if (whole)
-             caches_->devices.write_whole(unit, placements[static_cast<std::size_t>(variant)]);
-           else
-             caches_->devices.write_part(unit);
-           return true;
-         }).first;
+  const auto alike =
+      caches_->contents.variants().alike([&](std::size_t a, std::size_t b) { return placements[a] == placements[b]; });
+  return transfer(address, bytes, start, alike,
+                  [&](int variant, Address unit, bool whole) {
+                    if (whole)
+                      caches_->devices.write_whole(unit, placements[static_cast<std::size_t>(variant)]);
+                    else
+                      caches_->devices.write_part(unit);
+                    return true;
+                  })
+      .first;
 }
 
 Clock Memory::dma_read(Address address, std::uint64_t bytes, const Clock& start) {

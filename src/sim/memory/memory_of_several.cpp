@@ -130,14 +130,12 @@ bool Memory::look_ahead_of_several(const Acting& acting, const Outcomes& outcome
   }
   auto& contents = acting.contents;
   const auto& variants = contents.variants();
-  if (all_alike &&
-      (lines[0] == no_line || acting.hierarchy.all_have(acting.core, acting.follower->level(), lines[0])))
+  if (all_alike && (lines[0] == no_line || acting.hierarchy.all_have(acting.core, acting.follower->level(), lines[0])))
     return false;
   std::array<std::optional<Found>, most_variants> from;
   std::array<unsigned, most_variants> writes;
-  const auto alike = all_alike ? variants.all_alike() : variants.alike([&](std::size_t a, std::size_t b) {
-    return lines[a] == lines[b];
-  });
+  const auto alike = all_alike ? variants.all_alike()
+                               : variants.alike([&](std::size_t a, std::size_t b) { return lines[a] == lines[b]; });
   const auto actors = contents.act(alike, [&](int variant) {
     const auto v = static_cast<std::size_t>(variant);
     if (lines[v] != no_line) from[v] = acting.hierarchy.prefetch(acting.core, acting.follower->level(), lines[v]);

@@ -133,7 +133,8 @@ class Window {
       return;
     }
     std::vector<Load> longer(2 * loads_.size());
-    for (auto load = first_; load < next_; ++load) longer[load & (longer.size() - 1)] = loads_[load & (loads_.size() - 1)];
+    for (auto load = first_; load < next_; ++load)
+      longer[load & (longer.size() - 1)] = loads_[load & (loads_.size() - 1)];
     loads_.swap(longer);
     room_ = std::min(loads_.size(), most_);
   }
@@ -141,7 +142,7 @@ class Window {
   std::vector<Load> loads_;  // a ring
   std::size_t most_ = 1, room_ = 1;
   std::size_t first_ = 0, next_ = 0;  // of all that there ever were
-  Count stalls_ = never;                         // the oldest's
+  Count stalls_ = never;              // the oldest's
 };
 
 class Timing {

@@ -99,7 +99,8 @@ bool OwnSets::is_saved(std::uint32_t set) const {
 
 // `users`: some, but not all, of those that have one block.
 void OwnSets::make_own(Mask users, std::uint32_t set, const Block* like) {
-  if (!slots_) slots_ = make_zeros<std::uint32_t>(static_cast<std::size_t>(sets_) * static_cast<std::size_t>(variants_.count()));
+  if (!slots_)
+    slots_ = make_zeros<std::uint32_t>(static_cast<std::size_t>(sets_) * static_cast<std::size_t>(variants_.count()));
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(set_of_slot_.size()));
     set_of_slot_.push_back(0);

@@ -184,8 +184,8 @@ class Variants {
   const Alike* alike_ = nullptr;
   Actors actors_;
   int acting_ = 0;
-  Mask together_;  // whoever acts and those for whom it does
-  Mask left_ = 0;  // whoever acts and those after it
+  Mask together_;                                // whoever acts and those for whom it does
+  Mask left_ = 0;                                // whoever acts and those after it
   std::vector<std::unique_ptr<Tally>> tallies_;  // of each group, if it ever was one
   std::array<Mask, most_variants> guess_{};      // the group that a variant acted for the last time
   Mask counting_ = 0;                            // the group whose tally this is:
@@ -254,7 +254,7 @@ class OwnSets {
   std::uint32_t sets_, blocks_per_set_;
   Compare compare_;
   Block* blocks_ = nullptr;
-  std::vector<Mask> owners_;  // of each set: the variants that have a block of their own, alone or with others
+  std::vector<Mask> owners_;    // of each set: the variants that have a block of their own, alone or with others
   Zeros<std::uint32_t> slots_;  // of each set and variant
   std::vector<Mask> users_;     // of each slot
   std::vector<std::uint32_t> set_of_slot_, free_;

@@ -30,7 +30,8 @@ Zeros<Element> make_zeros(std::size_t count) {
   constexpr std::size_t small = 1 << 14, alignment = 64;
   const std::size_t bytes = (count * sizeof(Element) + alignment - 1) / alignment * alignment;
   if (bytes > small) {
-    void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const start =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) throw std::bad_alloc();
     return {static_cast<Element*>(start), Unmap{bytes}};
   }
