@@ -105,8 +105,9 @@ def run(
 ) -> Replay:
     """Runs a program whose rank r wrote streams[r]. `flops`: the floating-point operations that an access comes with,
     by path and offset of its place. `line_of` returns the line of a call of MPI, as text. `progress` is called now and
-    then with the number of accesses that were read so far. Results are the same with any number of threads. Raises UsageError for an impossible cluster, ReplayError for
-    a program that cannot be simulated, and BrokenStream of nearfield._native.stream."""
+    then with the number of accesses that were read so far. Results are the same with any number of threads. Raises
+    UsageError for an impossible cluster, ReplayError for a program that cannot be simulated, and BrokenStream of
+    nearfield._native.stream."""
     files = [str(file) for file in streams]
     try:
         found = replay.run(
