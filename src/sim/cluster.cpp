@@ -57,8 +57,7 @@ void Cluster::add_node(int number, const ClusterOptions& options) {
   const int ranks = options.ranks_per_node;
   for (int r = 0; r < ranks; ++r) {
     const int core = options.cores.empty() ? r : options.cores[static_cast<std::size_t>(r)];
-    world_->ranks.push_back(
-        std::make_unique<Endpoint>(site, node, nic, number * ranks + r, core, ranks == 1));
+    world_->ranks.push_back(std::make_unique<Endpoint>(site, node, nic, number * ranks + r, core, ranks == 1));
   }
 }
 

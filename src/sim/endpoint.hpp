@@ -139,7 +139,7 @@ class Endpoint {
     List<Operation> posted;  // that name this peer
     List<Message> unexpected;
     std::uint64_t sent = 0, arrived = 0;  // messages to it, and from it
-    Address lines = 0;  // what it writes into for this rank to poll
+    Address lines = 0;                    // what it writes into for this rank to poll
     std::uint64_t next_line = 0;
   };
   struct NextItem {

@@ -98,7 +98,7 @@ class Reader final : public Source {
   std::uint64_t in_chunk_ = 0;  // accesses so far
   std::uint64_t before_ = 0;    // accesses of chunks before
   std::atomic<std::uint64_t> passed_ = 0;
-  std::size_t used_ = 0;        // of histories_
+  std::size_t used_ = 0;  // of histories_
   std::deque<Memory> histories_;
   std::optional<Event> event_;
   bool given_ = false;  // event() has returned it

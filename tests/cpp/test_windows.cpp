@@ -51,11 +51,21 @@ class Writer {
     for (int round = 0; round < rounds; ++round) {
       compute();
       switch (round % 5) {
-        case 0: ring(); break;
-        case 1: to_anyone(round); break;
-        case 2: collective(round % 2 ? Kind::alltoall : Kind::allreduce, round % 3 == 0); break;
-        case 3: looks(round); break;
-        case 4: pairs(); break;
+        case 0:
+          ring();
+          break;
+        case 1:
+          to_anyone(round);
+          break;
+        case 2:
+          collective(round % 2 ? Kind::alltoall : Kind::allreduce, round % 3 == 0);
+          break;
+        case 3:
+          looks(round);
+          break;
+        case 4:
+          pairs();
+          break;
       }
     }
     for (auto& one : all_) one.end();
@@ -123,7 +133,12 @@ class Writer {
       const bool first = r < ranks_ / 2;
       if (r >= ranks_ / 2 * 2) continue;
       const std::int64_t peer = first ? with : r - ranks_ / 2;
-      all_[r].receive(1, peer, data(20000, there)).send(2, peer, data(20000)).enter("MPI_Waitall", 3).wait({1, 2}).leave();
+      all_[r]
+          .receive(1, peer, data(20000, there))
+          .send(2, peer, data(20000))
+          .enter("MPI_Waitall", 3)
+          .wait({1, 2})
+          .leave();
     }
   }
 
@@ -311,7 +326,8 @@ void failures_end_all() {
       const Buffer buffer(rank.allocate(64), 64);
       if (rank.rank() < 2) co_await rank.wait(rank.receive(1 - rank.rank(), buffer, 4));
     });
-    CHECK(waits == "rank 0 waits for 64 bytes from rank 1 with tag 4\nrank 1 waits for 64 bytes from rank 0 with tag 4");
+    CHECK(waits ==
+          "rank 0 waits for 64 bytes from rank 1 with tag 4\nrank 1 waits for 64 bytes from rank 0 with tag 4");
   }
 }
 

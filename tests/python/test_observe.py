@@ -198,7 +198,7 @@ def test_calls_and_lines_of_an_mpi_program(installation: Installation, tmp_path,
 @pytest.mark.mpi
 @pytest.mark.families
 def test_an_observed_program_is_simulated(installation: Installation, tmp_path, programs):
-    """Does `simulate run` give the same digits on any number of threads, say where the time goes, and slow down with memory?"""
+    """Does `simulate run` give the same digits on any number of threads, and say where the time goes?"""
     observe_ring(installation, tmp_path, programs, 2)
 
     words = ["simulate", "run", str(tmp_path / "trace"), "--policy", "payload-l3", "--json"]

@@ -51,8 +51,7 @@ def command(
         typer.Option(metavar="NAME", help="count only this region: pcontrol, or a function that was observed alone"),
     ] = None,
     threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="of this computer, at most one per node (default: one per core); the result is the same"),
+        int | None, typer.Option(min=1, help="at most one per node (default: one per core); the result is the same")
     ] = None,
     apart: Annotated[
         bool,

@@ -14,8 +14,7 @@ constexpr int pool_buffers = 16;  // of every rank; as many as Open MPI gives ea
 
 class Eager final : public Staged {
  public:
-  explicit Eager(Site& site)
-      : buffer_bytes_(std::max<std::uint64_t>(1, site.world.machine.messaging.eager_bytes)) {}
+  explicit Eager(Site& site) : buffer_bytes_(std::max<std::uint64_t>(1, site.world.machine.messaging.eager_bytes)) {}
 
  private:
   Address take_out(Endpoint& sender, std::uint64_t) override { return sender.scratch().take(buffer_bytes_); }
