@@ -3,7 +3,7 @@ machines of the paper's profiles, beside the imitations that the verdicts stand 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -140,7 +140,7 @@ def _simulated(name: str, its: ProfileRun, one: Traced, progress: Callable[[str]
 def _rows(found: Replay, one: Traced) -> Iterator[Row]:
     """Yields records under the names that those of the imitations have."""
     cluster, ranks = found.cluster, len(found.found.ranks)
-    size = {} if one.size_bytes is None else {"size_bytes": one.size_bytes}
+    size: dict[str, int | str] = {} if one.size_bytes is None else {"size_bytes": one.size_bytes}
     times, computing = found.time_ns(), found.computing_ns()
     for policy, policy_name in enumerate(cluster.policies):
         for speed, slowdown in enumerate(cluster.slowdowns):
@@ -159,7 +159,7 @@ def _rows(found: Replay, one: Traced) -> Iterator[Row]:
         yield _row("network_bytes", "bytes", found.found.network_bytes, everywhere)
 
 
-def _row(metric: str, unit: str, number: float, parameters: dict[str, object]) -> Row:
+def _row(metric: str, unit: str, number: float, parameters: Mapping[str, int | str]) -> Row:
     identity = frame("program", metric, unit, "sim", distance=None, pair=None, side=None, parameters=parameters)
     return identity | value(float(number), float(number), float(number), 1)
 
