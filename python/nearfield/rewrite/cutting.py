@@ -23,7 +23,11 @@ from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.program import Access, Barrier, Call, Condition, Loop, Piece, Region
 
 _POINT_TO_POINT = re.compile(r"P?MPI_\w*([Ss]end|[Rr]ecv|[Pp]robe)")
-_TAGS = {"MPI_Sendrecv": (4, 9), "MPI_Sendrecv_replace": (4, 6), "MPI_Probe": (1,), "MPI_Iprobe": (1,)}
+_TAGS = {
+    "MPI_Sendrecv": (4, 9), "MPI_Isendrecv": (4, 9), "MPI_Sendrecv_replace": (4, 6), "MPI_Isendrecv_replace": (4, 6),
+    "MPI_Probe": (1,), "MPI_Iprobe": (1,),
+}  # fmt: skip
+_TAG_IS_FIFTH = re.compile(r"MPI_(I?[srb]?send|[SRB]?[Ss]end(_init)?|I?recv|Recv(_init)?)")
 _CHANGES = ("=", "++", "--", "post++", "post--", "+=", "-=", "*=", "/=")
 _READS = ("operator[]", "data", "size", "begin")  # calls that change nothing
 
@@ -154,8 +158,9 @@ class Cutting:
     @staticmethod
     def _may_match(call: Node, tag: int | None) -> bool:
         arguments = [Node(argument, call.unit) for argument in call.cursor.get_arguments()]
-        places = _TAGS.get(call.name.removeprefix("P"), (4,))
-        tags = [arguments[place].value if place < len(arguments) else None for place in places]
+        name = call.name.removeprefix("P")
+        places = (4,) if _TAG_IS_FIFTH.fullmatch(name) else _TAGS.get(name, ())
+        tags = [arguments[place].value for place in places] or [None]  # any, if it is not known where the tag is
         return tag is None or any(one is None or one == tag or one < 0 for one in tags)  # a wildcard is negative
 
     def _to_assume(self, call: Call, symbols: dict[str, Symbol]) -> list[str]:
