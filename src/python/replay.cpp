@@ -191,7 +191,8 @@ void bind_replay(nb::module_& parent) {
       "Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by "
       "path of its object and offset. `regions`: names of those that count; none: all of it. "
       "`threads`: of the host, at most; results are the same with any number. `progress` is called now and then, in "
-      "the caller's thread, with the accesses that have been read. `apart`: each policy at each speed in a run of its own. "
+      "the caller's thread, with the accesses that have been read. `apart`: each policy at each speed in a run of its "
+      "own. "
       "Raises ValueError for an "
       "impossible cluster, RuntimeError for streams that cannot be simulated.");
 }
