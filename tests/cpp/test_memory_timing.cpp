@@ -217,6 +217,18 @@ void streams_end_with_their_page() {
   CHECK(memory.counts().levels[1].prefetches == lines - 3);  // a new stream needs two lines
 }
 
+// Where a cache has no more sets than the prefetcher looks ahead, a line takes the place of the one whose access fetched it.
+void sweeps_notice_what_is_fetched_over_them() {
+  Machine machine = with_prefetcher(8, 0);
+  machine.caches[0].size_bytes = 2 * line;
+  machine.caches[0].ways = 1;
+  Memory together(machine), apart(machine);
+  together.sweep(0, Access::load, 0, 64, word, word);
+  for (Address i = 0; i < 64; ++i) apart.access(0, Access::load, i * word, word);
+  CHECK(apart.counts().levels[0].misses > 4);  // lines
+  CHECK(together.counts().levels[0].misses == apart.counts().levels[0].misses && ns(together) == ns(apart));
+}
+
 // A stream upward and one downward expect the same line; when it is accessed, one of them goes on and the other ends.
 void of_streams_that_meet_one_goes_on() {
   StreamFollower follower(Prefetcher{4, 2, 1}, line, 4096);
@@ -441,6 +453,7 @@ int main(int argc, char** argv) {
   for (const int level : {0, 1}) a_line_on_its_way_stalls_nobody(level);
   prefetches_take_slots_of_misses();
   streams_end_with_their_page();
+  sweeps_notice_what_is_fetched_over_them();
   of_streams_that_meet_one_goes_on();
   prefetches_are_served_by_other_cores();
   a_prefetch_is_a_use();
