@@ -217,11 +217,14 @@ void streams_end_with_their_page() {
   CHECK(memory.counts().levels[1].prefetches == lines - 3);  // a new stream needs two lines
 }
 
-// Where a cache has no more sets than the prefetcher looks ahead, a line takes the place of the one whose access fetched it.
+// Where a cache has no more sets than the prefetcher looks ahead, a line takes the place of the one whose access fetched
+// it, and a cache that includes the nearest one takes it out of that.
 void sweeps_notice_what_is_fetched_over_them() {
-  Machine machine = with_prefetcher(8, 0);
-  machine.caches[0].size_bytes = 2 * line;
-  machine.caches[0].ways = 1;
+  Machine machine = with_prefetcher(8, 1);
+  machine.caches[0].size_bytes = line;
+  machine.caches[1].size_bytes = 2 * line;
+  machine.caches[0].ways = machine.caches[1].ways = 1;
+  machine.caches[1].inclusion = Inclusion::inclusive;
   Memory together(machine), apart(machine);
   together.sweep(0, Access::load, 0, 64, word, word);
   for (Address i = 0; i < 64; ++i) apart.access(0, Access::load, i * word, word);

@@ -14,6 +14,7 @@ from nearfield.errors import UsageError
 from nearfield.rewrite import Analysis, analyse
 from nearfield.rewrite import analysis as analysis_module
 from nearfield.rewrite.build import Program, include_folders
+from nearfield.rewrite.elsewhere import Others
 from nearfield.rewrite.pieces import Pieces, by_caches
 from nearfield.rewrite.ranking import Costs
 from nearfield.rewrite.verify import Verifier
@@ -35,11 +36,13 @@ def step(body: str) -> str:
     return f"#include <mpi.h>\nvoid step({PARAMETERS}int up, int down) {{\n{body}\n}}\n"
 
 
-def analysed(tmp_path: Path, arguments: list[str], text: str, alike: tuple[str, ...] = ("m",)) -> Analysis:
+def analysed(
+    tmp_path: Path, arguments: list[str], text: str, alike: tuple[str, ...] = ("m",), others: Others = ()
+) -> Analysis:
     path = tmp_path / "program.c"
     path.write_text(text)
     only = frozenset({"cut", "strip-mine"})
-    return analyse(path, arguments, only=only, pieces=PIECES, assume_alike=alike)
+    return analyse(path, arguments, only=only, pieces=PIECES, assume_alike=alike, others=others)
 
 
 def test_a_message_goes_with_what_makes_and_what_uses_it(tmp_path: Path, arguments: list[str]) -> None:
@@ -124,10 +127,13 @@ def test_constants_of_a_whole_program_need_no_assumption(tmp_path: Path, argumen
     other = text.replace("static void step", "void talk(int);\nstatic void step").replace(
         "MPI_Finalize", "talk(0); MPI_Finalize"
     )
-    found = analysed(tmp_path, arguments, other, ("rows",))
-    assert not found.patches
-    assert "other files may have the other side" in found.refusals[0].reason
-    assert found.refusals[0].assumption == "--assume-alike cols"
+    talk = tmp_path / "talk.c"
+    talk.write_text("#include <mpi.h>\nvoid talk(int to) { MPI_Send(&to, 1, MPI_INT, to, 0, MPI_COMM_WORLD); }\n")
+    for others in ([], [(talk, arguments)]):
+        found = analysed(tmp_path, arguments, other, ("rows",), others)
+        assert not found.patches
+        assert "other files may have the other side" in found.refusals[0].reason
+        assert found.refusals[0].assumption == "--assume-alike cols"
 
 
 DAMAGES = {

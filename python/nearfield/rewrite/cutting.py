@@ -188,7 +188,8 @@ class Cutting:
                 if callee is None:
                     return False
                 known = callee.cursor.location.is_in_system_header or "MPI_" in call.name or call.name in _READS
-                if not known and self.functions.definition(call) is None:
+                inner = self.functions.definition(call)
+                if not known and (inner is None or inner.node.unit.foreign):
                     return False
         return True
 
