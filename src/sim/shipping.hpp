@@ -54,7 +54,7 @@ class Shipping {
   void release(Shipment& kept, Address target, const Clock& start);
 
   // ---- between windows
-  // What has left this node since the last forget_gone(), in the order of time.
+  // Returns the shipments that have left this node since the last forget_gone(), in the order of time.
   const std::vector<Gone>& gone() const { return gone_; }
   void forget_gone() { gone_.clear(); }
   // Lets a shipment of another node arrive, at the engine's time `soonest` or later.

@@ -1,4 +1,5 @@
-// What the ranks of one node share: the engine of what happens there, the protocols, and the pools of current objects.
+// The state that the ranks of one node share: the engine of what happens there, the protocols, and the pools of current
+// objects.
 // One thread at a time works on a site. What goes to other nodes waits in it for the end of the window (windows.hpp).
 #pragma once
 

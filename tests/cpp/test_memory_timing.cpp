@@ -101,7 +101,7 @@ void grouping_changes_nothing(std::uint64_t machines, Machine (*make)(Random&)) 
   }
 }
 
-// What a device writes in one piece takes as long as its units one after the other, whatever cores do between.
+// A device's write of one piece takes as long as writes of its units one after the other, whatever cores do between.
 void a_piece_takes_what_its_units_take(std::uint64_t machines) {
   for (std::uint64_t seed = 1; seed <= machines; ++seed) {
     Random random(seed);

@@ -237,7 +237,7 @@ void outcomes_of_other_clocks_are_tallied() {
     me.add(stream::Outcome{0, 1, 4, 8}).add(stream::Probe{0, stream::any, 4, true, true});
     me.receive(1, 1, data(8), 4).wait({1}).receive(1, 2, data(8), 4).wait({1});
   });
-  // What is done when it is asked for may be told in any order, and a loop that only looks is a wait.
+  // Requests that are done when the program asks may be told in any order, and a loop that only looks is a wait.
   const Tally late = tally_of([&](auto& me) {
     posted(me).access(false, heap, 20000, 4096).enter("MPI_Waitany").add(stream::Looked{{1, 2}, {2}, true}).leave();
     me.wait({1});

@@ -59,13 +59,7 @@ def reproduce(
     """Simulates, judges and saves; returns the result. After Ctrl-C claims with incomplete profiles are not judged.
     `here`: what was measured on this machine. Raises the errors of errors.py."""
     started = time.monotonic()
-    needed = {
-        name: paper.profile[name]
-        for paper, claims in wanted
-        for claim in claims
-        for statement in claim.statement
-        for name in profiles_of(statement)
-    }
+    needed = profiles_needed(wanted)
     cases = {name: cases_of(run, quick=settings.quick) for name, run in needed.items()}
     store = opened(settings.out)
     simulate([case for some in cases.values() for case in some], store, runner, listener)
@@ -84,6 +78,17 @@ def reproduce(
     )
     outcome.save(settings.out, found)
     return found
+
+
+def profiles_needed(wanted: Wanted) -> dict[str, ProfileRun]:
+    """Returns the simulated profiles by whose records the claims' statements are judged, by name."""
+    return {
+        name: paper.profile[name]
+        for paper, claims in wanted
+        for claim in claims
+        for statement in claim.statement
+        for name in profiles_of(statement)
+    }
 
 
 def _judged(

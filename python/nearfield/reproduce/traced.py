@@ -20,7 +20,7 @@ from nearfield.profile import schema
 from nearfield.reproduce.checks import profiles_of
 from nearfield.reproduce.outcome import Answer, TracedFrom
 from nearfield.reproduce.schema import ClusterRun, ProfileRun, Statement
-from nearfield.reproduce.session import Settings, Traces, Wanted, machine_of, opened
+from nearfield.reproduce.session import Settings, Traces, Wanted, machine_of, opened, profiles_needed
 from nearfield.reproduce.verdicts import Evidence, asked, judged
 from nearfield.simulate.replay import Cluster, Replay, run
 from nearfield.units import parse_bytes
@@ -67,13 +67,7 @@ def evidence_of(
 ) -> Evidence:
     """Simulates each trace for every profile of the wanted claims that is of its application, and saves these profiles.
     Raises UsageError for an application of which there is no claim, ReplayError, and BrokenTraceError."""
-    needed = {
-        name: paper.profile[name]
-        for paper, claims in wanted
-        for claim in claims
-        for statement in claim.statement
-        for name in profiles_of(statement)
-    }
+    needed = profiles_needed(wanted)
     for one in traces:
         if not any(one.is_of(part) for its in needed.values() for part in its.application):
             raise UsageError(f"no claim is about '{_name(one)}'", _applications(needed.values()))

@@ -65,7 +65,7 @@ CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
 
 void CacheArray::clear() {
   zeros_.reset();
-  // Those of sets that no variant has for itself stay unused.
+  // The parts for sets that no variant has for itself stay unused.
   zeros_ = make_zeros<Block>(static_cast<std::size_t>(variants_) * sets_ * blocks_per_set_);
   blocks_ = zeros_.get();
   if (own_) own_->clear(blocks_);

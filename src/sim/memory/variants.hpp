@@ -171,7 +171,7 @@ class Variants {
     if (looked_at_.empty() || looked_at_.back() != std::pair{&sets, set}) looked_at_.emplace_back(&sets, set);
   }
   static bool is_one(Mask group) { return (group & (group - 1)) == 0; }
-  // Whoever acts looks at a block of these; those of its group that are not among them leave it.
+  // The variant that acts looks at a block that `users` have. The others of its group leave the group.
   void keep_together(Mask users) {
     if (together_ & ~users) [[unlikely]]
       split(users);

@@ -97,8 +97,8 @@ class ReplayedRank {
     std::unique_ptr<GroupCommunicator> all;
     Background background;
   };
-  // What the program was told of several requests, or of one that may be done or not: something else where one that was
-  // not done (`of_all`: all of them) was ready before `limit`.
+  // An answer that the program got about several requests, or about one that may be done or not. The answer would have
+  // been another one where a request that was not done (`of_all`: all of them) was ready before `limit`.
   struct Choice {
     Clock limit;
     bool of_all = false;
