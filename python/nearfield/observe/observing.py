@@ -113,8 +113,8 @@ def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: Non
         )
     problem = ""
     places: set[tuple[str, int]] = set()
-    for rank, file in sorted(streams.items()):
-        progress(f"reading the places of rank {rank}")
+    progress(f"reading the places of {len(streams)} streams")
+    for _, file in sorted(streams.items()):
         try:
             with trace.broken_streams():
                 reader = stream.Reader(str(file))
