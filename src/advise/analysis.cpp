@@ -95,6 +95,13 @@ Shape shape_of(const Data& data, const Layout& layout, std::uint64_t bytes) {
   return shape;
 }
 
+bool synchronises(CollectiveKind kind) {
+  using enum CollectiveKind;
+  constexpr std::array all{
+      barrier, allreduce, allgather, allgatherv, alltoall, alltoallv, reduce_scatter, reduce_scatter_block, alltoallw};
+  return std::ranges::find(all, kind) != all.end();
+}
+
 // Reads a stream from its beginning to its end: accesses go to `on_accesses`, events to `on_event`.
 template <class OnAccesses, class OnEvent>
 void read(Source& source, const Progress& progress, std::uint64_t& passed, OnAccesses on_accesses, OnEvent on_event) {
@@ -157,6 +164,7 @@ class Analysis {
     for (const auto& [key, times] : ended_) found_.ended_in.push_back({key.first, key.second, times});
     for (const auto& [key, burst] : bursts_) found_.bursts.push_back(burst);
     for (const auto& [key, calls] : collectives_) found_.collectives.push_back(calls);
+    for (auto& [context, its] : synchronisations_) found_.synchronisations.push_back(std::move(its));
     found_.accesses = passed - before;
     found_.sampled = footprint_.rate();
     return std::move(found_);
@@ -355,6 +363,10 @@ class Analysis {
   }
   void on(const Leave& event) {
     if (!found_.calls.empty()) found_.calls[call_].time_ns += event.since_ns;
+    if (!synchronised_) return;
+    synchronised_->calls.push_back(call_);
+    synchronised_->times_ns.push_back(waits_for_all_ ? event.since_ns : 0);
+    synchronised_ = nullptr;
   }
   void on(const Send& event) { post({true, call_, event.communicator, event.peer, event.data}, event.request); }
   void on(const Receive& event) { post({false, call_, event.communicator, event.peer, event.data}, event.request); }
@@ -384,6 +396,18 @@ class Analysis {
     const std::uint64_t ranks = known_.communicators[event.communicator].world.size();
     CollectiveCalls& all = collectives_[{call_, static_cast<unsigned>(event.kind), bytes, ranks}];
     all = {call_, static_cast<unsigned>(event.kind), bytes, ranks, all.calls + 1};
+    if (event.request == 0 && synchronises(event.kind)) synchronise(event);
+  }
+  // Its time is known when the rank leaves it.
+  void synchronise(const Collective& event) {
+    const Communicator& all = known_.communicators[event.communicator];
+    Synchronisations& its = synchronisations_[all.context];
+    if (its.calls.size() == Synchronisations::most) return;
+    its.context = all.context;
+    its.world = all.world;
+    const auto has_bytes = [this](const Data& data) { return known_.bytes(data) > 0; };
+    waits_for_all_ = std::ranges::all_of(event.gives, has_bytes) && std::ranges::all_of(event.gets, has_bytes);
+    synchronised_ = &its;
   }
   void on(const Communicator& event) {
     if (event.sources.empty()) return;
@@ -418,6 +442,9 @@ class Analysis {
   std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> ended_;
   std::map<std::pair<std::size_t, std::uint64_t>, Burst> bursts_;
   std::map<std::tuple<std::size_t, unsigned, std::uint64_t, std::uint64_t>, CollectiveCalls> collectives_;
+  std::map<std::uint64_t, Synchronisations> synchronisations_;  // by context
+  Synchronisations* synchronised_ = nullptr;                    // of the collective that the rank is in
+  bool waits_for_all_ = false;
 };
 
 }  // namespace

@@ -66,6 +66,16 @@ struct CollectiveCalls {
   std::uint64_t bytes = 0, ranks = 0, calls = 0;
 };
 
+// The blocking collectives of a communicator that no rank leaves before the last one has come, in their order, which is
+// that of all members: barrier, allreduce, allgather, alltoall and the like. Later ones than the first `most` are left out.
+struct Synchronisations {
+  static constexpr std::size_t most = 1 << 18;
+  std::uint64_t context = 0;
+  std::vector<std::uint64_t> world;     // the members' ranks
+  std::vector<std::uint64_t> calls;     // indices of the calls
+  std::vector<std::uint64_t> times_ns;  // in the call; 0: some part has no bytes, and it need not wait for all
+};
+
 // A communicator with a topology: the neighbours of this rank, as neighbourhood collectives have them.
 struct Topology {
   std::uint64_t context = 0;
@@ -85,6 +95,7 @@ struct Found {
   std::vector<Ended> ended_in;
   std::vector<Burst> bursts;
   std::vector<CollectiveCalls> collectives;
+  std::vector<Synchronisations> synchronisations;
   std::vector<Topology> topologies;
   std::vector<std::string> objects;  // paths, by the numbers that sites know them by
 };

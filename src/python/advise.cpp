@@ -133,6 +133,10 @@ void bind_parts(nb::module_& module) {
            field("call", &CollectiveCalls::call), field("kind", &CollectiveCalls::kind),
            field("bytes", &CollectiveCalls::bytes), field("ranks", &CollectiveCalls::ranks),
            field("calls", &CollectiveCalls::calls));
+  readable(nb::class_<Synchronisations>(module, "Synchronisations",
+                                        "Collectives of a communicator that no rank leaves before all have come."),
+           field("context", &Synchronisations::context), field("world", &Synchronisations::world),
+           field("calls", &Synchronisations::calls), field("times_ns", &Synchronisations::times_ns));
   readable(nb::class_<Topology>(module, "Topology", "A rank's neighbours in a communicator that has a topology."),
            field("context", &Topology::context), field("world", &Topology::world), field("rank", &Topology::rank),
            field("sources", &Topology::sources), field("destinations", &Topology::destinations));
@@ -148,8 +152,8 @@ void bind_advise(nb::module_& parent) {
            field("between_calls_ns", &Found::between_calls_ns), field("sampled", &Found::sampled),
            field("ended", &Found::ended), field("calls", &Found::calls), field("messages", &Found::messages),
            field("ended_in", &Found::ended_in), field("bursts", &Found::bursts),
-           field("collectives", &Found::collectives), field("topologies", &Found::topologies),
-           field("objects", &Found::objects));
+           field("collectives", &Found::collectives), field("synchronisations", &Found::synchronisations),
+           field("topologies", &Found::topologies), field("objects", &Found::objects));
   readable(nb::class_<Rank>(module, "Rank", "What a stream says, and the places of its sites: object, offset."),
            field("found", &Rank::found), field("sites", &Rank::sites));
   module.def("analyse", &analyse, nb::arg("streams"), nb::arg("limits_bytes"), nb::arg("small_bytes"),

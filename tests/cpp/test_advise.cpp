@@ -210,6 +210,28 @@ void strides_of_messages() {
   CHECK(its.untouched == 16);
 }
 
+// Of five collectives, a barrier and two exchanges synchronise, one of these with a part that has no bytes.
+void collectives_that_wait_for_all() {
+  const Found found = analysed([] {
+    MadeUpStream stream(0, 2);
+    const MadeUpStream::Data eight{buffer, 8, 0}, none{inbox, 0, 0};
+    const auto call = [&](const char* name, std::uint64_t place, stream::Collective event) {
+      stream.enter(name, place).add(std::move(event)).leave();
+    };
+    using enum stream::CollectiveKind;
+    call("MPI_Barrier", 1, {0, barrier, 0, 0, false, true, {}, {}});
+    call("MPI_Bcast", 2, {0, bcast, 0, 0, false, true, {eight}, {}});
+    call("MPI_Iallreduce", 3, {1, allreduce, 0, 0, false, true, {eight}, {eight}});
+    call("MPI_Alltoallv", 4, {0, alltoallv, 0, 0, false, true, {eight, eight}, {eight, eight}});
+    call("MPI_Alltoallv", 4, {0, alltoallv, 0, 0, false, true, {eight, none}, {eight, eight}});
+    return stream.end();
+  });
+  CHECK(found.synchronisations.size() == 1);
+  const Synchronisations& its = found.synchronisations[0];
+  CHECK(its.context == 1 && its.world == (std::vector<std::uint64_t>{0, 1}));
+  CHECK(its.calls == (std::vector<std::uint64_t>{0, 3, 3}) && its.times_ns == (std::vector<std::uint64_t>{10, 10, 0}));
+}
+
 void progress_may_end_it() {
   MadeUpStream second = exchange(10);
   const auto enough = [](std::uint64_t) { throw std::runtime_error("enough"); };
@@ -228,6 +250,7 @@ int main() {
   bursts_of_small_messages();
   bursts_end_when_their_data_change();
   strides_of_messages();
+  collectives_that_wait_for_all();
   progress_may_end_it();
   return failed_checks != 0;
 }

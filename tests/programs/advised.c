@@ -158,6 +158,14 @@ static void late_receiver(void) {
     }
 }
 
+static void late_to_collective(void) {
+  double all;
+  for (int step = 0; step < 16; ++step) {
+    if (rank == 1) usleep(25000);
+    MPI_Allreduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);  // fault late-to-collective
+  }
+}
+
 /* ---- without a fault */
 
 /* What listing 1 is made into (S0, listing 3): what is needed first is computed last, and sent at once. */
@@ -217,6 +225,14 @@ static void clean_sums(void) {
   }
 }
 
+/* Ranks that are late in turns, as those that share a core are: nobody has more to do. */
+static void clean_turns(void) {
+  for (int step = 0; step < 10; ++step) {
+    if (rank == step % 2) usleep(3000);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
 static const struct {
   const char *name;
   void (*run)(void);
@@ -227,7 +243,8 @@ static const struct {
     {"bad-split", bad_split},         {"late-sender", late_sender},
     {"late-receiver", late_receiver}, {"clean-stencil", clean_stencil},
     {"clean-pipeline", clean_pipeline}, {"clean-answers", clean_answers},
-    {"clean-sums", clean_sums},
+    {"clean-sums", clean_sums},       {"late-to-collective", late_to_collective},
+    {"clean-turns", clean_turns},
 };
 
 int main(int argc, char **argv) {

@@ -1,7 +1,7 @@
 """Does `nearfield advise` name the fault of a program first, at its line, and is it silent about programs without one?
 
 tests/programs/advised.c has the programs. Losses are from the times of a simulated profile (tests/data/leo3-simulated),
-so that they are the same on every machine; only late-sender and late-receiver are judged by times of the run itself.
+so that they are the same on every machine; only waiting is judged by times of the run itself.
 """
 
 import json
@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,11 +29,13 @@ from nearfield import mpi
 from nearfield.advise import advise, read_run
 from nearfield.advise.costs import Costs, at, difference
 from nearfield.advise.grid import _local
-from nearfield.advise.rules import all_rules
+from nearfield.advise.rules import all_rules, late_to_collective
 from nearfield.advise.rules.reuse import _each
+from nearfield.advise.run import Site
 from nearfield.cli import app
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
+from nearfield.notes import Note, Place
 from nearfield.observe import trace as traces
 from nearfield.observe.observing import finish
 from nearfield.observe.trace import Trace, TraceFile
@@ -48,7 +51,9 @@ FAULTS = {
     "strided-datatype": "strided-datatype", "oversized-message": "oversized-message", "bad-split": "bad-split",
 }  # fmt: skip
 CLEAN = ("clean-stencil", "clean-pipeline", "clean-answers", "clean-sums")
-WITHOUT_HOOKS = ("late-sender", "late-receiver", "tiny-messages")
+WAITING = ("late-sender", "late-receiver", "late-to-collective")
+CLEAN_WITHOUT_HOOKS = ("clean-sums", "clean-turns")
+WITHOUT_HOOKS = (*WAITING, *CLEAN_WITHOUT_HOOKS, "tiny-messages")
 
 
 def first_mpi() -> Installation:
@@ -181,14 +186,23 @@ def test_sarif_has_the_same_notes(observations: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("name", ["late-sender", "late-receiver"])
+@pytest.mark.parametrize("name", WAITING)
 def test_waiting_is_seen_without_hooks(observations: Path, name: str) -> None:
-    """Is a wait of 90 ms in all named first, and of about that length?"""
+    """Is a wait of 90 ms in all, or of 400 ms in collectives, named first, and of about that length?"""
     advice = advice_on(observations / f"plain-{name}", least="1%")
     first = advice["notes"][0]
     assert (first["rule"], first["line"]) == (name, line_of(f"fault {name}"))
     assert 0.05 < first["loss"]["seconds"] < 10
     assert advice["seconds_are"] == "observed"
+    assert name != "late-to-collective" or "for rank 1, which comes last" in first["message"]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("name", CLEAN_WITHOUT_HOOKS)
+def test_nobody_waits_where_no_rank_has_more_to_do(observations: Path, name: str) -> None:
+    """Is nothing said where ranks are equally busy, or late in turns?"""
+    advice = advice_on(observations / f"plain-{name}", least="1%")
+    assert advice["notes"] == [] and "late-to-collective" in advice["rules"]
 
 
 @pytest.mark.mpi
@@ -310,7 +324,7 @@ def test_every_rule_says_what_it_rests_on() -> None:
     assert len(rules) >= 10
     for spec in rules:
         assert spec.rule.summary and spec.rule.explanation and spec.rule.source
-        assert spec.scenarios, spec.rule.id
+        assert spec.scenarios or spec.needs_times, spec.rule.id
     folder = Path(nearfield.__file__).parent / "advise/rules"
     files = {file.stem.replace("_", "-") for file in folder.glob("*.py")}
     assert {spec.rule.id for spec in rules} <= files
@@ -370,6 +384,36 @@ def test_losses_of_lines_in_caches_between() -> None:
     between = loss(calibrated, 0.5, 0, 0.5, 0)
     assert between and (between.value, between.low) == (pytest.approx(0.5 * 40 * 15 / 100), 0)
     assert loss(profile, 0, 0, 1, 0) is None
+
+
+def test_waiting_in_collectives() -> None:
+    """Is the late rank found among noise, in a part of the ranks, with what each other one waits, and not in noise?"""
+    random, line, other = Random(3), Site("MPI_Barrier", Place("a.c", 3)), Site("MPI_Barrier", Place("a.c", 9))
+
+    def notes(members: list[int], late_ns: float, calls: int = 200) -> list[Note]:
+        """The last member comes later by so much on average; rank 3 calls from another line."""
+        arrivals = [
+            [random.expovariate(1e-6) + (rank == members[-1]) * late_ns for rank in members] for _ in range(calls)
+        ]
+        spent = {rank: [int(max(its) - its[at]) + 100 for its in arrivals] for at, rank in enumerate(members)}
+        found = [
+            SimpleNamespace(
+                synchronisations=[SimpleNamespace(context=1, world=members, calls=[0] * calls, times_ns=spent[rank])]
+                if rank in members else []
+            )
+            for rank in range(4)
+        ]  # fmt: skip
+        ranks = [SimpleNamespace(found=one) for one in found]
+        run: Any = SimpleNamespace(ranks=ranks, sites=[[line], [line], [line], [other]], seconds=1.0)
+        run.timing = run
+        return list(late_to_collective.find(run))
+
+    (note,) = notes([0, 1, 3], late_ns=5e6)
+    assert note.place == line.place and [one.place for one in note.related] == [other.place]
+    assert note.loss and note.loss.low < 200 * 5e-3 < note.loss.high and note.loss.low > 0.8
+    assert "for rank 3, which comes last to" in note.message and "; 1 other rank waits, too" in note.message
+    assert not notes([0, 1, 3], late_ns=5e6, calls=5)
+    assert sum(bool(notes([0, 1, 2, 3], late_ns=0)) for _ in range(50)) <= 5
 
 
 def test_grids_from_faces() -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,29 @@ def test_what_happens_to_the_program_is_told(tmp_path, plain, what, code, words)
     assert done.returncode == code and words in done.stderr + shown
     if what == "fork":
         assert by_function(show(tmp_path)[0])["add"] < 9 * N + 30  # of the child, nothing
+
+
+@needs_valgrind
+@pytest.mark.mpi
+def test_a_command_is_judged_and_simulated_without_hooks(tmp_path, programs):
+    """Do `advise` and `simulate run` have Valgrind record the command, and refuse to for a trace?"""
+    inst = mpi.discover()[0]
+    words, environment = mpi.launch_command(inst, [str(ring(inst, programs, hooks=False))], 1)
+    profile = Path(__file__).parents[1] / "data/leo3-simulated"
+    for verb, keep in (
+        (["advise", "--profile", profile], "--out"),
+        (["simulate", "run", "--policy", "memory"], "--keep"),
+    ):
+        command = [sys.executable, "-m", "nearfield", *verb, "--valgrind", "--json"]
+        done = subprocess.run(
+            [*command, keep, tmp_path / verb[0], "--", *words],
+            capture_output=True, text=True, timeout=120, check=False, env=environment,
+        )  # fmt: skip
+        trace = Trace(tmp_path / verb[0])
+        assert done.returncode == 0 and trace.about.recorder == "valgrind", done.stderr
+        assert trace.about.accesses > 2 * 4096 and '"accesses": 0' not in done.stdout
+        refused = CliRunner().invoke(app, [*map(str, verb), "--valgrind", str(trace.folder)])
+        assert "was observed already" in str(refused.exception)
 
 
 def test_what_is_missing_is_told(tmp_path, programs):

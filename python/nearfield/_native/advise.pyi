@@ -123,6 +123,23 @@ class CollectiveCalls:
     @property
     def calls(self) -> int: ...
 
+class Synchronisations:
+    """
+    Collectives of a communicator that no rank leaves before all have come.
+    """
+
+    @property
+    def context(self) -> int: ...
+
+    @property
+    def world(self) -> list[int]: ...
+
+    @property
+    def calls(self) -> list[int]: ...
+
+    @property
+    def times_ns(self) -> list[int]: ...
+
 class Topology:
     """A rank's neighbours in a communicator that has a topology."""
 
@@ -179,6 +196,9 @@ class Found:
 
     @property
     def collectives(self) -> list[CollectiveCalls]: ...
+
+    @property
+    def synchronisations(self) -> list[Synchronisations]: ...
 
     @property
     def topologies(self) -> list[Topology]: ...

@@ -53,7 +53,7 @@ def _remarks(run: Run) -> list[str]:
         if why := _why_not(run, spec):
             reasons.setdefault(why, []).append(spec.rule.id)
     remedies = {
-        "loads and stores were not recorded": f"compile with {itself.command('cc')}, cxx or fc",
+        "loads and stores were not recorded": f"compile with {itself.command('cc')}, cxx or fc, or use --valgrind",
         "times are those of a run with hooks": "--times takes a trace of the program compiled without them",
     }
     for why, rules in reasons.items():

@@ -12,7 +12,7 @@ from rich.markup import escape
 from nearfield import itself
 from nearfield.advise import Advice, advise, read_run
 from nearfield.base.files import write_whole
-from nearfield.cli.traced import AccessBar, traced
+from nearfield.cli.traced import AccessBar, Valgrind, traced
 from nearfield.errors import UsageError
 from nearfield.measure.stop import Stop
 from nearfield.notes import as_dict, as_sarif, as_text
@@ -37,6 +37,7 @@ def command(
         Path | None,
         typer.Option(metavar="TRACE", help="times from this trace, of the same program compiled without hooks"),
     ] = None,
+    valgrind: Valgrind = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FOLDER", help="keep the trace of COMMAND there (default: it is removed)"),
@@ -49,9 +50,9 @@ def command(
     """Say what a program loses at its MPI calls, as a compiler's notes: at the file and line of each call, ranked by
     the time that is lost on the machine of a profile, each with its number and its rule.
 
-    A program that was compiled with `nearfield cc`, `cxx` or `fc` is judged by all rules; of any other one only MPI
-    calls are known, which is enough for some of them. The last lines say what was examined, what was compared with
-    what, and what could not be judged.
+    A program that was compiled with `nearfield cc`, `cxx` or `fc`, or that Valgrind runs (--valgrind), is judged by all
+    rules but those of waiting; of any other one only MPI calls are known, which is enough for those and some others.
+    The last lines say what was examined, what was compared with what, and what could not be judged.
 
     The profile is ./nearfield-profile, or the only one in this folder; `nearfield probe --quick` measures one, and with
     --on MACHINE simulates one of a machine that is not here.
@@ -60,13 +61,15 @@ def command(
 
       nearfield advise -- mpirun -n 4 ./app
 
+      nearfield advise --valgrind -- mpirun -n 4 ./app-of-somebody-else
+
       nearfield observe -o trace -- mpirun -n 4 ./app
 
       nearfield advise trace --least 5% --sarif notes.sarif
     """
     share = parse_share(least)
     known = load(_profile(profile))
-    with traced(what, out) as trace:
+    with traced(what, out, valgrind=valgrind) as trace:
         found = _advice(trace, known, Trace(times) if times else None, share)
     if sarif:
         log = as_sarif(found.notes, rules=[spec.rule for spec in found.rules], command=itself.typed())

@@ -13,7 +13,7 @@ from rich.markup import escape
 from nearfield import itself, profile
 from nearfield.cli.axes import SimulatedMachine, parse_factors, parse_policies
 from nearfield.cli.replay_tables import as_dict, show
-from nearfield.cli.traced import AccessBar, traced
+from nearfield.cli.traced import AccessBar, Valgrind, traced
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.frequency import at_frequency
@@ -57,6 +57,7 @@ def command(
         bool,
         typer.Option("--apart", help="a run for each policy and memory speed, with an order of events of its own"),
     ] = False,
+    valgrind: Valgrind = False,
     keep: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there (default: it is removed)")
     ] = None,
@@ -87,7 +88,7 @@ def command(
 
       nearfield simulate run --policy payload-l3 -- mpirun -n 8 ./app
     """
-    with traced(what, keep) as trace:
+    with traced(what, keep, valgrind=valgrind) as trace:
         machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
         _simulate(trace, machine, nodes, policy, memory_slowdown, apart, region or [], threads or cores(), out, as_json)
 

@@ -8,6 +8,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from nearfield.cli.work_bar import Standing, WorkBar
 from nearfield.errors import MeasurementError, UsageError
@@ -16,17 +19,27 @@ from nearfield.observe.trace import Trace
 from nearfield.terminal import err
 from nearfield.units import format_rounded
 
+Valgrind = Annotated[
+    bool, typer.Option("--valgrind", help="record loads and stores of a COMMAND that was compiled without hooks")
+]
+
 
 @contextmanager
-def traced(what: list[str], keep: Path | None) -> Iterator[Trace]:
-    """Provides the trace that a folder holds or that the command leaves. Raises MeasurementError if it is not whole."""
+def traced(what: list[str], keep: Path | None, *, valgrind: bool = False) -> Iterator[Trace]:
+    """Provides the trace that a folder holds or that the command leaves; `valgrind` is observe()'s. Raises
+    MeasurementError if it is not whole."""
     if len(what) == 1 and Path(what[0]).is_dir():
+        if valgrind:
+            raise UsageError(f"{what[0]} was observed already", "--valgrind is for a command: -- COMMAND")
         yield Trace(Path(what[0]))
         return
     if len(what) == 1 and not shutil.which(what[0]):
         raise UsageError(f"{what[0]} is neither a trace nor a command", "name a folder that observe made")
     with tempfile.TemporaryDirectory(prefix="nearfield-", ignore_cleanup_errors=True) as folder:
-        done = observe(what, keep or Path(folder) / "trace", progress=lambda line: err.print(f"nearfield: {line}"))
+        done = observe(
+            what, keep or Path(folder) / "trace", valgrind=valgrind,
+            progress=lambda line: err.print(f"nearfield: {line}"),
+        )  # fmt: skip
         if done.problem:
             raise MeasurementError(f"the program was not observed to its end: {done.problem}")
         yield done.trace

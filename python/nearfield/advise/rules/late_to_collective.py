@@ -1,0 +1,131 @@
+"""Collectives in which ranks wait, call after call, for one that comes late.
+
+No rank leaves a barrier, an allreduce or an alltoall before the last one has come, which spends the least time in it:
+what others spend there beyond that is waiting, and nobody's clock has to be compared with another's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean, stdev
+
+from nearfield._native import advise as native
+from nearfield.advise.rule import Lost, RuleSpec
+from nearfield.advise.run import Run, Site
+from nearfield.notes import Evidence, Note, Related, Rule
+from nearfield.profile.compare import Estimate
+from nearfield.units import counted
+
+LEAST = 8  # calls: of fewer, one rank may be the last by chance each time
+_BATCHES = 20
+_T = (5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947, 2.921, 2.898, 2.878,
+      2.861)  # fmt: skip  # Student's t at 99.5 %, for 3 to 19 degrees of freedom
+
+RULE = Rule(
+    "late-to-collective",
+    "Ranks wait in a collective for one that comes late",
+    "No rank leaves such a collective before the last one has come, which spends the least time in it. What others "
+    "spend there beyond that, call by call, is waiting. It counts if its 99 % interval over the calls lies above zero: "
+    "ranks that take turns in being late, as those that share cores do, get no note. This is time of the observed run.",
+    "The time in the call against that of the rank that comes last; Scalasca's Wait at Barrier and Wait at N x N",
+)
+_Calls = tuple[int, ...]  # of the members of a communicator: indices of their calls
+_Times = tuple[int, ...]  # ns of the members in one collective
+
+
+@dataclass(frozen=True)
+class _Late:
+    """The rank that is late most, as another one sees it."""
+
+    rank: int
+    site: Site  # where it calls the collective
+    last: int  # collectives to which it came last
+    own: float  # ns that it spends in one
+
+
+@dataclass
+class _Waited:
+    lost: Lost = field(default_factory=Lost)
+    late: dict[int, _Late] = field(default_factory=dict)  # by waiting rank
+
+
+def find(run: Run) -> Iterator[Note]:
+    """Yields a note for each line at which ranks wait for one and the same."""
+    for site, waited in _waits(run.timing).items():
+        lost, late = waited.lost, waited.late[waited.lost.worst]
+        calls = lost.calls[lost.worst]
+        more = len(lost.calls) - 1
+        others = f"; {counted(more, 'other rank waits', 'other ranks wait')}, too" if more else ""
+        yield Note(
+            RULE, site.place,
+            f"late to collective: {site.name} waits {lost.per_call()}, for rank {late.rank}, which comes last to "
+            f"{late.last} of {calls}{others}",
+            f"Give rank {late.rank} less to do before this call, or start it earlier as a nonblocking one.",
+            lost.loss(run),
+            evidence=(Evidence(f"the same calls of rank {late.rank}", late.own, "ns", "observed"),),
+            related=(Related(late.site.place, f"rank {late.rank} calls it here"),) if late.site != site else (),
+        )  # fmt: skip
+
+
+def _waits(run: Run) -> dict[Site, _Waited]:
+    found: dict[Site, _Waited] = defaultdict(_Waited)
+    for members in _communicators(run):
+        for calls, times in _by_calls(members).items():
+            if len(times) >= LEAST:
+                world = members[0].world
+                _add(found, [(rank, run.sites[rank][call]) for rank, call in zip(world, calls, strict=True)], times)
+    return found
+
+
+def _communicators(run: Run) -> Iterator[list[native.Synchronisations]]:
+    """Yields the collectives of the members of each communicator all of whose ranks are known, in its order."""
+    found: dict[int, dict[int, native.Synchronisations]] = defaultdict(dict)
+    for at, rank in enumerate(run.ranks):
+        for one in rank.found.synchronisations:
+            found[one.context][at] = one
+    for by_rank in found.values():
+        world = next(iter(by_rank.values())).world
+        if len(world) > 1 and set(world) == set(by_rank):
+            yield [by_rank[rank] for rank in world]
+
+
+def _by_calls(members: Sequence[native.Synchronisations]) -> dict[_Calls, list[_Times]]:
+    """Returns the times in collectives that wait for all, by the calls of their members."""
+    found: dict[_Calls, list[_Times]] = defaultdict(list)
+    calls, times = zip(*(one.calls for one in members)), zip(*(one.times_ns for one in members))  # noqa: B905
+    for its, took in zip(calls, times):  # noqa: B905  # streams that broke off are shorter
+        if all(took):
+            found[its].append(took)
+    return found
+
+
+def _add(found: dict[Site, _Waited], members: Sequence[tuple[int, Site]], times: Sequence[_Times]) -> None:
+    """Adds what the members wait for the one that spends the least time in these collectives."""
+    spent = [fmean(its) for its in zip(*times, strict=True)]
+    at = min(range(len(spent)), key=spent.__getitem__)
+    late = _Late(*members[at], sum(took[at] == min(took) for took in times), spent[at])
+    for number, (rank, site) in enumerate(members):
+        waits = mean([took[number] - took[at] for took in times])
+        if waits.low <= 0:
+            continue
+        waited = found[site]
+        before = waited.late.get(rank)
+        waited.lost.add(rank, waits, spent[number], len(times))
+        if not before or before.last < late.last:
+            waited.late[rank] = late
+
+
+def mean(samples: Sequence[float]) -> Estimate:
+    """Returns the mean of at least four samples with its 99 % interval, by the means of up to 20 batches in their
+    order, since neighbours may be alike: a rank that shares its core does so for a while."""
+    batches = min(len(samples), _BATCHES)
+    ends = [len(samples) * number // batches for number in range(batches + 1)]
+    means = [fmean(samples[first:end]) for first, end in pairwise(ends)]
+    value, half = fmean(samples), _T[batches - 4] * stdev(means) / sqrt(batches)
+    return Estimate(value, value - half, value + half)
+
+
+SPEC = RuleSpec(RULE, find, needs_times=True)
