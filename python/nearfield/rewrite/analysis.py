@@ -301,7 +301,7 @@ class Analyser:
             self._refuse(region, why, region.line)
         elif model.cut:
             self._refuse(region, "its loops cannot be taken apart by the pieces of its messages", region.line)
-        else:
+        elif region.line not in self._refusals:  # with fewer loops, a reason was found before
             self._refuse(region, *reason_of_order(model, parts, tried))
 
     def _order(
