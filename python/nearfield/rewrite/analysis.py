@@ -26,7 +26,7 @@ from nearfield.rewrite.overlap import check_of
 from nearfield.rewrite.parts import Order, Parts, Transformation
 from nearfield.rewrite.patch import Patch, Refusal
 from nearfield.rewrite.pieces import Pieces
-from nearfield.rewrite.program import Barrier, Region
+from nearfield.rewrite.program import Barrier, Nest, Region
 from nearfield.rewrite.ranking import Costs, expected_gain, ranked, reason_of
 from nearfield.rewrite.regions import Reader, groups
 from nearfield.rewrite.schedules import TRANSFORMATIONS
@@ -116,6 +116,7 @@ class Variant:
     emitted: Emitted
     assumed: Assumed
     by_value: bool
+    instead: Variant | None = None  # to be taken if this one's text is not proved
 
     @property
     def region(self) -> Region:
@@ -158,7 +159,7 @@ class Analyser:
         for node in nodes:
             if self._communicates(self.functions.of(node), set()):
                 self._function(node)
-        patches = [patch for patch in map(self._proved, list(self._variants.values())) if patch is not None]
+        patches = list(self._proved())
         changed = [patch.lines for patch in patches]
         refusals = [
             refusal
@@ -217,18 +218,18 @@ class Analyser:
         self._aliases = Aliases(self.unit, function, self.assumed)
         for by_value in (False, True):
             before = len(self._variants)
-            constants, deepest = False, 0
+            constants = False
             for depth in DEPTHS:
-                reader = Reader(self.unit, self.functions, function, depth, by_value)
+                reader, has_more = Reader(self.unit, self.functions, function, depth, by_value), False
                 for region in reader.regions():
                     constants = constants or any(symbol.value is not None for symbol in region.symbols.values())
-                    deepest = max([deepest, *(len(nest.loops) for nest in region.nests)])
+                    has_more = has_more or any(_has_loops_inside(nest) for nest in region.nests)
                     for one in groups(region):
                         self._region(one, by_value)
                 for refusal in reader.refusals:
                     self._refusals.setdefault(refusal.line, refusal)
-                if deepest < depth:
-                    break  # no nest has more loops
+                if not has_more:
+                    break
             if len(self._variants) > before or not constants:
                 return
 
@@ -300,7 +301,7 @@ class Analyser:
             self._refuse(region, why, region.line)
         elif model.cut:
             self._refuse(region, "its loops cannot be taken apart by the pieces of its messages", region.line)
-        else:
+        elif region.line not in self._refusals:  # with fewer loops, a reason was found before
             self._refuse(region, *reason_of_order(model, parts, tried))
 
     def _order(
@@ -338,7 +339,8 @@ class Analyser:
             emitted.text = re.sub(r"(?<!\r)\n", "\r\n", emitted.text)
         if emitted.text in same or _moves_nothing(emitted, model.region, original):
             return f"{STANDS} {transformation.name} would have it"
-        self._variants[key] = Variant(model, order, transformation, guard, emitted, assumed, by_value)
+        shallower = self._variants.get(key)
+        self._variants[key] = Variant(model, order, transformation, guard, emitted, assumed, by_value, shallower)
         return ""
 
     def _requests(self, region: Region) -> str:
@@ -355,22 +357,57 @@ class Analyser:
 
     # ---- the second proof
 
-    def _proved(self, variant: Variant) -> Patch | None:
-        """Returns the patch if the written code is proved again; otherwise keeps the reason."""
+    def _proved(self) -> Iterator[Patch]:
+        """Yields the patches whose text is proved again. To save time one text has a variant of each function, since
+        functions do not depend on one another's statements."""
+        waiting = list(self._variants.values())
+        while waiting:
+            chosen = {one.region.function: one for one in reversed(waiting)}
+            together = [one for one in waiting if chosen[one.region.function] is one]
+            waiting = [one for one in waiting if chosen[one.region.function] is not one]
+            for variant, reason in self._proved_together(together):
+                if not reason:
+                    yield self._patch(variant)
+                elif variant.instead is not None:
+                    waiting.append(variant.instead)
+                else:
+                    self._refuse(variant.region, f"the new code could not be proved: {reason}", variant.region.line)
+
+    def _proved_together(self, variants: Sequence[Variant]) -> Iterator[tuple[Variant, str]]:
+        """Yields why each of several variants, which stand in one text, is not proved; '' if it is."""
+        text, places = self._with(variants)
+        self.unit = self.unit.reread(text)
+        if self.unit.problem and len(variants) > 1:  # of one of them
+            for one in variants:
+                yield from self._proved_together([one])
+            return
+        for variant, (start, end) in zip(variants, places, strict=True):
+            validator = Validator(variant.model, self.text, variant.emitted, variant.guard, by_value=variant.by_value)
+            try:
+                validator.check(self.unit, variant.region.function, start, end)
+            except Invalid as why:
+                yield variant, str(why)
+            else:
+                yield variant, ""
+
+    def _with(self, variants: Sequence[Variant]) -> tuple[str, list[tuple[int, int]]]:
+        """Returns the file with variants, which must not overlap, and between which offsets the code of each stands."""
+        pieces, length, at, places = [], 0, 0, {}
+        for one in sorted(variants, key=lambda one: one.region.start):
+            start, end = span_of(one.region)
+            pieces += [self.text[at:start], text := self._written(one)]
+            length, at = length + (start - at) + len(text), end
+            places[id(one)] = (length - len(one.emitted.text), length)
+        return "".join([*pieces, self.text[at:]]), [places[id(one)] for one in variants]
+
+    def _written(self, variant: Variant) -> str:
+        """Returns the code of a variant, with a comment that has its assumptions."""
+        text, start = variant.emitted.text, span_of(variant.region)[0]
+        return self._assuming(variant, text, start) if variant.unchecked else text
+
+    def _patch(self, variant: Variant) -> Patch:
         region = variant.region
         start, end = span_of(region)
-        text = variant.emitted.text
-        if variant.unchecked:
-            text = self._assuming(variant, text, start)
-        rewritten = self.text[:start] + text + self.text[end:]
-        comment = len(text) - len(variant.emitted.text)
-        try:
-            self.unit = self.unit.reread(rewritten)
-            validator = Validator(variant.model, self.text, variant.emitted, variant.guard, by_value=variant.by_value)
-            validator.check(self.unit, region.function, start + comment, start + len(text))
-        except Invalid as why:
-            self._refuse(region, f"the new code could not be proved: {why}", region.line)
-            return None
         assumptions = list(variant.unchecked)
         if variant.emitted.check:
             pairs = variant.assumed.pairs
@@ -382,7 +419,7 @@ class Analyser:
                 f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks"
             )
         return Patch(
-            self.path, plain(self.text), plain(rewritten), region.function, variant.transformation.name,
+            self.path, plain(self.text), plain(self._with([variant])[0]), region.function, variant.transformation.name,
             reason_of(variant.transformation, variant.order, region),
             (line_of(self.text, start), line_of(self.text, end)), assumptions,
             expected_gain(variant.transformation.name, region, self.costs), variant.order.words,
@@ -393,6 +430,11 @@ class Analyser:
         indent = self.text[line:start] if not self.text[line:start].strip() else ""
         told = "; ".join(variant.unchecked)
         return f"/* This order of loops and messages needs that {told}. */\n{indent}{text}"
+
+
+def _has_loops_inside(nest: Nest) -> bool:
+    """Returns whether a nest may have more loops than those that may be split."""
+    return bool(nest.loops) and any(access.loops for access in nest.accesses)
 
 
 def _moves_nothing(emitted: Emitted, region: Region, original: str) -> bool:

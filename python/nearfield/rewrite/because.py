@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import islpy as isl
 
-from nearfield.rewrite.legality import timing, violated
+from nearfield.rewrite.legality import violated
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.parts import Order, Parts, empty
 from nearfield.rewrite.program import Access, Call, Item, Nest, Region
@@ -65,10 +65,7 @@ def _nest(item: Item) -> Nest:
 
 def _broken(model: Model, tried: Order) -> tuple[str, int] | None:
     """Returns a dependence that an order would turn round."""
-    pairs = violated(model, tried, timing(model, tried))
-    maps = pairs.get_map_list()
-    for place in range(maps.n_map()):
-        one = maps.get_at(place)
+    for one in violated(model, tried):
         first, second = (int(one.get_tuple_name(side)[1:]) for side in (isl.dim_type.in_, isl.dim_type.out))
         if _shared(model, first, second) is not None:
             between = "their own order must stay" if first == second else "this order must stay"

@@ -56,6 +56,26 @@ def _library() -> Any:
     return library
 
 
+@functools.cache
+def _kind(number: int) -> Any:
+    return Kind.from_id(number)
+
+
+@cindex.callbacks["cursor_visit"]  # type: ignore[untyped-decorator]
+def _visit(child: Any, parent: Any, found: list[Any]) -> int:
+    found.append(child)
+    return 1  # which goes on with the next child
+
+
+def _children(cursor: Any) -> list[Any]:
+    """Returns what cursor.get_children() does, in half of its time."""
+    found: list[Any] = []
+    _library().clang_visitChildren(cursor, _visit, found)
+    for child in found:
+        child._tu = cursor._tu  # which must not end before the child does
+    return found
+
+
 class _Kept:
     """A property that is computed once, as functools.cached_property, whose lock would cost more than all else here."""
 
@@ -82,11 +102,11 @@ class Node:
     def __init__(self, cursor: Any, unit: Unit) -> None:
         self.cursor = cursor
         self.unit = unit
-        self.kind = cursor.kind
+        self.kind = _kind(cursor._kind_id)
 
     @kept
     def children(self) -> list[Node]:
-        return [Node(child, self.unit) for child in self.cursor.get_children()]
+        return [Node(child, self.unit) for child in _children(self.cursor)]
 
     @kept
     def bare(self) -> Node:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
 
 import islpy as isl
 
-from nearfield.rewrite.model import Model
-from nearfield.rewrite.parts import Event, Order, Phase, Strips
+from nearfield.rewrite.model import Model, maps_of
+from nearfield.rewrite.parts import Order, Phase, Step, Strips
 from nearfield.rewrite.program import Nest
 
 SMALL = 16  # a size up to this is degenerate
@@ -17,9 +20,11 @@ def guard_of(model: Model, order: Order) -> isl.Set | None:
     """Returns the parameters for which the order is legal: all, or all but degenerate sizes. None if it is illegal."""
     if not partitions(model, order):
         return None
-    bad = violated(model, order, timing(model, order)).params()
-    considered = model.considered()
-    guard = considered.subtract(bad)
+    considered = guard = model.considered()
+    for bad in violated(model, order):
+        guard = guard.subtract(bad.params())
+        if guard.is_empty():
+            return None
     for phase in order.steps:
         if isinstance(phase, Phase):
             guard = guard.intersect(_present(model, phase))
@@ -67,25 +72,48 @@ def _instances(order: Order, number: int) -> Iterator[isl.Set | None]:
                     yield pieces[number].domain() if pieces[number].is_single_valued() else None
 
 
-def timing(model: Model, order: Order) -> isl.UnionMap:
-    """Returns when the order executes each instance and event."""
-    made = model.timed(_times(model, order))
+@dataclass(frozen=True)
+class Timed:
+    """Instances or events of one name that a step of an order executes. `first` are numbers that are the same for all
+    of them; what has the same ones is ordered by `times`."""
+
+    first: tuple[int, ...]
+    instances: isl.Set
+    times: isl.Map
+
+
+def timing(model: Model, order: Order) -> dict[str, list[Timed]]:
+    """Returns when the order executes instances and events, by their names."""
+    made: dict[str, list[Timed]] = defaultdict(list)
     for place, step in enumerate(order.steps):
-        if isinstance(step, Strips):
-            for one in _times_of_strips(model, place, step):
-                made = made.union(isl.UnionMap.from_map(one.intersect_params(model.needed)))
+        for one in _timed(model, place, step):
+            made[one.instances.get_tuple_name()].append(one)
     return made
 
 
-def _times_of_strips(model: Model, place: int, step: Strips) -> Iterator[isl.Map]:
-    """Yields when what a loop over pieces does is executed: by its place, the piece, and the part of its body."""
+def _timed(model: Model, place: int, step: Step) -> Iterator[Timed]:
+    if isinstance(step, Strips):
+        for one in _times_of_strips(model, step):
+            yield Timed((place,), one.domain(), one)
+    elif isinstance(step, Phase):
+        for number, some in step.sets.items():
+            yield Timed((place, number), some, model.counted(number, model.tuple_name(number), step.reverse))
+    else:
+        halves = zip(model.events(step.call), model.domains[step.call], (step.begins, step.completes), strict=True)
+        for half, (name, domain, wanted) in enumerate(halves):
+            if wanted:
+                yield Timed((place, half), domain, model.counted(step.call, name))
+
+
+def _times_of_strips(model: Model, step: Strips) -> Iterator[isl.Map]:
+    """Yields when what a loop over pieces does is executed: by the piece, and the part of the loop's body."""
     begins, completes = model.domains[step.call]
     at = model.region.items[step.call].loops[0].iterator
     name = model.names.iterator(at.key)
-    zeros = ", 0" * (model.width - 4)
+    zeros = ", 0" * (model.width - 3)
     for half, (domain, wanted) in enumerate(((begins, step.begins), (completes, step.completes))):
         if wanted:
-            text = f"{{ {domain.get_tuple_name()}[{name}] -> [{place}, {name}, 1, {half}{zeros}] }}"
+            text = f"{{ {domain.get_tuple_name()}[{name}] -> [{name}, 1, {half}{zeros}] }}"
             yield isl.Map(text).intersect_domain(domain)
     for part, pieces in ((0, step.before), (2, step.after)):
         for number, piece in pieces.items():
@@ -93,28 +121,24 @@ def _times_of_strips(model: Model, place: int, step: Strips) -> Iterator[isl.Map
             dims = [model.names.iterator(loop.iterator.key) for loop in loops]
             signed = [f"{'-' if loop.down else ''}{dim}" for loop, dim in zip(loops, dims, strict=True)]
             rest = [str(part), str(number), *signed]
-            rest += ["0"] * (model.width - 2 - len(rest))
-            head = f"{model.tuple_name(number)}[{', '.join(dims)}]"
-            first, last = isl.Map(f"{{ {head} -> [{place}] }}"), isl.Map(f"{{ {head} -> [{', '.join(rest)}] }}")
-            yield first.flat_range_product(piece).flat_range_product(last)
+            rest += ["0"] * (model.width - 1 - len(rest))
+            last = isl.Map(f"{{ {model.tuple_name(number)}[{', '.join(dims)}] -> [{', '.join(rest)}] }}")
+            yield piece.flat_range_product(last)
 
 
-def _times(model: Model, order: Order) -> Iterator[tuple[int, isl.Set, list[int], int]]:
-    for place, step in enumerate(order.steps):
-        if isinstance(step, Phase):
-            for number, some in step.sets.items():
-                yield number, some, [place, number], step.reverse
-        elif isinstance(step, Event):
-            begins, completes = model.domains[step.call]
-            if step.begins:
-                yield step.call, begins, [place, 0], 0
-            if step.completes:
-                yield step.call, completes, [place, 1], 0
-
-
-def violated(model: Model, order: Order, times: isl.UnionMap) -> isl.UnionMap:
-    """Returns the dependences whose second part would not come after the first."""
-    return model.dependences.intersect(times.lex_ge_union_map(times))
+def violated(model: Model, order: Order) -> Iterator[isl.Map]:
+    """Yields the dependences whose second part would not come after the first, for each two steps."""
+    steps = timing(model, order)
+    for one in maps_of(model.dependences):
+        names = (one.get_tuple_name(side) for side in (isl.dim_type.in_, isl.dim_type.out))
+        for first, second in product(*(steps[name] for name in names)):
+            if first.first < second.first:
+                continue
+            bad = one.intersect_domain(first.instances).intersect_range(second.instances)
+            if first.first == second.first and not bad.is_empty():
+                bad = bad.intersect(first.times.lex_ge_map(second.times))
+            if not bad.is_empty():
+                yield bad
 
 
 def _present(model: Model, phase: Phase) -> isl.Set:

@@ -8,8 +8,8 @@ writes."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -42,6 +42,8 @@ class Model:
         self.width = 5 + max((len(nest.loops) for nest in region.nests), default=0)  # of a time
         self._facts: list[str] = []
         self._needed: list[isl.Set] = []
+        self._known_large: tuple[int, isl.Set] | None = None  # with how many parameters there were
+        self._known_rows: dict[tuple[str, int, str], tuple[isl.Set, list[isl.Map]]] = {}
         self.domains = [self._domain(number, item) for number, item in enumerate(region.items)]
         self._arrays: dict[str, str] = {}
         self.shapes = shapes = self._shapes()
@@ -60,7 +62,6 @@ class Model:
         for domain in self.domains:
             for one in domain:
                 self.instances = self.instances.union(isl.UnionSet.from_set(one.intersect_params(self.needed)))
-        self.order = self._original_order()
         self.dependences = self._dependences()
 
     @property
@@ -124,20 +125,33 @@ class Model:
 
     def _read_accesses(self, shapes: dict[str, Shape | None]) -> None:
         for number, item in enumerate(self.region.items):
+            known: dict[Access, isl.Map] = {}  # the same elements, whether they are read or written, and where
+            told: set[tuple[Access, bool]] = set()
+            names = self.events(number) if isinstance(item, Call) else (self.tuple_name(number),)
             for access in item.accesses:
-                shape = shapes[access.base.key]
-                for name in self.events(number) if isinstance(item, Call) else (self.tuple_name(number),):
-                    made = isl.UnionMap.from_map(self._map(name, item, access, shape))
-                    if access.write:
-                        self.writes = self.writes.union(made)
-                    else:
-                        self.reads = self.reads.union(made)
-                    if access.message and access.write:
-                        self.received = self.received.union(made.range())
-                    elif access.message:
-                        self.sent = self.sent.union(made.range())
+                if not access.base.sizes and not access.message and access.base.key not in self._written:
+                    continue  # a variable that is only read joins nothing
+                same = replace(access, write=False, line=0)
+                if same not in known:
+                    known[same] = self._map(names[0], item, access, shapes[access.base.key])
+                if (same, access.write) not in told:
+                    told.add((same, access.write))
+                    self._accessed(access, names, known[same])
         self.reads, self.writes = self.reads.coalesce(), self.writes.coalesce()
         self.sent, self.received = self.sent.coalesce(), self.received.coalesce()
+
+    def _accessed(self, access: Access, names: Sequence[str], elements: isl.Map) -> None:
+        """Keeps which elements the instances of these names access."""
+        for name in names:
+            made = isl.UnionMap.from_map(elements.set_tuple_name(isl.dim_type.in_, name))
+            if access.write:
+                self.writes = self.writes.union(made)
+            else:
+                self.reads = self.reads.union(made)
+        if access.message and access.write:
+            self.received = self.received.union(made.range())
+        elif access.message:
+            self.sent = self.sent.union(made.range())
 
     def _map(self, name: str, item: Item, access: Access, shape: Shape | None) -> isl.Map:
         """Returns which elements an instance accesses, in as many dimensions as the array has."""
@@ -198,40 +212,34 @@ class Model:
             length = shape.sizes[place - 1]
             if access.index[place] is None or length is None:
                 continue
-            size = self.names.poly(length)
-            tried = [wide, *(self._borrowed(wide, place, size, sign) for sign in (1, -1))]
-            outside = [one.intersect_params(self.context).subtract(self._inside(one, place, size)) for one in tried]
-            fitting = next((one for one, out in zip(tried, outside, strict=True) if out.is_empty()), None)
-            if fitting is not None:
-                wide = fitting
-                continue
-            for one, out in zip(tried, outside, strict=True):
-                condition = self._usual(out.params().complement().intersect(self.context).coalesce())
-                if not condition.is_empty() and condition.n_basic_set() <= 2:
-                    self._needed.append(condition)
-                    wide = one
+            beyond, borrow = self._rows(wide, place, self.names.poly(length))
+            outside: list[tuple[isl.Map, isl.Map]] = []
+            for one in (wide, *borrow):
+                one = one if one is wide else wide.apply_range(one)
+                outside.append((one, one.intersect_params(self.context).intersect_range(beyond)))
+                if outside[-1][1].is_empty():
                     break
             else:
-                return None
+                made = self._under_condition(outside)
+                if made is None:
+                    return None
+                outside.append((made, made))
+            wide = outside[-1][0]
         return wide
+
+    def _under_condition(self, outside: Sequence[tuple[isl.Map, isl.Map]]) -> isl.Map | None:
+        """Returns the first map that stays in its rows under a simple condition, which is kept; None if there is none.
+        Each map comes with its part that does not stay there."""
+        for one, out in outside:
+            condition = self._usual(out.params().complement().intersect(self.context).coalesce())
+            if not condition.is_empty() and condition.n_basic_set() <= 2:
+                self._needed.append(condition)
+                return one
+        return None
 
     def _usual(self, condition: isl.Set) -> isl.Set:
         """Returns the parts of a condition that allow sizes as large as one likes, and loops that long."""
-        names = self.names
-        single = {keys[0]: name for keys, name in names.parameters.items() if len(keys) == 1}
-        large = [f"{name} >= 5" for name in names.parameters.values()]
-        large += [
-            f"{name} >= 5*{single[key]}"
-            for keys, name in names.parameters.items() if len(keys) > 1 for key in keys if key in single
-        ]  # fmt: skip
-        item_loops = [loop for nest in self.region.nests for loop in nest.loops]
-        for loop in item_loops + [one for item in self.region.items for a in item.accesses for one in a.loops]:
-            for extent in [upper - lower for upper in loop.upper for lower in loop.lower]:
-                if extent.constant is None and not any(names.symbols[key].iterator for key in extent.keys):
-                    large.append(f"{names.poly(extent)} >= 5")
-        where = isl.Set(f"{names.head()}{{ : {' and '.join(dict.fromkeys(large))} }}")
-        if where.is_empty():
-            where = isl.Set(f"{names.head()}{{ : }}")
+        where = self._large()
         made = isl.Set.empty(condition.get_space())
         for part in condition.get_basic_sets():
             one = isl.Set.from_basic_set(part)
@@ -239,21 +247,44 @@ class Model:
                 made = made.union(one)
         return made
 
-    def _inside(self, wide: isl.Map, place: int, size: str) -> isl.Map:
-        cells = ", ".join(f"a{n}" for n in range(wide.dim(isl.dim_type.out)))
-        box = isl.Set(
-            f"{self.names.head()}{{ {wide.get_tuple_name(isl.dim_type.out)}[{cells}] : 0 <= a{place} < {size} }}"
-        )
-        return wide.intersect_range(box)
+    def _large(self) -> isl.Set:
+        """Returns the parameters for which all sizes and loops are large, or all parameters if they cannot be."""
+        count = len(self.names.parameters)
+        if self._known_large is None or self._known_large[0] != count:
+            names = self.names
+            single = {keys[0]: name for keys, name in names.parameters.items() if len(keys) == 1}
+            large = [f"{name} >= 5" for name in names.parameters.values()]
+            large += [
+                f"{name} >= 5*{single[key]}"
+                for keys, name in names.parameters.items() if len(keys) > 1 for key in keys if key in single
+            ]  # fmt: skip
+            item_loops = [loop for nest in self.region.nests for loop in nest.loops]
+            for loop in item_loops + [one for item in self.region.items for a in item.accesses for one in a.loops]:
+                for extent in [upper - lower for upper in loop.upper for lower in loop.lower]:
+                    if extent.constant is None and not any(names.symbols[key].iterator for key in extent.keys):
+                        large.append(f"{names.poly(extent)} >= 5")
+            where = isl.Set(f"{names.head()}{{ : {' and '.join(dict.fromkeys(large))} }}")
+            if where.is_empty():
+                where = isl.Set(f"{names.head()}{{ : }}")
+            self._known_large = len(names.parameters), where
+        return self._known_large[1]
 
-    def _borrowed(self, wide: isl.Map, place: int, size: str, sign: int) -> isl.Map:
-        rank = wide.dim(isl.dim_type.out)
-        name = wide.get_tuple_name(isl.dim_type.out)
-        cells = ", ".join(f"a{n}" for n in range(rank))
-        out = [f"a{n}" for n in range(rank)]
-        out[place] = f"a{place} + {sign} * ({size})"
-        out[place - 1] = f"a{place - 1} - {sign}"
-        return wide.apply_range(isl.Map(f"{self.names.head()}{{ {name}[{cells}] -> {name}[{', '.join(out)}] }}"))
+    def _rows(self, wide: isl.Map, place: int, size: str) -> tuple[isl.Set, list[isl.Map]]:
+        """Returns the elements of an array beyond the ends of a row of this size, and the maps that borrow a row and
+        give one back."""
+        rank, name = wide.dim(isl.dim_type.out), wide.get_tuple_name(isl.dim_type.out)
+        key = (name, place, size)
+        if key not in self._known_rows:
+            cells = [f"a{n}" for n in range(rank)]
+            head, at = self.names.head(), f"{name}[{', '.join(cells)}]"
+            beyond = isl.Set(f"{head}{{ {at} : a{place} < 0 or a{place} >= {size} }}")
+            maps = []
+            for sign in (1, -1):
+                out = list(cells)
+                out[place - 1 : place + 1] = f"a{place - 1} - {sign}", f"a{place} + {sign} * ({size})"
+                maps.append(isl.Map(f"{head}{{ {at} -> {name}[{', '.join(out)}] }}"))
+            self._known_rows[key] = beyond, maps
+        return self._known_rows[key]
 
     def _buffers_are_apart(self) -> None:
         """Takes it as known that a call's two buffers do not overlap, since MPI forbids it."""
@@ -268,34 +299,33 @@ class Model:
 
     # ---- order
 
-    def _original_order(self) -> isl.UnionMap:
-        return self.timed(
-            (number, domain, [number, part], 0)
-            for number, parts in enumerate(self.domains)
-            for part, domain in enumerate(parts)
-        )
-
-    def timed(self, steps: Iterable[tuple[int, isl.Set, list[int], int]]) -> isl.UnionMap:
-        """Returns a schedule: for sets of instances of items, first the given numbers, then their loops in order, of
-        which so many outermost ones are reversed."""
-        made = isl.UnionMap("{ }")
-        for number, instances, first, reverse in steps:
-            loops = self.region.items[number].loops
-            dims = [self.names.iterator(loop.iterator.key) for loop in loops]
-            down = [loop.down != (place < reverse) for place, loop in enumerate(loops)]
-            times = [*map(str, first), *(f"-{dim}" if back else dim for dim, back in zip(dims, down, strict=True))]
-            times += ["0"] * (self.width - len(times))
-            name = instances.get_tuple_name()
-            one = isl.Map(f"{self.names.head()}{{ {name}[{', '.join(dims)}] -> [{', '.join(times)}] }}")
-            made = made.union(isl.UnionMap.from_map(one.intersect_domain(instances.intersect_params(self.needed))))
-        return made
-
     def _dependences(self) -> isl.UnionMap:
         reads, writes = (one.intersect_domain(self.instances) for one in (self.reads, self.writes))
-        pairs = writes.apply_range(reads.reverse())
-        pairs = pairs.union(reads.apply_range(writes.reverse())).union(writes.apply_range(writes.reverse()))
-        before = self.order.lex_lt_union_map(self.order)
-        return pairs.intersect(before).union(self._pieces_in_order()).coalesce()
+        met = writes.apply_range(reads.reverse())
+        pairs = met.union(met.reverse()).union(writes.apply_range(writes.reverse()))
+        return self._in_order(pairs).union(self._pieces_in_order()).coalesce()
+
+    def _in_order(self, pairs: isl.UnionMap) -> isl.UnionMap:
+        """Returns the pairs of which the first one is executed first: items follow one another, a call's end follows
+        its beginning, and instances of a nest follow one another as its loops count."""
+        names = [domain.get_tuple_name() for parts in self.domains for domain in parts]
+        made = isl.UnionMap("{ }")
+        for one in maps_of(pairs):
+            first, second = (names.index(one.get_tuple_name(side)) for side in (isl.dim_type.in_, isl.dim_type.out))
+            if first == second:
+                times = self.counted(int(names[first][1:]), names[first])
+                one = one.intersect(times.lex_lt_map(times))
+            if first <= second:
+                made = made.union(isl.UnionMap.from_map(one))
+        return made
+
+    def counted(self, number: int, name: str, reverse: int = 0) -> isl.Map:
+        """Returns when an item's loops execute an instance, if so many outermost ones are reversed."""
+        loops = self.region.items[number].loops
+        dims = [self.names.iterator(loop.iterator.key) for loop in loops]
+        down = [loop.down != (place < reverse) for place, loop in enumerate(loops)]
+        times = [f"-{dim}" if back else dim for dim, back in zip(dims, down, strict=True)]
+        return isl.Map(f"{{ {name}[{', '.join(dims)}] -> [{', '.join(times)}] }}")
 
     def _pieces_in_order(self) -> isl.UnionMap:
         """Returns that the pieces of a message are sent, and their receives begun, in the order of the message: MPI
@@ -348,3 +378,10 @@ class Model:
 def _sets(union: isl.UnionSet) -> list[isl.Set]:
     found = union.get_set_list()
     return [found.get_at(place) for place in range(found.n_set())]
+
+
+def maps_of(union: isl.UnionMap) -> Iterator[isl.Map]:
+    """Yields the maps of a union, one for each pair of spaces."""
+    found = union.get_map_list()
+    for place in range(found.n_map()):
+        yield found.get_at(place)

@@ -19,7 +19,7 @@ from nearfield.rewrite.cutting import pointee
 from nearfield.rewrite.emit import Emitted
 from nearfield.rewrite.expressions import Expressions, NotAffine
 from nearfield.rewrite.function import Function
-from nearfield.rewrite.model import Model
+from nearfield.rewrite.model import Model, maps_of
 from nearfield.rewrite.parts import Event
 from nearfield.rewrite.pieces import Written, added
 from nearfield.rewrite.polynomials import Poly
@@ -70,7 +70,9 @@ class Validator:
         if node is None:
             raise Invalid("the function is not found in the new code")
         self._unit = unit
-        block = [one for one in node.walk() if one.kind == Kind.COMPOUND_STMT and _holds(one, start, end)][-1]
+        block = _block(node, start, end)
+        if block is None:
+            raise Invalid("the block is not found in the new code")
         statements = [one for one in block.children if start <= one.offset < end]
         original = statements[0].children[2:] if self._emitted.condition and statements else []
         self._reader = Expressions(Function(node, *original), by_value=self._by_value)
@@ -436,13 +438,16 @@ class Validator:
 
     def _order_is_kept(self) -> None:
         longest = max(len(copy.time) for copy in self._copies) + 2
-        times = isl.UnionMap("{ }")
+        times: dict[str, isl.Map] = {}
         for order, copy in enumerate(self._copies):
             for one in self._times(copy, order, longest):
-                times = times.union(isl.UnionMap.from_map(one))
-        dependences = self._model.dependences.intersect_params(self._guard)
-        if not dependences.intersect(times.lex_ge_union_map(times)).is_empty():
-            raise Invalid("the new code breaks a dependence")
+                name = one.get_tuple_name(isl.dim_type.in_)
+                times[name] = times[name].union(one) if name in times else one
+        for one in maps_of(self._model.dependences.intersect_params(self._guard)):
+            first, second = (times[one.get_tuple_name(side)] for side in (isl.dim_type.in_, isl.dim_type.out))
+            moved = one.apply_domain(first).apply_range(second)
+            if not moved.intersect(isl.Map.lex_ge(first.range().get_space())).is_empty():
+                raise Invalid("the new code breaks a dependence")
 
     def _times(self, copy: Copy, order: int, longest: int) -> Iterator[isl.Map]:
         """Yields when a copy's instances are executed; both halves of a call have their times."""
@@ -470,3 +475,13 @@ class Validator:
 
 def _holds(node: Node, start: int, end: int) -> bool:
     return node.offset <= start and end <= node.end
+
+
+def _block(node: Node, start: int, end: int) -> Node | None:
+    """Returns the innermost block that holds the text between two offsets. Where a node ends is not reliable, where it
+    begins is: of a node's children only those can hold it that begin last before it."""
+    begun = max((child.offset for child in node.children if child.offset <= start), default=-1)
+    for child in reversed(node.children):
+        if child.offset == begun and (found := _block(child, start, end)):
+            return found
+    return node if node.kind == Kind.COMPOUND_STMT and _holds(node, start, end) else None
