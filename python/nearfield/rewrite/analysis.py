@@ -14,6 +14,7 @@ from nearfield.errors import UsageError
 from nearfield.rewrite.accesses import unknown_call
 from nearfield.rewrite.aliases import Aliases, Assumed
 from nearfield.rewrite.because import joined, reason_of_order
+from nearfield.rewrite.callees import Callees
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit, parse
 from nearfield.rewrite.code import NotWritten
 from nearfield.rewrite.cutting import Cutting, deciding, sentence
@@ -141,6 +142,7 @@ class Analyser:
     others: Others = ()
     pieces: Pieces | None = None
     alike: Sequence[str] = ()
+    inlines: bool = True  # functions of the file, where that lets their loops be split
 
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit, self.others)
@@ -159,7 +161,8 @@ class Analyser:
         for node in nodes:
             if self._communicates(self.functions.of(node), set()):
                 self._function(node)
-        patches = list(self._proved())
+        bodies = self._with_bodies(nodes) if self.inlines else []
+        patches = [*self._proved(), *bodies]
         changed = [patch.lines for patch in patches]
         refusals = [
             refusal
@@ -169,6 +172,26 @@ class Analyser:
         if not patches and not refusals:
             refusals = list(self._elsewhere(nodes)) or [self._nothing(nodes)]
         return Analysis(self.path, ranked(patches), refusals)
+
+    def _with_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
+        """Returns patches for blocks that have none, with bodies of functions in place of their calls."""
+        found: list[Patch] = []
+        starts = {start for start, _ in self._variants}
+        for node in nodes:
+            callees = Callees(self.unit, self.functions, self.functions.of(node), self._again)
+            for block in callees.blocks():
+                if not starts & {child.offset for child in block.children}:
+                    found += callees.patches(block, plain(self.text))
+            for line, reason in callees.refusals:
+                known = next((one for one in self._refusals.values() if one.line == line), None)
+                told = f"{known.reason}; {reason}" if known is not None else reason
+                key = next((key for key, one in self._refusals.items() if one is known), line)
+                self._refusals[key] = Refusal(line, told, node.name, known.assumption if known is not None else "")
+        return found
+
+    def _again(self, text: str, unit: Unit, function: str) -> Analysis:
+        """Returns the analysis of a function of another text, in which bodies stand in place of calls."""
+        return replace(self, text=text, unit=unit, inlines=False).run(function)
 
     def _nothing(self, nodes: Sequence[Node]) -> Refusal:
         """Returns why there is nothing to move in a file in which nothing else was found."""

@@ -202,8 +202,8 @@ class Unit:
         self._unit = unit
         self.path = path
         self.text = text
-        self._arguments = tuple(arguments)
-        self._macros = macros or dict(_command_line_macros(arguments))
+        self.arguments = tuple(arguments)
+        self.macros = macros or dict(_command_line_macros(arguments))
         self._macros_known = macros is not None
         self.functions: list[Node] = []
         self.variables: list[Node] = []
@@ -223,7 +223,7 @@ class Unit:
             if kind == Kind.MACRO_DEFINITION:
                 extent = cursor.extent
                 body = self.text[extent.start.offset : extent.end.offset]
-                self._macros[cursor.spelling] = re.sub(r"\\\r?\n", " ", body[len(cursor.spelling) :])
+                self.macros[cursor.spelling] = re.sub(r"\\\r?\n", " ", body[len(cursor.spelling) :])
             else:
                 self._declared(Node(cursor, self))
 
@@ -240,13 +240,13 @@ class Unit:
         """Returns the name of the macro that stands for this number in the file's text at the offset, or in the macro
         that is used there; '' if there is none, or it is not certain which."""
         word = _word(self.text, offset)
-        if self.foreign or word not in self._macros:
+        if self.foreign or word not in self.macros:
             return ""
         if self._number(word) == value:
             return word
-        inside = set(re.findall(r"[A-Za-z_]\w*", self._macros[word])) - {word}
+        inside = set(re.findall(r"[A-Za-z_]\w*", self.macros[word])) - {word}
         named = {name for name in inside if self._number(name) == value}
-        written = re.search(rf"(?<![\w.]){value}(?![\w.])", self._macros[word])
+        written = re.search(rf"(?<![\w.]){value}(?![\w.])", self.macros[word])
         return named.pop() if len(named) == 1 and not written else ""
 
     def statement_end(self, statement: Node) -> int:
@@ -258,19 +258,19 @@ class Unit:
     def is_macro(self, offset: int) -> bool:
         """Returns whether a macro of the file, or one that is not in lower case, is used at the offset."""
         word = _word(self.text, offset)
-        return word in self._macros or word.isupper()
+        return word in self.macros or word.isupper()
 
     def meaning(self, word: str) -> str:
         """Returns the word for which a macro of the file stands in the end, or the word itself."""
-        for _ in range(len(self._macros)):
-            body = self._macros.get(word, "").strip()
+        for _ in range(len(self.macros)):
+            body = self.macros.get(word, "").strip()
             if not re.fullmatch(r"[A-Za-z_]\w*", body):
                 break
             word = body
         return word
 
     def _number(self, macro: str) -> int | None:
-        body = self._macros.get(macro, "").split("/*")[0].split("//")[0].strip()
+        body = self.macros.get(macro, "").split("/*")[0].split("//")[0].strip()
         while body.startswith("(") and body.endswith(")"):
             body = body[1:-1].strip()
         match = re.fullmatch(r"(\d+)[uUlL]*", body)
@@ -292,12 +292,16 @@ class Unit:
 
     def header(self, name: str, text: str) -> Unit:
         """Returns what a header that the file includes declares."""
-        return Unit(self._unit, name, text, self._arguments, self._macros, foreign=True)
+        return Unit(self._unit, name, text, self.arguments, self.macros, foreign=True)
 
     def reread(self, text: str) -> Unit:
         """Returns the same unit with another text, which is not written. This one must not be used any more."""
         self._unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
-        return Unit(self._unit, self.path, text, self._arguments, self._macros, whole=False)
+        return Unit(self._unit, self.path, text, self.arguments, self.macros, whole=False)
+
+    def another(self, text: str) -> Unit:
+        """Returns a unit with another text, beside this one. Raises UsageError if it does not compile."""
+        return parse(Path(self.path), text, self.arguments)
 
     def function_at(self, name: str, start: int, end: int) -> Node | None:
         """Returns the function of this name that holds the text between two offsets."""

@@ -100,3 +100,22 @@ def same_tokens(one: str, other: str) -> bool:
 def _tokens(text: str) -> list[str]:
     found = (match[0] for match in _TOKEN.finditer(text))
     return [token for token in found if not token.isspace() and not token.startswith(("//", "/*"))]
+
+
+def words_in(text: str) -> set[str]:
+    """Returns the names and keywords of a piece of code."""
+    return set(re.findall(r"[A-Za-z_]\w*", text))
+
+
+def substituted(text: str, names: dict[str, str]) -> str:
+    """Returns the code with other words for some names, but not for members of structures."""
+    made: list[str] = []
+    before = ""
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        is_number = match.start() > 0 and text[match.start() - 1].isalnum()
+        is_member = before.endswith((".", "->"))
+        made.append(names.get(token, token) if not is_number and not is_member else token)
+        if not token.isspace() and not token.startswith(("//", "/*")):
+            before = before[-1:] + token
+    return "".join(made)

@@ -1,0 +1,188 @@
+"""Reads a text with inlined functions again and proves that it does the same: nothing of what wrote it is trusted.
+
+The function that calls is compared with what it was, node for node. Where a call stood, the body of its function must
+stand, in which each name means what it meant there: a parameter is the call's argument, a variable its counterpart, and
+all else the same declaration. That arguments keep their values is proved where they are read (`inlining.py`)."""
+
+from __future__ import annotations
+
+import re
+
+from nearfield.rewrite.clang import Kind, Node, Unit
+from nearfield.rewrite.inlining import Site, Text, type_of
+
+_SILENT = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR)
+_LITERALS = (Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.STRING_LITERAL, Kind.CHARACTER_LITERAL)
+_VARIABLES = (Kind.VAR_DECL, Kind.PARM_DECL)
+
+
+class Differs(Exception):
+    """The text is not proved to do the same; the message says what differs."""
+
+
+class Comparison:
+    """Compares a function, in which calls stand, with one of another text, in which bodies stand."""
+
+    def __init__(self, made: Text) -> None:
+        self._made = made
+        self._sites = list(made.sites)
+        self._known: dict[int, int] = {}  # variables of the old text, and their counterparts
+        self._arguments: dict[int, Node] = {}  # what parameters are
+
+    def check(self, old: Node, unit: Unit) -> None:
+        """Raises Differs unless the function in the parsed new text does what the old one does."""
+        if unit.problem:
+            raise Differs(f"the text with inlined functions does not compile: {unit.problem}")
+        new = next((one for one in unit.functions if one.cursor.get_usr() == old.cursor.get_usr()), None)
+        if new is None:
+            raise Differs(f"{old.name} is not found in the text with inlined functions")
+        self._same(old, new)
+        if self._sites:
+            raise Differs("a call is not found that was to be inlined")
+
+    def _same(self, old: Node, new: Node) -> None:
+        old, new = _plain(old), _plain(new)
+        declared = old.declaration if old.kind == Kind.DECL_REF_EXPR else None
+        if declared is not None and declared.key in self._arguments:
+            self._same(self._arguments[declared.key], new)
+            return
+        if old.kind != new.kind or old.operator != new.operator:
+            raise Differs(f"{_words(old)} has become {_words(new)}")
+        if old.kind == Kind.COMPOUND_STMT:
+            self._block(old, new)
+            return
+        self._means_the_same(old, new)
+        if old.kind in _VARIABLES:
+            self._known[old.key] = new.key
+        if len(old.children) != len(new.children):
+            raise Differs(f"{_words(old)} has other parts")
+        for pair in zip(old.children, new.children, strict=True):
+            self._same(*pair)
+
+    def _means_the_same(self, old: Node, new: Node) -> None:
+        """Compares nodes without what they hold."""
+        if old.kind in _LITERALS and _literal(old) != _literal(new):
+            raise Differs(f"{_literal(old)} has become {_literal(new)}")
+        if old.kind.is_expression() or old.kind.is_reference():
+            self._refers_to_the_same(old, new)
+        if old.kind in _VARIABLES or old.kind.is_expression() and not _takes_arguments(old):
+            mine, its = type_of(old.type), type_of(new.type)
+            if mine != its and "[" not in mine:
+                raise Differs(f"{_words(old)} has another type")
+
+    def _refers_to_the_same(self, old: Node, new: Node) -> None:
+        mine_declared, its_declared = old.declaration, new.declaration
+        if mine_declared is None or its_declared is None:
+            if mine_declared is not its_declared:
+                raise Differs(f"{_words(old)} means something else")
+        elif mine_declared.key in self._known:
+            if self._known[mine_declared.key] != its_declared.key:
+                raise Differs(f"the name {mine_declared.name} clashes with another one")
+        elif mine_declared.cursor.get_usr() != its_declared.cursor.get_usr() or _is_local(its_declared):
+            raise Differs(f"the name {mine_declared.name} clashes with another one")
+
+    # ---- blocks
+
+    def _block(self, old: Node, new: Node) -> None:
+        """Compares two blocks; in the new one, bodies may stand in place of calls, and their variables come first."""
+        rest = list(new.children)
+        inside = {id(site.statement): site for site in self._sites if site.statement in old.children}
+        self._sites = [site for site in self._sites if id(site.statement) not in inside]
+        declarations = sum(one.kind == Kind.DECL_STMT for site in inside.values() for one in _statements(site))
+        hoisted, rest = rest[:declarations], rest[declarations:]
+        for statement in old.children:
+            site = inside.get(id(statement))
+            if site is None:
+                self._same(statement, _next(rest))
+            else:
+                self._body(site, hoisted, rest)
+        if rest or hoisted:
+            raise Differs("a block has more statements than it had")
+
+    def _body(self, site: Site, hoisted: list[Node], rest: list[Node]) -> None:
+        """Compares the body of a call's function with what stands there, and takes its declarations away."""
+        self._arguments |= {
+            formal.key: argument for formal, argument in zip(site.formals, site.arguments, strict=True)
+        }  # fmt: skip
+        before = len(rest)
+        for statement in _statements(site):
+            if statement.kind == Kind.DECL_STMT:
+                self._variables(statement, _next(hoisted), rest)
+            elif statement.kind == Kind.RETURN_STMT:
+                if site.given is not None:
+                    self._assigned(_next(rest), self._known_of(site.given), statement.children[0])
+            else:
+                self._same(statement, _next(rest))
+        if len(rest) == before:
+            self._empty(_next(rest))
+
+    @staticmethod
+    def _empty(statement: Node) -> None:
+        if statement.kind != Kind.NULL_STMT:
+            raise Differs("a block has more statements than it had")
+
+    def _known_of(self, given: Node) -> int:
+        declared = given.declaration
+        if declared is None:
+            raise Differs(f"{given.name} is not known")
+        return self._known.get(declared.key, declared.key)
+
+    def _variables(self, old: Node, new: Node, rest: list[Node]) -> None:
+        """Compares declarations; a value may be given where the declaration stood."""
+        if new.kind != Kind.DECL_STMT or len(old.children) != len(new.children):
+            raise Differs(f"{_words(old)} is declared otherwise")
+        for mine, its in zip(old.children, new.children, strict=True):
+            if len(mine.children) == len(its.children):
+                self._same(mine, its)
+                continue
+            if mine.kind != its.kind or type_of(mine.type) != type_of(its.type) or its.children:
+                raise Differs(f"{mine.name} is declared otherwise")
+            self._known[mine.key] = its.key
+            self._assigned(_next(rest), its.key, mine.children[-1])
+
+    def _assigned(self, statement: Node, key: int, value: Node) -> None:
+        if statement.operator != "=" or statement.kind != Kind.BINARY_OPERATOR:
+            raise Differs(f"{_words(value)} is not assigned")
+        target, new = statement.children
+        if target.declaration is None or target.declaration.key != key:
+            raise Differs(f"{_words(value)} is assigned to another variable")
+        self._same(value, new)
+
+
+def _statements(site: Site) -> list[Node]:
+    return site.callee.body.children if site.callee.body is not None else []
+
+
+def _next(rest: list[Node]) -> Node:
+    if not rest:
+        raise Differs("a block has fewer statements than it had")
+    return rest.pop(0)
+
+
+def _plain(node: Node) -> Node:
+    """Returns an expression without parentheses and conversions that the compiler adds."""
+    while node.kind in _SILENT and len(node.children) == 1:
+        node = node.children[0]
+    return node
+
+
+def _takes_arguments(node: Node) -> bool:
+    """Returns whether the type follows from what an argument is, which is compared where it is given."""
+    return node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR)
+
+
+def _is_local(declared: Node) -> bool:
+    above = declared.cursor.semantic_parent
+    return declared.kind in _VARIABLES and above is not None and not above.kind.is_translation_unit() and (
+        above.kind != Kind.NAMESPACE
+    )  # fmt: skip
+
+
+def _literal(node: Node) -> tuple[str, int | None]:
+    text = node.unit.text
+    match = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[\w.]+').match(text, node.location)
+    return (match[0] if match else "", node.value)
+
+
+def _words(node: Node) -> str:
+    return " ".join(node.unit.text[node.offset : node.end].split())[:60] or node.name

@@ -1,0 +1,269 @@
+"""Does `nearfield rewrite` split loops that stand in a function beside the messages, only where the function's body may
+stand in place of its call, and does it say why not?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nearfield import mpi
+from nearfield.rewrite import Analysis, analyse, callees
+from nearfield.rewrite.build import Program, include_folders
+from nearfield.rewrite.inlining import Inliner, Text
+from nearfield.rewrite.verify import Verifier
+
+JACOBI = """\
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int rank, size;
+
+static void exchange(double *u, int rows, int cols, int up, int down) {
+  MPI_Sendrecv(u + cols, cols, MPI_DOUBLE, up, 0, u + (rows - 1) * cols, cols, MPI_DOUBLE, down, 0, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+  MPI_Sendrecv(u + (rows - 2) * cols, cols, MPI_DOUBLE, down, 1, u, cols, MPI_DOUBLE, up, 1, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+}
+
+static void update(const double *from, double *to, int n, int m) {
+  int i, down;  // another one than in main
+  const double quarter = 0.25;
+
+  for (i = 1; i < n - 1; i++)
+    for (down = 1; down < m - 1; down++)
+      to[i * m + down] = quarter * (from[(i - 1) * m + down] + from[(i + 1) * m + down]) + down;
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int rows = atoi(argv[1]), cols = 5, i;
+  int up = rank > 0 ? rank - 1 : MPI_PROC_NULL, down = rank < size - 1 ? rank + 1 : MPI_PROC_NULL;
+  double *u = malloc(sizeof(double) * rows * cols), *v = malloc(sizeof(double) * rows * cols);
+  for (i = 0; i < rows * cols; i++) u[i] = v[i] = i * 0.37 + rank;
+  for (int t = 0; t < 3; t++) {
+    exchange(u, rows, cols, up, down);
+    update(u, v, rows, cols);
+    double *swapped = u;
+    u = v;
+    v = swapped;
+  }
+  printf("%d %.17g\\n", rank, u[cols + 1]);
+  free(u);
+  free(v);
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def arguments() -> list[str]:
+    return [f"-I{folder}" for folder in include_folders(mpi.choose(None))]
+
+
+def analysed(tmp_path: Path, arguments: list[str], text: str, **more: object) -> Analysis:
+    path = tmp_path / "program.c"
+    path.write_text(text, encoding="utf-8")
+    return analyse(path, arguments, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.mpi
+def test_the_loop_of_a_callee_is_split_and_the_program_does_the_same(tmp_path: Path, arguments: list[str]) -> None:
+    """Is the patch one of the file as it is, with the function itself untouched, and the same on 1, 2 and 4 ranks?"""
+    found = analysed(tmp_path, arguments, JACOBI)
+    made = {patch.transformation: patch for patch in found.patches}
+    assert set(made) == {"warm-send", "overlap", "late-receive", "reverse"}
+    patch = made["overlap"]
+    assert patch.original == JACOBI and patch.rewritten.startswith(JACOBI.partition("int main")[0])
+    calls = JACOBI.partition("    exchange(")[0].count("\n") + 1
+    assert patch.lines == (calls - 1, calls + 1)  # from the block's beginning on, where variables are declared
+    new = patch.rewritten.partition("int main")[2]
+    assert "int i, down_update;" in new and "const double quarter = 0.25;" in new
+    assert "exchange(" not in new and "update(" not in new and new.count("MPI_Irecv") == 2
+    assert "the body of exchange and update stands in place of its call" in patch.reason
+    inst = next((one for one in mpi.discover() if one.family == "mpich"), mpi.choose(None))
+    program = Program(tmp_path / "program.c", runs=(("7",),))
+    with Verifier(program, JACOBI, inst, ranks=(1, 2, 4)) as verifier:
+        verdict = verifier.verify(patch.rewritten)
+    assert verdict.same, verdict
+
+
+# ---- one callee, one call
+
+BODY = """for (int i = 1; i < rows - 1; i++)
+    for (int j = 0; j < cols; j++) y[i * cols + j] = c * x[i * cols + j] + x[(i + 1) * cols + j];"""
+PARAMETERS = "const double *x, double *y, int rows, int cols, double c"
+
+
+def program(
+    body: str = BODY, call: str = "update(a, b, n, m, 0.25);", parameters: str = PARAMETERS, before: str = "",
+    variables: str = "", result: str = "void", between: str = "",
+) -> str:  # fmt: skip
+    return f"""#include <mpi.h>
+#include <stdio.h>
+{before}
+{result} update({parameters}) {{
+  {body}
+}}
+{between}
+void step(int n, int m, double *restrict a, double *restrict b, int up, int down) {{
+  {variables}
+  for (int t = 0; t < 9; t++) {{
+    MPI_Sendrecv(&a[m], m, MPI_DOUBLE, up, 0, &a[(n - 1) * m], m, MPI_DOUBLE, down, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    {call}
+  }}
+}}
+"""
+
+
+def rows(call: str = "update(n, m, a, b);", **more: str) -> str:
+    """Returns a program whose arrays are pointers to rows of a length that comes at run time."""
+    body = "for (int i = 1; i < rows - 1; i++) for (int j = 0; j < cols; j++) y[i][j] = x[i + 1][j];"
+    text = program(body, call, "int rows, int cols, double (*x)[cols], double (*y)[cols]", **more)
+    text = text.replace("*restrict a", "(*restrict a)[m]").replace("*restrict b", "(*restrict b)[m]")
+    return text.replace("&a[m]", "a[1]").replace("&a[(n - 1) * m]", "a[n - 1]")
+
+
+INLINED = {
+    "plain": program(),
+    "variables": program("int last = rows - 1; const double q = 2 * c;\n" + BODY.replace("rows - 1", "last")),
+    "expressions": program(call="update(a + m, b, n - 1, m, 0.5);"),
+    "result": program(
+        f"double sum = x[0];\n{BODY}\n return sum;", "s = update(a, b, n, m, 0.25);", result="double",
+        variables="double s;",
+    ),
+    "macro": program(
+        "for (int i = 1; i < rows - 1; i++) for (int j = 0; j < m; j++) y[AT(i, j)] = x[AT(i + 1, j)];",
+        before="#define AT(i, j) ((i) * m + (j))", parameters=PARAMETERS.replace("cols", "m"),
+    ),
+    "number": program(call="update(a, b, n, m, -0.5);"),
+    "row lengths": rows(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INLINED)
+def test_a_body_stands_in_place_of_its_call(name: str, tmp_path: Path, arguments: list[str]) -> None:
+    found = analysed(tmp_path, arguments, INLINED[name], only=frozenset({"overlap"}))
+    assert len(found.patches) == 1, found.refusals
+    assert "update(" not in found.patches[0].rewritten.partition("void step")[2]
+
+
+REFUSED = {
+    "return": (program(f"if (rows < 3) return;\n  {BODY}"), "it returns before its end (line 5)"),
+    "goto": (program(f"if (rows < 3) goto out;\n  {BODY}\nout:;"), "it contains goto (line 5)"),
+    "static": (program(f"static int k; k++;\n  {BODY}"), "its variable k is not of this call alone (line 5)"),
+    "changed parameter": (program(f"rows--;\n  {BODY}"), "it changes its parameter rows (line 5)"),
+    "address": (program(f"int *p = &rows; if (p) {BODY}"), "it takes the address of its parameter rows"),
+    "size": (program(BODY.replace("c *", "sizeof(x) *")), "it takes the size of its parameter x"),
+    "type": (program(call="update(a, b, n, m, 1);"), "what it gets for c changes its type: int becomes double"),
+    "argument": (program(call="update(a, b, n, m, b[0]);"), "what it gets for c is no plain variable or value"),
+    "global": (
+        program(f"y[0] = 1;\n  {BODY}", "update(a, b, n, m, weight);", before="double weight;"),
+        "weight, which it gets for c, may change while it runs",
+    ),
+    "row length": (rows("update(n, k, a, b);", variables="int k = 3;"), "what it gets for x changes its type"),
+    "row length that changes": (rows(variables="m += 1;"), "the length of the rows of x may change"),
+    "structure": (
+        program(parameters=PARAMETERS.replace("double c", "struct weights w"), call="update(a, b, n, m, w);",
+                body=BODY.replace("c *", "w.c *"), before="struct weights { double c; };",
+                variables="struct weights w = {1};"),
+        "its parameter w is no number and no pointer",
+    ),
+    "macro": (
+        program(
+            "for (int i = 1; i < rows - 1; i++) for (int j = 0; j < cols; j++) y[AT(i, j)] = x[AT(i + 1, j)];",
+            before="#define AT(i, j) ((i) * cols + (j))",
+        ),
+        "the macro AT names its parameter cols",
+    ),
+    "macro twice": (
+        program(BODY.replace("c *", "W *"), before="#define W 2", between="#undef W\n#define W 3"),
+        "the macro W is defined more than once",
+    ),
+    "header": (program(between="#include <math.h>"), "a header is included between it and its call"),
+    "line": (program(f'printf("%d", __LINE__);\n  {BODY}'), "it uses __LINE__"),
+    "pragma": (
+        program(f"int k;\n#pragma omp parallel for private(k)\n  {BODY}", "update(a, b, n, m, 0.25); //k"),
+        "a pragma names k",
+    ),
+    "result": (
+        program(f"{BODY}\n  return rows;", "s = update(a, b, n, m, 0.25);", result="int", variables="double s;"),
+        "its result changes its type",
+    ),
+    "unused result": (
+        program(f"int k = 0;\n  {BODY}\n  return k++;", result="int"),
+        "its result is not used, and what computes it may have effects",
+    ),
+    "clash": (
+        program(call="update(a, b, n, m, i);", variables="double i = 3;"), "the name i clashes with another one"
+    ),
+    "hidden": (
+        program(BODY.replace("c *", "weight *"), before="double weight = 2;", variables="double weight = 3;"),
+        "the name weight clashes with another one",
+    ),
+    "array": (
+        program(f"double k[2] = {{x[0], 1}};\n  {BODY}"), "its variable k depends on what may change before the call"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_inlined_is_refused_with_the_reason(name: str, tmp_path: Path, arguments: list[str]) -> None:
+    text, reason = REFUSED[name]
+    found = analysed(tmp_path, arguments, text, only=frozenset({"overlap"}))
+    assert not found.patches
+    line = text[: text.index("update(", text.index("void step"))].count("\n") + 1
+    assert any(reason in one.reason for one in found.refusals if one.line == line), found.refusals
+
+
+def test_a_function_of_another_file_is_not_inlined(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "update.h").write_text(f"static void update({PARAMETERS}) {{\n  {BODY}\n}}\n")
+    text = program().replace("<stdio.h>", '"update.h"').replace("update(const", "another(const")
+    found = analysed(tmp_path, arguments, text, only=frozenset({"overlap"}))
+    assert any("it is defined in another file" in one.reason for one in found.refusals), found.refusals
+
+
+def test_a_reason_behind_an_inlined_body_has_the_lines_of_the_file(tmp_path: Path, arguments: list[str]) -> None:
+    """Does a body in which each iteration needs the one before say so, at its own line?"""
+    text = program(BODY.replace("y[i", "y[(i - 1)").replace("x[(i + 1)", "y[i"), "update(a, a, n, m, 0.25);")
+    found = analysed(tmp_path, arguments, text, only=frozenset({"warm-send"}))
+    assert not found.patches
+    told = next(one.reason for one in found.refusals if "with the body of update in place of the call" in one.reason)
+    assert "line 6" in told or "line 5" in told, told
+
+
+# ---- the proof of the text
+
+DAMAGES = {
+    "an argument": ("b[i * m + j] =", "b[i * n + j] ="),
+    "a number": ("i = 1; i < n", "i = 2; i < n"),
+    "a bound": ("j < m;", "j <= m;"),
+    "a statement": ("for (int i = 1; i < n", "b[0] = 0;\n    for (int i = 1; i < n"),
+    "a weight": ("0.25 *", "0.26 *"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_body_is_not_proved(
+    damage: str, tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Does the proof of the text with bodies find a mistake of what writes it?"""
+    old, new = DAMAGES[damage]
+    written = Inliner.text
+
+    def damaged(self: Inliner, sites: list[object]) -> Text:
+        made = written(self, sites)  # type: ignore[arg-type]
+        head, call, rest = made.text.partition("void step")
+        assert old in rest
+        made.text = head + call + rest.replace(old, new, 1)
+        return made
+
+    monkeypatch.setattr(callees.Inliner, "text", damaged)
+    found = analysed(tmp_path, arguments, program(), only=frozenset({"overlap"}))
+    assert not found.patches
+    assert any("update cannot be inlined" in one.reason for one in found.refusals), found.refusals
