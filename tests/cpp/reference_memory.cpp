@@ -223,7 +223,7 @@ void ReferenceMemory::pass_on(OneCache& from, const Part& victim) {
 void ReferenceMemory::put_into_exclusive(OneCache& cache, Address address, const State& state) {
   if (Part* there = find(cache, address)) {
     there->state.modified |= state.modified;
-    there->state.shared = state.shared;
+    there->state.shared &= state.shared;
     touch(cache, address);
   } else {
     put(cache, address, state);
@@ -295,8 +295,9 @@ void ReferenceMemory::load_line(int core, Address address, const Walk& way, Stat
 }
 
 void ReferenceMemory::store_line(int core, Address address, const Walk& way, State arriving) {
+  const bool was_alone = way.is_supplied && !look_at_others(core, way.end, address).shared;
   remove_others(core, address);
-  own(core, address);
+  own(core, address, was_alone ? way.end : levels_);
   const int nearest = first_write_back();
   if (nearest == levels_) return;
   const int end = way.is_supplied ? std::max(way.end, nearest + 1) : way.end;
@@ -348,6 +349,7 @@ ReferenceMemory::Others ReferenceMemory::look_at_others(int core, int meeting, A
     for (const Part* part : find_all(*cache, unit_of(address), unit_bytes_)) {
       result.had_unit = true;
       result.had_unit_modified |= part->state.modified;
+      result.shared &= part->state.shared;
     }
     if (const Part* part = find(*cache, address)) {
       result.had_line = true;
@@ -384,11 +386,12 @@ void ReferenceMemory::remove_others(int core, Address address) {
       }
 }
 
-// The copies on the way are not shared any more. Who hits one that is not need not look further.
-void ReferenceMemory::own(int core, Address address) {
-  for (int level = 0; level < levels_; ++level) {
+// The copies on the way before `end` are not shared any more. Whoever takes a store into one that was not asks nobody
+// further: that one was alone, whatever those beyond it still say.
+void ReferenceMemory::own(int core, Address address, int end) {
+  for (int level = 0; level < end; ++level) {
     Part* part = find(*on_way(core, level), address);
-    if (part && !part->state.shared && level == first_write_back()) return;
+    if (part && !part->state.shared && level >= first_write_back()) return;
     if (part) part->state.shared = false;
   }
 }

@@ -37,7 +37,8 @@
 //    set: the lowest empty one of them, else the one used least recently. Inclusive caches further out are filled
 //    first, as by a core, or become clean and exclusive.
 //  - An injected line is used when a core's load or store hits it where it was put, or a device reads it.
-//  - A line is put into an exclusive cache that has it already: modified if one of both is, shared as the new one.
+//  - A line is put into an exclusive cache that has it already: modified if one of both is, shared if both are:
+//    one that is not shared knows that nobody else has the line.
 #pragma once
 
 #include <list>
@@ -122,6 +123,7 @@ class ReferenceMemory {
   struct Others {
     bool had_unit = false, had_unit_modified = false;  // some of it
     bool had_line = false, had_line_modified = false;
+    bool shared = true;  // all of the unit that they had
   };
   struct Walk {
     int end = 0;  // level of the hit, or where others have it; number of levels: the memory
@@ -137,7 +139,7 @@ class ReferenceMemory {
   Others look_at_others(int core, int meeting, Address address);
   bool share_with_others(int core, int meeting, Address address);  // whether the unit was written to memory
   void remove_others(int core, Address address);
-  void own(int core, Address address);
+  void own(int core, Address address, int end);
   int first_write_back() const;  // number of levels: none
   bool make_clean(Address unit);
   void remove_all(Address unit);

@@ -368,6 +368,78 @@ bool is_as_reference(std::uint64_t seed, Machine (*make)(Random&), std::size_t s
   return failed_checks == failed_before;
 }
 
+// ---- by hand
+
+struct ByHand {
+  int core;
+  Access kind;
+  Address address;
+};
+
+// After these accesses, on both, the copy of address 0 in that cache of core 0 must be in this state.
+void ends_in(const Machine& machine, const std::vector<ByHand>& accesses, int level, const std::string& state) {
+  Memory memory(machine);
+  ReferenceMemory reference(machine);
+  for (const auto& [core, kind, address] : accesses) {
+    memory.access(core, kind, address, 1);
+    reference.access(core, kind, address, 1);
+  }
+  CHECK(state_of(memory.copy_in(0, level, 0)) == state);
+  CHECK(state_of(reference.copy_in(0, level, 0)) == state);
+}
+
+Machine two_cores(Coherence coherence, const std::vector<Cache>& caches) {
+  Machine machine;
+  machine.cores = 2;
+  machine.core.clock_ghz = 1;
+  machine.coherence = coherence;
+  machine.dram.gb_per_s = 1;
+  machine.caches = caches;
+  return machine;
+}
+
+Cache one_set(int ways, int line_bytes, int shared_by) {
+  Cache cache;
+  cache.ways = ways;
+  cache.line_bytes = line_bytes;
+  cache.size_bytes = static_cast<std::uint64_t>(ways * line_bytes);
+  cache.shared_by = shared_by;
+  return cache;
+}
+
+// A store into a modified copy tells nobody, so that a copy further out, of a longer line, stays owned.
+void a_store_into_a_modified_copy_is_silent() {
+  const auto machine = two_cores(Coherence::moesi, {one_set(1, 64, 1), one_set(2, 64, 1), one_set(1, 128, 1)});
+  const std::vector<ByHand> before{
+      {0, Access::store, 0},     // modified
+      {1, Access::load, 0},      // owned
+      {0, Access::store, 0x40},  // the other half of the unit; the second cache takes the first half as owned
+      {0, Access::load, 0x80},   // and gives it to the third one
+  };
+  ends_in(machine, before, 2, "owned");
+  auto accesses = before;
+  accesses.push_back({0, Access::store, 0x40});
+  ends_in(machine, accesses, 2, "owned");
+}
+
+// With mesi, an exclusive cache that has a line modified takes the same line, shared, from a cache before it.
+void mesi_has_no_owner() {
+  auto victims = one_set(4, 32, 2);
+  victims.inclusion = Inclusion::exclusive;
+  const auto machine = two_cores(Coherence::mesi, {one_set(1, 32, 1), victims, one_set(4, 64, 2)});
+  const std::vector<ByHand> before{
+      {1, Access::load, 0},    {0, Access::load, 0},  // both share the line
+      {1, Access::load, 0x80},                        // moves one of the copies on
+      {0, Access::store, 0},                          // leaves that one alone, with old data
+      {1, Access::load, 0x20},                        // has the new data of the unit written to it
+  };
+  ends_in(machine, before, 0, "shared");
+  ends_in(machine, before, 1, "modified");
+  auto accesses = before;
+  accesses.push_back({0, Access::load, 0x100});  // moves the other one on
+  ends_in(machine, accesses, 1, "modified");
+}
+
 // A trace that never evicts, transfers or injects would agree, too.
 void everything_occurred(const Totals& totals) {
   for (const auto& [name, field] : level_fields) {
@@ -387,6 +459,8 @@ int main(int argc, char** argv) {
   const std::uint64_t first_seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   const std::size_t steps = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 2400;
   const bool shrinks = argc <= 4;
+  a_store_into_a_modified_copy_is_silent();
+  mesi_has_no_owner();
   Totals totals;
   bool is_as_expected = true;
   for (int i = 0; i < machines && is_as_expected; ++i)

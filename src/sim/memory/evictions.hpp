@@ -60,7 +60,8 @@ inline void Contents::take_victim(CacheNode& node, Address address, std::uint8_t
     way = array.room(where);
     if (!way.empty()) node.parent == nullptr ? drop(node, way) : make_room_among_victims(node, way);
   } else if (array.find(where, address)) {
-    state |= array.state(way, address) & modified;
+    const auto there = array.state(way, address);  // one of both that is not shared knows that nobody else has the line
+    state = static_cast<std::uint8_t>((state & there & shared) | ((state | there) & modified));
   }
   array.fill(where, way, address, state);
 }
