@@ -65,8 +65,8 @@ def arguments() -> list[str]:
     return [f"-I{folder}" for folder in include_folders(mpi.choose(None))]
 
 
-def analysed(tmp_path: Path, arguments: list[str], text: str, **more: object) -> Analysis:
-    path = tmp_path / "program.c"
+def analysed(tmp_path: Path, arguments: list[str], text: str, name: str = "program.c", **more: object) -> Analysis:
+    path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     return analyse(path, arguments, **more)  # type: ignore[arg-type]
 
@@ -151,6 +151,14 @@ def test_a_body_stands_in_place_of_its_call(name: str, tmp_path: Path, arguments
     found = analysed(tmp_path, arguments, INLINED[name], only=frozenset({"overlap"}))
     assert len(found.patches) == 1, found.refusals
     assert "update(" not in found.patches[0].rewritten.partition("void step")[2]
+
+
+def test_names_with_c_linkage_mean_the_same_in_a_body(tmp_path: Path, arguments: list[str]) -> None:
+    """Is a body inlined in C++ if it names what a header of C declares, as MPI's handles may be?"""
+    text = program(BODY.replace("c *", "c * weight *"), before='extern "C" { extern double weight; }')
+    text = text.replace("*restrict", "*__restrict")
+    found = analysed(tmp_path, arguments, text, "program.cpp", only=frozenset({"overlap"}))
+    assert len(found.patches) == 1, found.refusals
 
 
 REFUSED = {

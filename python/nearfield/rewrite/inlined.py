@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from clang.cindex import LinkageKind
+
 from nearfield.rewrite.clang import Kind, Node, Unit
 from nearfield.rewrite.inlining import Site, Text, type_of
 
@@ -172,10 +174,7 @@ def _takes_arguments(node: Node) -> bool:
 
 
 def _is_local(declared: Node) -> bool:
-    above = declared.cursor.semantic_parent
-    return declared.kind in _VARIABLES and above is not None and not above.kind.is_translation_unit() and (
-        above.kind != Kind.NAMESPACE
-    )  # fmt: skip
+    return declared.kind in _VARIABLES and declared.cursor.linkage in (LinkageKind.INVALID, LinkageKind.NO_LINKAGE)
 
 
 def _literal(node: Node) -> tuple[str, int | None]:
