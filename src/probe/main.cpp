@@ -3,12 +3,14 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/launcher.hpp"
@@ -228,6 +230,8 @@ void run_in_mpi(const Plan& plan) {
     measure(plan, rank, emit);
   } catch (const Failure& failure) {
     emit.line(JsonObject().add("type", "error").add("kind", failure.kind).add("message", failure.what()));
+    // Rank 0, which has the output, has usually failed alike; to abort before it has written the line would kill it.
+    if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
     abort_launch(failure.kind, failure.what());
   } catch (const std::exception& error) {
     abort_launch("engine", error.what());

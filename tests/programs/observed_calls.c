@@ -424,8 +424,8 @@ static void errors(void) {
 
 int main(int argc, char** argv) {
   static char lines[8192];
-  setvbuf(stdout, lines, _IOFBF, sizeof lines); /* of several ranks, they would come mixed */
-  MPI_Init(&argc, &argv);
+  MPI_Init(&argc, &argv); /* in which MPICH and Intel MPI make it unbuffered */
+  setvbuf(stdout, lines, _IOFBF, sizeof lines); /* lines of several ranks would come mixed */
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   right = (rank + 1) % ranks;
