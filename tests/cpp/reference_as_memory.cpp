@@ -14,6 +14,7 @@ class Timing {
   Times now;
   Machine machine;
 };
+class TimedSteps {};
 class Frames {};
 class Translation {};
 class StreamFollower {};

@@ -27,8 +27,33 @@ struct Memory::Caches {
   Devices devices;
 };
 
+// What the fast path knows of a core's caches when it is compiled: there is a victim cache, the lines of that have
+// sub-blocks, and there are several variants. The shape of a path that is not fast has no fast path.
+template <bool its_victims, bool its_parts, bool its_several>
+struct FastShape {
+  static constexpr bool fast = true, victims = its_victims, parts = its_parts, several = its_several;
+};
+template <bool its_several>
+struct SlowShape {
+  static constexpr bool fast = false, victims = false, parts = false, several = its_several;
+};
+
 struct Memory::Acting {
+  // Calls `function` with the shape of this core's caches.
+  template <class Function>
+  NEARFIELD_INNERMOST void with_shape(Function&& function) const {
+    several() ? with_shape_of<true>(function) : with_shape_of<false>(function);
+  }
+  template <bool its_several, class Function>
+  NEARFIELD_INNERMOST void with_shape_of(Function&& function) const {
+    if (!path.is_fast) return function(SlowShape<its_several>{});
+    if (!path.has_victims) return function(FastShape<false, false, its_several>{});
+    if (path.third.sub_blocks > 1) return function(FastShape<true, true, its_several>{});
+    function(FastShape<true, false, its_several>{});
+  }
+
   int core;
+  TimedSteps& steps;
   Hierarchy& hierarchy;
   Contents& contents;
   Translation* translation;  // if it costs something
@@ -45,35 +70,46 @@ struct Memory::Acting {
   std::vector<Time> times;
   bool several() const { return times.size() > 1; }
 
-  // ---- under several variants
-  // Accesses that hit the nearest cache one after the other are collected, so that the clocks are told of all at once;
-  // they must be before anything else happens to them.
-  NEARFIELD_INNERMOST void add_hits(Access kind, Count more, Ps work) const {
-    const Ps takes = timing.per_hit(kind, work);
-    if (takes != each) {
-      tell_hits();
-      each = takes;
-    }
-    hits += more;
+  // ---- what clocks are to be told of
+  NEARFIELD_INNERMOST void add(const TimedStep& step) const {
+    if (steps.full()) [[unlikely]]
+      tell();
+    steps.add(step);
   }
-  NEARFIELD_INNERMOST void tell_hits() const {
-    if (hits == 0) return;
-    for (auto& its : times) its.timing.issue_hits(its.clock, hits, each);
-    hits = 0;
+  NEARFIELD_INNERMOST void add_hits(Access kind, unsigned bytes, Count count, Ps work) const {
+    if (kind == Access::store && timing.stores_go_through()) [[unlikely]]
+      return add({.what = TimedStep::What::through, .kind = kind, .bytes = bytes, .time = work, .count = count});
+    if (steps.full()) [[unlikely]]
+      tell();
+    steps.add_hits(count, timing.per_hit(kind, work));
   }
-  mutable Count hits = 0;
-  mutable Ps each = 0;  // of these takes
+  void add_writes(Address address, unsigned writes) const {
+    if (writes > 0) add({.what = TimedStep::What::writes, .writes = writes, .address = address});
+  }
+  NEARFIELD_INNERMOST void tell() const {
+    if (!steps.empty()) tell_all();
+  }
+  [[gnu::noinline]] void tell_all() const {
+    for (auto& its : times) its.timing.take(its.clock, steps.all());
+    steps.clear();
+  }
+  // Tells the clocks of one variant of a step that is not one of all, after those that are.
+  void tell(std::size_t variant, const TimedStep& step) const {
+    auto& its = times[variant];
+    its.timing.take(its.clock, {&step, 1});
+  }
 
-  // Lines that are on their way, under any variant, by hash; a line that is not there any longer may still be here.
+  // ---- lines that are on their way, under any variant, by hash; a line that is not there any longer may still be here
   void goes_ahead(Address line) const { ahead[Arrivals::hash(line)] = true; }
   // Returns whether the address's line may be on its way, under any variant.
   NEARFIELD_INNERMOST bool is_ahead(Address address) const {
     if (!follower) return false;
-    auto& may_be = ahead[Arrivals::hash(contents.unit_of(address))];
+    const auto unit = contents.unit_of(address);
+    auto& may_be = ahead[Arrivals::hash(unit)];
     if (!may_be) [[likely]]
       return false;
-    may_be = false;
-    for (auto& its : times) may_be |= its.clock.ahead.may_have(contents.unit_of(address));
+    tell();
+    may_be = std::ranges::any_of(times, [&](auto& its) { return its.clock.ahead.may_have(unit); });
     return may_be;
   }
   mutable std::array<bool, Arrivals::hashes> ahead{};

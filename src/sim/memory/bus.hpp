@@ -10,6 +10,14 @@
 
 namespace nearfield::sim {
 
+// timing_steps.hpp; by the host's instructions
+namespace plain {
+struct TimingSteps;
+}
+namespace wide {
+struct TimingSteps;
+}
+
 // The times at which a bus was free, at one memory speed, in the order of time.
 class Gaps {
  public:
@@ -94,6 +102,8 @@ class Bus {
   bool is_free_from(const Times& time) const { return free_ == time && all_at_least(time, last_gap_ends_); }
 
  private:
+  friend struct plain::TimingSteps;
+  friend struct wide::TimingSteps;
   void remember(const Times& start) {
     for (std::size_t l = 0; l < speeds; ++l)
       if (start.at[l] > free_.at[l]) {

@@ -52,6 +52,7 @@ CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
       sub_blocks_(static_cast<std::uint8_t>(spec.sub_blocks)),
       lru_(spec.replacement == lru_replacement.name),
       fast_lru_(lru_ && blocks_per_set_ == 1),
+      is_tree_(spec.replacement == tree_plru_replacement.name && blocks_per_set_ == 1),
       is_narrow_(spec.ways <= first_lanes),
       ways_(spec.ways),
       replacement_(replacement_of(spec).make()) {
@@ -61,6 +62,22 @@ CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
   if (variants) own_ = std::make_unique<OwnSets>(*variants, sets_, blocks_per_set_, compare);
   if (variants) variants_ = variants->count();
   clear();
+}
+
+CacheView CacheArray::view() const {
+  CacheView view;
+  view.blocks = blocks_;
+  view.reciprocal = reciprocal_;
+  view.owners = own_ ? own_->owners() : nullptr;
+  view.tree = is_tree_ ? &trees[std::countr_zero(static_cast<unsigned>(ways_))] : nullptr;
+  view.prepared = &prepared_;
+  view.sets = sets_;
+  view.ways = ways_;
+  view.line_shift = line_shift_;
+  view.unit_shift = unit_shift_;
+  view.sub_blocks = sub_blocks_;
+  view.is_narrow = is_narrow_;
+  return view;
 }
 
 void CacheArray::clear() {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "machine/machine.hpp"
+#include "sim/memory/cache_view.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/memory/replacement.hpp"
 #include "sim/memory/variants.hpp"
@@ -98,7 +99,7 @@ class CacheArray {
   // out first.
   NEARFIELD_INNERMOST Way room(const SetAndTag& where, int limit = 0) {
     if (fast_lru_ && limit == 0) [[likely]]
-      return quick_room(where);
+      return oldest(where);
     return room_by_replacement(where.set, limit);
   }
 
@@ -129,69 +130,9 @@ class CacheArray {
     return was;
   }
 
-  // ---- faster versions for caches with several sets, each one block in the order of use (is_quick). Unless a comment
-  // says otherwise, lines must have no sub-blocks (is_plain)
-  NEARFIELD_INNERMOST SetAndTag quick_locate(Address address) const {
-    const auto [set, tag] = number_and_tag_of_several(address);
-    if (own_) [[unlikely]]
-      return {own_->of_acting(set), tag};
-    return {blocks_ + set, tag};
-  }
-  NEARFIELD_INNERMOST Address quick_address(const Way& way) const {
-    return address_in(static_cast<std::uint32_t>(way.block - blocks_), way);
-  }
-  NEARFIELD_INNERMOST Way quick_find(const SetAndTag& where) const {  // lines may have sub-blocks
-    const auto found = is_narrow_ ? first_lanes_with(*where.set, where.tag) : lanes_with(*where.set, where.tag);
-    return {found ? where.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
-  }
-  NEARFIELD_INNERMOST Way quick_room(const SetAndTag& where) {
-    const auto oldest = oldest_lane(*where.set, ways_);
-    if (oldest == 0) [[unlikely]]
-      return first_room(where.set);
-    return {where.set, static_cast<unsigned>(std::countr_zero(oldest))};
-  }
-  // Returns the flags of the way that quick_room() would give.
-  unsigned flags_of_room(const SetAndTag& where) const {
-    const auto oldest = oldest_lane(*where.set, ways_);
-    return oldest == 0 ? 0U : where.set->flags[std::countr_zero(oldest)];
-  }
-  NEARFIELD_INNERMOST static void quick_touch(const Way& way) { make_youngest(*way.block, way.lane); }
-  // The caller sets the line's sharers.
-  NEARFIELD_INNERMOST static void quick_fill(const SetAndTag& where, const Way& way, std::uint8_t state) {
-    way.block->tag[way.lane] = where.tag;
-    if (way.flags() != state) way.block->flags[way.lane] = state;
-    make_youngest(*way.block, way.lane);
-  }
-  // Does touch(), if it is a use, and remove(). Lines may have sub-blocks.
-  NEARFIELD_INNERMOST void quick_take(const Way& way, Address address, bool is_use) const {
-    if (has_sub_blocks()) {
-      auto& valid = valid_parts(way);
-      valid = static_cast<std::uint8_t>(valid & ~part_of(address));
-      if (valid & 0x0F) {
-        if (is_use) make_youngest(*way.block, way.lane);
-        return;
-      }
-    }
-    way.block->tag[way.lane] = no_tag;
-    make_oldest(*way.block, way.lane, ways_);
-  }
-  // Does fill() for a line that is modified or in no special state; a line that is there stays modified. Lines may have
-  // sub-blocks.
-  NEARFIELD_INNERMOST void quick_add(const SetAndTag& where, const Way& way, Address address, bool is_modified) const {
-    const bool is_new = way.block->tag[way.lane] != where.tag;
-    way.block->tag[way.lane] = where.tag;
-    if (!has_sub_blocks()) {
-      const unsigned before = is_new ? 0U : way.block->flags[way.lane] & sim::modified;
-      way.block->flags[way.lane] = static_cast<std::uint8_t>(before | is_modified);
-    } else {
-      const unsigned part = part_of(address), both = part * 0x11U, high = part * 0x10U;
-      const unsigned valid = is_new ? 0U : valid_parts(way), its_modified = is_new ? 0U : modified_parts(way);
-      const unsigned before = valid & part ? its_modified & part : 0U;
-      valid_parts(way) = static_cast<std::uint8_t>((valid & ~high) | part);
-      modified_parts(way) = static_cast<std::uint8_t>((its_modified & ~both) | before | (is_modified ? part : 0U));
-    }
-    make_youngest(*way.block, way.lane);
-  }
+  // Returns how the fast path sees the cache; only of one that has_view().
+  CacheView view() const;
+  bool has_view() const { return (fast_lru_ || is_tree_) && sets_ > 1; }
 
   // Returns the flags of the line (of the address's sub-block).
   NEARFIELD_INNERMOST std::uint8_t state(const Way& way, Address address) const {
@@ -254,16 +195,8 @@ class CacheArray {
   std::uint64_t line_bytes() const { return 1ULL << line_shift_; }
   std::uint64_t unit_bytes() const { return 1ULL << unit_shift_; }  // of a sub-block, or the line
   bool has_sub_blocks() const { return sub_blocks_ > 1; }
-  bool is_quick() const { return fast_lru_ && sets_ > 1; }
-  bool is_plain() const { return is_quick() && !has_sub_blocks(); }
   void clear();
   std::size_t host_bytes() const { return sizeof(Block) * sets_ * blocks_per_set_; }
-  // Returns the line that will make room for this one if the set is full; for caches of the plain kind.
-  Address oldest_line(Address address) const {
-    auto* const set = common(number_and_tag(address).set);
-    const auto oldest = oldest_lane(*set, ways_) | 1U << (lanes_per_block - 1);
-    return quick_address({set, static_cast<unsigned>(std::countr_zero(oldest))});
-  }
   // Tells the host that this set will be needed. It must be inlined: a call of it looks to GCC as if it did nothing.
   NEARFIELD_INNERMOST void fetch_early(Address address) const {
     const auto* set = common(number_and_tag(address).set);
@@ -328,6 +261,12 @@ class CacheArray {
   Way find_in_blocks(const SetAndTag& where) const;
   Way room_by_replacement(Block* set, int limit);
 
+  NEARFIELD_INNERMOST Way oldest(const SetAndTag& where) {
+    const auto oldest = oldest_lane(*where.set, ways_);
+    if (oldest == 0) [[unlikely]]
+      return first_room(where.set);
+    return {where.set, static_cast<unsigned>(std::countr_zero(oldest))};
+  }
   Way first_room(Block* set);
   void prepare_if_new(Block* set);
 
@@ -341,6 +280,7 @@ class CacheArray {
   std::uint8_t sub_blocks_;
   bool lru_;
   bool fast_lru_;
+  bool is_tree_;    // of one block
   bool is_narrow_;  // it has no more ways than first_lanes_with() looks at
   int ways_;
   int variants_ = 1;

@@ -132,6 +132,13 @@ class Contents {
       note({Afterwards::What::missed, variants_.acting(), unit_of(address), &node});
   }
 
+  // Returns whether lines that made room for injected ones may be missed.
+  bool watches_victims() const { return watches_victims_; }
+  // Returns whether the line is none of those that made room in this cache.
+  bool is_no_victim(const CacheNode& node, Address address) const {
+    return node.victims.empty() || !node.victims.contains(unit_of(address));
+  }
+
   // ---- lines that come in
   // Puts a line that is not there yet into a cache that is not exclusive.
   NEARFIELD_INNERMOST void put(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,

@@ -50,6 +50,8 @@ class DramTiming {
   void post(Address address, std::uint64_t bytes) { memories_[home_of(address)].bus.append(on_bus(bytes)); }
 
  private:
+  friend struct plain::TimingSteps;
+  friend struct wide::TimingSteps;
   struct Memory_ {
     Bus bus;
     std::vector<Times> bank_free;

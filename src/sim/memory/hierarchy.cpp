@@ -19,27 +19,46 @@ Hierarchy::Hierarchy(const Machine& machine, int variants, bool ways_matter)
       fetched_early_from_(levels_) {
   while (fetched_early_from_ > 0 && contents_.cache_at(0, fetched_early_from_ - 1).array.host_bytes() > kept_by_host)
     --fetched_early_from_;
-  for (int core = 0; core < machine.cores; ++core) paths_.push_back(path_of(core));
+  paths_.resize(static_cast<std::size_t>(machine.cores));
+  find_paths();
 }
 
-// A path is fast if its first two caches keep whole lines in the order of use, in one block a set, the second one knows
-// which caches before it have a line, and either only this core's caches can have what the second one misses or a directory
-// tells whether others may.
+void Hierarchy::find_paths() {
+  for (std::size_t core = 0; core < paths_.size(); ++core) paths_[core] = path_of(static_cast<int>(core));
+}
+
+void Hierarchy::forget_everything() {
+  contents_.forget_everything();
+  find_paths();  // the sets lie elsewhere now
+}
+
+// A path is fast if its first two caches keep whole lines, in one block a set and an order that needs no call, the second
+// one knows which caches before it have a line, and either only this core's caches can have what the second one misses or a
+// directory tells whether others may.
 Hierarchy::Path Hierarchy::path_of(int core) const {
-  auto& first = contents_.cache_at(core, 0);
-  Path path{core, &first, nullptr, nullptr, first.bit(), false};
+  Path path;
+  path.core = core;
+  path.nearest_node = &contents_.cache_at(core, 0);
   if (levels_ < 2) return path;
-  path.second = &contents_.cache_at(core, 1);
-  const auto &nearest = *path.nearest, &second = *path.second;
-  path.is_fast = nearest.array.is_plain() && second.array.is_plain() && second.inclusion != Inclusion::exclusive &&
-                 !second.through && (second.knows_sharers || !second.meeting);
-  if (!path.is_fast || levels_ != 3) return path;
-  auto& third = contents_.cache_at(core, 2);
+  path.second_node = &contents_.cache_at(core, 1);
+  const auto &nearest = *path.nearest_node, &second = *path.second_node;
+  const auto is_plain = [](const CacheNode& node) { return node.array.has_view() && !node.array.has_sub_blocks(); };
+  path.is_fast = is_plain(nearest) && is_plain(second) && second.inclusion != Inclusion::exclusive && !second.through &&
+                 (second.knows_sharers || !second.meeting) && second.array.line_bytes() >= nearest.array.line_bytes();
+  if (!path.is_fast) return path;
+  path.own = nearest.bit();
+  path.through = nearest.through;
+  path.includes_nearest = second.inclusion == Inclusion::inclusive;
+  path.first = nearest.array.view();
+  path.second = second.array.view();
+  if (levels_ != 3) return path;
+  path.third_node = &contents_.cache_at(core, 2);
+  const auto& third = *path.third_node;
   const auto can_meet = [](const Meeting& meeting) { return meeting.caches.size() <= 1 || meeting.has_directory; };
   const bool can_fill_second = second.inclusion == Inclusion::neither || (second.knows_sharers && nearest.is_simple);
-  if (third.array.is_quick() && third.inclusion == Inclusion::exclusive && can_meet(third.before) &&
-      can_meet(contents_.at_memory()) && can_fill_second)
-    path.victims = &third;
+  path.has_victims = third.array.has_view() && third.inclusion == Inclusion::exclusive && can_meet(third.before) &&
+                     can_meet(contents_.at_memory()) && can_fill_second;
+  if (path.has_victims) path.third = third.array.view();
   path.meets = third.meeting || contents_.at_memory().caches.size() > 1;
   return path;
 }
@@ -123,11 +142,7 @@ Found Hierarchy::fetch(int core, int first, Address address, Located& located) {
   return found;
 }
 
-void Hierarchy::evict_marked(CacheNode& node, CacheArray::Way way) {
-  contents_.evict(node, node.array.address_of(way), way.flags());
-}
-
-Found Hierarchy::load_any(int core, Address address) {
+Found Hierarchy::load(int core, Address address) {
   auto& nearest = contents_.cache_at(core, 0);
   const auto where = nearest.array.locate(address);
   const auto way = nearest.array.find(where, address);
@@ -136,8 +151,22 @@ Found Hierarchy::load_any(int core, Address address) {
   return {};
 }
 
-Found Hierarchy::store_any(int core, Address address) {
+Found Hierarchy::store(int core, Address address) {
   return contents_.cache_at(core, 0).through ? store_through(core, address) : store_at(core, 0, address);
+}
+
+bool Hierarchy::hits_nearest_for_all(int core, bool store, Address address) {
+  auto& nearest = contents_.cache_at(core, 0);
+  const auto where = nearest.array.locate_common(address);
+  if (!where.set || (store && nearest.through)) return false;
+  const auto way = nearest.array.find(where, address);
+  return way && !(store && (nearest.array.state(way, address) & shared));
+}
+
+bool Hierarchy::all_have(int core, int level, Address address) const {
+  const auto& array = contents_.cache_at(core, level).array;
+  const auto where = array.locate_common(address);
+  return where.set && array.find(where, address);
 }
 
 // The nearest caches write through: what they hold is updated, and the first one that writes back takes the store.
@@ -233,8 +262,12 @@ Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::
   return found;
 }
 
-// Counts more stores, which go on to the first cache that writes back.
-void Hierarchy::repeat_through(int core, Address address, Count count_of) {
+void Hierarchy::repeat(int core, bool store, Address address, Count count_of) {
+  auto& nearest = contents_.cache_at(core, 0);
+  if (!store || !nearest.through) {
+    contents_.counts_of(nearest).hits += count_of;
+    return;
+  }
   for (int level = 0; level < levels_; ++level) {
     auto& node = contents_.cache_at(core, level);
     (node.array.has(address) ? contents_.counts_of(node).hits : contents_.counts_of(node).misses) += count_of;
@@ -262,7 +295,7 @@ void Hierarchy::fill(int core, int first, int end, Address address, const Locate
   if (to_keep && !stored) contents_.write_to_memory();
 }
 
-std::optional<Found> Hierarchy::prefetch_any(int core, int level, Address address) {
+std::optional<Found> Hierarchy::prefetch(int core, int level, Address address) {
   auto& target = contents_.cache_at(core, level);
   Located located;
   const auto where = located[static_cast<std::size_t>(level)] = target.array.locate(address);

@@ -20,18 +20,21 @@ class Hierarchy {
   struct Path;
   const Path& path(int core) const { return paths_[static_cast<std::size_t>(core)]; }
 
-  // Makes an access that looks at sets of the first two caches only, if these are the same under all variants.
-  std::optional<Found> near_for_all(const Path& path, bool store, Address address);
+  // ---- accesses that the fast path (fast_path.hpp) does not make
+  // Makes one access inside one line of the nearest cache; returns where the line was found.
+  Found load(int core, Address address);
+  Found store(int core, Address address);
+  // Counts `count` more accesses to the line of the last access: hits, or stores that go on through the nearest cache.
+  void repeat(int core, bool store, Address address, Count count);
+  // Returns whether the core's nearest cache has the line under all variants in a state that an access does not change.
+  bool hits_nearest_for_all(int core, bool store, Address address);
   // Returns whether the core's cache of that level has the line under all variants.
   bool all_have(int core, int level, Address address) const;
-  // Makes one access inside one line of the nearest cache; returns where the line was found.
-  Found load(const Path& path, Address address);
-  Found store(const Path& path, Address address);
-  // Counts `count` more accesses to the line of the last access: hits, or stores that go on through the nearest cache.
-  NEARFIELD_INNERMOST void repeat(const Path& path, bool store, Address address, Count count);
   // Brings the line into the caches of `core` from `level` outward. Returns where it came from; nothing if it is there
   // already.
   std::optional<Found> prefetch(int core, int level, Address address);
+
+  void forget_everything();  // that any cache holds
 
   Contents& contents() { return contents_; }
 
@@ -50,32 +53,16 @@ class Hierarchy {
   NEARFIELD_INNERMOST void fetch_victim_early(const Path& path, Address address) const;
 
  private:
+  template <class Shape>
+  friend class FastPath;
   using Ask = Snooping::Ask;
   // The set and tag of one access's line at every level.
   using Located = std::array<CacheArray::SetAndTag, most_cache_levels>;
 
-  // ---- the fast path
-  enum class Use { load, store, store_through, prefetch };  // the last one: into the second cache
+  enum class Use { load, store, store_through, prefetch };  // of the fast path; the last one: into the second cache
   Path path_of(int core) const;
-  static bool is_alone(const CacheArray::Way& way, const Path& path);
-  NEARFIELD_INNERMOST void fill_nearest(const Path& path, CacheArray::SetAndTag where, std::uint8_t state);
-  void evict_marked(CacheNode& node, CacheArray::Way way);
-  NEARFIELD_INNERMOST void give_to_victims(const Path& path, Address address, const CacheArray::Way& way);
-  void store_in_nearest(CacheNode& nearest, const CacheArray::Way& way, Address address);
-  template <Use use>
-  Found hit_second(const Path& path, CacheArray::SetAndTag nearest, const CacheArray::Way& way, Address address);
-  template <Use use>
-  NEARFIELD_INNERMOST Found fast_miss(const Path& path, Address address, CacheArray::SetAndTag nearest);
-  bool nobody_else_has(const Path& path, Address address, bool is_victim);
-  template <Use use>
-  [[gnu::noinline]] int fetch_beyond_second(const Path& path, Address address, CacheArray::SetAndTag nearest,
-                                            CacheArray::SetAndTag second);
+  void find_paths();
 
-  // ---- the slow path
-  void repeat_through(int core, Address address, Count count);
-  std::optional<Found> prefetch_any(int core, int level, Address address);
-  Found load_any(int core, Address address);
-  Found store_any(int core, Address address);
   NEARFIELD_INNERMOST std::uint8_t hit_or_take(CacheNode& node, const CacheArray::Way& way, Address address);
   static std::uint8_t take(CacheNode& node, const CacheArray::Way& way, Address address);
   Found load_missed(int core, Address address, CacheArray::SetAndTag nearest);
@@ -97,12 +84,24 @@ class Hierarchy {
 };
 
 struct Hierarchy::Path {
-  int core;
-  CacheNode *nearest, *second,
-      *victims;          // the last one, if it is there: an exclusive cache, and no other one is beyond
-  std::uint16_t own;     // the nearest one's bit among the sharers
-  bool is_fast = false;  // of its first two caches
-  bool meets = false;    // others, in the last cache or beyond it
+  int core = 0;
+  bool is_fast = false;           // of its first two caches
+  bool has_victims = false;       // its third cache is the last one and exclusive, and the fast path knows it
+  bool meets = false;             // others, in the last cache or beyond it
+  bool through = false;           // the nearest one writes through
+  bool includes_nearest = false;  // the second one does
+  std::uint16_t own = 0;          // the nearest one's bit among the sharers
+  CacheView first, second, third;
+  CacheNode *nearest_node = nullptr, *second_node = nullptr, *third_node = nullptr;
+  const CacheNode& node(std::size_t level) const {
+    return *(level == 0 ? nearest_node : level == 1 ? second_node : third_node);
+  }
 };
+
+NEARFIELD_INNERMOST void Hierarchy::fetch_victim_early(const Path& path, Address address) const {
+  if (!path.has_victims) return;
+  const auto where = path.second.locate(address);
+  contents_.cache_at(path.core, 2).array.fetch_early(path.second.address_of(where, path.second.room(*where.set)));
+}
 
 }  // namespace nearfield::sim

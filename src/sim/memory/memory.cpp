@@ -27,6 +27,7 @@ Memory::Memory(const Machine& machine, const std::array<double, speeds>& memory_
     : caches_(std::make_unique<Caches>(checked(machine), variants, limits_ways)),
       frames_(std::make_unique<Frames>(machine.pages)),
       translation_(std::make_unique<Translation>(machine, counts_of_tlbs_.tlbs, counts_of_tlbs_.page_faults)),
+      steps_(std::make_unique<TimedSteps>()),
       translates_(!machine.pages.tlbs.empty()) {
   for (int v = 0; v < variants; ++v) timings_.push_back(std::make_unique<Timing>(machine, memory_slowdown));
   add_followers(machine);
@@ -34,6 +35,7 @@ Memory::Memory(const Machine& machine, const std::array<double, speeds>& memory_
     auto& hierarchy = caches_->hierarchy;
     auto* const follower = followers_.empty() ? nullptr : &followers_[static_cast<std::size_t>(core)];
     auto& it = acting_.emplace_back(Acting{core,
+                                           *steps_,
                                            hierarchy,
                                            caches_->contents,
                                            translates_ ? translation_.get() : nullptr,
@@ -65,54 +67,123 @@ void Memory::add_followers(const Machine& machine) {
 
 Memory::~Memory() = default;
 
-const Memory::Acting& Memory::acting(int core) const { return acting_[static_cast<std::size_t>(core)]; }
+// Cores share buses, so the clocks are told of accesses in the order of these.
+const Memory::Acting& Memory::acting(int core) const {
+  const auto& its = acting_[static_cast<std::size_t>(core)];
+  if (latest_ != &its) [[unlikely]] {
+    tell_clocks();
+    latest_ = &its;
+  }
+  return its;
+}
+
+void Memory::tell_clocks() const {
+  if (latest_) latest_->tell();
+}
 
 // ---- cores
 
 // `times` accesses to one line of the nearest cache.
+template <class Shape>
 NEARFIELD_INNERMOST void Memory::one(const Acting& acting, Access kind, Address address, unsigned bytes, Count times,
                                      Ps work) {
-  if (acting.translation) {
-    if (const Ps cost = acting.translation->cost(acting.core, address); cost > 0) {
-      acting.tell_hits();
-      for (auto& its : acting.times) its.clock.now += cost;
-    }
-    acting.translation->repeat(times - 1);
-  }
+  translate(acting, address, times);
   address = acting.frames.physical(address);
-  if (acting.several()) return one_of_several(acting, kind, address, bytes, times, work);
-  auto& hierarchy = acting.hierarchy;
-  auto& contents = acting.contents;
-  auto& timing = acting.timing;
-  auto& clock = acting.clock;
-  const auto found = is_store(kind) ? hierarchy.store(acting.path, address) : hierarchy.load(acting.path, address);
+  const bool store = is_store(kind);
+  FastPath<Shape> fast(acting.hierarchy, acting.path);
+  const int level = fast.access(store, address);
+  if (level == fast.slow) [[unlikely]]
+    return Shape::several ? one_of_several(acting, kind, address, bytes, times, work)
+                          : one_slowly(acting, kind, address, bytes, times, work);
   Count hits = times - 1;
-  if (found.level > 0) {
-    timing.missed(clock, kind, bytes, found, address, contents.take_writes(), work);
-    if (acting.follower) look_ahead(acting, address);
-  } else if (!acting.follower || !timing.hit_ahead(clock, kind, contents.unit_of(address), work)) {
+  bool elsewhere = false;
+  if (level > 0) {
+    const Count together = acting.follower ? 1 : times;  // else a line that is fetched ahead comes between
+    acting.add({.what = TimedStep::What::missed,
+                .kind = kind,
+                .found = {level},
+                .bytes = bytes,
+                .writes = acting.contents.take_writes(),
+                .address = address,
+                .time = work,
+                .count = together});
+    hits = times - together;
+    if (acting.follower) {
+      if constexpr (Shape::several)
+        elsewhere = look_ahead_of_several<Shape>(acting, address);
+      else
+        look_ahead<Shape>(acting, address);
+    }
+  } else if (acting.is_ahead(address)) [[unlikely]] {
+    acting.add({.what = TimedStep::What::awaited, .kind = kind, .bytes = bytes, .address = address, .time = work});
+  } else {
     hits = times;
   }
   if (times > 1) {
-    hierarchy.repeat(acting.path, is_store(kind), address, times - 1);
-    if (is_store(kind) && acting.path.nearest->through) timing.write_back(clock, address, contents.take_writes());
+    if (Shape::several && elsewhere) return rest_of_several(acting, kind, address, bytes, times - 1, work);
+    fast.repeat(store, times - 1);
   }
-  if (hits > 0) timing.hits(clock, kind, bytes, hits, work);
+  if (hits > 0) acting.add_hits(kind, bytes, hits, work);
+}
+
+void Memory::one_slowly(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work) {
+  auto& hierarchy = acting.hierarchy;
+  const auto found = is_store(kind) ? hierarchy.store(acting.core, address) : hierarchy.load(acting.core, address);
+  Count hits = times - 1;
+  if (found.level > 0) {
+    acting.add({.what = TimedStep::What::missed,
+                .kind = kind,
+                .found = found,
+                .bytes = bytes,
+                .writes = acting.contents.take_writes(),
+                .address = address,
+                .time = work});
+    if (acting.follower) look_ahead<SlowShape<false>>(acting, address);
+  } else if (acting.is_ahead(address)) {
+    acting.add({.what = TimedStep::What::awaited, .kind = kind, .bytes = bytes, .address = address, .time = work});
+  } else {
+    hits = times;
+  }
+  if (times > 1) {
+    hierarchy.repeat(acting.core, is_store(kind), address, times - 1);
+    if (is_store(kind) && acting.path.nearest_node->through) acting.add_writes(address, acting.contents.take_writes());
+  }
+  if (hits > 0) acting.add_hits(kind, bytes, hits, work);
 }
 
 void Memory::one_apart(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work) {
-  one(acting, kind, address, bytes, 1, work);
+  acting.with_shape([&]<class Shape>(Shape) { one<Shape>(acting, kind, address, bytes, 1, work); });
 }
 
+NEARFIELD_INNERMOST void Memory::translate(const Acting& acting, Address address, Count times) {
+  if (!acting.translation) return;
+  if (const Ps cost = acting.translation->cost(acting.core, address); cost > 0)
+    acting.add({.what = TimedStep::What::nothing, .time = cost});
+  acting.translation->repeat(times - 1);
+}
+
+// The core's prefetcher sees a miss of the nearest cache.
+template <class Shape>
 void Memory::look_ahead(const Acting& acting, Address address) {
   const auto next = acting.follower->follow(address);
-  if (!next || *next >= end_of_memory || !acting.timing.has_slot_to_prefetch(acting.clock)) return;
-  const auto from = acting.hierarchy.prefetch(acting.core, acting.follower->level(), *next);
-  if (from) acting.timing.prefetched(acting.clock, *next, *from, acting.contents.take_writes());
+  if (!next || *next >= end_of_memory) return;
+  acting.tell();
+  if (!acting.timing.has_slot_to_prefetch(acting.clock)) return;
+  std::optional<Found> from;
+  int level = FastPath<Shape>::slow;
+  if (acting.follower->level() == 1) level = FastPath<Shape>(acting.hierarchy, acting.path).prefetch(*next);
+  if (level == FastPath<Shape>::slow)
+    from = acting.hierarchy.prefetch(acting.core, acting.follower->level(), *next);
+  else if (level > 0)
+    from = {level};
+  if (!from) return;
+  acting.add(
+      {.what = TimedStep::What::prefetched, .found = *from, .writes = acting.contents.take_writes(), .address = *next});
+  acting.goes_ahead(*next);
 }
 
 void Memory::bypass(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work) {
-  acting.tell_hits();
+  acting.tell();
   address = frames_->physical(address);
   auto& contents = acting.contents;
   std::array<unsigned, most_variants> writes{};
@@ -123,11 +194,13 @@ void Memory::bypass(const Acting& acting, Access kind, Address address, unsigned
     dram.bytes += bytes;
     writes[static_cast<std::size_t>(variant)] = contents.take_writes();
   });
-  std::size_t variant = 0;
-  for (auto& timing : timings_) {
-    timing->bypassed(acting.core, address, bytes, writes[actors[variant]], work);
-    ++variant;
-  }
+  for (std::size_t v = 0; v < acting.times.size(); ++v)
+    acting.tell(v, {.what = TimedStep::What::bypassed,
+                    .kind = kind,
+                    .bytes = bytes,
+                    .writes = writes[actors[v]],
+                    .address = address,
+                    .time = work});
 }
 
 void Memory::access(int core, Access kind, Address address, unsigned bytes) {
@@ -166,22 +239,32 @@ void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, 
   }
   if (std::max(address, address + (count - 1) * stride) > end_of_memory - bytes)
     throw std::out_of_range("a simulated node has 128 GiB");
-  const auto& core_acting = acting(core);
+  const auto& me = acting(core);
+  me.with_shape(
+      [&]<class Shape>(Shape) { sweep_lines<Shape>(me, kind, address, count, stride, stride_bytes < 0, bytes, work); });
+}
+
+template <class Shape>
+void Memory::sweep_lines(const Acting& acting, Access kind, Address address, std::uint64_t count, std::uint64_t stride,
+                         bool downward, unsigned bytes, Ps work) {
+  const auto line = acting.contents.nearest_line_bytes();
+  const std::uint64_t apart = downward ? -stride : stride;
+  const auto shift = std::has_single_bit(apart) ? std::countr_zero(apart) : -1;
   // The first access to a line may fetch another line ahead, which then was used later than the first one, until the
   // second access that reaches that cache. So the first access is done apart from the others.
-  const bool touches_after_prefetch = core_acting.follower && (core_acting.follower->level() == 0 ||
-                                                               (is_store(kind) && core_acting.path.nearest->through));
+  const bool touches_after_prefetch =
+      acting.follower && (acting.follower->level() == 0 || (is_store(kind) && acting.path.nearest_node->through));
   while (count > 0) {
     // Bytes of this line beyond the first one accessed.
-    const auto rest = stride_bytes < 0 ? address & (line - 1) : (address | (line - 1)) - address;
-    auto here = std::min(count, rest / apart + 1);
+    const auto rest = downward ? address & (line - 1) : (address | (line - 1)) - address;
+    auto here = std::min(count, (shift >= 0 ? rest >> shift : rest / apart) + 1);
     if (touches_after_prefetch) {
-      one(core_acting, kind, address, bytes, 1, work);
+      one<Shape>(acting, kind, address, bytes, 1, work);
       address += stride;
       --count;
       if (--here == 0) continue;
     }
-    one(core_acting, kind, address, bytes, here, work);
+    one<Shape>(acting, kind, address, bytes, here, work);
     count -= here;
     address += here * stride;
   }
@@ -202,86 +285,36 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
   }
 }
 
-// Collects accesses that hit the nearest cache one after the other, so that the clocks are told of all at once.
-class Memory::Hits {
- public:
-  explicit Hits(const Acting& acting) : acting_(acting) {}
-  NEARFIELD_INNERMOST void add(Access kind) {
-    if (const bool is_chase = kind == Access::chase; is_chase != are_chases_) [[unlikely]] {
-      tell();
-      are_chases_ = is_chase;
-    }
-    ++count_;
-  }
-  NEARFIELD_INNERMOST void tell() {
-    if (count_ == 0) return;
-    const auto kind = are_chases_ ? Access::chase : Access::load;
-    const auto count = std::exchange(count_, 0);
-    acting_.timing.hits(acting_.clock, kind, 0, count, 0);
-  }
-
- private:
-  const Acting& acting_;
-  bool are_chases_ = false;
-  Count count_ = 0;
-};
-
 void Memory::replay(int core, std::span<const Reference> trace) {
   const auto& me = acting(core);
-  const auto beyond_line = ~(caches_->contents.nearest_line_bytes() - 1);
-  Hits hits(me);
   bool looks_ahead = true;  // if some accesses of late would have gained by it
   Count far = me.hierarchy.went_far();
   for (std::size_t begin = 0; begin < trace.size(); begin += of_late) {
     const auto end = std::min(begin + of_late, trace.size());
     const auto last_ahead = looks_ahead ? std::min(end, trace.size() - std::min(trace.size(), ahead_on_host)) : 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      if (i < last_ahead) {
-        me.hierarchy.fetch_early(core, me.frames.physical(trace[i + ahead_on_host].address));
-        me.hierarchy.fetch_victim_early(me.path, me.frames.physical(trace[i + victim_ahead_on_host].address));
-      }
-      const auto& [address, bytes, kind] = trace[i];
-      if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & beyond_line) == 0 &&
-          address < end_of_memory) [[likely]] {
-        one_of_many(me, kind, address, bytes, hits);
-      } else {
-        hits.tell();
-        some(me, kind, address, bytes, 0);
-      }
-    }
+    me.with_shape([&]<class Shape>(Shape) { replay_batch<Shape>(me, trace, begin, end, last_ahead); });
     const Count so_far = me.hierarchy.went_far();
     looks_ahead = so_far - far > of_late / 8;
     far = so_far;
   }
-  hits.tell();
 }
 
-// Does what one() does for one access, apart from telling the clocks of a hit.
-NEARFIELD_INNERMOST void Memory::one_of_many(const Acting& acting, Access kind, Address address, unsigned bytes,
-                                             Hits& hits) {
-  if (acting.translation) {
-    if (const Ps cost = acting.translation->cost(acting.core, address); cost > 0) {
-      hits.tell();
-      acting.tell_hits();
-      for (auto& its : acting.times) its.clock.now += cost;
+template <class Shape>
+void Memory::replay_batch(const Acting& acting, std::span<const Reference> trace, std::size_t begin, std::size_t end,
+                          std::size_t last_ahead) {
+  const auto beyond_line = ~(acting.contents.nearest_line_bytes() - 1);
+  for (std::size_t i = begin; i < end; ++i) {
+    if (i < last_ahead) {
+      acting.hierarchy.fetch_early(acting.core, acting.frames.physical(trace[i + ahead_on_host].address));
+      acting.hierarchy.fetch_victim_early(acting.path, acting.frames.physical(trace[i + victim_ahead_on_host].address));
     }
+    const auto& [address, bytes, kind] = trace[i];
+    if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & beyond_line) == 0 && address < end_of_memory)
+        [[likely]]
+      one<Shape>(acting, kind, address, bytes, 1, 0);
+    else
+      some(acting, kind, address, bytes, 0);
   }
-  address = acting.frames.physical(address);
-  if (acting.several()) return one_of_several(acting, kind, address, bytes, 1, 0);
-  auto& timing = acting.timing;
-  auto& clock = acting.clock;
-  const auto found =
-      is_store(kind) ? acting.hierarchy.store(acting.path, address) : acting.hierarchy.load(acting.path, address);
-  if (found.level == 0) [[likely]] {
-    if (acting.follower && clock.ahead.may_have(acting.contents.unit_of(address))) [[unlikely]] {
-      hits.tell();
-      if (timing.hit_ahead(clock, kind, acting.contents.unit_of(address), 0)) return;
-    }
-    return hits.add(kind);
-  }
-  hits.tell();
-  timing.missed(clock, kind, bytes, found, address, acting.contents.take_writes(), 0);
-  if (acting.follower) look_ahead(acting, address);
 }
 
 // ---- scenarios
@@ -292,7 +325,7 @@ void Memory::forget(Address address, std::uint64_t bytes) {
 }
 
 void Memory::forget_everything() {
-  caches_->contents.forget_everything();
+  caches_->hierarchy.forget_everything();
   translation_->forget_everything();
 }
 
@@ -300,7 +333,7 @@ void Memory::forget_everything() {
 
 const Times& Memory::now(int core, int variant) const {
   const auto& me = acting(core);
-  me.tell_hits();
+  me.tell();
   return me.times[static_cast<std::size_t>(variant)].clock.now;
 }
 Clock Memory::clock(int core) const {
@@ -309,15 +342,15 @@ Clock Memory::clock(int core) const {
   return all;
 }
 void Memory::advance(int core, Ps duration) {
-  acting(core).tell_hits();
+  acting(core).tell();
   for (auto& timing : timings_) timing->advance(core, duration);
 }
 void Memory::wait_until(int core, const Clock& instant) {
-  acting(core).tell_hits();
+  acting(core).tell();
   for (int v = 0; v < instant.variants(); ++v) timings_[static_cast<std::size_t>(v)]->wait_until(core, instant[v]);
 }
 void Memory::drain(int core) {
-  acting(core).tell_hits();
+  acting(core).tell();
   for (auto& timing : timings_) timing->drain(core);
 }
 

@@ -77,6 +77,7 @@ struct Found {
 };
 
 class Frames;          // frames.hpp: where pages lie
+class TimedSteps;      // timed_steps.hpp: what clocks are to be told of
 class Timing;          // timing.hpp: clocks
 class Translation;     // tlb.hpp
 class StreamFollower;  // prefetcher.hpp
@@ -137,25 +138,34 @@ class Memory {
  private:
   struct Caches;  // hierarchy.hpp and devices.hpp
   struct Acting;  // a core, with all of it at hand
-  class Hits;
   const Acting& acting(int core) const;
+  void tell_clocks() const;
+  // Accesses inside one line of the nearest cache, on the fast path for this shape of caches (acting.hpp).
+  template <class Shape>
   void one(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  void one_of_many(const Acting& acting, Access kind, Address address, unsigned bytes, Hits& hits);
-  void one_apart(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);  // one(), not inline
+  template <class Shape>
+  void look_ahead(const Acting& acting, Address address);
+  template <class Shape>
+  void sweep_lines(const Acting& acting, Access kind, Address address, std::uint64_t count, std::uint64_t stride,
+                   bool downward, unsigned bytes, Ps work);
+  template <class Shape>
+  void replay_batch(const Acting& acting, std::span<const Reference> trace, std::size_t begin, std::size_t end,
+                    std::size_t last_ahead);
+  // The same on the slow path.
+  void one_slowly(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
+  void one_apart(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);
+  void translate(const Acting& acting, Address address, Count times);
   void some(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);
   void bypass(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);
   void add_followers(const Machine& machine);
-  void look_ahead(const Acting& acting, Address address);
   // Under several variants:
   struct Outcomes;
   void one_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  void miss_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work,
-                       const std::optional<Found>& found);
-  unsigned char tell_each(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work,
-                          const Outcomes& outcomes);
+  template <class Shape>
+  bool look_ahead_of_several(const Acting& acting, Address address);
+  template <class Shape>
   bool look_ahead_of_several(const Acting& acting, const Outcomes& outcomes);
-  void rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work,
-                       bool looks_elsewhere);
+  void rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work);
   template <class Action>
   std::pair<Clock, unsigned char> transfer(Address address, std::uint64_t bytes, const Clock& start,
                                            const std::array<unsigned char, most_variants>& alike, Action&& action);
@@ -168,7 +178,9 @@ class Memory {
   std::vector<std::unique_ptr<Timing>> timings_;  // one per variant
   std::unique_ptr<Translation> translation_;
   std::vector<StreamFollower> followers_;  // one per core
-  std::vector<Acting> acting_;             // one per core
+  std::unique_ptr<TimedSteps> steps_;
+  std::vector<Acting> acting_;              // one per core
+  mutable const Acting* latest_ = nullptr;  // whose steps these are
   bool translates_ = false;
   bool fetches_over_itself_ = false;  // a line fetched ahead may take the place of the line whose access fetched it
 };

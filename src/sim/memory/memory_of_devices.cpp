@@ -82,6 +82,7 @@ template <class Action>
 std::pair<Clock, unsigned char> Memory::transfer(Address address, std::uint64_t bytes, const Clock& start,
                                                  const std::array<unsigned char, most_variants>& alike,
                                                  Action&& action) {
+  tell_clocks();
   auto& contents = caches_->contents;
   Transfer transfer(timings_, contents.unit_bytes(), start);
   Variants::Mask passes = 0;

@@ -32,7 +32,7 @@ struct ReplacementSpec {
   std::unique_ptr<Replacement> (*make)();
 };
 
-extern const ReplacementSpec lru_replacement;
+extern const ReplacementSpec lru_replacement, tree_plru_replacement;
 
 // The first one, lru, is the default, and the cache calls it inline.
 const std::vector<const ReplacementSpec*>& all_replacements();

@@ -1,6 +1,46 @@
 #include "sim/memory/timing.hpp"
 
+#include <cstdlib>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace nearfield::sim {
+
+namespace plain {
+using V = Times;
+NEARFIELD_INNERMOST const Times& of(const Times& times) { return times; }
+NEARFIELD_INNERMOST const Times& whole(const Times& times) { return times; }
+NEARFIELD_INNERMOST const Times& times(const Times& times) { return times; }
+NEARFIELD_INNERMOST void put(const Times& from, Times& to) { to = from; }
+#include "sim/memory/timing_steps.hpp"
+}  // namespace plain
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx2")
+namespace wide {
+#include "sim/memory/wide_times.hpp"
+// after what it needs
+#include "sim/memory/timing_steps.hpp"
+}  // namespace wide
+#pragma GCC pop_options
+#endif
+
+namespace {
+
+// Returns how clocks go on fastest on this host. NEARFIELD_INSTRUCTIONS=plain leaves out what not every one has.
+auto fastest_steps() {
+#if defined(__x86_64__)
+  const char* const asked = std::getenv("NEARFIELD_INSTRUCTIONS");
+  if (__builtin_cpu_supports("avx2") && !(asked && std::strcmp(asked, "plain") == 0)) return wide::TimingSteps::run;
+#endif
+  return plain::TimingSteps::run;
+}
+
+}  // namespace
 
 void Arrivals::unchain(std::uint8_t arrival) {
   auto* link = &first_[hash(arrivals_[arrival].line)];
@@ -23,7 +63,8 @@ Times Arrivals::take(Address line, Times now) {
 }
 
 Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdown)
-    : cores_(static_cast<std::size_t>(machine.cores)),
+    : take_(fastest_steps()),
+      cores_(static_cast<std::size_t>(machine.cores)),
       caches_(static_cast<int>(machine.caches.size())),
       dram_(machine, slowdown),
       sockets_(machine),
@@ -62,60 +103,6 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
     me.bypasses.resize(bypasses > 0 ? bypasses : misses);
     me.window.resize(misses + Arrivals::most);
     if (prefetches_apart_) me.prefetches.resize(machine.prefetcher->outstanding);
-  }
-}
-
-void Timing::bypassed(int core, Address address, unsigned bytes, unsigned writes, Ps work) {
-  auto& me = of(core);
-  wait_for_window(me);
-  write_back(me, address, writes);
-  const Times start = later(me.now, me.bypasses.free()), done = from_memory(me, address, bytes, start);
-  me.all_bypassed = later(me.all_bypassed, done);
-  me.bypasses.take_slot(done);
-  ++me.issued;
-  me.now = start + std::max(per_access_ + work, std::nearbyint(bytes * bypass_ps_per_byte_));
-}
-
-void Timing::prefetched(CoreClock& me, Address line, const Found& from, unsigned writes) {
-  write_back(me, line, writes, from);
-  auto& slots = prefetches_apart_ ? me.prefetches : me.misses;
-  const Times there = ready(me, from, line, later(me.now, slots.free()));
-  me.ahead.add(line, there);
-  slots.take_slot(there);
-}
-
-// As an access to a line that is on its way to the second cache.
-bool Timing::wait_for_line(CoreClock& me, Access kind, Address line, Ps work) {
-  const Times there = me.ahead.take(line, me.now);
-  if (there == me.now) return false;
-  wait_for_window(me);
-  if (kind == Access::chase) {
-    ++me.issued;
-    me.now = later(me.now, there) + (levels_.front().latency + work);
-    return true;
-  }
-  goes_on(me, kind, me.now, there, work);
-  return true;
-}
-
-// Stores that go through to the first cache that writes back, which has the line (if there is none: to memory, which is
-// not waited for). Each takes that cache's port for its own bytes.
-void Timing::stored_through(CoreClock& me, unsigned bytes, Count count, Ps work) {
-  const auto level = static_cast<std::size_t>(through_);
-  const Ps each = std::nearbyint(bytes * levels_[level].per_byte), issued = per_access_ + work;
-  auto& free = me.port_free[level];
-  for (; count > 0; --count) {
-    wait_for_window(me);
-    me.now = later(me.now, free);
-    free = me.now + each;
-    issue(me, 1, issued);
-    if (each > issued || count == 1) continue;
-    // From here on the port is free before each store.
-    issue(me, count - 1, issued);
-    Times last = me.now;
-    last += each - issued;
-    free = last;
-    return;
   }
 }
 

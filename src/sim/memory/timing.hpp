@@ -13,6 +13,7 @@
 #include "sim/memory/hierarchy.hpp"
 #include "sim/memory/links.hpp"
 #include "sim/memory/sockets.hpp"
+#include "sim/memory/timed_steps.hpp"
 
 namespace nearfield::sim {
 
@@ -66,20 +67,18 @@ class UnderWay {
   }
   // Returns when the next slot is free.
   const Times& free() const { return done_[first_]; }
-  NEARFIELD_INNERMOST void take_slot(const Times& done) {
-    const std::size_t at = first_, before = at == 0 ? last_ : at - 1;
-    first_ = at == last_ ? 0 : at + 1;
-    // Mostly the latest one is done last.
-    if (all_at_least(done, done_[before])) [[likely]]
-      done_[at] = done;
-    else
-      insert(done, at);
+  // Returns when the last one of them is done.
+  const Times& last() const { return done_[first_ == 0 ? last_ : first_ - 1]; }
+  // Takes the next slot, for an access that is done last of all; returns when it is done, which the caller sets.
+  Times& next() {
+    auto& slot = done_[first_];
+    first_ = first_ == last_ ? 0 : first_ + 1;
+    return slot;
   }
-  const std::vector<Times>& all() const { return done_; }
-
- private:
-  // Sorts a time into the ring, at each memory speed for itself.
-  void insert(Times done, std::size_t at) {
+  // Takes the next slot, and sorts the time into the ring, at each memory speed for itself.
+  void insert(Times done) {
+    std::size_t at = first_;
+    next();
     for (std::size_t left = last_; left > 0; --left) {
       auto& before = done_[at == 0 ? last_ : at - 1];
       const Times last = later(before, done);
@@ -90,7 +89,9 @@ class UnderWay {
     }
     done_[at] = done;
   }
+  const std::vector<Times>& all() const { return done_; }
 
+ private:
   std::vector<Times> done_;  // a ring
   std::size_t first_ = 0, last_ = 0;
 };
@@ -107,15 +108,18 @@ class Window {
     loads_.resize(1);
   }
   Count stalls() const { return stalls_; }
-  NEARFIELD_INNERMOST void add(Count stalls, const Times& there) {
+  // Returns when the load's data is there, which the caller sets.
+  NEARFIELD_INNERMOST Times& add(Count stalls) {
     if (next_ - first_ == room_) [[unlikely]]
       make_room();
     if (next_ == first_) stalls_ = stalls;
-    loads_[next_++ & (loads_.size() - 1)] = {stalls, there};
+    auto& load = loads_[next_++ & (loads_.size() - 1)];
+    load.stalls = stalls;
+    return load.there;
   }
   // Returns when the oldest load's data is there, and forgets the load.
-  Times pop() {
-    const Times there = loads_[first_ & (loads_.size() - 1)].there;
+  const Times& pop() {
+    const Times& there = loads_[first_ & (loads_.size() - 1)].there;
     ++first_;
     stalls_ = first_ < next_ ? loads_[first_ & (loads_.size() - 1)].stalls : never;
     return there;
@@ -164,39 +168,18 @@ class Timing {
   Timing(const Machine& machine, const std::array<double, speeds>& slowdown);
 
   CoreClock& of(int core) { return cores_[static_cast<std::size_t>(core)]; }
-  // `count` accesses that hit the nearest cache; of stores that go through it, those that hit the one that takes them.
-  // `work`: the computation between accesses takes so much longer than issuing them, each time.
-  void hits(CoreClock& me, Access kind, unsigned bytes, Count count, Ps work);
-  // The same for accesses that all take `each`; not for stores that go through.
-  void issue_hits(CoreClock& me, Count count, Ps each) { issue(me, count, each); }
+  // The core does these steps, in order.
+  void take(CoreClock& me, std::span<const TimedStep> steps) { take_(*this, me, steps); }
+  // Returns what a hit of the nearest cache takes; not of stores that go through it.
   Ps per_hit(Access kind, Ps work) const {
     return (kind == Access::chase ? levels_.front().latency : per_access_) + work;
   }
   bool stores_go_through() const { return through_ > 0; }
-  // One access that missed it; `writes` units were written to memory to make room for the line.
-  void missed(CoreClock& me, Access kind, unsigned bytes, const Found& found, Address address, unsigned writes,
-              Ps work);
-  // One access past the caches.
-  void bypassed(int core, Address address, unsigned bytes, unsigned writes, Ps work);
   // Returns whether a line can be fetched ahead now: it is not if that had to wait for a slot. The first memory speed
   // decides for all, since all share the caches.
   bool has_slot_to_prefetch(CoreClock& me) {
     return (prefetches_apart_ ? me.prefetches : me.misses).free()[0] <= me.now[0];
   }
-  // A line is fetched ahead.
-  void prefetched(CoreClock& me, Address line, const Found& from, unsigned writes);
-  // A core's caches, or for a line that was found in others' caches their holder, write so many units to memory.
-  NEARFIELD_INNERMOST void write_back(CoreClock& me, Address address, unsigned writes, const Found& found = {}) {
-    if (writes == 0) return;
-    dram_.post(address, writes * unit_);
-    if (is_connected_) [[unlikely]]
-      post(me, address, writes, found);
-  }
-  // One access that hit the nearest cache, if its line is still on its way there; returns whether it is.
-  bool hit_ahead(CoreClock& me, Access kind, Address line, Ps work) {
-    return me.ahead.may_have(line) && wait_for_line(me, kind, line, work);
-  }
-
   void advance(int core, Ps duration) { of(core).now += duration; }
   void wait_until(int core, const Times& instant) { of(core).now = later(of(core).now, instant); }
   void drain(int core);
@@ -210,15 +193,8 @@ class Timing {
     Ps per_byte = 0;
   };
 
-  NEARFIELD_INNERMOST void issue(CoreClock& me, Count count, Ps each);
-  NEARFIELD_INNERMOST void wait_for_window(CoreClock& me) {
-    while (me.issued >= me.window.stalls()) [[unlikely]]
-      me.now = later(me.now, me.window.pop());
-  }
-  NEARFIELD_INNERMOST void goes_on(CoreClock& me, Access kind, const Times& start, const Times& done, Ps work);
-  void stored_through(CoreClock& me, unsigned bytes, Count count, Ps work);
-  bool wait_for_line(CoreClock& me, Access kind, Address line, Ps work);
-  Times ready(CoreClock& me, const Found& found, Address address, const Times& start);
+  friend struct plain::TimingSteps;
+  friend struct wide::TimingSteps;
   Times transferred(CoreClock& me, const Found& found, Address address, const Times& start);
   Times from_memory(CoreClock& me, Address address, std::uint64_t bytes, const Times& start) {
     const Times there = dram_.serve(me.core, address, bytes, start);
@@ -229,6 +205,7 @@ class Timing {
   Times cross(CoreClock& me, int core_at_home, std::uint64_t bytes, Times there);
   void post(CoreClock& me, Address address, unsigned writes, const Found& found);
 
+  void (*take_)(Timing&, CoreClock&, std::span<const TimedStep>);  // for this host's instructions
   std::vector<CoreClock> cores_;
   std::array<Level, most_cache_levels + 1> levels_;
   int caches_;
@@ -247,72 +224,5 @@ class Timing {
   std::uint64_t unit_;
   double bypass_ps_per_byte_;
 };
-
-// Does not depend on how instructions are grouped: those before the window stalls, then the rest.
-NEARFIELD_INNERMOST void Timing::issue(CoreClock& me, Count count, Ps each) {
-  while (me.issued + count > me.window.stalls()) [[unlikely]] {
-    const Count before = me.window.stalls() - me.issued;
-    me.issued += before;
-    count -= before;
-    me.now = later(me.now + static_cast<Ps>(before) * each, me.window.pop());
-  }
-  me.issued += count;
-  me.now += static_cast<Ps>(count) * each;
-}
-
-NEARFIELD_INNERMOST void Timing::hits(CoreClock& me, Access kind, unsigned bytes, Count count, Ps work) {
-  if (kind == Access::store && through_ > 0) [[unlikely]]
-    return stored_through(me, bytes, count, work);
-  issue(me, count, per_hit(kind, work));
-}
-
-NEARFIELD_INNERMOST Times Timing::ready(CoreClock& me, const Found& found, Address address, const Times& start) {
-  if (found.transferred) [[unlikely]]
-    return transferred(me, found, address, start);
-  if (found.level == caches_) return from_memory(me, address & ~(unit_ - 1), unit_, start);
-  const auto level = static_cast<std::size_t>(found.level);
-  const auto& its = levels_[level];
-  if (its.per_unit == 0) return start + its.latency;
-  auto& free = me.port_free[level];
-  const Times begun = later(start, free);
-  free = begun + its.per_unit;
-  return begun + its.latency;
-}
-
-// The core goes on while an access is under way, until `done`.
-NEARFIELD_INNERMOST void Timing::goes_on(CoreClock& me, Access kind, const Times& start, const Times& done, Ps work) {
-  // The window never waits for data that is there before its last instruction can be issued.
-  if (kind != Access::store && window_ > 0 && !all_at_least(start + within_window_, done)) [[unlikely]]
-    me.window.add(me.issued + window_, done);
-  if (kind == Access::index) me.index = done;
-  ++me.issued;
-  me.now = start + (per_access_ + work);
-}
-
-NEARFIELD_INNERMOST void Timing::missed(CoreClock& me, Access kind, unsigned bytes, const Found& found, Address address,
-                                        unsigned writes, Ps work) {
-  write_back(me, address, writes, found);
-  if (kind == Access::store && found.level == through_ && !found.transferred) return stored_through(me, bytes, 1, work);
-  wait_for_window(me);
-  const Address unit = address & ~(unit_ - 1);
-  Times arrived = me.now;
-  if (prefetches_ && me.ahead.may_have(unit)) {
-    const Times there = me.ahead.take(unit, me.now);
-    // Else it was lost before its use, to a store of another core or to other lines.
-    if (!found.transferred && found.level < caches_) arrived = there;
-  }
-  if (kind == Access::chase) {
-    ++me.issued;
-    me.now = ready(me, found, address, arrived) + work;
-    return;
-  }
-  // A line that is on its way has its slot already.
-  const bool is_new = arrived == me.now;
-  const Times start = is_new ? later(me.now, me.misses.free()) : me.now;
-  const Times known = kind == Access::gather ? later(start, me.index) : start;  // the address
-  const Times done = ready(me, found, address, later(known, arrived));
-  if (is_new) me.misses.take_slot(done);
-  goes_on(me, kind, start, done, work);
-}
 
 }  // namespace nearfield::sim

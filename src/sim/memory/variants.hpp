@@ -123,6 +123,7 @@ class Variants {
   }
   Tally tally_of(int variant) const;
   const Tally& common() const { return *tallies_[all_]; }
+  Tally& common() { return *tallies_[all_]; }
   void reset_counts();
 
  private:
@@ -219,7 +220,8 @@ class OwnSets {
   }
   Block* of(int variant, std::uint32_t set) const { return is_own(variant, set) ? own(variant, set) : common(set); }
   bool is_common(std::uint32_t set) const { return owners_[set] == 0; }
-  bool is_saved(std::uint32_t set) const;  // in this action
+  const Mask* owners() const { return owners_.data(); }  // of each set: 0 if it is common
+  bool is_saved(std::uint32_t set) const;                // in this action
 
   // Returns the set whose blocks begin so many sets behind the common ones.
   std::uint32_t set_behind(std::uint32_t slot) const { return set_of_slot_[slot]; }
