@@ -94,8 +94,10 @@ void Windows::hear_of_others() {
   of_others_.clear();
   std::size_t before = 0;  // of shards before this one
   for (std::size_t shard = 0; shard < all.size(); ++shard) {
-    if (shard == me) before = of_others_.size();
-    if (shard == me) continue;
+    if (shard == me) {
+      before = of_others_.size();
+      continue;
+    }
     Unpacking its(all[shard]);
     LinedUp there;
     its(next, there.ranks, there.latest);

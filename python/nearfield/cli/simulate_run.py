@@ -99,7 +99,7 @@ def command(
     asked = _Asked(on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json)
     if mpi:
         with Shards() as shards:
-            _simulate(asked, shards.together(lambda: _trace_of(what, keep, valgrind)), shards)
+            _simulate(asked, shards.together(lambda: _trace_of(what, valgrind)), shards)
     else:
         with traced(what, keep, valgrind=valgrind) as trace:
             _simulate(asked, trace, Alone())
@@ -121,12 +121,13 @@ class _Asked:
     as_json: bool
 
 
-def _trace_of(what: list[str], keep: Path | None, valgrind: bool) -> Trace:
+def _trace_of(what: list[str], valgrind: bool) -> Trace:
     """Returns the trace that all processes of an MPI job read. Raises UsageError for a command to observe."""
-    if len(what) != 1 or not Path(what[0]).is_dir() or keep or valgrind:
+    if len(what) != 1 or not Path(what[0]).is_dir():
         observe = itself.command("observe", "-o", "trace", "--", "COMMAND")
         raise UsageError(f"--mpi takes a trace that is there, not {' '.join(what)}", f"first: {observe}")
-    return Trace(Path(what[0]))
+    with traced(what, None, valgrind=valgrind) as trace:
+        return trace
 
 
 def _simulate(asked: _Asked, trace: Trace, shards: Alone) -> None:
