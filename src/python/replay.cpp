@@ -145,11 +145,23 @@ std::function<float(std::uint32_t site)> at_sites(const stream::Reader& reader, 
   };
 }
 
+// Python's function gets what this shard gives as bytes, and returns a list of what all give.
+Shards make_shards(int number, int count, const nb::callable& exchange) {
+  return {number, count, [exchange](const std::string& mine) {
+            const nb::gil_scoped_acquire python;
+            std::vector<std::string> all;
+            for (const nb::handle its : exchange(nb::bytes(mine.data(), mine.size()))) {
+              const auto bytes = nb::cast<nb::bytes>(its);
+              all.emplace_back(bytes.c_str(), bytes.size());
+            }
+            return all;
+          }};
+}
+
 replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
                      const std::vector<double>& memory_slowdown, const std::vector<std::string>& streams,
                      const Flops& flops, const std::vector<std::string>& regions, bool count_sides, int threads,
-                     const std::optional<Progress>& progress, bool apart) {
-  const nb::gil_scoped_release others_may_go_on;
+                     const std::optional<Progress>& progress, bool apart, Shards& shards) {
   if (memory_slowdown.empty() || memory_slowdown.size() > speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(speeds) + " factors");
   ClusterOptions options;
@@ -157,11 +169,17 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
   options.ranks_per_node = ranks_per_node;
   options.count_sides = count_sides;
   options.threads = threads;
+  options.shards = &shards;
+  const NodeRange here = shards.part_of(nodes);
   std::uint64_t passed = 0;
   const auto with = [&](const std::vector<std::string>& its_policies, const std::vector<double>& its_slowdown) {
     Readers readers;
     std::vector<replay::Stream> sources;
     for (const std::string& path : streams) {
+      if (!here.has(static_cast<int>(sources.size()) / std::max(1, ranks_per_node))) {
+        sources.emplace_back();
+        continue;
+      }
       readers.push_back(std::make_unique<stream::Reader>(path));
       sources.push_back({readers.back().get(), [path] { return std::make_unique<stream::Reader>(path); },
                          at_sites(*readers.back(), flops)});
@@ -179,20 +197,46 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
                            [&with](const std::string& policy, double slowdown) { return with({policy}, {slowdown}); });
 }
 
+// Runs it on this shard, or on this process alone; what fails here ends all shards.
+replay::Replayed run_on(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
+                        const std::vector<double>& memory_slowdown, const std::vector<std::string>& streams,
+                        const Flops& flops, const std::vector<std::string>& regions, bool count_sides, int threads,
+                        const std::optional<Progress>& progress, bool apart, Shards* shards) {
+  const nb::gil_scoped_release others_may_go_on;
+  Shards alone;
+  try {
+    return run(machine, nodes, ranks_per_node, policies, memory_slowdown, streams, flops, regions, count_sides, threads,
+               progress, apart, shards ? *shards : alone);
+  } catch (...) {
+    if (shards) shards->leave();
+    throw;
+  }
+}
+
 }  // namespace
 
 void bind_replay(nb::module_& parent) {
   auto module = parent.def_submodule("replay", "Observed programs on simulated clusters.");
   bind_results(module);
+  nb::exception<EndedElsewhere>(module, "EndedElsewhere", PyExc_Exception);
+  nb::class_<Shards>(module, "Shards", "The processes that simulate one cluster together, as one of them sees them.")
+      .def(
+          "__init__",
+          [](Shards* shards, int number, int count, const nb::callable& exchange) {
+            new (shards) Shards(make_shards(number, count, exchange));
+          },
+          nb::arg("number"), nb::arg("count"), nb::arg("exchange"),
+          "`exchange` gives bytes to all shards and returns the list of what each of them gave, in their order.");
   module.def(
-      "run", &run, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
+      "run", &run_on, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
       nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops"), nb::arg("regions"), nb::arg("count_sides"),
-      nb::arg("threads"), nb::arg("progress").none(), nb::arg("apart"),
+      nb::arg("threads"), nb::arg("progress").none(), nb::arg("apart"), nb::arg("shards").none() = nb::none(),
       "Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by "
       "path of its object and offset. `regions`: names of those that count; none: all of it. "
       "`threads`: of the host, at most; results are the same with any number. `progress` is called now and then, in "
       "the caller's thread, with the accesses that have been read. `apart`: each policy at each speed in a run of its "
-      "own. "
+      "own. `shards`: those that run the same; the first one's result is that of all ranks, and `progress` is called "
+      "with the accesses of this shard's ranks, once in each window at least. "
       "Raises ValueError for an "
-      "impossible cluster, RuntimeError for streams that cannot be simulated.");
+      "impossible cluster, RuntimeError for streams that cannot be simulated, EndedElsewhere if another shard failed.");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/endpoint.hpp"
+#include "sim/packing.hpp"
 #include "sim/windows.hpp"
 
 namespace nearfield::sim {
@@ -27,37 +28,48 @@ void within(const char* key, long value, long least, long most, const std::strin
 }  // namespace
 
 Cluster::Cluster(const Machine& machine, const ClusterOptions& options)
-    : world_(std::make_unique<World>()),
-      threads_(std::clamp(options.threads, 1, std::max(1, options.nodes))),
-      worth_sharing_us_(options.worth_sharing_us) {
+    : world_(std::make_unique<World>()), worth_sharing_us_(options.worth_sharing_us) {
   world_->machine = machine;
+  world_->shards = options.shards ? options.shards : &alone_;
   check(options);
+  world_->here = world_->shards->part_of(options.nodes);
+  threads_ = std::clamp(options.threads, 1, world_->here.size());
   for (const auto& policy : options.policies) policies_.emplace_back(policy, machine);
   world_->variants = static_cast<int>(policies_.size());
   world_->count_marks = options.count_marks;
   world_->count_sides = options.count_sides;
   world_->call_now_and_then = options.now_and_then;
   if (options.nodes > 1) world_->network = std::make_unique<Network>(machine, options.nodes, world_->variants);
-  for (int n = 0; n < options.nodes; ++n) add_node(n, options);
+  elsewhere_ = std::make_unique<Node>(
+      machine, Node::Options{world_->variants, false, options.memory_slowdown, /*memory_effects=*/false});
+  for (int n = 0; n < options.nodes; ++n) {
+    Site& site = *world_->sites.emplace_back(std::make_unique<Site>(*world_, n));
+    if (world_->here.has(n))
+      add_node(site, options);
+    else
+      add_ranks(site, *elsewhere_, nullptr, options);
+  }
 }
 
-void Cluster::add_node(int number, const ClusterOptions& options) {
+void Cluster::add_node(Site& site, const ClusterOptions& options) {
   const Machine& machine = world_->machine;
   const bool limits_ways = std::any_of(policies_.begin(), policies_.end(),
                                        [](const PolicyChoice& policy) { return policy.spec().limits_ways; });
   nodes_.push_back(std::make_unique<Node>(
       machine, Node::Options{world_->variants, limits_ways, options.memory_slowdown, options.memory_effects}));
   Node& node = *nodes_.back();
-  Site& site = *world_->sites.emplace_back(std::make_unique<Site>(*world_, number));
   site.engine.now_and_then([world = world_.get()] { world->now_and_then(); });
   make_protocols(site);
   if (options.count_sides && options.memory_effects) node.tell_cores_apart();
   if (options.nodes > 1) nics_.push_back(std::make_unique<Nic>(node, machine, policies_));
-  Nic* const nic = options.nodes > 1 ? nics_.back().get() : nullptr;
+  add_ranks(site, node, options.nodes > 1 ? nics_.back().get() : nullptr, options);
+}
+
+void Cluster::add_ranks(Site& site, Node& node, Nic* nic, const ClusterOptions& options) {
   const int ranks = options.ranks_per_node;
   for (int r = 0; r < ranks; ++r) {
     const int core = options.cores.empty() ? r : options.cores[static_cast<std::size_t>(r)];
-    world_->ranks.push_back(std::make_unique<Endpoint>(site, node, nic, number * ranks + r, core, ranks == 1));
+    world_->ranks.push_back(std::make_unique<Endpoint>(site, node, nic, site.number * ranks + r, core, ranks == 1));
   }
 }
 
@@ -67,6 +79,7 @@ void Cluster::check(const ClusterOptions& options) const {
   const Machine& machine = world_->machine;
   within("nodes", options.nodes, 1, machine.max_nodes, machine.name);
   within("ranks_per_node", options.ranks_per_node, 1, machine.cores, machine.name);
+  within("shards", world_->shards->count(), 1, options.nodes, machine.name);
   within("policies", static_cast<long>(options.policies.size()), 1, most_variants, machine.name);
   if (!options.cores.empty() && options.cores.size() != static_cast<std::size_t>(options.ranks_per_node))
     throw std::invalid_argument("cores: as many as ranks_per_node, or none");
@@ -88,6 +101,8 @@ void Cluster::make_protocols(Site& site) {
   site.node_large = node.large->make(site);
 }
 
+Node& Cluster::node(int number) { return *nodes_[static_cast<std::size_t>(number - world_->here.begin)]; }
+
 int Cluster::ranks() const { return static_cast<int>(world_->ranks.size()); }
 
 Outcome Cluster::run(const Program& program) { return run(std::vector<Program>(world_->ranks.size(), program)); }
@@ -99,33 +114,46 @@ Outcome Cluster::run(const std::vector<Program>& programs) {
   if (std::exchange(broken_, true)) throw std::logic_error("this cluster's last run ended in the middle");
   for (auto& node : nodes_) node->reset_counts();
   for (auto& nic : nics_) nic->reset_counts();
-  for (auto& rank : world_->ranks) {
+  for (const auto& rank : world_->ranks_here()) {
     rank->marks().clear();
     rank->reset_in_calls();
   }
   for (auto& site : world_->sites) site->engine.restart();
   std::vector<Task<>> tasks;
-  for (std::size_t r = 0; r < programs.size(); ++r) {
-    tasks.push_back(guarded(programs[r], *world_->ranks[r]));
-    world_->ranks[r]->site().engine.resume_at(world_->ranks[r]->first(), tasks.back().handle());
+  for (const auto& rank : world_->ranks_here()) {
+    tasks.push_back(guarded(programs[static_cast<std::size_t>(rank->rank())], *rank));
+    rank->site().engine.resume_at(rank->first(), tasks.back().handle());
   }
   Windows(*world_, threads_, worth_sharing_us_).run();
-  for (const auto& task : tasks)
-    if (!task.done()) throw Deadlock(who_waits());
+  check_done(tasks);
   broken_ = false;
   return outcome();
 }
 
+// Throws Deadlock if a rank is not done, on any shard.
+void Cluster::check_done(const std::vector<Task<>>& tasks) const {
+  bool done = std::ranges::all_of(tasks, [](const auto& task) { return task.done(); }), all_done = true;
+  std::string waits = done ? "" : who_waits(), all_wait;
+  Packing mine;
+  mine(done, waits);
+  for (const std::string& its : world_->shards->exchange(mine.bytes())) {
+    Unpacking{its}(done, waits);
+    all_done &= done;
+    if (!waits.empty()) all_wait += (all_wait.empty() ? "" : "\n") + waits;
+  }
+  if (!all_done) throw Deadlock(all_wait);
+}
+
 std::string Cluster::who_waits() const {
   std::string lines;
-  for (const auto& rank : world_->ranks)
+  for (const auto& rank : world_->ranks_here())
     if (const std::string line = rank->waits_for(); !line.empty()) lines += (lines.empty() ? "" : "\n") + line;
   return lines;
 }
 
 Outcome Cluster::outcome() {
   Outcome outcome;
-  for (const auto& rank : world_->ranks)
+  for (const auto& rank : world_->ranks_here())
     outcome.ranks.push_back({rank->now(), std::move(rank->marks()), rank->in_calls()});
   for (int v = 0; v < world_->variants; ++v) {
     VariantOutcome variant;

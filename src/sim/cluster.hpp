@@ -16,6 +16,7 @@
 
 #include "sim/nic/nic.hpp"
 #include "sim/rank.hpp"
+#include "sim/shards.hpp"
 
 namespace nearfield::sim {
 
@@ -34,6 +35,7 @@ struct ClusterOptions {
   std::function<void()> now_and_then;  // called before and during every run, by its thread; may throw to end it
   int threads = 1;                     // of the host, on which nodes go on; results are the same with any number
   double worth_sharing_us = 20;        // a shorter window is not shared among threads: it would take longer
+  Shards* shards = nullptr;            // simulate it together, with the same results; none: this process alone
 };
 
 struct RankOutcome {
@@ -50,6 +52,7 @@ struct VariantOutcome {
   std::vector<NicCounts> nic_of_node;
 };
 
+// With several shards, ranks, counts and events are those of this shard's nodes.
 struct Outcome {
   std::vector<RankOutcome> ranks;
   std::vector<VariantOutcome> variants;
@@ -65,7 +68,7 @@ struct Deadlock : std::runtime_error {
 
 class Cluster {
  public:
-  // Throws std::invalid_argument that names the key and the nearest valid choice.
+  // Throws std::invalid_argument that names the key and the nearest valid choice. All shards make it equally.
   Cluster(const Machine& machine, const ClusterOptions& options);
   ~Cluster();
 
@@ -77,19 +80,23 @@ class Cluster {
 
   int ranks() const;
   // This is for tests.
-  Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }
+  Node& node(int number);
 
  private:
   void check(const ClusterOptions& options) const;
   void make_protocols(Site& site);
-  void add_node(int number, const ClusterOptions& options);
+  void add_node(Site& site, const ClusterOptions& options);
+  void add_ranks(Site& site, Node& node, Nic* nic, const ClusterOptions& options);
+  void check_done(const std::vector<Task<>>& tasks) const;
   std::string who_waits() const;
   Outcome outcome();
 
   std::unique_ptr<World> world_;
   std::vector<PolicyChoice> policies_;
-  std::vector<std::unique_ptr<Node>> nodes_;
+  Shards alone_;
+  std::vector<std::unique_ptr<Node>> nodes_;  // that are simulated here
   std::vector<std::unique_ptr<Nic>> nics_;
+  std::unique_ptr<Node> elsewhere_;                      // stands for all others
   std::uint64_t events_ = 0, messages_ = 0, bytes_ = 0;  // of the runs before
   int threads_;
   double worth_sharing_us_;

@@ -47,7 +47,7 @@ struct Envelope {
 };
 
 // A message under way. Within a node both sides use one; between nodes each side has its own, which is made when the
-// first shipment comes, and tells the other one by a pointer that it never looks behind.
+// first shipment comes, and tells the other one by a pointer that it never looks behind: it may be of another process.
 struct Message : Envelope {
   Buffer data;
   std::uint64_t arrival = 0;  // of those that came to this receiver

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/endpoint.hpp"
+#include "sim/packing.hpp"
 #include "sim/site.hpp"
 
 namespace nearfield::sim {
@@ -23,6 +24,29 @@ Clock arrival(const Shipment& shipment, std::uint64_t bytes) {
 }
 
 }  // namespace
+
+template <class Pack>
+void fields(Pack& pack, Gone& gone, const World& world) {
+  const auto endpoint = [&](Endpoint*& which) {
+    int rank = which ? which->rank() : 0;
+    pack(rank);
+    which = world.ranks.at(static_cast<std::size_t>(rank)).get();
+  };
+  Shipment& its = gone.shipment;
+  pack(gone.since, gone.passage.first, gone.passage.last, gone.there);
+  endpoint(its.from);
+  endpoint(its.to);
+  pack(its.message, its.bytes, its.target, its.placed, its.arrival, its.quiet);
+  pack(its.part_offset, its.part_bytes, its.part_target);
+  if (gone.there) return;
+  Envelope& envelope = gone.envelope;
+  endpoint(envelope.from);
+  endpoint(envelope.to);
+  pack(envelope.tag, envelope.context, envelope.bytes, envelope.sequence, envelope.sent, envelope.synchronous);
+}
+
+template void fields(Packing&, Gone&, const World&);
+template void fields(Unpacking&, Gone&, const World&);
 
 template <void (Shipping::*phase)(Shipment&)>
 void Shipping::perform(void* shipment) {
@@ -59,7 +83,7 @@ void Shipping::inject(Shipment& shipment) {
   at<&Shipping::leave>(shipment.left, shipment);
 }
 
-void Shipping::expect(const Gone& gone, const Passage& passage, Ps soonest) {
+void Shipping::expect(const Gone& gone, const Passage& passage, Ps when) {
   Shipment& mine = *pool_.take();
   mine = gone.shipment;
   mine.at = this;
@@ -67,7 +91,7 @@ void Shipping::expect(const Gone& gone, const Passage& passage, Ps soonest) {
   mine.last = passage.last;
   mine.message = gone.there ? gone.there : &receivers_message(gone.envelope);
   mine.message->other = gone.shipment.message;
-  site_.engine.at_from_outside(std::max(mine.first.first(), soonest), &perform<&Shipping::arrive>, &mine);
+  site_.engine.at_from_outside(when, &perform<&Shipping::arrive>, &mine);
 }
 
 Message& Shipping::receivers_message(const Envelope& envelope) {

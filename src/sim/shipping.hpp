@@ -14,6 +14,7 @@
 namespace nearfield::sim {
 
 struct Site;
+struct World;
 class Shipping;
 
 struct Shipment {
@@ -45,6 +46,11 @@ struct Gone {
   Shipment shipment;
 };
 
+// Puts what the other side has to know into bytes, or takes it out of them. Messages stay numbers that only the shard
+// understands that has them.
+template <class Pack>
+void fields(Pack& pack, Gone& gone, const World& world);
+
 class Shipping {
  public:
   explicit Shipping(Site& site) : site_(site) {}
@@ -55,10 +61,10 @@ class Shipping {
 
   // ---- between windows
   // Returns the shipments that have left this node since the last forget_gone(), in the order of time.
-  const std::vector<Gone>& gone() const { return gone_; }
+  std::vector<Gone>& gone() { return gone_; }
   void forget_gone() { gone_.clear(); }
-  // Lets a shipment of another node arrive, at the engine's time `soonest` or later.
-  void expect(const Gone& gone, const Passage& passage, Ps soonest);
+  // Lets a shipment of another node arrive, at that time of the engine.
+  void expect(const Gone& gone, const Passage& passage, Ps when);
 
  private:
   template <void (Shipping::*phase)(Shipment&)>

@@ -1,10 +1,14 @@
-// Do nodes that go on by windows, on any number of the host's threads, do what they would do all at once? tests/injected_bugs/
+// Do nodes that go on by windows, on any number of the host's threads and of shards, do what they would do all at once?
+// Shards are threads of one process here, which exchange bytes as processes would. tests/injected_bugs/
 // windows.toml holds mistakes that this must notice; with an argument it prints a program's digits and nothing else.
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -147,10 +151,65 @@ class Writer {
   Streams all_;
 };
 
+// Each shard has the streams of its own ranks only.
 replay::Replayed run(const Machine& machine, const ClusterOptions& options, Streams all) {
   std::vector<replay::Stream> sources;
-  for (auto& one : all) sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }, {}});
+  const NodeRange here = options.shards ? options.shards->part_of(options.nodes) : NodeRange{0, options.nodes};
+  for (auto& one : all)
+    if (here.has(static_cast<int>(sources.size()) / options.ranks_per_node))
+      sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }, {}});
+    else
+      sources.emplace_back();
   return replay::run(machine, options, sources, {});
+}
+
+// Where shards that are threads meet: the last one to come gives all what all brought.
+class MeetingPlace {
+ public:
+  explicit MeetingPlace(int shards) : brought_(static_cast<std::size_t>(shards)) {}
+
+  std::vector<std::string> exchange(std::size_t shard, const std::string& mine) {
+    std::unique_lock lock(mutex_);
+    brought_[shard] = mine;
+    const std::uint64_t meeting = meetings_;
+    if (++there_ < brought_.size()) {
+      all_are_there_.wait(lock, [&] { return meetings_ > meeting; });
+    } else {
+      given_ = brought_;
+      there_ = 0;
+      ++meetings_;
+      all_are_there_.notify_all();
+    }
+    return given_;  // nobody brings the last thing of the next meeting before all have this
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable all_are_there_;
+  std::vector<std::string> brought_, given_;
+  std::size_t there_ = 0;
+  std::uint64_t meetings_ = 0;
+};
+
+// Calls `work(shards)` for each of some shards, on a thread of its own. Returns what each one threw; empty: nothing.
+std::vector<std::string> on_shards(int count, const std::function<void(Shards&)>& work) {
+  const auto shards = static_cast<std::size_t>(count);
+  std::vector<std::string> problems(shards);
+  MeetingPlace place(count);
+  std::vector<std::thread> threads;
+  for (std::size_t me = 0; me < shards; ++me)
+    threads.emplace_back([&, me] {
+      Shards its(static_cast<int>(me), count,
+                 [&place, me](const std::string& mine) { return place.exchange(me, mine); });
+      try {
+        work(its);
+      } catch (const std::exception& problem) {
+        its.leave();
+        problems[me] = problem.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return problems;
 }
 
 // ---- all that a run says
@@ -233,9 +292,11 @@ Machine machine_of(const Case& its) {
   return machine;
 }
 
-Digits digits(const Case& its, unsigned seed, int threads) {
+Digits digits(const Case& its, unsigned seed, int threads, Shards* shards = nullptr) {
   const auto ranks = static_cast<unsigned>(its.nodes * its.ranks_per_node);
-  return Digits(run(machine_of(its), cluster(its.nodes, its.ranks_per_node, threads), Writer(ranks, seed).program(25)));
+  ClusterOptions options = cluster(its.nodes, its.ranks_per_node, threads);
+  options.shards = shards;
+  return Digits(run(machine_of(its), options, Writer(ranks, seed).program(25)));
 }
 
 // Are all times, counts and timelines the same to the last digit with one to four threads, and with more than nodes, for
@@ -246,6 +307,23 @@ void threads_change_nothing() {
       const Digits one = digits(its, seed, 1);
       for (const int threads : {1, 2, 3, 64}) CHECK(digits(its, seed, threads) == one);
     }
+}
+
+// Does the first shard have the same digits, whatever the number of shards, with threads in them and without?
+void shards_change_nothing() {
+  for (const Case& its : cases) {
+    const Digits one = digits(its, 1, 1);
+    for (const int shards : {2, 3})
+      for (const int threads : {1, 2}) {
+        std::optional<Digits> first;
+        const auto problems = on_shards(shards, [&](Shards& me) {
+          const Digits found = digits(its, 1, threads, &me);
+          if (me.number() == 0) first = found;
+        });
+        for (const std::string& problem : problems) CHECK(problem.empty());
+        CHECK(first == one);
+      }
+  }
 }
 
 // ---- order
@@ -294,6 +372,55 @@ void ranks_line_up() {
   }
 }
 
+// Do messages that leave nodes of two shards at the same time enter the network in the order of the nodes?
+void nodes_of_all_shards_have_one_order() {
+  Machine machine = made_up_machine();
+  machine.messaging.network = "eager-rendezvous";
+  machine.messaging.eager_bytes = 1 << 20;
+  const auto last_mark = [&](Shards* shards) {
+    ClusterOptions options = cluster(4, 1, 1);
+    options.shards = shards;
+    return run(machine, options,
+               [](Rank& rank) -> Task<> {
+                 const Buffer buffer(rank.allocate(100000), 100000);
+                 if (rank.rank() % 2 == 0) co_await rank.wait(rank.send(3, buffer, 0));
+                 if (rank.rank() != 3) co_return;
+                 co_await rank.wait(rank.receive(0, buffer, 0));
+                 rank.start();
+                 co_await rank.wait(rank.receive(2, buffer, 0));
+                 rank.stop();
+               })
+        .ranks.back();
+  };
+  const RankOutcome alone = last_mark(nullptr);
+  on_shards(2, [&](Shards& me) {
+    const RankOutcome its = last_mark(&me);
+    if (me.number() == 1) CHECK(its.finished == alone.finished && its.marks[0].start == alone.marks[0].start);
+  });
+}
+
+// Do they on several shards, at the time at which they do on one?
+void ranks_of_shards_line_up() {
+  const Program program = [](Rank& rank) -> Task<> {
+    for (int i = 0; i < 3; ++i) {
+      rank.compute(1e6 * (rank.rank() * 7 % 5 + i));
+      co_await rank.line_up();
+      rank.start();
+      rank.stop();
+    }
+  };
+  const Outcome alone = run(made_up_machine(), cluster(4, 2, 1), program);
+  const auto problems = on_shards(3, [&](Shards& me) {
+    ClusterOptions options = cluster(4, 2, 1);
+    options.shards = &me;
+    const Outcome outcome = run(made_up_machine(), options, program);
+    CHECK(outcome.ranks.size() == static_cast<std::size_t>(2 * me.part_of(4).size()));
+    for (std::size_t i = 0; i < 3; ++i)
+      for (const auto& rank : outcome.ranks) CHECK(rank.marks[i].start == alone.ranks[0].marks[i].start);
+  });
+  for (const std::string& problem : problems) CHECK(problem.empty());
+}
+
 // ---- ends
 
 std::string problem_of(const ClusterOptions& options, const Program& program) {
@@ -311,24 +438,58 @@ Task<> never_ends(Rank& rank) {
   while (true) co_await rank.read(here, 4096);
 }
 
+Task<> fails(Rank& rank) {
+  if (rank.rank() % 2 == 0) co_await never_ends(rank);
+  rank.compute(rank.rank() == 3 ? 5e6 : 5e6 + 300);  // rank 1 is later
+  co_await rank.read(rank.allocate(8), 8);
+  throw std::runtime_error("rank " + std::to_string(rank.rank()) + " fails");
+}
+
+Task<> wait_for_each_other(Rank& rank) {
+  const Buffer buffer(rank.allocate(64), 64);
+  if (rank.rank() < 2) co_await rank.wait(rank.receive(1 - rank.rank(), buffer, 4));
+}
+const std::string both_wait =
+    "rank 0 waits for 64 bytes from rank 1 with tag 4\nrank 1 waits for 64 bytes from rank 0 with tag 4";
+
 // With any number of threads: is it the failure that came first by the simulated time, and does it end the ranks of other
 // nodes? Is a deadlock told with all who wait?
 void failures_end_all() {
   for (const int threads : {1, 2, 4}) {
-    const auto fails = [](Rank& rank) -> Task<> {
-      if (rank.rank() % 2 == 0) co_await never_ends(rank);
-      rank.compute(rank.rank() == 3 ? 5e6 : 5e6 + 300);  // rank 1 is later
-      co_await rank.read(rank.allocate(8), 8);
-      throw std::runtime_error("rank " + std::to_string(rank.rank()) + " fails");
-    };
     CHECK(problem_of(cluster(4, 1, threads), fails) == "rank 3 fails");
-    const std::string waits = problem_of(cluster(3, 1, threads), [](Rank& rank) -> Task<> {
-      const Buffer buffer(rank.allocate(64), 64);
-      if (rank.rank() < 2) co_await rank.wait(rank.receive(1 - rank.rank(), buffer, 4));
-    });
-    CHECK(waits ==
-          "rank 0 waits for 64 bytes from rank 1 with tag 4\nrank 1 waits for 64 bytes from rank 0 with tag 4");
+    CHECK(problem_of(cluster(3, 1, threads), wait_for_each_other) == both_wait);
   }
+}
+
+std::vector<std::string> problems_of_shards(int count, ClusterOptions options, const Program& program) {
+  return on_shards(count, [&](Shards& me) {
+    ClusterOptions mine = options;
+    mine.shards = &me;
+    run(made_up_machine(), mine, program);
+  });
+}
+
+// Is it the first failure that ends all shards, and does every shard know of a deadlock all who wait? Does it end all if
+// one shard's caller wants it, or cannot begin, and are too many shards refused?
+void failures_end_all_shards() {
+  using Problems = std::vector<std::string>;
+  const std::string others = "shard 1 has failed";
+  CHECK((problems_of_shards(2, cluster(4, 1, 1), fails) == Problems{others, "rank 3 fails"}));
+  CHECK((problems_of_shards(3, cluster(3, 1, 1), wait_for_each_other) == Problems{both_wait, both_wait, both_wait}));
+  for (const int after : {0, 5}) {
+    const auto problems = on_shards(3, [after](Shards& me) {
+      ClusterOptions options = cluster(4, 1, 1);
+      options.shards = &me;
+      int asked = 0;
+      options.now_and_then = [&] {
+        if (me.number() == 1 && ++asked > after) throw std::runtime_error("enough");
+      };
+      run(made_up_machine(), options, never_ends);
+    });
+    CHECK((problems == Problems{others, "enough", others}));
+  }
+  for (const std::string& problem : problems_of_shards(3, cluster(2, 1, 1), never_ends))
+    CHECK(problem == "shards: from 1 to 2 on machine 'made-up', not 3");
 }
 
 // Is the caller asked in its own thread, now and then, whether to go on, and does its exception end all?
@@ -370,8 +531,12 @@ int main(int count, char**) {
   crews_do_all_once();
   who_leaves_first_is_first();
   ranks_line_up();
+  nodes_of_all_shards_have_one_order();
+  ranks_of_shards_line_up();
   failures_end_all();
+  failures_end_all_shards();
   the_caller_can_end_it();
   threads_change_nothing();
+  shards_change_nothing();
   return failed_checks == 0 ? 0 : 1;
 }

@@ -11,6 +11,7 @@ from nearfield.base.words import listed
 from nearfield.errors import NearfieldError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
+from nearfield.simulate.shards import Alone
 
 Times = list[list[float]]  # nanoseconds by policy, then by memory slowdown
 
@@ -120,17 +121,21 @@ def run(
     regions: Sequence[str] = (),
     progress: Callable[[int], None] | None = None,
     threads: int = 1,
+    shards: Alone | None = None,
 ) -> Replay:
     """Runs a program whose rank r wrote streams[r]. `flops`: the floating-point operations that an access comes with,
     by path and offset of its place. `line_of` returns the line of a call of MPI, as text. `progress` is called now and
-    then with the number of accesses that were read so far. Results are the same with any number of threads. Raises
-    UsageError for an impossible cluster, ReplayError for a program that cannot be simulated, and BrokenStream of
+    then with the number of accesses that were read so far. Results are the same with any number of threads, and
+    with several shards, which must all call this; the first one gets the result of all ranks. Raises UsageError for an
+    impossible cluster, ReplayError for a program that cannot be simulated, and BrokenStream of
     nearfield._native.stream."""
     files = [str(file) for file in streams]
+    shards = shards or Alone()
     try:
         found = replay.run(
             native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
             list(cluster.slowdowns), files, flops, list(regions), False, threads, progress, cluster.apart,
+            shards.native(),
         )  # fmt: skip
     except ValueError as error:
         raise UsageError(f"{cluster.machine.name} cannot run it: {error}") from error
@@ -139,7 +144,7 @@ def run(
     except RuntimeError as error:
         raise ReplayError(str(error)) from error
     began = {name for rank in found.ranks for name in rank.regions}
-    for name in regions:
+    for name in regions if shards.number == 0 else ():
         if name not in began:
             there = f"it has {listed(sorted(began))}" if began else "observe it with --region, or call MPI_Pcontrol"
             raise UsageError(f"the program has no region '{name}'", there)

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <tuple>
+
+#include "sim/packing.hpp"
+#include "sim/replay/joined.hpp"
 
 namespace nearfield::sim::replay {
 namespace {
@@ -24,6 +28,21 @@ ReplayedOutcome outcome_of(ReplayedRank& rank) {
   return outcome;
 }
 
+// Makes parts of timelines as wide as the widest of all shards' ranks. Returns how wide that is.
+Ps widen_timelines(std::span<const std::unique_ptr<ReplayedRank>> ranks, Shards& shards) {
+  Ps widest = 0;
+  for (const auto& rank : ranks) widest = std::max(widest, rank->times().timeline().width());
+  Packing mine;
+  mine(widest);
+  for (const std::string& bytes : shards.exchange(mine.bytes())) {
+    Ps its = 0;
+    Unpacking{bytes}(its);
+    widest = std::max(widest, its);
+  }
+  for (const auto& rank : ranks) rank->times().timeline().widen_to(widest);
+  return widest;
+}
+
 }  // namespace
 
 Replayed run(const Machine& machine, const ClusterOptions& cluster_options, const std::vector<Stream>& streams,
@@ -34,19 +53,22 @@ Replayed run(const Machine& machine, const ClusterOptions& cluster_options, cons
                                 std::to_string(cluster_options.nodes) + " nodes of " +
                                 std::to_string(cluster_options.ranks_per_node) + " ranks are " +
                                 std::to_string(cluster.ranks()));
-  std::vector<std::unique_ptr<ReplayedRank>> ranks(streams.size());
+  Shards alone;
+  Shards& shards = cluster_options.shards ? *cluster_options.shards : alone;
+  const NodeRange here = shards.part_of(cluster_options.nodes);
+  const int first = here.begin * cluster_options.ranks_per_node;
+  std::vector<std::unique_ptr<ReplayedRank>> ranks(
+      static_cast<std::size_t>(here.size() * cluster_options.ranks_per_node));
   Replayed result;
   result.cluster = cluster.run([&](Rank& rank) {
-    const auto number = static_cast<std::size_t>(rank.rank());
-    ranks[number] = std::make_unique<ReplayedRank>(streams[number], rank, options, cluster_options);
-    return ranks[number]->run();
+    auto& its = ranks[static_cast<std::size_t>(rank.rank() - first)];
+    its =
+        std::make_unique<ReplayedRank>(streams[static_cast<std::size_t>(rank.rank())], rank, options, cluster_options);
+    return its->run();
   });
-  for (const auto& rank : ranks) result.part_ps = std::max(result.part_ps, rank->times().timeline().width());
-  for (const auto& rank : ranks) {
-    rank->times().timeline().widen_to(result.part_ps);
-    result.ranks.push_back(outcome_of(*rank));
-  }
-  return result;
+  result.part_ps = widen_timelines(ranks, shards);
+  for (const auto& rank : ranks) result.ranks.push_back(outcome_of(*rank));
+  return joined(std::move(result), shards);
 }
 
 }  // namespace nearfield::sim::replay

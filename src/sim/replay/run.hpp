@@ -32,7 +32,8 @@ struct Replayed {
   Ps part_ps = 0;  // how long a part of the timelines is, which are of the first policy and memory speed
 };
 
-// Stream number r is of rank r, and there are as many as the cluster has ranks. Seen is counted if
+// Stream number r is of rank r, and there are as many as the cluster has ranks. With several shards all call it equally;
+// each needs the streams of its own ranks only, and the first one gets the result of all (joined.hpp). Seen is counted if
 // the options say count_sides. Throws std::invalid_argument for an impossible cluster, std::runtime_error for a stream
 // that cannot be replayed, and Deadlock, with a line for each rank that waits.
 Replayed run(const Machine& machine, const ClusterOptions& cluster, const std::vector<Stream>& streams,

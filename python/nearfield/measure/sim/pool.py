@@ -62,13 +62,16 @@ def mpi_executor() -> type[Executor]:
     try:
         from mpi4py.futures import MPIPoolExecutor
     except (ImportError, RuntimeError) as error:
-        python = shlex.quote(sys.executable)
-        raise UsageError(
-            f"--mpi needs mpi4py with an MPI: {error}",
-            f"{python} -m pip install mpi4py; then: mpiexec -n 16 {python} -m mpi4py.futures -m nearfield "
-            "simulate ... --mpi",
-        ) from error
+        command = "mpiexec -n 16 {python} -m mpi4py.futures -m nearfield simulate ... --mpi"
+        raise without_mpi(error, command) from error
     return MPIPoolExecutor
+
+
+def without_mpi(error: Exception, command: str) -> UsageError:
+    """Returns the error for a user whose mpi4py cannot be imported; the command is what to type when it can."""
+    python = shlex.quote(sys.executable)
+    remedy = f"{python} -m pip install mpi4py; then: {command.format(python=python)}"
+    return UsageError(f"--mpi needs mpi4py with an MPI: {error}", remedy)
 
 
 def in_order(cases: list[Case]) -> list[Case]:
