@@ -5,14 +5,18 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <variant>
 
 #include "python/members.hpp"
 #include "sim/replay/apart.hpp"
+#include "stream/live.hpp"
 #include "stream/reader.hpp"
 
 namespace nb = nanobind;
@@ -23,8 +27,10 @@ namespace {
 
 // By policy, then memory slowdown.
 using Nanoseconds = std::vector<std::vector<double>>;
-// The floating-point operations that an access from a place comes with, by path and offset.
-using Flops = std::map<std::string, std::map<std::uint64_t, float>>;
+// Returns the floating-point operations that an access comes with, by the offset of its place in an object's file.
+using FlopsOf = std::function<std::map<std::uint64_t, float>(const std::string& path)>;
+// Files, or a program that still runs.
+using Streams = std::variant<std::vector<std::string>, stream::Live*>;
 using Progress = std::function<void(std::uint64_t accesses)>;
 
 Nanoseconds nanoseconds(const Clock& clock) {
@@ -133,22 +139,57 @@ std::function<void()> heeding(const Readers& readers, const std::optional<Progre
   };
 }
 
-// Returns how many there are at each site of a stream; it must not outlive the two.
-std::function<float(std::uint32_t site)> at_sites(const stream::Reader& reader, const Flops& flops) {
-  if (flops.empty()) return {};
-  return [&reader, &flops](std::uint32_t number) {
-    const stream::Site& site = reader.sites()[number];
-    const auto object = flops.find(reader.objects().at(site.object));
-    if (object == flops.end()) return 0.f;
-    const auto found = object->second.find(site.offset);
-    return found == object->second.end() ? 0.f : found->second;
-  };
+// Asks for the operations of an object once, however many ranks have accesses from it.
+class Flops {
+ public:
+  explicit Flops(const std::optional<FlopsOf>& ask) : ask_(ask) {}
+  // Returns how many there are at each site of a stream; it must not outlive the two.
+  std::function<float(std::uint32_t site)> at_sites(const stream::Reader& reader) {
+    if (!ask_) return {};
+    return [this, &reader](std::uint32_t number) {
+      const stream::Site& site = reader.sites()[number];
+      const auto& of_object = of(reader.objects().at(site.object));
+      const auto found = of_object.find(site.offset);
+      return found == of_object.end() ? 0.f : found->second;
+    };
+  }
+
+ private:
+  const std::map<std::uint64_t, float>& of(const std::string& path) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = known_.find(path); found != known_.end()) return found->second;
+    }
+    std::map<std::uint64_t, float> asked;
+    {
+      const nb::gil_scoped_acquire python;  // not while others wait for the mutex
+      asked = (*ask_)(path);
+    }
+    const std::lock_guard lock(mutex_);
+    return known_.try_emplace(path, std::move(asked)).first->second;
+  }
+
+  const std::optional<FlopsOf>& ask_;
+  std::mutex mutex_;
+  std::map<std::string, std::map<std::uint64_t, float>> known_;
+};
+
+std::vector<std::unique_ptr<stream::Reader>> opened(const Streams& streams) {
+  std::vector<std::unique_ptr<stream::Reader>> readers;
+  if (const auto* const files = std::get_if<std::vector<std::string>>(&streams)) {
+    for (const std::string& path : *files) readers.push_back(std::make_unique<stream::Reader>(path));
+    return readers;
+  }
+  stream::Live& live = *std::get<stream::Live*>(streams);
+  for (int rank = 0; rank < live.ranks(); ++rank)
+    readers.push_back(std::make_unique<stream::Reader>("rank " + std::to_string(rank), live.input(rank)));
+  return readers;
 }
 
 replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
-                     const std::vector<double>& memory_slowdown, const std::vector<std::string>& streams,
-                     const Flops& flops, const std::vector<std::string>& regions, bool count_sides, int threads,
-                     const std::optional<Progress>& progress, bool apart) {
+                     const std::vector<double>& memory_slowdown, const Streams& streams,
+                     const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions, bool count_sides,
+                     int threads, const std::optional<Progress>& progress, bool apart) {
   const nb::gil_scoped_release others_may_go_on;
   if (memory_slowdown.empty() || memory_slowdown.size() > speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(speeds) + " factors");
@@ -159,13 +200,11 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
   options.threads = threads;
   std::uint64_t passed = 0;
   const auto with = [&](const std::vector<std::string>& its_policies, const std::vector<double>& its_slowdown) {
-    Readers readers;
+    Flops flops(flops_of);
+    const Readers readers = opened(streams);
     std::vector<replay::Stream> sources;
-    for (const std::string& path : streams) {
-      readers.push_back(std::make_unique<stream::Reader>(path));
-      sources.push_back({readers.back().get(), [path] { return std::make_unique<stream::Reader>(path); },
-                         at_sites(*readers.back(), flops)});
-    }
+    for (const auto& reader : readers)
+      sources.push_back({reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader)});
     options.policies = its_policies;
     options.memory_slowdown.fill(its_slowdown.back());
     std::ranges::copy(its_slowdown, options.memory_slowdown.begin());
@@ -186,10 +225,11 @@ void bind_replay(nb::module_& parent) {
   bind_results(module);
   module.def(
       "run", &run, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
-      nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops"), nb::arg("regions"), nb::arg("count_sides"),
-      nb::arg("threads"), nb::arg("progress").none(), nb::arg("apart"),
-      "Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by "
-      "path of its object and offset. `regions`: names of those that count; none: all of it. "
+      nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops_of").none(), nb::arg("regions"),
+      nb::arg("count_sides"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("apart"),
+      "Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point "
+      "operations that an access comes with, by the offset of its place in the object of a path; None: there are none. "
+      "`regions`: names of those that count; none: all of it. "
       "`threads`: of the host, at most; results are the same with any number. `progress` is called now and then, in "
       "the caller's thread, with the accesses that have been read. `apart`: each policy at each speed in a run of its "
       "own. "

@@ -6,7 +6,6 @@ from typing import Any
 
 from rich.markup import escape
 
-from nearfield.observe.trace import Trace
 from nearfield.simulate.program import counts_of
 from nearfield.simulate.replay import CallSite, Replay, Times
 from nearfield.terminal import Column, Table, Terminal
@@ -22,13 +21,13 @@ _WORDS = {
 }
 
 
-def show(found: Replay, trace: Trace, seconds: float) -> None:
+def show(found: Replay, command: str, seconds: float) -> None:
     """Prints the times of the whole program and of its call sites."""
     cluster, ranks = found.cluster, found.found.ranks
     accesses = sum(rank.accesses for rank in ranks)
     out = Terminal()
     where = f"{escape(cluster.machine.name)}, nodes: {cluster.nodes}, ranks: {len(ranks)}"
-    out.print(f"\n[bold]{escape(trace.about.command)}[/bold] on {where}")
+    out.print(f"\n[bold]{escape(command)}[/bold] on {where}")
     out.print(_whole(found))
     out.print()
     out.print(_sites(found))

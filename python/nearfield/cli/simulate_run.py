@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -13,19 +12,16 @@ from rich.markup import escape
 from nearfield import itself, profile
 from nearfield.cli.axes import SimulatedMachine, parse_factors, parse_policies
 from nearfield.cli.replay_tables import as_dict, show
-from nearfield.cli.traced import AccessBar, Valgrind, traced
+from nearfield.cli.simulated import Chosen, is_live, simulate_live, simulate_trace
+from nearfield.cli.traced import Valgrind, traced
 from nearfield.errors import UsageError
-from nearfield.machine import DescribedMachine, load_machine
+from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
 from nearfield.measure.sim.pool import cores
-from nearfield.measure.stop import Stop
-from nearfield.observe.places import line_of_call
-from nearfield.observe.summary import read_flops, read_lines
-from nearfield.observe.trace import Trace, broken_streams
 from nearfield.simulate.program import save
-from nearfield.simulate.replay import Cluster, run
+from nearfield.simulate.replay import Cluster
 from nearfield.terminal import err
 from nearfield.units import counted
 
@@ -58,16 +54,14 @@ def command(
         typer.Option("--apart", help="a run for each policy and memory speed, with an order of events of its own"),
     ] = False,
     valgrind: Valgrind = False,
-    keep: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there (default: it is removed)")
-    ] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there, too")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="save a profile, for show, diff and report")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
-    """Simulate an observed program on a cluster that is described, not present: what would another place for incoming
-    bytes, or slower memory, do to it?
+    """Simulate a program on a cluster that is described, not present: what would another place for incoming bytes, or
+    slower memory, do to it? A COMMAND is simulated while it runs, all ranks on this host; a TRACE was observed before.
 
     Every rank makes its own loads and stores in its node's caches and calls MPI as it did when it was observed; the
     simulated MPI sends its messages by MPICH's algorithms. What MPI leaves open, such as the sender of a receive from
@@ -88,42 +82,29 @@ def command(
 
       nearfield simulate run --policy payload-l3 -- mpirun -n 8 ./app
     """
-    with traced(what, keep, valgrind=valgrind) as trace:
-        machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
-        _simulate(trace, machine, nodes, policy, memory_slowdown, apart, region or [], threads or cores(), out, as_json)
-
-
-def _simulate(
-    trace: Trace, machine: DescribedMachine, nodes: int | None, policy: str, memory_slowdown: str, apart: bool,
-    regions: list[str], threads: int, out: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
+    policies = _policies(chosen_policies(machine, parse_policies(policy)))
+    slowdowns = tuple(parse_factors(memory_slowdown))
+    check_axes(machine, policies, slowdowns)
     if out:
         profile.ensure_writable(out, overwrite=False)
-    streams = trace.streams()
-    cluster = Cluster(
-        machine, nodes or len(streams), _ranks_per_node(len(streams), nodes or len(streams)),
-        _policies(chosen_policies(machine, parse_policies(policy))), tuple(parse_factors(memory_slowdown)), apart,
-    )  # fmt: skip
-    check_axes(machine, cluster.policies, cluster.slowdowns)
-    lines = read_lines(trace)
 
-    def line_of(called: str, frames: list[tuple[str, int]]) -> str:
-        return str(line_of_call(lines, called, frames))
+    def cluster_of(ranks: int) -> Cluster:
+        each = _ranks_per_node(ranks, nodes or ranks)
+        return Cluster(machine, nodes or ranks, each, policies, slowdowns, apart)
 
-    begun = time.monotonic()
-    with Stop() as stop, AccessBar(cluster.runs * trace.about.accesses) as bar, broken_streams():
-        bar.start()
-        try:
-            found = stop.run(lambda: run(cluster, streams, read_flops(trace), line_of, regions, bar.pass_on, threads))
-        except KeyboardInterrupt:
-            raise typer.Exit(stop.exit_code) from None
-    seconds = time.monotonic() - begun
-    if as_json:
-        print(json.dumps(as_dict(found), indent=1))
+    chosen = Chosen(cluster_of, tuple(region or ()), threads or cores())
+    if is_live(what, valgrind=valgrind, apart=apart):
+        done = simulate_live(what, keep, chosen)
     else:
-        show(found, trace, seconds)
+        with traced(what, keep, valgrind=valgrind) as trace:
+            done = simulate_trace(trace, chosen)
+    if as_json:
+        print(json.dumps(as_dict(done.found), indent=1))
+    else:
+        show(done.found, done.command, done.seconds)
     if out:
-        save(out, found, itself.typed(), seconds)
+        save(out, done.found, itself.typed(), done.seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")
 
 

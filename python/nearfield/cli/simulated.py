@@ -1,0 +1,117 @@
+"""What `nearfield simulate run` simulates: a trace, or a program while it runs."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from nearfield._native import stream
+from nearfield.cli.traced import AccessBar
+from nearfield.errors import MeasurementError, NearfieldError
+from nearfield.measure.stop import Stop
+from nearfield.observe.live import Code, Running
+from nearfield.observe.observing import prepare
+from nearfield.observe.places import line_of_call
+from nearfield.observe.summary import flops_of_objects, read_lines
+from nearfield.observe.trace import Trace, broken_streams
+from nearfield.simulate.replay import Cluster, Replay, run
+from nearfield.terminal import err
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the user asked for."""
+
+    cluster_of: Callable[[int], Cluster]  # for so many ranks
+    regions: tuple[str, ...]
+    threads: int
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A program that has been simulated."""
+
+    found: Replay
+    command: str
+    seconds: float
+
+
+def is_live(what: list[str], *, valgrind: bool, apart: bool) -> bool:
+    """Returns whether this is a command that is simulated while it runs. One that several simulations read, or that
+    Valgrind observes, is observed to its end first."""
+    is_command = bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
+    return is_command and not valgrind and not apart
+
+
+def simulate_trace(trace: Trace, chosen: Chosen) -> Simulated:
+    """Simulates what was observed. Ends the command by Ctrl-C."""
+    streams, lines = trace.streams(), read_lines(trace)
+    cluster = chosen.cluster_of(len(streams))
+
+    def line_of(called: str, frames: list[tuple[str, int]]) -> str:
+        return str(line_of_call(lines, called, frames))
+
+    begun = time.monotonic()
+    with Stop() as stop, AccessBar(cluster.runs * trace.about.accesses) as bar, broken_streams():
+        bar.start()
+        try:
+            found = stop.run(
+                lambda: run(
+                    cluster, streams, flops_of_objects(trace), line_of, chosen.regions, bar.pass_on, chosen.threads
+                )
+            )
+        except KeyboardInterrupt:
+            raise typer.Exit(stop.exit_code) from None
+    return Simulated(found, trace.about.command, time.monotonic() - begun)
+
+
+def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen) -> Simulated:
+    """Runs the command and simulates it meanwhile. Ends both by Ctrl-C."""
+
+    def say(line: str) -> None:
+        err.print(f"nearfield: {line}")
+
+    prepared, begun = prepare(argv, progress=say), time.monotonic()
+    with Stop() as stop:
+        try:
+            with Running(prepared, keep) as running:
+                found = stop.run(lambda: _while_it_runs(running, chosen))
+                problem = stop.run(lambda: running.finish(say))
+        except KeyboardInterrupt:
+            raise typer.Exit(stop.exit_code) from None
+    if problem:
+        raise MeasurementError(f"the program was simulated, but {problem}")
+    return Simulated(found, shlex.join(argv), time.monotonic() - begun)
+
+
+def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
+    code = Code()
+    cluster = chosen.cluster_of(running.wait_for_ranks())
+    bar = AccessBar(0)
+    progress = running.go_on(bar.pass_on)
+    with bar:
+        bar.start()
+        try:
+            found = running.while_it_runs(
+                lambda: run(
+                    cluster, running.streams, code.flops_of, code.line_of, chosen.regions, progress, chosen.threads
+                )
+            )
+        except (stream.BrokenStream, NearfieldError) as error:
+            raise _told(running, error) from error
+    code.read_lines(found.found)
+    return found
+
+
+def _told(running: Running, error: Exception) -> Exception:
+    """Returns what to tell where a simulation ended before its program."""
+    if not isinstance(error, stream.BrokenStream):
+        return error
+    why = running.why_it_ended()
+    return MeasurementError(f"the program was not simulated to its end: {why or 'one of its ranks ended'}", str(error))

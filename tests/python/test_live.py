@@ -1,0 +1,102 @@
+"""Is a program simulated while it runs as its trace is afterwards, and does everything end when something is killed?
+
+tests/programs/observed_farm.c is a master that deals out tasks to whoever asks for one.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_observe import compiled
+
+from nearfield import mpi
+from nearfield.mpi import Installation
+from nearfield.mpi.compiler import compiler_environment
+
+SIMULATE = [sys.executable, "-m", "nearfield", "simulate", "run"]
+LIMIT_S = 60
+
+
+def farm(inst: Installation, programs: Path) -> Path:
+    program = programs / f"farm-{inst.name.replace('/', '-')}"
+    if not program.exists():
+        compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
+        environment = {**inst.env, **compiler_environment(inst)}
+        compiled("observed_farm.c", program, "-O2", NEARFIELD_CC=compiler, **environment)
+    return program
+
+
+def live(inst: Installation, program: Path, ranks: int, *options: str, way: str = "recv") -> subprocess.Popen[str]:
+    """Starts the simulation of the farm."""
+    command, environment = mpi.launch_command(inst, [str(program), way], ranks, oversubscribe=True)
+    words = [*SIMULATE, *options, "--policy", "payload-l3", "--", *command]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def answer(running: subprocess.Popen[str]) -> tuple[str, dict[str, Any]]:
+    """Returns what the program printed, and what was found."""
+    said, problem = running.communicate(timeout=LIMIT_S)
+    assert running.returncode == 0, said + problem
+    printed, _, found = said.partition("{")
+    return printed, json.loads("{" + found)
+
+
+@pytest.mark.mpi
+@pytest.mark.families
+def test_a_program_is_simulated_while_it_runs(installation: Installation, programs: Path, tmp_path: Path) -> None:
+    """Are all digits those of the trace that was kept meanwhile?"""
+    running = live(installation, farm(installation, programs), 3, "--json", "--keep", str(tmp_path / "trace"))
+    _, found = answer(running)
+    words = [*SIMULATE, str(tmp_path / "trace"), "--policy", "payload-l3", "--json"]
+    kept = json.loads(subprocess.run(words, capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout)
+    assert found == kept and kept["accesses"] > 0 and kept["flops"] > 0
+
+
+def processes_with(word: str) -> list[int]:
+    """Returns the processes whose command has this word."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue  # it has just ended
+            if words and words[0].endswith(word.encode()):
+                found.append(int(folder.name))
+    return found
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(
+    ("whom", "number", "told"),
+    [
+        ("rank", signal.SIGKILL, "the command ended with code"),
+        ("launcher", signal.SIGKILL, "the command ended with code 137"),
+        ("simulation", signal.SIGKILL, ""),
+        ("simulation", signal.SIGINT, ""),
+    ],
+)
+def test_nothing_is_left_when_one_is_killed(
+    installation: Installation, programs: Path, tmp_path: Path, whom: str, number: int, told: str
+) -> None:
+    """Whoever is killed, do the others end soon, say why, and leave no process behind?"""
+    program = tmp_path / "endless-farm"
+    program.symlink_to(farm(installation, programs))
+    running = live(installation, program, 2, way="endless")
+    assert running.stdout and running.stdout.readline() == "begun\n"
+    ranks = processes_with("endless-farm")
+    assert len(ranks) == 2
+    launcher = int(subprocess.run(["pgrep", "-P", str(running.pid)], capture_output=True, text=True).stdout.split()[0])
+    os.kill({"rank": ranks[0], "launcher": launcher, "simulation": running.pid}[whom], number)
+    _, problem = running.communicate(timeout=LIMIT_S)
+    assert running.returncode and told in problem
+    until = time.monotonic() + 10
+    while processes_with("endless-farm") and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not processes_with("endless-farm")
