@@ -16,8 +16,12 @@ int nearfield_observe_active(void);
    To be called in MPI_Init, before the first event. */
 void nearfield_observe_rank(int rank, int ranks);
 
-/* Returns whether a simulation reads the stream while the program runs. */
-int nearfield_observe_live(void);
+/* Returns the connection by which the simulation tells this rank what time decides (stream/answer.hpp); -1 if it does not.
+   To be called after nearfield_observe_rank. */
+int nearfield_observe_answers(void);
+
+/* Returns whether the program's own clock, MPI_Wtime, is to be the simulation's. */
+int nearfield_observe_clock(void);
 
 /* Sends what was recorded so far, if a simulation reads the stream. */
 void nearfield_observe_flush(void);

@@ -146,7 +146,9 @@ void nearfield_observe_rank(int rank, int ranks) {
   ranked = true;
 }
 
-int nearfield_observe_live() { return goes_to_simulation(); }
+int nearfield_observe_answers() { return getenv("NEARFIELD_OBSERVE_ASK") && !in_valgrind ? answer_descriptor() : -1; }
+
+int nearfield_observe_clock() { return getenv("NEARFIELD_OBSERVE_CLOCK") != nullptr; }
 
 void nearfield_observe_flush() {
   if (state == State::recording && !in_valgrind && goes_to_simulation()) encoder.finish_chunk();

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <variant>
 
 #include "python/members.hpp"
@@ -186,6 +187,13 @@ std::vector<std::unique_ptr<stream::Reader>> opened(const Streams& streams) {
   return readers;
 }
 
+// Returns what answers the questions of a rank that runs meanwhile.
+std::function<void(std::span<const std::int64_t>)> telling(const Streams& streams, int rank) {
+  stream::Live* const* const live = std::get_if<stream::Live*>(&streams);
+  if (!live) return {};
+  return [to = *live, rank](std::span<const std::int64_t> words) { to->tell(rank, words.data(), words.size_bytes()); };
+}
+
 replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
                      const std::vector<double>& memory_slowdown, const Streams& streams,
                      const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions, bool count_sides,
@@ -204,7 +212,8 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
     const Readers readers = opened(streams);
     std::vector<replay::Stream> sources;
     for (const auto& reader : readers)
-      sources.push_back({reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader)});
+      sources.push_back({reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader),
+                         telling(streams, static_cast<int>(sources.size()))});
     options.policies = its_policies;
     options.memory_slowdown.fill(its_slowdown.back());
     std::ranges::copy(its_slowdown, options.memory_slowdown.begin());

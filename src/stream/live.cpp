@@ -252,7 +252,7 @@ void Live::recognise(Connection& one) {
   constexpr std::size_t magic = sizeof file_magic;
   if (one.rank >= 0 || one.head.size() < magic) return;
   if (std::memcmp(one.head.data(), file_magic, magic) == 0) {
-    one.stream = std::make_shared<Buffer>();
+    one.stream = by_process_[one.process] = std::make_shared<Buffer>();
     const auto head = std::exchange(one.head, {});
     take_in(*one.stream, head.data(), head.size());
   } else if (std::memcmp(one.head.data(), rank_magic, magic) != 0) {
@@ -267,17 +267,15 @@ void Live::recognise(Connection& one) {
 
 // A second program under the same command must not take the first one's place.
 void Live::assign(Connection& listener, int rank, int ranks) {
-  const auto sender = std::ranges::find_if(
-      connections_, [&](const Connection& one) { return one.process == listener.process && one.stream; });
-  if (sender == connections_.end() || by_rank_.contains(rank) || (ranks_ > 0 && ranks_ != ranks)) {
-    listener.gone = true;
-    if (sender != connections_.end()) sender->gone = true;
+  const auto found = by_process_.find(listener.process);
+  if (found == by_process_.end() || by_rank_.contains(rank) || (ranks_ > 0 && ranks_ != ranks)) {
+    for (Connection& one : connections_) one.gone = one.gone || one.process == listener.process;
     return;
   }
   listener.rank = rank;
   ranks_ = ranks;
-  by_rank_[rank] = sender->stream;
-  if (!folder_.empty()) open_file(*sender->stream, rank);
+  by_rank_[rank] = found->second;
+  if (!folder_.empty()) open_file(*found->second, rank);
   changed_.notify_all();
 }
 

@@ -92,7 +92,7 @@ class Live {
   std::string name_, folder_, not_kept_;
   int listener_ = -1, waker_ = -1;
   std::list<Connection> connections_;
-  std::map<int, std::shared_ptr<Buffer>> by_rank_;
+  std::map<int, std::shared_ptr<Buffer>> by_rank_, by_process_;
   int ranks_ = 0;     // of the program; 0: not known yet
   int starving_ = 0;  // readers that wait
   bool drained_ = false, closed_ = false, stopped_ = false;

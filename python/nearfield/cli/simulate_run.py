@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +12,8 @@ from rich.markup import escape
 
 from nearfield import itself, profile
 from nearfield.cli.axes import SimulatedMachine, parse_factors, parse_policies
-from nearfield.cli.replay_tables import as_dict, show
-from nearfield.cli.simulated import Chosen, is_live, simulate_live, simulate_trace
+from nearfield.cli.replay_tables import as_dict, runs_as_dict, show, show_runs
+from nearfield.cli.simulated import Chosen, Course, is_command, simulate_apart, simulate_live, simulate_trace
 from nearfield.cli.traced import Valgrind, traced
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine
@@ -53,6 +54,10 @@ def command(
         bool,
         typer.Option("--apart", help="a run for each policy and memory speed, with an order of events of its own"),
     ] = False,
+    as_observed: Annotated[
+        bool, typer.Option("--as-observed", help="what MPI leaves to time goes as on this host, not as simulated")
+    ] = False,
+    wtime: Annotated[bool, typer.Option("--wtime", help="MPI_Wtime returns simulated seconds to COMMAND")] = False,
     valgrind: Valgrind = False,
     keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there, too")] = None,
     out: Annotated[
@@ -63,11 +68,12 @@ def command(
     """Simulate a program on a cluster that is described, not present: what would another place for incoming bytes, or
     slower memory, do to it? A COMMAND is simulated while it runs, all ranks on this host; a TRACE was observed before.
 
-    Every rank makes its own loads and stores in its node's caches and calls MPI as it did when it was observed; the
-    simulated MPI sends its messages by MPICH's algorithms. What MPI leaves open, such as the sender of a receive from
-    any source, goes as it did then; how many outcomes another policy or speed would have decided otherwise is told if
-    it is more than 1 %. All policies and speeds share one run, whose order of events is that of the first policy at the
-    first speed; --apart simulates each by itself. Arithmetic is counted in the program's machine code.
+    Every rank makes its own loads and stores in its node's caches and calls MPI as it does on this host; the simulated
+    MPI sends its messages by MPICH's algorithms. What MPI leaves open, such as the sender of a receive from any source,
+    the simulation decides for a COMMAND that runs meanwhile, by the first policy at the first speed; in a TRACE it goes
+    as it did then. How many outcomes another policy or speed would have decided otherwise is told if it is more than
+    1 %. All policies and speeds share one run; --apart has one for each, and runs a COMMAND once for each. Arithmetic
+    is counted in the program's machine code.
 
     The first table shows the time of the rank that takes longest, the second one where the ranks' time goes by the base
     policy, and what other policies save there.
@@ -93,16 +99,29 @@ def command(
         each = _ranks_per_node(ranks, nodes or ranks)
         return Cluster(machine, nodes or ranks, each, policies, slowdowns, apart)
 
-    chosen = Chosen(cluster_of, tuple(region or ()), threads or cores())
-    if is_live(what, valgrind=valgrind, apart=apart):
-        done = simulate_live(what, keep, chosen)
+    chosen = Chosen(cluster_of, policies, slowdowns, tuple(region or ()), threads or cores())
+    course = Course(asks=not as_observed, clock=wtime)
+    live = is_command(what) and not valgrind
+    if wtime and (as_observed or not live):
+        raise UsageError("--wtime is for a command that asks its simulation", "leave out --as-observed and --valgrind")
+    if live and apart and not as_observed:
+        if keep or out:
+            raise UsageError("--apart runs the command several times", "--keep and --out are for one run")
+        runs = simulate_apart(what, chosen, course)
+        if as_json:
+            print(json.dumps(runs_as_dict(runs), indent=1))
+        else:
+            show_runs(runs, shlex.join(what))
+        return
+    if live and not apart:
+        done = simulate_live(what, keep, chosen, course)
     else:
         with traced(what, keep, valgrind=valgrind) as trace:
             done = simulate_trace(trace, chosen)
     if as_json:
         print(json.dumps(as_dict(done.found), indent=1))
     else:
-        show(done.found, done.command, done.seconds)
+        show(done.found, done.command, done.seconds, decided=done.decided)
     if out:
         save(out, done.found, itself.typed(), done.seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")

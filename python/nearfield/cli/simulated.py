@@ -6,7 +6,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
@@ -29,6 +29,8 @@ class Chosen:
     """What the user asked for."""
 
     cluster_of: Callable[[int], Cluster]  # for so many ranks
+    policies: tuple[str, ...]
+    slowdowns: tuple[float, ...]
     regions: tuple[str, ...]
     threads: int
 
@@ -40,13 +42,20 @@ class Simulated:
     found: Replay
     command: str
     seconds: float
+    decided: bool = False  # by the simulation, what MPI leaves to time
 
 
-def is_live(what: list[str], *, valgrind: bool, apart: bool) -> bool:
-    """Returns whether this is a command that is simulated while it runs. One that several simulations read, or that
-    Valgrind observes, is observed to its end first."""
-    is_command = bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
-    return is_command and not valgrind and not apart
+@dataclass(frozen=True)
+class Course:
+    """Whose clocks decide what a command does next, where MPI leaves that to time."""
+
+    asks: bool = True  # the simulation's; else those of the host
+    clock: bool = False  # and MPI_Wtime is the simulation's, too
+
+
+def is_command(what: list[str]) -> bool:
+    """Returns whether this is a command and not a trace."""
+    return bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
 
 
 def simulate_trace(trace: Trace, chosen: Chosen) -> Simulated:
@@ -71,7 +80,7 @@ def simulate_trace(trace: Trace, chosen: Chosen) -> Simulated:
     return Simulated(found, trace.about.command, time.monotonic() - begun)
 
 
-def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen) -> Simulated:
+def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Course) -> Simulated:
     """Runs the command and simulates it meanwhile. Ends both by Ctrl-C."""
 
     def say(line: str) -> None:
@@ -80,14 +89,27 @@ def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen) -> Simulat
     prepared, begun = prepare(argv, progress=say), time.monotonic()
     with Stop() as stop:
         try:
-            with Running(prepared, keep) as running:
+            with Running(prepared, keep, asks=course.asks, clock=course.clock) as running:
                 found = stop.run(lambda: _while_it_runs(running, chosen))
                 problem = stop.run(lambda: running.finish(say))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
     if problem:
         raise MeasurementError(f"the program was simulated, but {problem}")
-    return Simulated(found, shlex.join(argv), time.monotonic() - begun)
+    return Simulated(found, shlex.join(argv), time.monotonic() - begun, decided=course.asks)
+
+
+def simulate_apart(argv: list[str], chosen: Chosen, course: Course) -> list[Replay]:
+    """Runs the command once for each policy and memory speed. Returns the runs, those of a policy together."""
+
+    def once(policy: str, slowdown: float) -> Replay:
+        def cluster_of(ranks: int) -> Cluster:
+            return replace(chosen.cluster_of(ranks), policies=(policy,), slowdowns=(slowdown,), apart=False)
+
+        err.print(f"nearfield: {policy} at slowdown {slowdown:g}")
+        return simulate_live(argv, None, replace(chosen, cluster_of=cluster_of), course).found
+
+    return [once(policy, slowdown) for policy in chosen.policies for slowdown in chosen.slowdowns]
 
 
 def _while_it_runs(running: Running, chosen: Chosen) -> Replay:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import subprocess
 import threading
@@ -23,6 +24,7 @@ from nearfield.tune.child import as_started_instead
 
 Result = TypeVar("Result")
 _SOON_S = 0.02
+_ADDR_NO_RANDOMIZE, _WHAT_IS = 0x0040000, 0xFFFFFFFF  # sys/personality.h
 _PATIENCE_S = 4.0  # for a command to end, after the simulation or by a signal
 
 
@@ -33,9 +35,10 @@ class Ended(Exception):
 class Running:
     """A command that runs under observation, as a context: afterwards the command has ended, however that came."""
 
-    def __init__(self, prepared: Prepared, keep: Path | None) -> None:
-        """`keep`: a folder where its trace is kept, too. Raises UsageError if that holds something."""
-        self._prepared, self._keep = prepared, keep
+    def __init__(self, prepared: Prepared, keep: Path | None, *, asks: bool, clock: bool = False) -> None:
+        """`keep`: a folder where its trace is kept, too. `asks`: the simulation decides what MPI leaves to time, and
+        with `clock` MPI_Wtime as well. Raises UsageError if the folder holds something."""
+        self._prepared, self._keep, self._asks, self._clock = prepared, keep, asks, clock
         self._stopping = threading.Event()
         if keep:
             trace.new_folder(keep, prepared.about, force=False)
@@ -45,9 +48,12 @@ class Running:
 
     def __enter__(self) -> Running:
         self._begun = time.monotonic()
-        words, environment = self._prepared.words, self._prepared.environment(self.streams.address)
+        words, environment = (
+            self._prepared.words,
+            self._prepared.environment(self.streams.address, asks=self._asks, clock=self._clock),
+        )
         try:
-            self._child = subprocess.Popen(words, env=environment, close_fds=False, preexec_fn=as_started_instead(()))
+            self._child = subprocess.Popen(words, env=environment, close_fds=False, preexec_fn=_at_fixed_addresses())
         except OSError as error:
             raise MpiError(f"cannot start {words[0]}: {error.strerror}") from error
         return self
@@ -61,10 +67,11 @@ class Running:
     def wait_for_ranks(self) -> int:
         """Returns how many ranks the program has, as soon as they are all there. Raises MeasurementError if the command
         ends before."""
+        last_looks = 10  # what the program sent at its end is still to be taken in
         while not (ranks := self.streams.ranks):
             if self._child.poll() is not None and self.streams.idle:
-                if ranks := self.streams.ranks:  # a program without MPI says at its end which rank it is
-                    break
+                last_looks -= 1
+            if not last_looks:
                 raise MeasurementError(
                     f"the command ended with code {self._code()} before all its ranks were there to be simulated",
                     "link the program dynamically, start it by its own MPI, and all ranks on this host; or observe it, "
@@ -141,6 +148,18 @@ class Running:
             self._child.send_signal(number)
             with suppress(subprocess.TimeoutExpired):
                 self._child.wait(_PATIENCE_S)
+
+
+def _at_fixed_addresses() -> Callable[[], None]:
+    """Returns what is to be done in the child before the command begins: its programs lie at the same addresses in
+    every run, where that is allowed, so that the digits are the same."""
+    act, personality = as_started_instead(()), ctypes.CDLL(None).personality
+
+    def do() -> None:
+        act()
+        personality(personality(_WHAT_IS) | _ADDR_NO_RANDOMIZE)
+
+    return do
 
 
 class Code:

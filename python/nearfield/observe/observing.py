@@ -28,6 +28,7 @@ from nearfield.tune.child import run_as_child
 from nearfield.tune.recognise import of_launcher, recognise
 
 FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/observe
+ASK, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
 _FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun takes to other nodes
 Progress = Callable[[str], None]
 
@@ -49,13 +50,16 @@ class Prepared:
     libraries: list[Path]  # to preload
     region: str
 
-    def environment(self, where: str) -> dict[str, str]:
-        """Returns the command's environment. `where` its streams go: a folder, or the address of a simulation."""
+    def environment(self, where: str, *, asks: bool = False, clock: bool = False) -> dict[str, str]:
+        """Returns the command's environment. `where` its streams go: a folder, or the address of a simulation, which
+        decides what MPI leaves to time if it `asks`, and with `clock` MPI_Wtime as well."""
         before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
         added = {
             "LD_PRELOAD": " ".join([*map(str, self.libraries), *before]),
             FOLDER: where,
             **({REGION: self.region} if self.region else {}),
+            **({ASK: "1"} if asks else {}),
+            **({CLOCK: "1"} if clock else {}),
         }
         forwarded = ";".join([*filter(None, [os.environ.get(_FORWARD)]), *added])
         return {**os.environ, **added, _FORWARD: forwarded}

@@ -16,7 +16,8 @@ namespace {
 struct Hooks {
   decltype(&nearfield_observe_active) active = nullptr;
   decltype(&nearfield_observe_rank) rank = nullptr;
-  decltype(&nearfield_observe_live) live = nullptr;
+  decltype(&nearfield_observe_answers) answers = nullptr;
+  decltype(&nearfield_observe_clock) clock = nullptr;
   decltype(&nearfield_observe_flush) flush = nullptr;
   decltype(&nearfield_observe_event) event = nullptr;
   decltype(&nearfield_observe_place) place = nullptr;
@@ -121,24 +122,31 @@ stream::Number text_number(const std::string& text) {
 
 void refuse(const std::string& what) {
   const bool is_new = tables().refused.try_emplace(what, 0).second;
-  if (is_new) record(stream::Refused{text_number(what)});
+  if (!is_new) return;
+  record(stream::Refused{text_number(what)});
+  if (is_asking()) flush();  // before what the MPI library makes of it
 }
 
 bool find_hooks() {
   return find("nearfield_observe_active", hooks.active) && find("nearfield_observe_rank", hooks.rank) &&
-         find("nearfield_observe_live", hooks.live) && find("nearfield_observe_flush", hooks.flush) &&
-         find("nearfield_observe_event", hooks.event) && find("nearfield_observe_place", hooks.place) &&
-         find("nearfield_observe_callers", hooks.callers) && find("nearfield_observe_pause", hooks.pause) &&
-         find("nearfield_observe_resume", hooks.resume) && find("nearfield_observe_region", hooks.region) &&
-         find("nearfield_observe_close", hooks.close) && hooks.active();
+         find("nearfield_observe_answers", hooks.answers) && find("nearfield_observe_flush", hooks.flush) &&
+         find("nearfield_observe_clock", hooks.clock) && find("nearfield_observe_event", hooks.event) &&
+         find("nearfield_observe_place", hooks.place) && find("nearfield_observe_callers", hooks.callers) &&
+         find("nearfield_observe_pause", hooks.pause) && find("nearfield_observe_resume", hooks.resume) &&
+         find("nearfield_observe_region", hooks.region) && find("nearfield_observe_close", hooks.close) &&
+         hooks.active();
 }
 
+void flush() { hooks.flush(); }
 void pause_accesses() { hooks.pause(); }
 void begin_or_end_region(bool begins) { hooks.region(begins); }
 void resume_accesses() { hooks.resume(); }
 
-void begin_recording(const stream::RankIs& who) {
+void begin_recording(stream::RankIs who) {
   hooks.rank(static_cast<int>(who.rank), static_cast<int>(who.ranks));
+  detail::answers = hooks.answers();
+  who.asks = is_asking();
+  detail::asks_for_time = is_asking() && hooks.clock();
   record(who);
   detail::is_recorded_thread = true;
   detail::is_active = true;

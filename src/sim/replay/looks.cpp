@@ -47,16 +47,18 @@ void ReplayedRank::forget_look_in_vain() {
 }
 
 Task<> ReplayedRank::on(const stream::Looked& event) {
-  const bool polling = !event.waited && is_polling();
-  if (polling) forget_look_in_vain();
-  const Clock since = endpoint_.now();
+  const bool was_asked = std::exchange(asked_, false);
+  const bool polling = was_asked ? asked_again_ : !event.waited && is_polling();
+  if (polling && !was_asked) forget_look_in_vain();
+  const Clock since = was_asked ? asked_since_ : endpoint_.now();
+  if (was_asked && event.done != decided_) endpoint_.tally().other_on_first();
   if (event.waited) {
     if (event.at.size() > 1) ++dependence_.waits_for_any;
   } else {
     ++dependence_.looks;
     if (event.done.empty())
-      co_await look_in_vain(polling);
-    else
+      co_await look_in_vain(polling || was_asked);
+    else if (!was_asked)
       co_await endpoint_.look();
   }
   std::vector<Clock> ready;
@@ -111,12 +113,14 @@ void ReplayedRank::settle(Choice& choice, const Clock& ready) {
 Task<> ReplayedRank::on(const stream::Probe& event) {
   const auto outcome = std::exchange(probed_, {});
   if (!event.waited) ++dependence_.looks;
+  const bool was_asked = std::exchange(asked_, false);
   if (event.peer == stream::proc_null) co_return;
-  const bool polling = !event.waited && is_polling();
-  if (polling) forget_look_in_vain();
+  const bool polling = was_asked ? asked_again_ : !event.waited && is_polling();
+  if (polling && !was_asked) forget_look_in_vain();
+  if (was_asked && event.found != (decided_message_ != nullptr)) endpoint_.tally().other_on_first();
   const Pattern asked = pattern(group(event.communicator), event.peer, event.tag);
   if (!event.waited && !event.found) {
-    co_await look_in_vain(polling);
+    co_await look_in_vain(polling || was_asked);
     if (!polling) endpoint_.probed_in_vain(asked);
     co_return;
   }
@@ -124,9 +128,15 @@ Task<> ReplayedRank::on(const stream::Probe& event) {
   if (any) ++dependence_.from_any;
   const auto& seen = outcome ? *outcome : stream::Outcome{0, event.peer, event.tag, 0};
   const Pattern message = pattern(group(event.communicator), seen.peer, seen.tag);
+  const Message* const decided = was_asked ? decided_message_ : nullptr;
+  if (decided && !message.takes(decided->from->rank(), decided->tag, decided->context))
+    endpoint_.tally().other_on_first();
   const bool waited = event.waited || polling;
   const std::optional<Pattern> by_time = any || !waited ? std::optional(asked) : std::nullopt;
-  co_await endpoint_.probe(message, by_time, waited);
+  if (was_asked)
+    co_await endpoint_.probed(message, by_time, waited, asked_since_);
+  else
+    co_await endpoint_.probe(message, by_time, waited);
 }
 
 }  // namespace nearfield::sim::replay
