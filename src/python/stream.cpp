@@ -122,6 +122,7 @@ void bind_streams(nb::module_& module) {
       .def_prop_ro("not_kept", &Live::not_kept, "Why the streams could not be kept; empty if they were.")
       .def_prop_ro("ranks", &Live::ranks, "How many the program has; 0 until all of them are in MPI_Init.")
       .def_prop_ro("idle", &Live::idle, "Whether no process is connected.")
+      .def("take_all", &Live::take_all, "The command has ended: what its ranks have sent is taken in.")
       .def("drain", &Live::drain, "Nobody will read streams any more: they are kept, or dropped.")
       .def("close", &Live::close, "Ends all connections, and whoever waits for a stream.");
   nb::class_<Reader>(inner, "Reader",

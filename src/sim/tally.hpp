@@ -40,6 +40,7 @@ struct Tally {
   }
   // The first clock decided, and another one than the program had.
   void other_on_first() { ++otherwise[0][0]; }
+  void not_other_on_first() { --otherwise[0][0]; }
   // Takes an outcome back.
   void take_back(OnClocks its) {
     --outcomes;

@@ -149,6 +149,12 @@ void Live::tell(int rank, const void* bytes, std::size_t count) {
   wake();
 }
 
+void Live::take_all() {
+  const Lock lock(mutex_);
+  takes_all_ = true;
+  wake();
+}
+
 void Live::drain() {
   const Lock lock(mutex_);
   drained_ = true;
@@ -220,7 +226,7 @@ void Live::accept_one() {
 // Before all ranks are there nobody can read, and while a reader waits nobody may be stopped.
 bool Live::wants_more(const Connection& one) const {
   const bool all_there = ranks_ > 0 && by_rank_.size() == static_cast<std::size_t>(ranks_);
-  if (!one.stream || drained_ || starving_ > 0 || !all_there) return true;
+  if (!one.stream || takes_all_ || drained_ || starving_ > 0 || !all_there) return true;
   const std::uint64_t unread = one.stream->end() - std::min(one.stream->read, one.stream->end());
   return unread < most_unread / static_cast<std::uint64_t>(ranks_);
 }

@@ -46,6 +46,8 @@ class Live {
   std::unique_ptr<Input> input(int rank);
   // Sends bytes to a rank, which finds them when it asks. Returns at once.
   void tell(int rank, const void* bytes, std::size_t count);
+  // The command has ended, so no rank needs to be stopped: what its ranks have sent is taken in.
+  void take_all();
   // Nobody will read streams any more: their bytes are kept in files, or dropped.
   void drain();
   // Ends all connections. Who waits for a stream gets std::runtime_error.
@@ -95,7 +97,7 @@ class Live {
   std::map<int, std::shared_ptr<Buffer>> by_rank_, by_process_;
   int ranks_ = 0;     // of the program; 0: not known yet
   int starving_ = 0;  // readers that wait
-  bool drained_ = false, closed_ = false, stopped_ = false;
+  bool takes_all_ = false, drained_ = false, closed_ = false, stopped_ = false;
   std::thread thread_;
 };
 

@@ -66,7 +66,7 @@ def test_a_program_is_simulated_while_it_runs(installation: Installation, progra
 
 
 def processes_with(word: str) -> list[int]:
-    """Returns the processes whose command has this word."""
+    """Returns the processes whose command begins with this word."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -74,7 +74,7 @@ def processes_with(word: str) -> list[int]:
                 words = (folder / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue  # it has just ended
-            if words and words[0].endswith(word.encode()):
+            if words and words[0] == word.encode():
                 found.append(int(folder.name))
     return found
 
@@ -97,16 +97,16 @@ def test_nothing_is_left_when_one_is_killed(
     program.symlink_to(farm(installation, programs))
     running = live(installation, program, 2, way="endless")
     assert running.stdout and running.stdout.readline() == "begun\n"
-    ranks = processes_with("endless-farm")
+    ranks = processes_with(str(program))
     assert len(ranks) == 2
     launcher = int(subprocess.run(["pgrep", "-P", str(running.pid)], capture_output=True, text=True).stdout.split()[0])
     os.kill({"rank": ranks[0], "launcher": launcher, "simulation": running.pid}[whom], number)
     _, problem = running.communicate(timeout=LIMIT_S)
     assert running.returncode and told in problem
     until = time.monotonic() + 10
-    while processes_with("endless-farm") and time.monotonic() < until:
+    while processes_with(str(program)) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not processes_with("endless-farm")
+    assert not processes_with(str(program))
 
 
 # ---- what time decides

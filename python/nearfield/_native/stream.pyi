@@ -71,6 +71,9 @@ class Live:
     def idle(self) -> bool:
         """Whether no process is connected."""
 
+    def take_all(self) -> None:
+        """The command has ended: what its ranks have sent is taken in."""
+
     def drain(self) -> None:
         """Nobody will read streams any more: they are kept, or dropped."""
 

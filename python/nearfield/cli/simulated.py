@@ -133,7 +133,7 @@ def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
 
 def _told(running: Running, error: Exception) -> Exception:
     """Returns what to tell where a simulation ended before its program."""
-    if not isinstance(error, stream.BrokenStream):
+    if not isinstance(error, stream.BrokenStream) and not running.left_behind:
         return error
     why = running.why_it_ended()
     return MeasurementError(f"the program was not simulated to its end: {why or 'one of its ranks ended'}", str(error))

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from nearfield import itself
 from nearfield._native import stream
 from nearfield.errors import MeasurementError, MpiError
 from nearfield.observe import trace
@@ -40,6 +41,8 @@ class Running:
         with `clock` MPI_Wtime as well. Raises UsageError if the folder holds something."""
         self._prepared, self._keep, self._asks, self._clock = prepared, keep, asks, clock
         self._stopping = threading.Event()
+        self._ended = 0.0  # when the command had
+        self.left_behind = False  # ranks went on without their launcher
         if keep:
             trace.new_folder(keep, prepared.about, force=False)
         self.streams = stream.Live()
@@ -74,8 +77,9 @@ class Running:
             if not last_looks:
                 raise MeasurementError(
                     f"the command ended with code {self._code()} before all its ranks were there to be simulated",
-                    "link the program dynamically, start it by its own MPI, and all ranks on this host; or observe it, "
-                    "and simulate the trace",
+                    "link the program dynamically, and start it by its own MPI, with all ranks on this host (or "
+                    "observe it, and simulate the trace); one without MPI must be compiled by "
+                    f"{itself.command('cc')}, cxx or fc",
                 )
             time.sleep(_SOON_S)
         return ranks
@@ -97,6 +101,7 @@ class Running:
         try:
             while thread.is_alive():
                 thread.join(_SOON_S)
+                self._heed_end()
         except BaseException:
             self._stopping.set()
             self.streams.close()
@@ -122,6 +127,7 @@ class Running:
         self.streams.drain()
         while self._child.poll() is None or not self.streams.idle:
             time.sleep(_SOON_S)
+            self._heed_end()
         about = self._prepared.about
         about.exit_code, about.seconds = self._code(), time.monotonic() - self._begun
         problem = f"the command ended with code {about.exit_code}" if about.exit_code else ""
@@ -135,6 +141,16 @@ class Running:
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(_PATIENCE_S)
         return "" if self._child.returncode is None else f"the command ended with code {self._code()}"
+
+    def _heed_end(self) -> None:
+        """Ends ranks that go on although their launcher has ended: it was killed behind their backs."""
+        if self._child.poll() is None:
+            return
+        self._ended = self._ended or time.monotonic()
+        self.streams.take_all()
+        if not self.streams.idle and time.monotonic() - self._ended > _PATIENCE_S:
+            self.left_behind = True
+            self.streams.close()
 
     def _code(self) -> int:
         code = self._child.returncode

@@ -137,6 +137,7 @@ class ReplayedRank {
   Task<> decide_requests(const stream::Ask& event);
   Task<> decide_message(const stream::Ask& event);
   void tell(stream::Told what, const std::vector<std::int64_t>& words) const;
+  void compare(bool same, bool in_vain);
   void tell_match(stream::Number request, int from, int tag);
   void weigh(const stream::Looked& event, bool waited, const Clock& since, const std::vector<Clock>& ready);
   void settle(Choice& choice, const Clock& ready);
@@ -211,6 +212,7 @@ class ReplayedRank {
   bool asked_again_ = false;                     // and it had asked before
   Clock asked_since_;
   std::vector<stream::Number> decided_;       // the requests that are done
+  bool other_in_vain_ = false;                // the program looked in vain, and would not have by the first clock
   const Message* decided_message_ = nullptr;  // or the message that is there
   std::vector<stream::Ask> in_vain_asked_;    // with hardly an access since
   std::unordered_map<stream::Number, stream::Number>
