@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "observe/connection.hpp"
 #include "observe/process_stream.hpp"
 
 namespace nearfield::observe {
@@ -18,7 +20,8 @@ namespace {
 using stream::ChunkHeader;
 
 char folder_name[3072], file_name[4096];
-int file = -1;
+int file = -1, answers = -1;
+bool is_live = false;
 unsigned char* packed = nullptr;
 std::size_t packed_bytes = 0;
 
@@ -45,21 +48,15 @@ void find_zstandard() {
 }
 
 void fail(const char* what) {
-  fprintf(stderr, "nearfield: %s %s: %s. The program goes on, and is not recorded any more.\n", what, file_name,
-          strerror(errno));
+  const char* const then = is_live ? "The simulation is over." : "The program goes on, and is not recorded any more.";
+  fprintf(stderr, "nearfield: %s %s: %s. %s\n", what, file_name, strerror(errno), then);
   if (file >= 0) close(file);
   file = -1;
+  if (is_live) kill(getpid(), SIGTERM);  // there is nobody any more for whom the program runs
 }
 
 void write_all(const void* data, std::size_t bytes) {
-  auto* from = static_cast<const char*>(data);
-  while (bytes > 0 && file >= 0) {
-    const auto done = write(file, from, bytes);
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return fail("cannot write");
-    from += done;
-    bytes -= static_cast<std::size_t>(done);
-  }
+  if (file >= 0 && !write_whole(file, data, bytes)) fail("cannot write");
 }
 
 void store(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses, std::uint32_t flags) {
@@ -83,14 +80,21 @@ void store(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses
 
 }  // namespace
 
-bool open_file(const char* folder) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  snprintf(folder_name, sizeof folder_name, "%s", folder);
-  snprintf(file_name, sizeof file_name, "%s/process-%s-%d.nfs", folder_name, host, static_cast<int>(getpid()));
-  file = open(file_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+bool open_file(const char* where) {
+  const char* const simulation = simulation_in(where);
+  is_live = simulation;
+  snprintf(folder_name, sizeof folder_name, "%s", simulation ? simulation : where);
+  if (simulation) {
+    snprintf(file_name, sizeof file_name, "the simulation, which must be on the same host");
+    file = connect_to(simulation);
+  } else {
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(file_name, sizeof file_name, "%s/process-%s-%d.nfs", folder_name, host, static_cast<int>(getpid()));
+    file = open(file_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  }
   if (file < 0) {
-    fail("cannot make");
+    fail(simulation ? "cannot connect to" : "cannot make");
     return false;
   }
   if (!zstandard.context) find_zstandard();
@@ -102,8 +106,12 @@ bool open_file(const char* folder) {
 }
 
 // link() does not replace: a second program under the same command must not take the first one's streams.
-void name_file(int rank) {
+void name_file(int rank, int ranks) {
   if (file < 0) return;
+  if (is_live) {
+    answers = connect_rank(folder_name, rank, ranks);
+    return;
+  }
   char name[sizeof file_name];
   snprintf(name, sizeof name, "%s/rank-%d.nfs", folder_name, rank);
   if (link(file_name, name) != 0) {
@@ -118,6 +126,8 @@ void name_file(int rank) {
 }
 
 int descriptor() { return file; }
+int answer_descriptor() { return answers; }
+bool goes_to_simulation() { return is_live && file >= 0; }
 
 void platform::write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses) {
   if (file >= 0) store(raw, bytes, accesses, 0);
@@ -132,7 +142,8 @@ void close_file() {
 
 void abandon_file() {
   if (file >= 0) close(file);
-  file = -1;
+  if (answers >= 0) close(answers);
+  file = answers = -1;
 }
 
 }  // namespace nearfield::observe

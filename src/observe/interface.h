@@ -12,9 +12,19 @@ extern "C" {
 /* Returns whether this process is observed: `nearfield observe` started it, and no fork() came since. */
 int nearfield_observe_active(void);
 
-/* Gives the stream its rank: its file is rank-N.nfs from now on. Until then it has the name of the process. To be called
-   in MPI_Init, before the first event. */
-void nearfield_observe_rank(int rank);
+/* Gives the stream its rank of how many: its file is rank-N.nfs from now on. Until then it has the name of the process.
+   To be called in MPI_Init, before the first event. */
+void nearfield_observe_rank(int rank, int ranks);
+
+/* Returns the connection by which the simulation tells this rank what time decides (stream/answer.hpp); -1 if it does not.
+   To be called after nearfield_observe_rank. */
+int nearfield_observe_answers(void);
+
+/* Returns whether the program's own clock, MPI_Wtime, is to be the simulation's. */
+int nearfield_observe_clock(void);
+
+/* Sends what was recorded so far, if a simulation reads the stream. */
+void nearfield_observe_flush(void);
 
 /* Appends an event (stream/event_bytes.hpp) behind the accesses made so far. */
 void nearfield_observe_event(const unsigned char* bytes, unsigned long size);

@@ -90,7 +90,7 @@ void tell_other_threads() {
 __attribute__((destructor)) void end() {
   if (state != State::recording) return;
   if (!ranked) {  // a program without MPI is rank 0 of 1
-    name_file(0);
+    name_file(0, 1);
     event_of_numbers<stream::End>({});
   }
   nearfield_observe_close();
@@ -141,9 +141,17 @@ int nearfield_observe_active() {
   return state == State::recording;
 }
 
-void nearfield_observe_rank(int rank) {
-  name_file(rank);
+void nearfield_observe_rank(int rank, int ranks) {
+  name_file(rank, ranks);
   ranked = true;
+}
+
+int nearfield_observe_answers() { return getenv("NEARFIELD_OBSERVE_ASK") && !in_valgrind ? answer_descriptor() : -1; }
+
+int nearfield_observe_clock() { return getenv("NEARFIELD_OBSERVE_CLOCK") != nullptr; }
+
+void nearfield_observe_flush() {
+  if (state == State::recording && !in_valgrind && goes_to_simulation()) encoder.finish_chunk();
 }
 
 void nearfield_observe_event(const unsigned char* bytes, unsigned long size) {

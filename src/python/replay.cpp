@@ -5,14 +5,19 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <span>
+#include <variant>
 
 #include "python/members.hpp"
 #include "sim/replay/apart.hpp"
+#include "stream/live.hpp"
 #include "stream/reader.hpp"
 
 namespace nb = nanobind;
@@ -23,8 +28,10 @@ namespace {
 
 // By policy, then memory slowdown.
 using Nanoseconds = std::vector<std::vector<double>>;
-// The floating-point operations that an access from a place comes with, by path and offset.
-using Flops = std::map<std::string, std::map<std::uint64_t, float>>;
+// Returns the floating-point operations that an access comes with, by the offset of its place in an object's file.
+using FlopsOf = std::function<std::map<std::uint64_t, float>(const std::string& path)>;
+// Files, or a program that still runs.
+using Streams = std::variant<std::vector<std::string>, stream::Live*>;
 using Progress = std::function<void(std::uint64_t accesses)>;
 
 Nanoseconds nanoseconds(const Clock& clock) {
@@ -119,7 +126,14 @@ void bind_results(nb::module_& module) {
       .def_prop_ro("network_bytes", [](const replay::Replayed& replayed) { return replayed.cluster.bytes; });
 }
 
-using Readers = std::vector<std::unique_ptr<stream::Reader>>;
+using Readers = std::vector<std::unique_ptr<stream::Reader>>;  // none for ranks of other shards
+
+// Returns how many accesses have been read.
+std::uint64_t passed_by(const Readers& readers) {
+  std::uint64_t accesses = 0;
+  for (const auto& reader : readers) accesses += reader ? reader->passed() : 0;
+  return accesses;
+}
 
 // A user's Ctrl-C ends the run, and `progress` learns how many accesses have been read, beside those of other runs.
 std::function<void()> heeding(const Readers& readers, const std::optional<Progress>& progress, std::uint64_t others) {
@@ -127,22 +141,66 @@ std::function<void()> heeding(const Readers& readers, const std::optional<Progre
     const nb::gil_scoped_acquire python;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (!progress) return;
-    std::uint64_t accesses = others;
-    for (const auto& reader : readers) accesses += reader->passed();
-    (*progress)(accesses);
+    (*progress)(others + passed_by(readers));
   };
 }
 
-// Returns how many there are at each site of a stream; it must not outlive the two.
-std::function<float(std::uint32_t site)> at_sites(const stream::Reader& reader, const Flops& flops) {
-  if (flops.empty()) return {};
-  return [&reader, &flops](std::uint32_t number) {
-    const stream::Site& site = reader.sites()[number];
-    const auto object = flops.find(reader.objects().at(site.object));
-    if (object == flops.end()) return 0.f;
-    const auto found = object->second.find(site.offset);
-    return found == object->second.end() ? 0.f : found->second;
-  };
+// Asks for the operations of an object once, however many ranks have accesses from it.
+class Flops {
+ public:
+  explicit Flops(const std::optional<FlopsOf>& ask) : ask_(ask) {}
+  // Returns how many there are at each site of a stream; it must not outlive the two.
+  std::function<float(std::uint32_t site)> at_sites(const stream::Reader& reader) {
+    if (!ask_) return {};
+    return [this, &reader](std::uint32_t number) {
+      const stream::Site& site = reader.sites()[number];
+      const auto& of_object = of(reader.objects().at(site.object));
+      const auto found = of_object.find(site.offset);
+      return found == of_object.end() ? 0.f : found->second;
+    };
+  }
+
+ private:
+  const std::map<std::uint64_t, float>& of(const std::string& path) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = known_.find(path); found != known_.end()) return found->second;
+    }
+    std::map<std::uint64_t, float> asked;
+    {
+      const nb::gil_scoped_acquire python;  // not while others wait for the mutex
+      asked = (*ask_)(path);
+    }
+    const std::lock_guard lock(mutex_);
+    return known_.try_emplace(path, std::move(asked)).first->second;
+  }
+
+  const std::optional<FlopsOf>& ask_;
+  std::mutex mutex_;
+  std::map<std::string, std::map<std::uint64_t, float>> known_;
+};
+
+// Opens the streams of the ranks for which `is_here` says so; there is no reader for the others.
+Readers opened(const Streams& streams, const std::function<bool(int rank)>& is_here) {
+  Readers readers;
+  if (const auto* const files = std::get_if<std::vector<std::string>>(&streams)) {
+    for (const std::string& path : *files) {
+      const bool here = is_here(static_cast<int>(readers.size()));
+      readers.push_back(here ? std::make_unique<stream::Reader>(path) : nullptr);
+    }
+    return readers;
+  }
+  stream::Live& live = *std::get<stream::Live*>(streams);
+  for (int rank = 0; rank < live.ranks(); ++rank)
+    readers.push_back(std::make_unique<stream::Reader>("rank " + std::to_string(rank), live.input(rank)));
+  return readers;
+}
+
+// Returns what answers the questions of a rank that runs meanwhile.
+std::function<void(std::span<const std::int64_t>)> telling(const Streams& streams, int rank) {
+  stream::Live* const* const live = std::get_if<stream::Live*>(&streams);
+  if (!live) return {};
+  return [to = *live, rank](std::span<const std::int64_t> words) { to->tell(rank, words.data(), words.size_bytes()); };
 }
 
 // Python's function gets what this shard gives as bytes, and returns a list of what all give.
@@ -159,9 +217,9 @@ Shards make_shards(int number, int count, const nb::callable& exchange) {
 }
 
 replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
-                     const std::vector<double>& memory_slowdown, const std::vector<std::string>& streams,
-                     const Flops& flops, const std::vector<std::string>& regions, bool count_sides, int threads,
-                     const std::optional<Progress>& progress, bool apart, Shards& shards) {
+                     const std::vector<double>& memory_slowdown, const Streams& streams,
+                     const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions, bool count_sides,
+                     int threads, const std::optional<Progress>& progress, bool apart, Shards& shards) {
   if (memory_slowdown.empty() || memory_slowdown.size() > speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(speeds) + " factors");
   ClusterOptions options;
@@ -173,23 +231,25 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
   const NodeRange here = shards.part_of(nodes);
   std::uint64_t passed = 0;
   const auto with = [&](const std::vector<std::string>& its_policies, const std::vector<double>& its_slowdown) {
-    Readers readers;
+    Flops flops(flops_of);
+    const Readers readers =
+        opened(streams, [&](int rank) { return here.has(rank / std::max(1, ranks_per_node)); });
     std::vector<replay::Stream> sources;
-    for (const std::string& path : streams) {
-      if (!here.has(static_cast<int>(sources.size()) / std::max(1, ranks_per_node))) {
+    for (const auto& reader : readers) {
+      const int rank = static_cast<int>(sources.size());
+      if (!reader) {
         sources.emplace_back();
         continue;
       }
-      readers.push_back(std::make_unique<stream::Reader>(path));
-      sources.push_back({readers.back().get(), [path] { return std::make_unique<stream::Reader>(path); },
-                         at_sites(*readers.back(), flops)});
+      sources.push_back({reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader),
+                         telling(streams, rank)});
     }
     options.policies = its_policies;
     options.memory_slowdown.fill(its_slowdown.back());
     std::ranges::copy(its_slowdown, options.memory_slowdown.begin());
     options.now_and_then = heeding(readers, progress, passed);
     replay::Replayed found = replay::run(machine, options, sources, {regions});
-    for (const auto& reader : readers) passed += reader->passed();
+    passed += passed_by(readers);
     return found;
   };
   if (!apart) return with(policies, memory_slowdown);
@@ -199,14 +259,15 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
 
 // Runs it on this shard, or on this process alone; what fails here ends all shards.
 replay::Replayed run_on(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
-                        const std::vector<double>& memory_slowdown, const std::vector<std::string>& streams,
-                        const Flops& flops, const std::vector<std::string>& regions, bool count_sides, int threads,
-                        const std::optional<Progress>& progress, bool apart, Shards* shards) {
+                        const std::vector<double>& memory_slowdown, const Streams& streams,
+                        const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions,
+                        bool count_sides, int threads, const std::optional<Progress>& progress, bool apart,
+                        Shards* shards) {
   const nb::gil_scoped_release others_may_go_on;
   Shards alone;
   try {
-    return run(machine, nodes, ranks_per_node, policies, memory_slowdown, streams, flops, regions, count_sides, threads,
-               progress, apart, shards ? *shards : alone);
+    return run(machine, nodes, ranks_per_node, policies, memory_slowdown, streams, flops_of, regions, count_sides,
+               threads, progress, apart, shards ? *shards : alone);
   } catch (...) {
     if (shards) shards->leave();
     throw;
@@ -229,10 +290,12 @@ void bind_replay(nb::module_& parent) {
           "`exchange` gives bytes to all shards and returns the list of what each of them gave, in their order.");
   module.def(
       "run", &run_on, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
-      nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops"), nb::arg("regions"), nb::arg("count_sides"),
-      nb::arg("threads"), nb::arg("progress").none(), nb::arg("apart"), nb::arg("shards").none() = nb::none(),
-      "Runs a program whose rank r wrote streams[r]. `flops`: floating-point operations that an access comes with, by "
-      "path of its object and offset. `regions`: names of those that count; none: all of it. "
+      nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops_of").none(), nb::arg("regions"),
+      nb::arg("count_sides"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("apart"),
+      nb::arg("shards").none() = nb::none(),
+      "Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point "
+      "operations that an access comes with, by the offset of its place in the object of a path; None: there are none. "
+      "`regions`: names of those that count; none: all of it. "
       "`threads`: of the host, at most; results are the same with any number. `progress` is called now and then, in "
       "the caller's thread, with the accesses that have been read. `apart`: each policy at each speed in a run of its "
       "own. `shards`: those that run the same; the first one's result is that of all ranks, and `progress` is called "

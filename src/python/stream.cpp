@@ -7,6 +7,7 @@
 #include <array>
 
 #include "python/members.hpp"
+#include "stream/live.hpp"
 #include "stream/reader.hpp"
 
 namespace nb = nanobind;
@@ -114,6 +115,16 @@ void bind_streams(nb::module_& module) {
   nb::class_<SiteCounts>(inner, "SiteCounts", "How often each site accessed memory.")
       .def(nb::init<>())
       .def_ro("accesses", &SiteCounts::accesses);
+  nb::class_<Live>(inner, "Live", "The streams of a program that still runs, on this host.")
+      .def(nb::init<>())
+      .def_prop_ro("address", &Live::address, "What NEARFIELD_OBSERVE has to be for the program.")
+      .def("keep", &Live::keep, nb::arg("folder"), "Writes all streams into a folder, too, from now on.")
+      .def_prop_ro("not_kept", &Live::not_kept, "Why the streams could not be kept; empty if they were.")
+      .def_prop_ro("ranks", &Live::ranks, "How many the program has; 0 until all of them are in MPI_Init.")
+      .def_prop_ro("idle", &Live::idle, "Whether no process is connected.")
+      .def("take_all", &Live::take_all, "The command has ended: what its ranks have sent is taken in.")
+      .def("drain", &Live::drain, "Nobody will read streams any more: they are kept, or dropped.")
+      .def("close", &Live::close, "Ends all connections, and whoever waits for a stream.");
   nb::class_<Reader>(inner, "Reader",
                      "Reads one rank's stream from its beginning, once. Raises BrokenStream at a byte.")
       .def(nb::init<const std::string&>(), nb::arg("path"))

@@ -42,9 +42,11 @@ Request Endpoint::send(const Pattern& to, const Buffer& data, bool synchronous) 
   return {&operation, operation.serial};
 }
 
-Request Endpoint::receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& asked) {
+Request Endpoint::receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& asked,
+                          std::uint64_t told) {
   Operation& operation = made(Operation::Kind::receive, from, buffer);
   operation.asked = asked;
+  operation.told = told;
   call({&operation, 0});
   return {&operation, operation.serial};
 }
@@ -127,7 +129,8 @@ void Endpoint::perform_send(Operation& operation) {
 
 void Endpoint::perform_receive(Operation& operation) {
   const bool any = operation.peer == any_rank;
-  const bool by_network = any ? has_nic() : &other(operation.peer).site_ != &site_;
+  const bool from_anywhere = any || (operation.asked && operation.asked->peer == any_rank);
+  const bool by_network = from_anywhere ? has_nic() : &other(operation.peer).site_ != &site_;
   advance(receive_);
   if (by_network && site_.network_large->matches_at_nic()) nic_->post(core_);
   operation.posted = now();
@@ -143,6 +146,7 @@ void Endpoint::perform_receive(Operation& operation) {
   fits(*message, operation);
   if (operation.asked) chosen({*operation.asked, from, operation.number, message->visible}, message);
   message->receive = &operation;
+  tell_match(operation, *message);
   message->protocol->posted(*this, *message);
 }
 
@@ -168,6 +172,11 @@ Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& ask
   if (!calls_.empty()) co_await catch_up();
   const Clock since = now();
   advance(match_);
+  co_await probed(pattern, asked, waited, since);
+  in_calls_.waiting += now() - since;
+}
+
+Task<> Endpoint::probed(const Pattern& pattern, const std::optional<Pattern>& asked, bool waited, Clock since) {
   probing_ = &pattern;
   const Message* message = nullptr;
   while (true) {
@@ -182,7 +191,6 @@ Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& ask
     chosen(choice, message);
   }
   if (message->kept) node_.wait_until(core_, message->kept->first);  // the NIC tells that it has it
-  in_calls_.waiting += now() - since;
 }
 
 Task<> Endpoint::look() {
@@ -192,6 +200,33 @@ Task<> Endpoint::look() {
   co_await settle();
   while (!inbox_.empty()) co_await go_on();
   in_calls_.waiting += now() - before;
+}
+
+Task<> Endpoint::next_item() {
+  if (!calls_.empty()) co_await catch_up();
+  const Clock before = now();
+  waits_for_any_ = true;
+  co_await go_on();
+  waits_for_any_ = false;
+  in_calls_.waiting += now() - before;
+}
+
+Task<> Endpoint::something() {
+  if (!calls_.empty()) co_await catch_up();
+  const Clock before = now();
+  const int released = released_;
+  polling_ = true;
+  co_await go_on();
+  polling_ = false;
+  if (released == released_) released_ = 0;
+  while (!inbox_.empty()) co_await go_on();
+  in_calls_.waiting += now() - before;
+}
+
+void Endpoint::release(Ps when) {
+  ++released_;
+  if (when > first()) advance(when - first());
+  site_.engine.resume_at(first(), std::exchange(sleeper_, {}));
 }
 
 // Windows lets them go on, at once if there are no other nodes.
@@ -332,6 +367,8 @@ Shipment Endpoint::shipment(Message& message) {
 std::string Endpoint::waits_for() const {
   const std::string me =
       "rank " + std::to_string(rank_) + " waits " + (in_call_ ? "in " + *in_call_ + " " : "") + "for ";
+  if (waits_for_any_) return me + "one of several requests";
+  if (polling_) return me + "something to come, and looks for it again and again";
   if (lining_up_) return me + "all ranks to line up";
   const Pattern* const pattern = probing_ ? probing_ : waiting_for_;
   if (!pattern) return "";

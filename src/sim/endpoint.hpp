@@ -5,6 +5,7 @@
 
 #include <coroutine>
 #include <deque>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -58,7 +59,12 @@ class Endpoint {
   Request send(const Pattern& to, const Buffer& data, bool synchronous = false);
   // With `asked`, which may have any_rank and any_tag, the receive takes messages of `from`, but it is counted whether
   // there were others that it would have taken as it was asked.
-  Request receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& asked = {});
+  // `told`: on_match() is called with this number.
+  Request receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& asked = {},
+                  std::uint64_t told = 0);
+  // Is called when a receive gets its message: with its number, and the message's sender and tag.
+  using OnMatch = std::function<void(std::uint64_t told, int from, int tag)>;
+  void on_match(OnMatch call) { on_match_ = std::move(call); }
   void compute(Ps duration) { call({nullptr, duration}); }
   Task<> catch_up();
   void hurry();
@@ -66,11 +72,21 @@ class Endpoint {
   // Waits until there is a message for which no receive is posted. With `asked`, the program would have seen messages of
   // `asked` as well, and `waited` for one or not: that is tallied.
   Task<> probe(const Pattern& pattern, const std::optional<Pattern>& asked = {}, bool waited = true);
+  // The same for a program that began to look at `since` already.
+  Task<> probed(const Pattern& pattern, const std::optional<Pattern>& asked, bool waited, Clock since);
+  // Returns the oldest message without a receive that the pattern takes; nullptr if there is none.
+  const Message* there(const Pattern& pattern) { return unexpected(pattern); }
   // Tallies that the program asked and was told that there is no such message; and that this made no difference.
   void probed_in_vain(const Pattern& asked) { chosen({asked, any_rank, posted_ + 1, now() + 1, 0, true}, nullptr); }
   void forget_probe_in_vain();
   // Does what can be done without waiting, as MPI_Test does.
   Task<> look();
+  // Waits for what comes next for this rank, and does what is to be done with it.
+  Task<> next_item();
+  // Waits until anything has come for this rank. If nothing is left to happen anywhere, it goes on as well (release).
+  Task<> something();
+  bool may_be_released() const { return polling_ && sleeper_ && released_ < most_released; }
+  void release(Ps when);
   // Begins work that the rank does beside its program, and does it until it first waits.
   Task<> begin(Background& work);
   Task<> wait(Background& work);
@@ -171,6 +187,7 @@ class Endpoint {
     bool in_vain = false;
   };
   static constexpr std::size_t most_recent = 32;
+  static constexpr int most_released = 1000;  // a program that looks more often in vain does nothing else
 
   Peer& peer(int rank) { return peers_[rank]; }
   Endpoint& other(int rank) { return *world_.ranks[static_cast<std::size_t>(rank)]; }
@@ -185,10 +202,14 @@ class Endpoint {
   Operation* take_posted(const Message& message);
   void impose(Operation& receive);
   void contest(const Message& message);
+  void contested(Operation& receive);
   // Tallies a choice among the messages that are there, and among those that come later, but earlier on other clocks.
   void chosen(Chosen choice, const Message* own);
   void reconsider(const Message& message, const Operation* receive);
   Task<> go_on();
+  void tell_match(const Operation& receive, const Message& message) const {
+    if (receive.told && on_match_) on_match_(receive.told, message.from->rank_, message.tag);
+  }
   Task<> carry_on();
   void release(Operation& operation);
   void look_at(const Item& item);
@@ -218,6 +239,10 @@ class Endpoint {
   const Pattern* probing_ = nullptr;
   const std::string* in_call_ = nullptr;
   bool lining_up_ = false;
+  bool waits_for_any_ = false;  // in next_item()
+  bool polling_ = false;        // in something()
+  int released_ = 0;            // so often in a row
+  OnMatch on_match_;
   std::vector<Mark> marks_;
   TimeInCalls in_calls_;
   Ps send_, receive_, match_;

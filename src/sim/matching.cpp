@@ -16,6 +16,7 @@ Operation* Endpoint::match(Message& message, const Clock& visible) {
   if (!recent_.empty()) reconsider(message, receive);
   if (receive) {
     fits(message, *receive);
+    tell_match(*receive, message);
     if (receive->asked) {
       std::erase(imposed_, receive);
       chosen({*receive->asked, message.from->rank_, receive->number, message.visible}, nullptr);
@@ -23,7 +24,7 @@ Operation* Endpoint::match(Message& message, const Clock& visible) {
     return receive;
   }
   sender.unexpected.push(&message);
-  if (probing_ && sleeper_) {  // it was the NIC that matched
+  if ((probing_ || polling_) && sleeper_) {  // it was the NIC that matched
     const auto wake = [](void* me) {
       if (auto& sleeper = static_cast<Endpoint*>(me)->sleeper_) std::exchange(sleeper, {}).resume();
     };
@@ -58,8 +59,14 @@ Message* Endpoint::unexpected(const Pattern& pattern) {
 // its own.
 void Endpoint::impose(Operation& receive) {
   const Message *own = unexpected(receive), *first = unexpected(*receive.asked);
-  if (first != own) receive.contested = true, ++contested_;
+  if (first != own) contested(receive);
   if (!own) imposed_.push_back(&receive);
+}
+
+void Endpoint::contested(Operation& receive) {
+  receive.contested = true;
+  ++contested_;
+  if (tally_.decided) tally_.other_on_first();
 }
 
 void Endpoint::contest(const Message& message) {
@@ -67,8 +74,7 @@ void Endpoint::contest(const Message& message) {
   for (Operation* const receive : imposed_) {
     if (receive->contested || receive->takes(from, message.tag, message.context)) continue;
     if (!receive->asked->takes(from, message.tag, message.context)) continue;
-    receive->contested = true;
-    ++contested_;
+    contested(*receive);
   }
 }
 

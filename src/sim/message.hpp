@@ -28,6 +28,7 @@ struct Operation : Pattern {
   std::uint64_t number = 0;      // in the order of posting
   std::optional<Pattern> asked;  // what the program would take, where it is imposed which message it gets
   bool contested = false;        // and there was another message that it would take
+  std::uint64_t told = 0;        // the program wants to know at once which message it gets, under this number
   Clock posted;
   Clock ready;         // when the rank could have seen that it is done, by estimate()
   Address packed = 0;  // where data in blocks arrives in one piece

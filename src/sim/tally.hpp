@@ -30,12 +30,17 @@ inline Clock estimate(const Clock& begin, const Clock& end) { return begin + (en
 struct Tally {
   std::uint64_t outcomes = 0;
   std::array<std::array<std::uint64_t, speeds>, most_variants> otherwise{};
+  bool decided = false;  // the outcomes are those of a first clock (other_on_first)
 
   // Counts an outcome as another one on more clocks than those where it is so far.
   void add(OnClocks& so_far, OnClocks more) {
+    if (decided && more & 1) return;  // estimates err there, and so on other clocks
     count(more & ~so_far, 1);
     so_far |= more;
   }
+  // The first clock decided, and another one than the program had.
+  void other_on_first() { ++otherwise[0][0]; }
+  void not_other_on_first() { --otherwise[0][0]; }
   // Takes an outcome back.
   void take_back(OnClocks its) {
     --outcomes;

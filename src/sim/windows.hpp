@@ -43,6 +43,7 @@ class Windows {
   void exchange();
   void let_go_on();
   bool open();
+  bool release();
   void run_window();
   void check() const;
   void ask_caller();

@@ -33,8 +33,10 @@ struct RankIs {
   Number rank = 0, ranks = 1;
   std::string host;
   std::string library;  // first line of MPI_Get_library_version
+  bool asks = false;    // a simulation decides what MPI leaves to time: there are Waits and Ask events
   static void fields(auto& e, auto visit) {
     visit("rank", e.rank), visit("ranks", e.ranks), visit("host", e.host), visit("library", e.library);
+    visit("asks", e.asks);
   }
 };
 
@@ -151,9 +153,10 @@ struct Receive {
   Number communicator = 0;
   std::int64_t peer = 0, tag = 0;  // or any
   Data data;                       // at most
+  bool told = false;               // the rank wants to know from its simulation which message this one gets
   static void fields(auto& e, auto visit) {
     visit("request", e.request), visit("communicator", e.communicator), visit("peer", e.peer), visit("tag", e.tag),
-        visit("data", e.data);
+        visit("data", e.data), visit("told", e.told);
   }
 };
 
@@ -280,8 +283,34 @@ struct Sites {
   static void fields(auto& e, auto visit) { visit("objects", e.objects), visit("places", e.places); }
 };
 
+// The rank begins to wait for all of these; `wait` says later that it went on. It comes before the rank is stopped, so
+// that a simulation that goes on meanwhile knows that it waits.
+struct Waits {
+  static constexpr const char* called = "waits";
+  std::vector<Number> requests;
+  static void fields(auto& e, auto visit) { visit("requests", e.requests); }
+};
+
+// The rank asks its simulation what time decides, and waits for the answer (answer.hpp). What the program was told
+// follows: `looked` after `one`, `all` and `some`, which ask about requests, or `probe` after `message`. `clock` asks for
+// the time.
+enum class Question : std::uint8_t { one, all, some, message, clock };
+struct Ask {
+  static constexpr const char* called = "ask";
+  Question question = Question::one;
+  std::vector<Number> at;  // requests
+  bool waited = false;     // the rank goes on only when one is done, or a message there
+  Number communicator = 0;
+  std::int64_t peer = 0, tag = 0;  // of messages; or any
+  static void fields(auto& e, auto visit) {
+    visit("question", e.question), visit("at", e.at), visit("waited", e.waited);
+    visit("communicator", e.communicator), visit("peer", e.peer), visit("tag", e.tag);
+  }
+  bool operator==(const Ask&) const = default;
+};
+
 // The number of a kind of event in the stream is its place here.
 using Event = std::variant<RankIs, Text, Object, CallSite, Enter, Leave, Communicator, Layout, Send, Receive, Outcome,
-                           Wait, Looked, Probe, Forget, Collective, Region, Refused, End, Sites>;
+                           Wait, Looked, Probe, Forget, Collective, Region, Refused, End, Sites, Waits, Ask>;
 
 }  // namespace nearfield::stream

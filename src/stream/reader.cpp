@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 
 #include "stream/event_bytes.hpp"
 #include "stream/zstandard.hpp"
@@ -11,8 +12,24 @@ namespace nearfield::stream {
 Reader::Memory::Memory()
     : steps(new Step[History::most_steps + 1]), after(History::slots), history{steps.get(), after.data()} {}
 
-Reader::Reader(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
-  if (!file_) throw BrokenStream(path + ": " + std::strerror(errno));
+namespace {
+
+std::unique_ptr<Input> opened(const std::string& path) {
+  try {
+    return std::make_unique<FileInput>(path);
+  } catch (const std::system_error& error) {
+    throw BrokenStream(path + ": " + error.code().message());
+  }
+}
+
+}  // namespace
+
+Reader::Reader(const std::string& path) : Reader(path, opened(path)) {}
+
+Reader::Reader(std::string name, std::unique_ptr<Input> input, std::uint64_t byte)
+    : name_(std::move(name)), input_(std::move(input)), next_byte_(byte), chunk_byte_(byte) {}
+
+Reader::Reader(std::string name, std::unique_ptr<Input> input) : Reader(std::move(name), std::move(input), 0) {
   unsigned char header[header_bytes];
   read(header, sizeof header);
   if (std::memcmp(header, file_magic, sizeof file_magic) != 0) broken(0, "this is not a stream of nearfield");
@@ -21,6 +38,11 @@ Reader::Reader(const std::string& path) : path_(path), file_(std::fopen(path.c_s
   if (its_version != version)
     broken(sizeof file_magic, "the stream has version " + std::to_string(its_version) + ", and this nearfield reads " +
                                   std::to_string(version) + "; observe the program again");
+  chunk_byte_ = next_byte_;
+}
+
+std::unique_ptr<Reader> Reader::another() const {
+  return std::unique_ptr<Reader>(new Reader(name_, input_->another(chunk_byte_), chunk_byte_));
 }
 
 std::size_t Reader::accesses(std::span<Reference> out) {
@@ -184,6 +206,7 @@ ChunkHeader Reader::read_header() {
 
 bool Reader::next_chunk() {
   if (last_) return false;
+  input_->passed(next_byte_);
   const ChunkHeader header = read_header();
   stored_.resize(header.stored_bytes);
   read(stored_.data(), stored_.size());
@@ -204,9 +227,9 @@ void Reader::to_last_chunk() {
       before = chunks_.size() - 1;
     }
     next_byte_ += header.stored_bytes;
-    if (std::fseek(file_.get(), static_cast<long>(next_byte_), SEEK_SET) != 0) broken(next_byte_, std::strerror(errno));
+    if (!input_->go_to(next_byte_)) broken(next_byte_, "one cannot go there");
   }
-  std::fseek(file_.get(), static_cast<long>(last_full), SEEK_SET);
+  input_->go_to(last_full);
   next_byte_ = last_full;
   last_ = false;
   chunks_.resize(before);
@@ -232,16 +255,18 @@ void Reader::begin_chunk() {
 }
 
 void Reader::read(void* to, std::size_t bytes) {
-  if (bytes > 0 && std::fread(to, 1, bytes, file_.get()) != bytes)
-    broken(next_byte_, std::ferror(file_.get())
-                           ? std::strerror(errno)
-                           : "the stream is cut from here on: the observed program was killed, the "
-                             "disk was full, or the program still runs");
+  std::size_t count = 0;
+  try {
+    count = input_->read(to, bytes);
+  } catch (const std::system_error& error) {
+    broken(next_byte_, error.code().message());
+  }
+  if (count != bytes) broken(next_byte_, "the stream is cut from here on: " + input_->why_cut());
   next_byte_ += bytes;
 }
 
 void Reader::broken(std::uint64_t byte, const std::string& what) const {
-  throw BrokenStream(path_ + ": byte " + std::to_string(byte) + ": " + what);
+  throw BrokenStream(name_ + ": byte " + std::to_string(byte) + ": " + what);
 }
 
 }  // namespace nearfield::stream

@@ -1,9 +1,7 @@
-// Reads a stream's file, chunk by chunk (format.hpp). What is broken is refused at its byte.
+// Reads a stream chunk by chunk (format.hpp). What is broken is refused at its byte.
 #pragma once
 
 #include <atomic>
-#include <cerrno>
-#include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
@@ -13,6 +11,7 @@
 #include <tuple>
 
 #include "stream/format.hpp"
+#include "stream/input.hpp"
 #include "stream/source.hpp"
 
 namespace nearfield::stream {
@@ -32,6 +31,10 @@ class Reader final : public Source {
  public:
   // Throws BrokenStream if there is no such file, or if it is none of a stream or of another version.
   explicit Reader(const std::string& path);
+  // `name` stands for the stream in messages. Throws BrokenStream if the input is none of a stream.
+  Reader(std::string name, std::unique_ptr<Input> input);
+  // Returns a second reader, which begins with the chunk that this one is in.
+  std::unique_ptr<Reader> another() const;
 
   std::size_t accesses(std::span<Reference> out) override;
   const Event* event() override;
@@ -59,10 +62,9 @@ class Reader final : public Source {
     std::vector<std::uint32_t> after;
     History history;
   };
-  struct Closer {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
 
+  // Begins with the chunk at `byte`.
+  Reader(std::string name, std::unique_ptr<Input> input, std::uint64_t byte);
   bool next_chunk();
   ChunkHeader read_header();
   void read(void* to, std::size_t bytes);
@@ -80,8 +82,8 @@ class Reader final : public Source {
   std::uint32_t site_number(const Site& site);
   [[noreturn]] void broken(std::uint64_t byte, const std::string& what) const;
 
-  std::string path_;
-  std::unique_ptr<std::FILE, Closer> file_;
+  std::string name_;
+  std::unique_ptr<Input> input_;
   std::uint64_t next_byte_ = 0, chunk_byte_ = 0;
   bool last_ = false;
   std::vector<unsigned char> raw_, stored_;

@@ -28,6 +28,8 @@ class MadeUpStream final : public nearfield::stream::Source {
     add(nearfield::stream::Object{0, "/bin/program"});
   }
 
+  // The first event, which says which rank it is.
+  Event* first() { return &*items_.front().event; }
   MadeUpStream& add(Event event) {
     items_.push_back({{}, std::move(event)});
     return *this;

@@ -448,6 +448,68 @@ void regions_are_apart() {
   CHECK(run(all, cluster(2, 1)).ranks[0].calls.size() == 3);
 }
 
+// ---- questions
+
+stream::Ask question(stream::Question which, std::vector<stream::Number> at, std::int64_t peer = 0) {
+  return {which, std::move(at), false, MadeUpStream::world, peer, 0};
+}
+
+// The streams of a rank that polls for a message, does not find it and does, and of those that send one: rank 2 at once,
+// rank 1 after it has computed. The program had the message of rank `got` first.
+Streams polling(std::int64_t got) {
+  Streams all = streams(3);
+  for (auto& one : all) std::get<stream::RankIs>(*one.first()).asks = true;
+  all[0].enter("MPI_Iprobe");
+  for (int i = 0; i < 2; ++i) {
+    all[0].add(question(stream::Question::message, {}, stream::any));
+    if (i == 1) all[0].add(stream::Outcome{0, got, 0, 8});
+    all[0].add(stream::Probe{MadeUpStream::world, stream::any, 0, false, i == 1});
+  }
+  for (const std::int64_t from : {got, 3 - got}) all[0].receive(1, from, data(8)).wait({1});
+  all[0].leave().end();
+  all[1].access(true, heap, 20000);
+  for (unsigned r = 1; r < 3; ++r) all[r].enter("MPI_Send").send(1, 0, data(8)).wait({1}).leave().end();
+  return all;
+}
+
+// Is a question answered by the first clock, and when something came if it is asked again? And is a stream whose program
+// was told something else imposed and tallied?
+void questions_are_answered() {
+  using Words = std::vector<std::int64_t>;
+  for (const std::int64_t got : {2, 1}) {
+    std::vector<Words> told;
+    Streams all = polling(got);
+    std::vector<replay::Stream> sources;
+    for (auto& one : all)
+      sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }, {}, {}});
+    sources[0].tell = [&](std::span<const std::int64_t> words) { told.emplace_back(words.begin(), words.end()); };
+    const auto replayed = replay::run(made_up_machine(), cluster(3, 1), sources, {});
+    const auto message = static_cast<std::int64_t>(stream::Told::message);
+    CHECK((told == std::vector<Words>{{message, 0}, {message, 2, 2, 0}}));
+    const auto& tally = replayed.ranks[0].dependence.tally;
+    CHECK((tally.otherwise[0][0] > 0) == (got == 1));
+  }
+}
+
+// Does a rank that only looks go on where all others wait for it, and not for ever?
+void a_poll_in_vain_ends() {
+  Streams all = streams(2);
+  for (auto& one : all) std::get<stream::RankIs>(*one.first()).asks = true;
+  for (int i = 0; i < 3; ++i)
+    all[0].add(question(stream::Question::message, {}, 1)).add(stream::Probe{MadeUpStream::world, 1, 0, false, false});
+  all[0].send(1, 1, data(8)).wait({1}).end();
+  all[1].receive(1, 0, data(8)).wait({1}).end();
+  CHECK(run(all, cluster(2, 1)).ranks[0].dependence.failed_looks == 3);
+  Streams endless = streams(2);
+  for (int i = 0; i < 2000; ++i)
+    endless[0]
+        .add(question(stream::Question::message, {}, 1))
+        .add(stream::Probe{MadeUpStream::world, 1, 0, false, false});
+  endless[0].end();
+  endless[1].receive(1, 0, data(8)).wait({1}).end();
+  CHECK(problem_of(endless, cluster(2, 1)).find("rank 0 waits for something to come") != std::string::npos);
+}
+
 // Does the user learn what is wrong, and with which rank?
 void problems_are_named() {
   const ClusterOptions two = cluster(2, 1);
@@ -500,6 +562,8 @@ int main() {
   nonblocking_collectives_go_on();
   timelines_sum_up();
   regions_are_apart();
+  questions_are_answered();
+  a_poll_in_vain_ends();
   problems_are_named();
   return failed_checks == 0 ? 0 : 1;
 }

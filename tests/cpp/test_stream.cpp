@@ -58,7 +58,7 @@ class Recording {
   }
   void close() {
     encoder_.finish_chunk();
-    observe::name_file(0);
+    observe::name_file(0, 1);
     observe::close_file();
     CHECK(encoder_.accesses() ==
           static_cast<std::uint64_t>(std::count_if(all.begin(), all.end(), [](auto& h) { return h.bytes > 0; })));

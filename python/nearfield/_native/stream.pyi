@@ -47,6 +47,39 @@ class SiteCounts:
     @property
     def accesses(self) -> list[int]: ...
 
+class Live:
+    """The streams of a program that still runs, on this host."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def address(self) -> str:
+        """What NEARFIELD_OBSERVE has to be for the program."""
+
+    def keep(self, folder: str) -> None:
+        """Writes all streams into a folder, too, from now on."""
+
+    @property
+    def not_kept(self) -> str:
+        """Why the streams could not be kept; empty if they were."""
+
+    @property
+    def ranks(self) -> int:
+        """How many the program has; 0 until all of them are in MPI_Init."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no process is connected."""
+
+    def take_all(self) -> None:
+        """The command has ended: what its ranks have sent is taken in."""
+
+    def drain(self) -> None:
+        """Nobody will read streams any more: they are kept, or dropped."""
+
+    def close(self) -> None:
+        """Ends all connections, and whoever waits for a stream."""
+
 class Reader:
     """
     Reads one rank's stream from its beginning, once. Raises BrokenStream at a byte.

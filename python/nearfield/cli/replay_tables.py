@@ -6,7 +6,6 @@ from typing import Any
 
 from rich.markup import escape
 
-from nearfield.observe.trace import Trace
 from nearfield.simulate.program import counts_of
 from nearfield.simulate.replay import CallSite, Replay, Times
 from nearfield.terminal import Column, Table, Terminal
@@ -22,20 +21,21 @@ _WORDS = {
 }
 
 
-def show(found: Replay, trace: Trace, seconds: float) -> None:
-    """Prints the times of the whole program and of its call sites."""
+def show(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
+    """Prints the times of the whole program and of its call sites. `decided`: by the simulation, what MPI leaves to
+    time."""
     cluster, ranks = found.cluster, found.found.ranks
     accesses = sum(rank.accesses for rank in ranks)
     out = Terminal()
     where = f"{escape(cluster.machine.name)}, nodes: {cluster.nodes}, ranks: {len(ranks)}"
-    out.print(f"\n[bold]{escape(trace.about.command)}[/bold] on {where}")
+    out.print(f"\n[bold]{escape(command)}[/bold] on {where}")
     out.print(_whole(found))
     out.print()
     out.print(_sites(found))
     out.print("[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]")
     out.print()
     out.print(_traffic(found))
-    if told := _otherwise(found):
+    if told := _otherwise(found, decided):
         out.print(told)
     flops = sum(rank.flops for rank in ranks)
     core = cluster.machine.core
@@ -46,8 +46,36 @@ def show(found: Replay, trace: Trace, seconds: float) -> None:
     out.print(f"\n{work} simulated in {format_ns(seconds * 1e9)}: {rate} accesses a second")
 
 
-def _otherwise(found: Replay) -> str:
-    """Returns a sentence on the outcomes that the observed run had, and these clocks would have decided otherwise."""
+def show_runs(runs: list[Replay], command: str) -> None:
+    """Prints the times of runs of their own, each of one policy at one memory speed, the base's first."""
+    times = _times_of_runs(runs)
+    policies = list(dict.fromkeys(run.cluster.policies[0] for run in runs))
+    out = Terminal()
+    out.print(f"\n[bold]{escape(command)}[/bold] on {escape(runs[0].cluster.machine.name)}, a run for each")
+    table = Table(Column("slowdown", key=True, right=True), *(Column(name, right=True) for name in policies))
+    for speed, run in enumerate(runs[: len(times[0])]):
+        table.add_row(f"{run.cluster.slowdowns[0]:g}", *_compared(times, speed))
+    out.print(table)
+
+
+def runs_as_dict(runs: list[Replay]) -> dict[str, Any]:
+    """Returns what --json prints of such runs."""
+    return {
+        "policies": list(dict.fromkeys(run.cluster.policies[0] for run in runs)),
+        "memory_slowdown": list(dict.fromkeys(run.cluster.slowdowns[0] for run in runs)),
+        "time_ns": _times_of_runs(runs),
+        "runs": [as_dict(run) for run in runs],
+    }
+
+
+def _times_of_runs(runs: list[Replay]) -> Times:
+    speeds = len({run.cluster.slowdowns[0] for run in runs})
+    flat = [run.time_ns()[0][0] for run in runs]
+    return [flat[at : at + speeds] for at in range(0, len(flat), speeds)]
+
+
+def _otherwise(found: Replay, decided: bool) -> str:
+    """Returns a sentence on the outcomes that the program had, and these clocks would have decided otherwise."""
     cluster, outcomes = found.cluster, found.outcomes()
     counts = {
         (policy, slowdown): count
@@ -57,13 +85,14 @@ def _otherwise(found: Replay) -> str:
     (policy, slowdown), most = max(counts.items(), key=lambda one: one[1])
     if most <= WORTH_TELLING * outcomes:
         return ""
+    whose = f"of {cluster.policies[0]} at slowdown {cluster.slowdowns[0]:g}" if decided else "that were observed"
     whether = "each run kept" if cluster.apart else "the run keeps"
     text = (
         f"time decides {counted(outcomes, 'outcome')} (of receives from any source, tests, Waitany); {most:,} would "
-        f"have been others with {policy} at slowdown {slowdown:g}, but {whether} those that were observed"
+        f"have been others with {policy} at slowdown {slowdown:g}, but {whether} those {whose}"
     )
     if not cluster.apart and cluster.runs < len(counts):
-        text += "; --apart simulates each policy and speed by itself"
+        text += "; --apart " + ("runs the program again for" if decided else "simulates") + " each policy and speed"
     return text
 
 

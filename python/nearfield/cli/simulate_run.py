@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-import time
-from contextlib import nullcontext
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,19 +13,25 @@ from rich.markup import escape
 
 from nearfield import itself, profile
 from nearfield.cli.axes import SimulatedMachine, parse_factors, parse_policies
-from nearfield.cli.replay_tables import as_dict, show
-from nearfield.cli.traced import AccessBar, Valgrind, traced
+from nearfield.cli.replay_tables import as_dict, runs_as_dict, show, show_runs
+from nearfield.cli.simulated import (
+    Chosen,
+    Course,
+    Simulated,
+    is_command,
+    simulate_apart,
+    simulate_live,
+    simulate_trace,
+)
+from nearfield.cli.traced import Valgrind, traced
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
-from nearfield.measure.stop import Stop
-from nearfield.observe.places import line_of_call
-from nearfield.observe.summary import read_flops, read_lines
-from nearfield.observe.trace import Trace, broken_streams
+from nearfield.observe.trace import Trace
 from nearfield.simulate.program import save
-from nearfield.simulate.replay import Cluster, Replay, run
+from nearfield.simulate.replay import Cluster
 from nearfield.simulate.shards import Alone, Shards
 from nearfield.terminal import err
 from nearfield.units import counted
@@ -63,23 +67,26 @@ def command(
     mpi: Annotated[
         bool, typer.Option("--mpi", help="on the processes of `mpiexec ...`, each with a part of the nodes")
     ] = False,
+    as_observed: Annotated[
+        bool, typer.Option("--as-observed", help="what MPI leaves to time goes as on this host, not as simulated")
+    ] = False,
+    wtime: Annotated[bool, typer.Option("--wtime", help="MPI_Wtime returns simulated seconds to COMMAND")] = False,
     valgrind: Valgrind = False,
-    keep: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there (default: it is removed)")
-    ] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there, too")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="save a profile, for show, diff and report")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
-    """Simulate an observed program on a cluster that is described, not present: what would another place for incoming
-    bytes, or slower memory, do to it?
+    """Simulate a program on a cluster that is described, not present: what would another place for incoming bytes, or
+    slower memory, do to it? A COMMAND is simulated while it runs, all ranks on this host; a TRACE was observed before.
 
-    Every rank makes its own loads and stores in its node's caches and calls MPI as it did when it was observed; the
-    simulated MPI sends its messages by MPICH's algorithms. What MPI leaves open, such as the sender of a receive from
-    any source, goes as it did then; how many outcomes another policy or speed would have decided otherwise is told if
-    it is more than 1 %. All policies and speeds share one run, whose order of events is that of the first policy at the
-    first speed; --apart simulates each by itself. Arithmetic is counted in the program's machine code.
+    Every rank makes its own loads and stores in its node's caches and calls MPI as it does on this host; the simulated
+    MPI sends its messages by MPICH's algorithms. What MPI leaves open, such as the sender of a receive from any source,
+    the simulation decides for a COMMAND that runs meanwhile, by the first policy at the first speed; in a TRACE it goes
+    as it did then. How many outcomes another policy or speed would have decided otherwise is told if it is more than
+    1 %. All policies and speeds share one run; --apart has one for each, and runs a COMMAND once for each. Arithmetic
+    is counted in the program's machine code.
 
     The first table shows the time of the rank that takes longest, the second one where the ranks' time goes by the base
     policy, and what other policies save there.
@@ -97,12 +104,26 @@ def command(
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
     asked = _Asked(on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json)
+    course = Course(asks=not as_observed, clock=wtime)
+    live = is_command(what) and not (valgrind or mpi)
+    if wtime and (as_observed or not live):
+        raise UsageError("--wtime is for a command that asks its simulation", "leave out --as-observed and --valgrind")
     if mpi:
-        with Shards() as shards:
-            _simulate(asked, shards.together(lambda: _trace_of(what, valgrind)), shards)
+        _on_shards(asked, what, valgrind)
+    elif live and apart and not as_observed:
+        if keep or out:
+            raise UsageError("--apart runs the command several times", "--keep and --out are for one run")
+        runs = simulate_apart(what, _choose(asked, Alone()), course)
+        if as_json:
+            print(json.dumps(runs_as_dict(runs), indent=1))
+        else:
+            show_runs(runs, shlex.join(what))
+    elif live and not apart:
+        _tell(asked, simulate_live(what, keep, _choose(asked, Alone()), course))
     else:
+        chosen = _choose(asked, Alone())
         with traced(what, keep, valgrind=valgrind) as trace:
-            _simulate(asked, trace, Alone())
+            _tell(asked, simulate_trace(trace, chosen, Alone()))
 
 
 @dataclass(frozen=True)
@@ -121,6 +142,14 @@ class _Asked:
     as_json: bool
 
 
+def _on_shards(asked: _Asked, what: list[str], valgrind: bool) -> None:
+    with Shards() as shards:
+        trace = shards.together(lambda: _trace_of(what, valgrind))
+        chosen = shards.together(lambda: _choose(asked, shards))
+        done = simulate_trace(trace, chosen, shards)
+        shards.together(lambda: None if shards.number else _tell(asked, done))
+
+
 def _trace_of(what: list[str], valgrind: bool) -> Trace:
     """Returns the trace that all processes of an MPI job read. Raises UsageError for a command to observe."""
     if len(what) != 1 or not Path(what[0]).is_dir():
@@ -130,71 +159,36 @@ def _trace_of(what: list[str], valgrind: bool) -> Trace:
         return trace
 
 
-def _simulate(asked: _Asked, trace: Trace, shards: Alone) -> None:
-    cluster = shards.together(lambda: _cluster(asked, trace, shards))
-    begun = time.monotonic()
-    found = _run(asked, trace, cluster, shards)
-    shards.together(lambda: None if shards.number else _tell(asked, trace, found, time.monotonic() - begun))
-
-
-def _cluster(asked: _Asked, trace: Trace, shards: Alone) -> Cluster:
-    """Returns the cluster to simulate. Raises NearfieldError if it, or --out, is impossible."""
-    if asked.out and not shards.number:
-        profile.ensure_writable(asked.out, overwrite=False)
+def _choose(asked: _Asked, shards: Alone) -> Chosen:
+    """Returns what is to be simulated. Raises NearfieldError if that, or --out, is impossible."""
     machine = load_machine(asked.on)
     machine = at_frequency(machine, asked.frequency) if asked.frequency else machine
-    ranks = len(trace.streams())
-    nodes = asked.nodes or ranks
-    cluster = Cluster(
-        machine, nodes, _ranks_per_node(ranks, nodes),
-        _policies(chosen_policies(machine, parse_policies(asked.policy))),
-        tuple(parse_factors(asked.memory_slowdown)), asked.apart,
-    )  # fmt: skip
-    check_axes(machine, cluster.policies, cluster.slowdowns)
-    if shards.count > nodes:
-        raise UsageError(
-            f"{shards.count} processes cannot share {counted(nodes, 'node')}", "start at most one for each node"
-        )
-    return cluster
+    policies = _policies(chosen_policies(machine, parse_policies(asked.policy)))
+    slowdowns = tuple(parse_factors(asked.memory_slowdown))
+    check_axes(machine, policies, slowdowns)
+    if asked.out and not shards.number:
+        profile.ensure_writable(asked.out, overwrite=False)
+
+    def cluster_of(ranks: int) -> Cluster:
+        nodes = asked.nodes or ranks
+        each = _ranks_per_node(ranks, nodes)
+        if shards.count > nodes:
+            raise UsageError(
+                f"{shards.count} processes cannot share {counted(nodes, 'node')}", "start at most one for each node"
+            )
+        return Cluster(machine, nodes, each, policies, slowdowns, asked.apart)
+
+    return Chosen(cluster_of, policies, slowdowns, asked.regions, asked.threads or shards.cores)
 
 
-def _run(asked: _Asked, trace: Trace, cluster: Cluster, shards: Alone) -> Replay:
-    lines = shards.together(lambda: {} if shards.number else read_lines(trace))
-
-    def line_of(called: str, frames: list[tuple[str, int]]) -> str:
-        return str(line_of_call(lines, called, frames))
-
-    def simulated() -> Replay:
-        threads = asked.threads or shards.cores
-        with broken_streams():
-            return run(cluster, trace.streams(), read_flops(trace), line_of, asked.regions, pass_on, threads, shards)
-
-    # Shards note a signal and tell the others when they next meet them.
-    bar = None if shards.number else AccessBar(cluster.runs * trace.about.accesses)
-    with Stop((lambda: True) if shards.count > 1 else None) as stop, bar or nullcontext():
-
-        def pass_on(accesses: int) -> None:
-            stop.check()
-            shards.pass_on(accesses)
-            if bar:
-                bar.pass_on(shards.passed_by_all)
-
-        if bar:
-            bar.start()
-        try:
-            return shards.together(lambda: stop.run(simulated))
-        except KeyboardInterrupt:
-            raise typer.Exit(stop.exit_code if stop.asked else 128 + signal.SIGINT) from None
-
-
-def _tell(asked: _Asked, trace: Trace, found: Replay, seconds: float) -> None:
+def _tell(asked: _Asked, done: Simulated) -> None:
     """Prints what was found, and saves it if it is asked for."""
     if asked.as_json:
-        print(json.dumps(as_dict(found), indent=1))
+        print(json.dumps(as_dict(done.found), indent=1))
     else:
-        show(found, trace, seconds)
+        show(done.found, done.command, done.seconds, decided=done.decided)
     if out := asked.out:
-        save(out, found, itself.typed(), seconds)
+        save(out, done.found, itself.typed(), done.seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")
 
 

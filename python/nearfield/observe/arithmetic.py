@@ -2,15 +2,20 @@
 
 Loads and stores are recorded, arithmetic is not. But each access comes from one place in the machine code, and the
 instructions around that place run as often as the access. So the instructions of each basic block are counted once, and
-given to a place in it."""
+given to a place in it.
+
+Accesses that hooks record come from where the hooks are called, which the machine code shows as well. So the answer is
+known before the program has run, and is the same however much of it ran. Of a program under Valgrind the places must be
+given."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _INSTRUCTION = re.compile(r"\s+([0-9a-f]+):\s+(\S+)\s*(.*)")
@@ -20,6 +25,7 @@ _ARM = re.compile(r"f(n?madd|n?msub|n?mul|mla|mls|add|sub|div|sqrt|min(?:nm)?|ma
 _LANES = re.compile(r"v\d+\.(\d+)[hsd]")
 _JUMP = re.compile(r"(?:j\w+|loop\w*|b|b\.\w+|bc\.\w+|cbn?z|tbn?z)$")
 _TARGET = re.compile(r"(?:^|[\s,])([0-9a-f]+) <")
+_HOOK = re.compile(r"<(?:__tsan_|__wrap_mem)")
 _REGISTER_BYTES = {"x": 16, "y": 32, "z": 64}
 _ELEMENT_BYTES = {"h": 2, "s": 4, "d": 8}
 
@@ -34,14 +40,22 @@ class Instruction:
     others: float = 0  # divisions, fused multiply-adds and so on
     jumps: bool = False  # ends a basic block
     target: int | None = None  # where a jump goes
+    hook: bool = False  # records an access, whose place is the next instruction
 
 
-def flops_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
-    """Returns how many floating-point operations each access from a place, a path and an offset, comes with; places
-    without any are left out, and so are objects that cannot be disassembled.
+def flops_of_hooks(path: str) -> dict[int, float]:
+    """Returns how many floating-point operations each access comes with that hooks in an object record, by the offset
+    of its place; places without any are left out. Empty if the object cannot be disassembled.
 
     A product and a sum that go with the same place in one basic block are one operation, as a fused multiply-add is.
     Operations on several numbers at once count as one for each number."""
+    code = list(_disassembled(path))
+    after = [second.address for first, second in itertools.pairwise(code) if first.hook]
+    return dict(shares(code, after))
+
+
+def flops_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
+    """Returns the same for places that are given, each a path and an offset, without hooks."""
     by_object: dict[str, list[int]] = defaultdict(list)
     for path, offset in set(places):
         by_object[path].append(offset)
@@ -85,11 +99,13 @@ def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
     return found
 
 
-def _disassembled(path: str, offsets: list[int]) -> Iterator[Instruction]:
-    """Yields the instructions of the functions that the offsets are in, and of those between."""
-    margin = 4096  # before the first access of a function
-    begin, end = max(0, min(offsets) - margin), max(offsets) + margin
-    between = [f"--start-address={begin}", f"--stop-address={end}"]
+def _disassembled(path: str, offsets: Sequence[int] = ()) -> Iterator[Instruction]:
+    """Yields the instructions of an object, or of the functions that the offsets are in and of those between."""
+    between = []
+    if offsets:
+        margin = 4096  # before the first access of a function
+        begin, end = max(0, min(offsets) - margin), max(offsets) + margin
+        between = [f"--start-address={begin}", f"--stop-address={end}"]
     words = ["objdump", "--disassemble", "--no-show-raw-insn"]
     try:
         done = subprocess.run([*words, *between, path], capture_output=True, text=True, errors="replace", check=True)
@@ -102,6 +118,8 @@ def _disassembled(path: str, offsets: list[int]) -> Iterator[Instruction]:
 
 def instruction(address: int, name: str, operands: str) -> Instruction:
     """Returns what an instruction, as objdump writes it, does."""
+    if _HOOK.search(operands) and not _JUMP.match(name):
+        return Instruction(address, hook=True)
     if _JUMP.match(name):
         target = _TARGET.search(operands)
         return Instruction(address, jumps=True, target=int(target[1], 16) if target else None)

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,7 +18,7 @@ from nearfield._native import stream
 from nearfield.base.files import writing
 from nearfield.errors import MeasurementError, MpiError, UsageError
 from nearfield.observe import hooks, trace
-from nearfield.observe.arithmetic import flops_of
+from nearfield.observe.arithmetic import flops_of, flops_of_hooks
 from nearfield.observe.places import lines_of
 from nearfield.observe.region import region_of
 from nearfield.observe.trace import Trace, TraceFile
@@ -28,6 +28,7 @@ from nearfield.tune.child import run_as_child
 from nearfield.tune.recognise import of_launcher, recognise
 
 FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/observe
+ASK, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
 _FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun takes to other nodes
 Progress = Callable[[str], None]
 
@@ -40,12 +41,36 @@ class Observed:
     problem: str = ""  # why the trace is not whole; empty if it is
 
 
-def observe(
-    argv: Sequence[str], folder: Path, *, region: str = "", valgrind: bool = False, force: bool = False,
-    mpi_name: str | None = None, progress: Progress = lambda line: None,
-) -> Observed:  # fmt: skip
-    """Runs the command and returns its trace. `valgrind`: the program has no hooks, and Valgrind records its accesses.
-    Raises errors before it is started; what happens to the program is told by `problem` and the trace's exit code."""
+@dataclass(frozen=True)
+class Prepared:
+    """A command that can be started under observation."""
+
+    about: TraceFile
+    words: list[str]
+    libraries: list[Path]  # to preload
+    region: str
+
+    def environment(self, where: str, *, asks: bool = False, clock: bool = False) -> dict[str, str]:
+        """Returns the command's environment. `where` its streams go: a folder, or the address of a simulation, which
+        decides what MPI leaves to time if it `asks`, and with `clock` MPI_Wtime as well."""
+        before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+        added = {
+            "LD_PRELOAD": " ".join([*map(str, self.libraries), *before]),
+            FOLDER: where,
+            **({REGION: self.region} if self.region else {}),
+            **({ASK: "1"} if asks else {}),
+            **({CLOCK: "1"} if clock else {}),
+        }
+        forwarded = ";".join([*filter(None, [os.environ.get(_FORWARD)]), *added])
+        return {**os.environ, **added, _FORWARD: forwarded}
+
+
+def prepare(
+    argv: Sequence[str], *, region: str = "", valgrind: bool = False, mpi_name: str | None = None,
+    progress: Progress = lambda line: None,
+) -> Prepared:  # fmt: skip
+    """Finds the command's MPI and builds what is preloaded into it. `valgrind`: the program has no hooks, and Valgrind
+    records its accesses. Raises UsageError or MpiError."""
     inst = _mpi_of(argv, mpi_name)
     cut = region_of(argv, region) if region else ""
     preloaded = [hooks.library(), *([mpi.program(inst, mpi.LAYER, progress)] if inst else [])]
@@ -53,10 +78,20 @@ def observe(
         nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command=shlex.join(argv),
         mpi=inst.name if inst else "", region=region, recorder="valgrind" if valgrind else "hooks",
     )  # fmt: skip
-    started = under_valgrind(argv, progress) if valgrind else argv
+    return Prepared(about, under_valgrind(argv, progress) if valgrind else list(argv), preloaded, cut)
+
+
+def observe(
+    argv: Sequence[str], folder: Path, *, region: str = "", valgrind: bool = False, force: bool = False,
+    mpi_name: str | None = None, progress: Progress = lambda line: None,
+) -> Observed:  # fmt: skip
+    """Runs the command and returns its trace; the options are those of prepare(), whose errors it raises. What happens
+    to the program is told by `problem` and the trace's exit code."""
+    ready = prepare(argv, region=region, valgrind=valgrind, mpi_name=mpi_name, progress=progress)
+    about = ready.about
     trace.new_folder(folder, about, force)
     begun = time.monotonic()
-    about.exit_code = run_as_child(started, _environment(os.environ, folder, preloaded, cut))
+    about.exit_code = run_as_child(ready.words, ready.environment(str(folder.resolve())))
     about.seconds = time.monotonic() - begun
     problem = finish(folder, about, progress)
     return Observed(Trace(folder), problem)
@@ -79,17 +114,6 @@ def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | Non
             "the profiling layer is built with the MPI's own wrapper, mpicxx; install it",
         )
     return inst
-
-
-def _environment(here: Mapping[str, str], folder: Path, libraries: Sequence[Path], region: str) -> dict[str, str]:
-    before = here.get("LD_PRELOAD", "").replace(":", " ").split()
-    added = {
-        "LD_PRELOAD": " ".join([*map(str, libraries), *before]),
-        FOLDER: str(folder.resolve()),
-        **({REGION: region} if region else {}),
-    }
-    forwarded = ";".join([*filter(None, [here.get(_FORWARD)]), *added])
-    return {**here, **added, _FORWARD: forwarded}
 
 
 def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: None) -> str:
@@ -125,7 +149,7 @@ def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: Non
     if about.exit_code:
         problem = problem or f"the command ended with code {about.exit_code}"
     about.complete = not problem
-    _write_places(folder, places)
+    _write_places(folder, places, about.recorder)
     trace.write(folder, about)
     return problem
 
@@ -147,11 +171,11 @@ def events(reader: stream.Reader) -> Iterator[tuple[str, dict[str, Any]]]:
         reader.pass_accesses()
 
 
-def _write_places(folder: Path, places: set[tuple[str, int]]) -> None:
+def _write_places(folder: Path, places: set[tuple[str, int]], recorder: str) -> None:
     import polars as pl  # its threads would take the signal that the program has ended from run_as_child
 
     found = sorted(lines_of(places).items())
-    flops = flops_of(places)
+    flops = flops_of(places) if recorder == "valgrind" else _flops_of_hooks(places)
     columns = {
         "object": [path for (path, _), _ in found],
         "offset": [offset for (_, offset), _ in found],
@@ -162,3 +186,8 @@ def _write_places(folder: Path, places: set[tuple[str, int]]) -> None:
     }
     with writing(folder / trace.PLACES, "Give another folder with --out, on a disk with room."):
         pl.DataFrame(columns).write_parquet(folder / trace.PLACES)
+
+
+def _flops_of_hooks(places: set[tuple[str, int]]) -> dict[tuple[str, int], float]:
+    by_object = {path: flops_of_hooks(path) for path in {path for path, _ in places}}
+    return {(path, offset): by_object[path].get(offset, 0.0) for path, offset in places}

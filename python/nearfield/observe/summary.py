@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +73,12 @@ def read_flops(trace: Trace) -> dict[str, dict[int, float]]:
         if count:
             flops[path][offset] = count
     return flops
+
+
+def flops_of_objects(trace: Trace) -> Callable[[str], Mapping[int, float]] | None:
+    """Returns what tells the floating-point operations of an object's places by its path; None if there are none."""
+    flops = read_flops(trace)
+    return (lambda path: flops.get(path, {})) if flops else None
 
 
 def _places(trace: Trace) -> list[tuple[Any, ...]]:

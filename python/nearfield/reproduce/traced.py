@@ -14,7 +14,7 @@ from nearfield.measure.row import Row, frame, value
 from nearfield.measure.sim.axes import check_axes
 from nearfield.measure.sim.cases import slowdown_text
 from nearfield.measure.sim.profile import save_profile
-from nearfield.observe.summary import read_flops
+from nearfield.observe.summary import flops_of_objects
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import schema
 from nearfield.reproduce.checks import profiles_of
@@ -125,7 +125,7 @@ def _simulated(name: str, its: ProfileRun, one: Traced, progress: Callable[[str]
     region = [one.trace.about.region] if one.trace.about.region else []
     with broken_streams():
         found = run(
-            Cluster(machine, len(streams), 1, policies, slowdowns), streams, read_flops(one.trace),
+            Cluster(machine, len(streams), 1, policies, slowdowns), streams, flops_of_objects(one.trace),
             lambda called, frames: called, region,
         )  # fmt: skip
     yield from _rows(found, one)

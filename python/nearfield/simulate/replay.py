@@ -115,26 +115,26 @@ class Replay:
 
 def run(
     cluster: Cluster,
-    streams: Sequence[Path],
-    flops: Mapping[str, Mapping[int, float]],
+    streams: Sequence[Path] | stream.Live,
+    flops_of: Callable[[str], Mapping[int, float]] | None,
     line_of: LineOf,
     regions: Sequence[str] = (),
     progress: Callable[[int], None] | None = None,
     threads: int = 1,
     shards: Alone | None = None,
 ) -> Replay:
-    """Runs a program whose rank r wrote streams[r]. `flops`: the floating-point operations that an access comes with,
-    by path and offset of its place. `line_of` returns the line of a call of MPI, as text. `progress` is called now and
-    then with the number of accesses that were read so far. Results are the same with any number of threads, and
-    with several shards, which must all call this; the first one gets the result of all ranks. Raises UsageError for an
-    impossible cluster, ReplayError for a program that cannot be simulated, and BrokenStream of
-    nearfield._native.stream."""
-    files = [str(file) for file in streams]
+    """Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point
+    operations that an access comes with, by offset of its place in the object of a path; None: there are none.
+    `line_of` returns the line of a call of MPI, as text. `progress` is called now and then with the number of
+    accesses that were read so far. Results are the same with any number of threads, and with several shards, which
+    must all call this; the first one gets the result of all ranks. Raises UsageError for an impossible cluster,
+    ReplayError for a program that cannot be simulated, and BrokenStream of nearfield._native.stream."""
+    sources = streams if isinstance(streams, stream.Live) else [str(file) for file in streams]
     shards = shards or Alone()
     try:
         found = replay.run(
             native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
-            list(cluster.slowdowns), files, flops, list(regions), False, threads, progress, cluster.apart,
+            list(cluster.slowdowns), sources, flops_of, list(regions), False, threads, progress, cluster.apart,
             shards.native(),
         )  # fmt: skip
     except ValueError as error:

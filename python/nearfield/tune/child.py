@@ -21,7 +21,7 @@ def run_as_child(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
     try:
-        child = subprocess.Popen(argv, env=environment, close_fds=False, preexec_fn=_as_started_instead(before))
+        child = subprocess.Popen(argv, env=environment, close_fds=False, preexec_fn=as_started_instead(before))
         code = child.returncode = os.waitstatus_to_exitcode(_status_at_end(child.pid))
         return code if code >= 0 else 128 - code
     except OSError as error:
@@ -30,7 +30,7 @@ def run_as_child(argv: Sequence[str], environment: Mapping[str, str]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _as_started_instead(mask: Iterable[int]) -> Callable[[], None]:
+def as_started_instead(mask: Iterable[int]) -> Callable[[], None]:
     """Returns what is to be done in the child before the command begins."""
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 

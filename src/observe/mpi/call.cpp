@@ -16,6 +16,9 @@ namespace {
 struct Hooks {
   decltype(&nearfield_observe_active) active = nullptr;
   decltype(&nearfield_observe_rank) rank = nullptr;
+  decltype(&nearfield_observe_answers) answers = nullptr;
+  decltype(&nearfield_observe_clock) clock = nullptr;
+  decltype(&nearfield_observe_flush) flush = nullptr;
   decltype(&nearfield_observe_event) event = nullptr;
   decltype(&nearfield_observe_place) place = nullptr;
   decltype(&nearfield_observe_callers) callers = nullptr;
@@ -46,14 +49,24 @@ Tables& tables() {
   return only;
 }
 
+std::uint64_t last_ns = 0;  // of the last event that has a time
+
 stream::Number since_ns() {
-  static std::uint64_t last = 0;
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   const std::uint64_t now_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + std::uint64_t(now.tv_nsec);
-  const std::uint64_t since = last ? now_ns - last : 0;
-  last = now_ns;
+  const std::uint64_t since = last_ns ? now_ns - last_ns : 0;
+  last_ns = now_ns;
   return since;
+}
+
+// A simulation that goes on meanwhile gets what there is now and then: often it has little to do until then.
+void flush_now_and_then() {
+  constexpr std::uint64_t often_ns = 50'000'000;
+  static std::uint64_t flushed_ns = 0;
+  if (last_ns - flushed_ns < often_ns) return;
+  flushed_ns = last_ns;
+  hooks.flush();
 }
 
 stream::Number call_site(const void* address) {
@@ -91,6 +104,7 @@ void enter(Name& name, const void* site) {
 
 void leave() {
   record(stream::Leave{since_ns()});
+  flush_now_and_then();
   hooks.resume();
 }
 
@@ -108,23 +122,31 @@ stream::Number text_number(const std::string& text) {
 
 void refuse(const std::string& what) {
   const bool is_new = tables().refused.try_emplace(what, 0).second;
-  if (is_new) record(stream::Refused{text_number(what)});
+  if (!is_new) return;
+  record(stream::Refused{text_number(what)});
+  if (is_asking()) flush();  // before what the MPI library makes of it
 }
 
 bool find_hooks() {
   return find("nearfield_observe_active", hooks.active) && find("nearfield_observe_rank", hooks.rank) &&
-         find("nearfield_observe_event", hooks.event) && find("nearfield_observe_place", hooks.place) &&
-         find("nearfield_observe_callers", hooks.callers) && find("nearfield_observe_pause", hooks.pause) &&
-         find("nearfield_observe_resume", hooks.resume) && find("nearfield_observe_region", hooks.region) &&
-         find("nearfield_observe_close", hooks.close) && hooks.active();
+         find("nearfield_observe_answers", hooks.answers) && find("nearfield_observe_flush", hooks.flush) &&
+         find("nearfield_observe_clock", hooks.clock) && find("nearfield_observe_event", hooks.event) &&
+         find("nearfield_observe_place", hooks.place) && find("nearfield_observe_callers", hooks.callers) &&
+         find("nearfield_observe_pause", hooks.pause) && find("nearfield_observe_resume", hooks.resume) &&
+         find("nearfield_observe_region", hooks.region) && find("nearfield_observe_close", hooks.close) &&
+         hooks.active();
 }
 
+void flush() { hooks.flush(); }
 void pause_accesses() { hooks.pause(); }
 void begin_or_end_region(bool begins) { hooks.region(begins); }
 void resume_accesses() { hooks.resume(); }
 
-void begin_recording(const stream::RankIs& who) {
-  hooks.rank(static_cast<int>(who.rank));
+void begin_recording(stream::RankIs who) {
+  hooks.rank(static_cast<int>(who.rank), static_cast<int>(who.ranks));
+  detail::answers = hooks.answers();
+  who.asks = is_asking();
+  detail::asks_for_time = is_asking() && hooks.clock();
   record(who);
   detail::is_recorded_thread = true;
   detail::is_active = true;

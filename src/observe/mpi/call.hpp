@@ -6,6 +6,7 @@
 // the thread that called MPI_Init, from then to MPI_Finalize; a call in another thread makes the stream `refused`.
 //
 // Events are written after the MPI library has done the call, and only if it succeeded: then the arguments are valid.
+// Where a simulation answers (asking.hpp) they are written before, since the rank may be stopped in the call.
 #pragma once
 
 #include <atomic>
@@ -30,11 +31,19 @@ NEARFIELD_PER_THREAD bool is_recorded_thread = false;
 NEARFIELD_PER_THREAD const void* fortran_site = nullptr;
 inline std::atomic<bool> is_active = false, other_threads = false;
 
+inline int answers = -1;  // the connection by which a simulation answers
+inline bool asks_for_time = false;
+
 void enter(Name& name, const void* site);
 void leave();
 void write(const std::vector<unsigned char>& bytes);
 stream::EventWriter& writer();
 }  // namespace detail
+
+// Returns whether a simulation decides what MPI leaves to time (asking.hpp).
+inline bool is_asking() { return detail::answers >= 0; }
+// Sends what was recorded so far, if a simulation reads it.
+void flush();
 
 template <class Kind>
 void record(const Kind& event) {
@@ -84,7 +93,7 @@ void pause_accesses();
 void begin_or_end_region(bool begins);
 void resume_accesses();
 // Is called once MPI is initialised. The first event is RankIs.
-void begin_recording(const stream::RankIs& who);
+void begin_recording(stream::RankIs who);
 // Closes the stream; afterwards nothing is recorded. `whole`: writes the End event.
 void end_recording(bool whole);
 

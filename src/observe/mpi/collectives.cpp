@@ -1,4 +1,5 @@
 // Collective operations, blocking and nonblocking.
+#include "observe/mpi/asking.hpp"
 #include "observe/mpi/collective_events.hpp"
 #include "observe/mpi/requests.hpp"
 
@@ -20,11 +21,26 @@ void begin(const stream::Collective& event, const MPI_Request* request) {
   requests().add(request, std::move(begun));
 }
 
+// Where a simulation decides, it must know of a collective before the rank is stopped in it.
+template <class Begin>
+int collective(const stream::Collective& event, Begin begin_it) {
+  record(event);
+  MPI_Request request;
+  const int result = begin_it(&request);
+  return result == MPI_SUCCESS ? wait_for(&request, MPI_STATUS_IGNORE) : result;
+}
+
 }  // namespace
 
 // Both forms of an operation, whose event the expression `described` is.
 #define COLLECTIVE(Name, Iname, parameters, arguments, described)                        \
   WRAPPED(Name, parameters, arguments) {                                                 \
+    if (is_asking() && is_described(comm)) {                                             \
+      const auto begin_it = [&](auto* it) { return PMPI(Iname)(LIST arguments, it); };   \
+      const int done = collective(events::described, begin_it);                          \
+      call.succeeded(done);                                                              \
+      return done;                                                                       \
+    }                                                                                    \
     const int result = PMPI(Name) arguments;                                             \
     if (call.succeeded(result) && is_described(comm)) record(events::described);         \
     return result;                                                                       \

@@ -1,4 +1,6 @@
 // The functions that make, name and free communicators.
+#include "observe/mpi/asking.hpp"
+#include "observe/mpi/collective_events.hpp"
 #include "observe/mpi/communicators.hpp"
 #include "observe/mpi/requests.hpp"
 #include "observe/mpi/wrapper.hpp"
@@ -8,6 +10,7 @@ using namespace nearfield::observe;
 // `fresh` is the last parameter of all of these.
 #define MAKES(name, parameters, arguments)                                      \
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh), (LIST arguments, fresh)) { \
+    line_up(comm);                                                              \
     const int result = PMPI(name)(LIST arguments, fresh);                       \
     if (call.succeeded(result)) made(*fresh);                                   \
     return result;                                                              \
@@ -16,7 +19,6 @@ using namespace nearfield::observe;
 MAKES(MPI_Comm_dup, (MPI_Comm comm), (comm))
 MAKES(MPI_Comm_dup_with_info, (MPI_Comm comm, MPI_Info info), (comm, info))
 MAKES(MPI_Comm_create, (MPI_Comm comm, MPI_Group group), (comm, group))
-MAKES(MPI_Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag), (comm, group, tag))
 MAKES(MPI_Comm_split, (MPI_Comm comm, int color, int key), (comm, color, key))
 MAKES(MPI_Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info), (comm, type, key, info))
 MAKES(MPI_Cart_create, (MPI_Comm comm, int n, const int dims[], const int periods[], int reorder),
@@ -32,9 +34,20 @@ MAKES(MPI_Dist_graph_create_adjacent,
       (MPI_Comm comm, int n_in, const int sources[], const int weights_in[], int n_out, const int destinations[],
        const int weights_out[], MPI_Info info, int reorder),
       (comm, n_in, sources, weights_in, n_out, destinations, weights_out, info, reorder))
-MAKES(MPI_Intercomm_create, (MPI_Comm comm, int leader, MPI_Comm peer, int remote_leader, int tag),
-      (comm, leader, peer, remote_leader, tag))
-MAKES(MPI_Intercomm_merge, (MPI_Comm comm, int high), (comm, high))
+
+// Not all members of a communicator wait for one another in these, or those of two do.
+#define MAKES_APART(name, parameters, arguments)                                \
+  WRAPPED(name, (LIST parameters, MPI_Comm * fresh), (LIST arguments, fresh)) { \
+    if (is_asking()) refuse(#name " in a program that asks its simulation");    \
+    const int result = PMPI(name)(LIST arguments, fresh);                       \
+    if (call.succeeded(result)) made(*fresh);                                   \
+    return result;                                                              \
+  }
+
+MAKES_APART(MPI_Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag), (comm, group, tag))
+MAKES_APART(MPI_Intercomm_create, (MPI_Comm comm, int leader, MPI_Comm peer, int remote_leader, int tag),
+            (comm, leader, peer, remote_leader, tag))
+MAKES_APART(MPI_Intercomm_merge, (MPI_Comm comm, int high), (comm, high))
 
 // The copy exists when its request is complete; the request itself is no event.
 #define MAKES_LATER(name, parameters, arguments)                                                                \
@@ -43,6 +56,7 @@ MAKES(MPI_Intercomm_merge, (MPI_Comm comm, int high), (comm, high))
     if (call.succeeded(result)) {                                                                               \
       const auto context = context_of_copy(comm);                                                               \
       Request pending;                                                                                          \
+      if (is_asking()) pending.number = start(events::barrier(comm));                                           \
       pending.at_end = [=] { made_copy(*fresh, context); };                                                     \
       requests().add(request, std::move(pending));                                                              \
     }                                                                                                           \

@@ -1,6 +1,8 @@
 // Probes, and the receives of matched messages, which are recorded as receives of that source and tag.
 #include <unordered_map>
 
+#include "observe/mpi/asking.hpp"
+#include "observe/mpi/held.hpp"
 #include "observe/mpi/messages.hpp"
 #include "observe/mpi/requests.hpp"
 #include "observe/mpi/wrapper.hpp"
@@ -31,6 +33,20 @@ void looked(const Wanted& wanted, bool waited, bool found, const MPI_Status& sta
   if (found && wanted.source != MPI_PROC_NULL) record_outcome(0, status);
   const std::int64_t tag = wanted.tag == MPI_ANY_TAG ? stream::any : wanted.tag;
   record(stream::Probe{number_of(wanted.comm), peer_of(wanted.source), tag, waited, found});
+}
+
+// Asks whether there is a message, and takes the answer for what the program wants. Returns whether there is one.
+bool asked_for_message(Wanted& wanted, bool waited) {
+  if (wanted.source == MPI_PROC_NULL) return true;
+  if (!matched().empty()) refuse("a probe before a matched message is received, in a program that asks its simulation");
+  stream::Ask question{stream::Question::message, {},        waited, number_of(wanted.comm),
+                       peer_of(wanted.source),    wanted.tag};
+  if (wanted.tag == MPI_ANY_TAG) question.tag = stream::any;
+  const Words answer = ask(question);
+  if (answer.empty()) return false;
+  wanted.source = static_cast<int>(answer[0]);
+  wanted.tag = static_cast<int>(answer[1]);
+  return true;
 }
 
 void remember(MPI_Message message, MPI_Comm comm, const MPI_Status& status) {
@@ -64,7 +80,9 @@ void nearfield::observe::insist_on_order(const stream::Receive& receive, stream:
 
 WRAPPED(MPI_Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status), (source, tag, comm, status)) {
   MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
-  const int result = PMPI(MPI_Probe)(source, tag, comm, used);
+  Wanted which{source, tag, comm};
+  if (is_asking()) asked_for_message(which, true);
+  const int result = PMPI(MPI_Probe)(which.source, which.tag, comm, used);
   if (call.succeeded(result)) looked({source, tag, comm}, true, true, *used);
   return result;
 }
@@ -72,7 +90,11 @@ WRAPPED(MPI_Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status), (so
 WRAPPED(MPI_Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status),
         (source, tag, comm, flag, status)) {
   MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
-  const int result = PMPI(MPI_Iprobe)(source, tag, comm, flag, used);
+  Wanted which{source, tag, comm};
+  if (is_asking()) *flag = asked_for_message(which, false);
+  const int result = !is_asking() ? PMPI(MPI_Iprobe)(source, tag, comm, flag, used)
+                     : *flag      ? PMPI(MPI_Probe)(which.source, which.tag, comm, used)
+                                  : MPI_SUCCESS;
   if (call.succeeded(result)) looked({source, tag, comm}, false, *flag, *used);
   return result;
 }
@@ -80,7 +102,9 @@ WRAPPED(MPI_Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* 
 WRAPPED(MPI_Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status),
         (source, tag, comm, message, status)) {
   MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
-  const int result = PMPI(MPI_Mprobe)(source, tag, comm, message, used);
+  Wanted which{source, tag, comm};
+  if (is_asking()) asked_for_message(which, true);
+  const int result = PMPI(MPI_Mprobe)(which.source, which.tag, comm, message, used);
   if (!call.succeeded(result)) return result;
   remember(*message, comm, *used);
   looked({source, tag, comm}, true, true, *used);
@@ -90,7 +114,11 @@ WRAPPED(MPI_Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, M
 WRAPPED(MPI_Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status),
         (source, tag, comm, flag, message, status)) {
   MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
-  const int result = PMPI(MPI_Improbe)(source, tag, comm, flag, message, used);
+  Wanted which{source, tag, comm};
+  if (is_asking()) *flag = asked_for_message(which, false);
+  const int result = !is_asking() ? PMPI(MPI_Improbe)(source, tag, comm, flag, message, used)
+                     : *flag      ? PMPI(MPI_Mprobe)(which.source, which.tag, comm, message, used)
+                                  : MPI_SUCCESS;
   if (!call.succeeded(result)) return result;
   if (*flag) remember(*message, comm, *used);
   looked({source, tag, comm}, false, *flag, *used);
@@ -117,8 +145,13 @@ WRAPPED(MPI_Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Message
     const int result = PMPI(name)(buffer, count, type, message, request);                                   \
     if (!call.succeeded(result)) return result;                                                             \
     Request begun;                                                                                          \
-    begun.number = start(receive_of(wanted, buffer, count, type));                                          \
-    begun.is_receive = true;                                                                                \
+    if (is_asking()) {                                                                                      \
+      begun = as_request(hold_begun(receive_of(wanted, buffer, count, type), *request), true);              \
+      *request = new_handle();                                                                              \
+    } else {                                                                                                \
+      begun.number = start(receive_of(wanted, buffer, count, type));                                        \
+      begun.is_receive = true;                                                                              \
+    }                                                                                                       \
     begun.is_to_nobody = wanted == MPI_MESSAGE_NO_PROC;                                                     \
     requests().add(request, std::move(begun));                                                              \
     return result;                                                                                          \

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <list>
+#include <memory>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -17,14 +18,18 @@
 
 namespace nearfield::observe {
 
+struct Held;  // held.hpp
+
 struct Request {
   stream::Number number = 0;  // 0: not active, or the program was told that it is done, or no event is about it
   bool is_receive = false, is_to_nobody = false;                     // of MPI_PROC_NULL
   std::variant<std::monostate, stream::Send, stream::Receive> does;  // a persistent request, at each start
   std::function<void()> at_end;
-  const MPI_Request* home = nullptr;  // where the program was given the handle; null: not known
+  std::shared_ptr<Held> held;                     // its message, where a simulation decides
+  std::function<std::shared_ptr<Held>()> starts;  // of a persistent request there
+  const MPI_Request* home = nullptr;              // where the program was given the handle; null: not known
 
-  bool is_persistent() const { return does.index() != 0; }
+  bool is_persistent() const { return does.index() != 0 || starts; }
 };
 
 class Requests {
@@ -63,6 +68,8 @@ stream::Number start(Kind event);
 
 // Records what a receive got, or with number 0 a probe saw.
 void record_outcome(stream::Number number, const MPI_Status& status);
+// Records that the rank is about to wait, where a simulation must know that beforehand.
+void record_waits(std::vector<stream::Number> numbers);
 // Records the wait for a blocking call's own requests, whose numbers are then over.
 void record_wait(std::vector<stream::Number> numbers);
 

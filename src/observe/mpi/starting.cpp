@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "observe/mpi/communicators.hpp"
+#include "observe/mpi/held.hpp"
 #include "observe/mpi/wrapper.hpp"
 
 namespace nearfield::observe {
@@ -82,10 +83,24 @@ int finalize(Name& name, const void* site) {
   const Call call(name, site);
   return PMPI(MPI_Finalize)();
 }
+
+// The simulation must know that the rank is done before it waits for the others.
+int finalize_asking(Name& name, const void* site) {
+  {
+    const Call call(name, site);
+  }
+  record(stream::End{});
+  flush();
+  finish_copies();
+  end_recording(false);
+  return PMPI(MPI_Finalize)();
+}
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) int MPI_Finalize() {
   static Name name{"MPI_Finalize"};
+  if (is_asking() && detail::depth == 0 && detail::is_recorded_thread && detail::is_active)
+    return finalize_asking(name, __builtin_return_address(0));
   const int result = finalize(name, __builtin_return_address(0));
   if (detail::depth == 0 && detail::is_recorded_thread && detail::is_active) end_recording(true);
   return result;

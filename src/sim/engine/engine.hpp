@@ -29,6 +29,8 @@ class Engine {
   static constexpr std::uint64_t often = 4096;  // events between two questions whether to go on
 
   Ps now() const { return now_; }
+  // Returns the end of the last window.
+  Ps end() const { return end_; }
   std::uint64_t events() const { return events_; }
   // Returns when the next event is; `never` if there is none.
   Ps next() const { return queue_.empty() ? never : queue_.top().at; }

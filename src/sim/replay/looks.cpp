@@ -37,9 +37,16 @@ Task<> ReplayedRank::look_in_vain(bool again) {
   if (!again) co_await endpoint_.look();
 }
 
+// Tallies whether what the program was told is what the first clock decides.
+void ReplayedRank::compare(bool same, bool in_vain) {
+  if (!same) endpoint_.tally().other_on_first();
+  other_in_vain_ = !same && in_vain;
+}
+
 // A loop that only looks is a wait: how soon it ends leads nowhere else.
 void ReplayedRank::forget_look_in_vain() {
   endpoint_.forget_probe_in_vain();
+  if (std::exchange(other_in_vain_, false)) endpoint_.tally().not_other_on_first();
   if (!in_vain_) return;
   endpoint_.tally().take_back(in_vain_->otherwise);
   in_vain_->counts = false;
@@ -47,16 +54,18 @@ void ReplayedRank::forget_look_in_vain() {
 }
 
 Task<> ReplayedRank::on(const stream::Looked& event) {
-  const bool polling = !event.waited && is_polling();
-  if (polling) forget_look_in_vain();
-  const Clock since = endpoint_.now();
+  const bool was_asked = std::exchange(asked_, false);
+  const bool polling = was_asked ? asked_again_ : !event.waited && is_polling();
+  if (polling && !was_asked) forget_look_in_vain();
+  const Clock since = was_asked ? asked_since_ : endpoint_.now();
+  if (was_asked && !polling) compare(event.done == decided_, event.done.empty());
   if (event.waited) {
     if (event.at.size() > 1) ++dependence_.waits_for_any;
   } else {
     ++dependence_.looks;
     if (event.done.empty())
-      co_await look_in_vain(polling);
-    else
+      co_await look_in_vain(polling || was_asked);
+    else if (!was_asked)
       co_await endpoint_.look();
   }
   std::vector<Clock> ready;
@@ -111,12 +120,14 @@ void ReplayedRank::settle(Choice& choice, const Clock& ready) {
 Task<> ReplayedRank::on(const stream::Probe& event) {
   const auto outcome = std::exchange(probed_, {});
   if (!event.waited) ++dependence_.looks;
+  const bool was_asked = std::exchange(asked_, false);
   if (event.peer == stream::proc_null) co_return;
-  const bool polling = !event.waited && is_polling();
-  if (polling) forget_look_in_vain();
+  const bool polling = was_asked ? asked_again_ : !event.waited && is_polling();
+  if (polling && !was_asked) forget_look_in_vain();
+  if (was_asked && !polling) compare(event.found == (decided_message_ != nullptr), !event.found);
   const Pattern asked = pattern(group(event.communicator), event.peer, event.tag);
   if (!event.waited && !event.found) {
-    co_await look_in_vain(polling);
+    co_await look_in_vain(polling || was_asked);
     if (!polling) endpoint_.probed_in_vain(asked);
     co_return;
   }
@@ -124,9 +135,14 @@ Task<> ReplayedRank::on(const stream::Probe& event) {
   if (any) ++dependence_.from_any;
   const auto& seen = outcome ? *outcome : stream::Outcome{0, event.peer, event.tag, 0};
   const Pattern message = pattern(group(event.communicator), seen.peer, seen.tag);
+  const Message* const decided = was_asked ? decided_message_ : nullptr;
+  if (decided) compare(message.takes(decided->from->rank(), decided->tag, decided->context), false);
   const bool waited = event.waited || polling;
   const std::optional<Pattern> by_time = any || !waited ? std::optional(asked) : std::nullopt;
-  co_await endpoint_.probe(message, by_time, waited);
+  if (was_asked)
+    co_await endpoint_.probed(message, by_time, waited, asked_since_);
+  else
+    co_await endpoint_.probe(message, by_time, waited);
 }
 
 }  // namespace nearfield::sim::replay

@@ -13,7 +13,7 @@
 
 namespace nearfield::sim::replay {
 
-// Returns a source that reads the stream from its beginning.
+// Returns a source that reads the stream from its beginning, or from no later than where the replay is now.
 using Open = std::function<std::unique_ptr<stream::Source>()>;
 
 inline bool from_any(const stream::Receive& receive) {

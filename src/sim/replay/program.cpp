@@ -27,6 +27,7 @@ std::runtime_error of_rank(const Rank& rank, const std::string& problem) {
 ReplayedRank::ReplayedRank(const Stream& stream, Rank& rank, const Options& options, const ClusterOptions& cluster)
     : stream_(*stream.source),
       flops_(stream.flops),
+      tell_(stream.tell),
       outcomes_(stream.again),
       rank_(rank),
       endpoint_(rank.endpoint()),
@@ -137,6 +138,8 @@ Task<> ReplayedRank::on(const stream::RankIs& event) {
       number(static_cast<stream::Number>(rank_.rank()), static_cast<stream::Number>(rank_.size()));
   const std::string found = number(event.rank, event.ranks);
   if (found != expected) throw of_rank(rank_, "its stream is that of rank " + found + ", not of rank " + expected);
+  endpoint_.tally().decided = event.asks;
+  if (tell_) endpoint_.on_match([this](std::uint64_t told, int from, int tag) { tell_match(told, from, tag); });
   co_return;
 }
 
@@ -260,6 +263,7 @@ Task<> ReplayedRank::finalize() {
 // ---- messages
 
 Task<> ReplayedRank::on(const stream::Send& event) {
+  in_vain_asked_.clear();
   pending(event.request) = {};
   if (event.peer == stream::proc_null) co_return;
   const Pattern to = pattern(group(event.communicator), event.peer, event.tag);
@@ -283,16 +287,21 @@ Task<> ReplayedRank::send_buffered(const Pattern& to, const Buffer& data) {
 }
 
 Task<> ReplayedRank::on(const stream::Receive& event) {
+  in_vain_asked_.clear();
   pending(event.request) = {};
   if (event.peer == stream::proc_null) co_return;
   const Group& from = group(event.communicator);
   const Pattern asked = pattern(from, event.peer, event.tag);
   const Buffer buffer = part(event.data).buffer();
-  if (!from_any(event)) {
-    pending(event.request).message = endpoint_.receive(asked, buffer);
+  const stream::Number told = event.told && tell_ ? event.request : 0;
+  if (told) told_[told] = event.communicator;
+  const bool any = from_any(event);
+  if (any) ++dependence_.from_any;
+  if (!any || told) {
+    const auto by_time = any ? std::optional(asked) : std::nullopt;
+    pending(event.request).message = endpoint_.receive(asked, buffer, by_time, told);
     co_return;
   }
-  ++dependence_.from_any;
   const auto outcome = outcomes_.next();
   if (!outcome) co_return;  // no message ever came for it
   pending(event.request).message = endpoint_.receive(pattern(from, outcome->peer, outcome->tag), buffer, asked);
@@ -334,6 +343,7 @@ CollectiveArguments ReplayedRank::arguments_of(const stream::Collective& event, 
 }
 
 Task<> ReplayedRank::on(const stream::Collective& event) {
+  in_vain_asked_.clear();
   Group& group = this->group(event.communicator);
   if (group.between_groups) throw of_rank(rank_, "collectives of intercommunicators cannot be simulated");
   const CollectiveArguments arguments = arguments_of(event, group);

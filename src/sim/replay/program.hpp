@@ -8,6 +8,9 @@
 // and on which clocks it would have gone another way. A program may have noticed, and then done something else; but a
 // stream says only what it did do.
 //
+// A program that runs meanwhile gets the outcomes of the first policy at the first memory speed instead (asked.cpp), and
+// so does its trace, if it is simulated on the same machine.
+//
 // Arithmetic is not in the stream, but known by the places of accesses (Stream::flops). It takes no time while the core
 // issues the accesses around it, and does not go on while the core waits for memory. Of MPI's calls, those
 // that set up communicators and datatypes, and MPI_Init and MPI_Finalize, take no time. Buffered sends are copied to
@@ -19,6 +22,7 @@
 #include <list>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -27,6 +31,7 @@
 #include "sim/replay/call_times.hpp"
 #include "sim/replay/collectives.hpp"
 #include "sim/replay/outcomes.hpp"
+#include "stream/answer.hpp"
 
 namespace nearfield::sim::replay {
 
@@ -60,6 +65,8 @@ struct Stream {
   Open again;
   // Returns the floating-point operations that an access of this site comes with. Empty: none.
   std::function<float(std::uint32_t site)> flops;
+  // Tells a program that runs meanwhile what it asked (stream/answer.hpp). Empty: it has run before.
+  std::function<void(std::span<const std::int64_t> words)> tell;
 };
 
 class ReplayedRank {
@@ -124,6 +131,14 @@ class ReplayedRank {
   Task<> boundary();
   bool is_polling() const;
   Task<> look_in_vain(bool again);
+  bool is_done(const Pending& its) const;
+  std::vector<std::int64_t> places_of_done(const stream::Ask& event);
+  bool asked_before(const stream::Ask& event);
+  Task<> decide_requests(const stream::Ask& event);
+  Task<> decide_message(const stream::Ask& event);
+  void tell(stream::Told what, const std::vector<std::int64_t>& words) const;
+  void compare(bool same, bool in_vain);
+  void tell_match(stream::Number request, int from, int tag);
   void weigh(const stream::Looked& event, bool waited, const Clock& since, const std::vector<Clock>& ready);
   void settle(Choice& choice, const Clock& ready);
   void forget_look_in_vain();
@@ -158,9 +173,12 @@ class ReplayedRank {
   Task<> on(const stream::Refused& event);
   Task<> on(const stream::End& event);
   Task<> on(const stream::Sites& event);
+  Task<> on(const stream::Waits& event);
+  Task<> on(const stream::Ask& event);
 
   stream::Source& stream_;
   std::function<float(std::uint32_t site)> flops_;
+  std::function<void(std::span<const std::int64_t> words)> tell_;
   std::vector<float> flops_of_site_;  // those that were asked for
   double all_flops_ = 0;
   Outcomes outcomes_;
@@ -190,7 +208,16 @@ class ReplayedRank {
   std::optional<std::uint64_t> looked_in_vain_;  // after so many accesses
   std::shared_ptr<Choice> in_vain_;              // the choice of that look
   Clock ready_;                                  // when the request was that was finished last
-  Scratch scratch_;                              // of collectives
+  bool asked_ = false;                           // what the program was told comes next
+  bool asked_again_ = false;                     // and it had asked before
+  Clock asked_since_;
+  std::vector<stream::Number> decided_;       // the requests that are done
+  bool other_in_vain_ = false;                // the program looked in vain, and would not have by the first clock
+  const Message* decided_message_ = nullptr;  // or the message that is there
+  std::vector<stream::Ask> in_vain_asked_;    // with hardly an access since
+  std::unordered_map<stream::Number, stream::Number>
+      told_;         // communicators of receives whose messages it is to be told
+  Scratch scratch_;  // of collectives
   std::vector<BufferedSend> buffered_;
   std::vector<Pending> forgotten_;
   std::vector<Pending> pending_;  // by number

@@ -1,0 +1,154 @@
+"""What `nearfield simulate run` simulates: a trace, or a program while it runs."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import typer
+
+from nearfield._native import stream
+from nearfield.cli.traced import AccessBar
+from nearfield.errors import MeasurementError, NearfieldError
+from nearfield.measure.stop import Stop
+from nearfield.observe.live import Code, Running
+from nearfield.observe.observing import prepare
+from nearfield.observe.places import line_of_call
+from nearfield.observe.summary import flops_of_objects, read_lines
+from nearfield.observe.trace import Trace, broken_streams
+from nearfield.simulate.replay import Cluster, Replay, run
+from nearfield.simulate.shards import Alone
+from nearfield.terminal import err
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the user asked for."""
+
+    cluster_of: Callable[[int], Cluster]  # for so many ranks
+    policies: tuple[str, ...]
+    slowdowns: tuple[float, ...]
+    regions: tuple[str, ...]
+    threads: int
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A program that has been simulated."""
+
+    found: Replay
+    command: str
+    seconds: float
+    decided: bool = False  # by the simulation, what MPI leaves to time
+
+
+@dataclass(frozen=True)
+class Course:
+    """Whose clocks decide what a command does next, where MPI leaves that to time."""
+
+    asks: bool = True  # the simulation's; else those of the host
+    clock: bool = False  # and MPI_Wtime is the simulation's, too
+
+
+def is_command(what: list[str]) -> bool:
+    """Returns whether this is a command and not a trace."""
+    return bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
+
+
+def simulate_trace(trace: Trace, chosen: Chosen, shards: Alone) -> Simulated:
+    """Simulates what was observed, on all shards, the first of which has the result. Ends the command by Ctrl-C."""
+    streams, begun = trace.streams(), time.monotonic()
+    lines = shards.together(lambda: {} if shards.number else read_lines(trace))
+    cluster = shards.together(lambda: chosen.cluster_of(len(streams)))
+
+    def line_of(called: str, frames: list[tuple[str, int]]) -> str:
+        return str(line_of_call(lines, called, frames))
+
+    def simulated() -> Replay:
+        with broken_streams():
+            return run(
+                cluster, streams, flops_of_objects(trace), line_of, chosen.regions, pass_on, chosen.threads, shards
+            )
+
+    # Shards note a signal and tell the others when they next meet them.
+    bar = None if shards.number else AccessBar(cluster.runs * trace.about.accesses)
+    with Stop((lambda: True) if shards.count > 1 else None) as stop, bar or nullcontext():
+
+        def pass_on(accesses: int) -> None:
+            stop.check()
+            shards.pass_on(accesses)
+            if bar:
+                bar.pass_on(shards.passed_by_all)
+
+        if bar:
+            bar.start()
+        try:
+            found = shards.together(lambda: stop.run(simulated))
+        except KeyboardInterrupt:
+            raise typer.Exit(stop.exit_code if stop.asked else 128 + signal.SIGINT) from None
+    return Simulated(found, trace.about.command, time.monotonic() - begun)
+
+
+def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Course) -> Simulated:
+    """Runs the command and simulates it meanwhile. Ends both by Ctrl-C."""
+
+    def say(line: str) -> None:
+        err.print(f"nearfield: {line}")
+
+    prepared, begun = prepare(argv, progress=say), time.monotonic()
+    with Stop() as stop:
+        try:
+            with Running(prepared, keep, asks=course.asks, clock=course.clock) as running:
+                found = stop.run(lambda: _while_it_runs(running, chosen))
+                problem = stop.run(lambda: running.finish(say))
+        except KeyboardInterrupt:
+            raise typer.Exit(stop.exit_code) from None
+    if problem:
+        raise MeasurementError(f"the program was simulated, but {problem}")
+    return Simulated(found, shlex.join(argv), time.monotonic() - begun, decided=course.asks)
+
+
+def simulate_apart(argv: list[str], chosen: Chosen, course: Course) -> list[Replay]:
+    """Runs the command once for each policy and memory speed. Returns the runs, those of a policy together."""
+
+    def once(policy: str, slowdown: float) -> Replay:
+        def cluster_of(ranks: int) -> Cluster:
+            return replace(chosen.cluster_of(ranks), policies=(policy,), slowdowns=(slowdown,), apart=False)
+
+        err.print(f"nearfield: {policy} at slowdown {slowdown:g}")
+        return simulate_live(argv, None, replace(chosen, cluster_of=cluster_of), course).found
+
+    return [once(policy, slowdown) for policy in chosen.policies for slowdown in chosen.slowdowns]
+
+
+def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
+    code = Code()
+    cluster = chosen.cluster_of(running.wait_for_ranks())
+    bar = AccessBar(0)
+    progress = running.go_on(bar.pass_on)
+    with bar:
+        bar.start()
+        try:
+            found = running.while_it_runs(
+                lambda: run(
+                    cluster, running.streams, code.flops_of, code.line_of, chosen.regions, progress, chosen.threads
+                )
+            )
+        except (stream.BrokenStream, NearfieldError) as error:
+            raise _told(running, error) from error
+    code.read_lines(found.found)
+    return found
+
+
+def _told(running: Running, error: Exception) -> Exception:
+    """Returns what to tell where a simulation ended before its program."""
+    if not isinstance(error, stream.BrokenStream) and not running.left_behind:
+        return error
+    why = running.why_it_ended()
+    return MeasurementError(f"the program was not simulated to its end: {why or 'one of its ranks ended'}", str(error))

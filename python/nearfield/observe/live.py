@@ -1,0 +1,196 @@
+"""A program that is simulated while it runs: its ranks send their streams to this process instead of into files."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from nearfield import itself
+from nearfield._native import stream
+from nearfield.errors import MeasurementError, MpiError
+from nearfield.observe import trace
+from nearfield.observe.arithmetic import flops_of_hooks
+from nearfield.observe.observing import Prepared, finish
+from nearfield.observe.places import Line, Place, line_of_call, lines_of
+from nearfield.tune.child import as_started_instead
+
+Result = TypeVar("Result")
+_SOON_S = 0.02
+_ADDR_NO_RANDOMIZE, _WHAT_IS = 0x0040000, 0xFFFFFFFF  # sys/personality.h
+_PATIENCE_S = 4.0  # for a command to end, after the simulation or by a signal
+
+
+class Ended(Exception):
+    """The simulation was asked to end."""
+
+
+class Running:
+    """A command that runs under observation, as a context: afterwards the command has ended, however that came."""
+
+    def __init__(self, prepared: Prepared, keep: Path | None, *, asks: bool, clock: bool = False) -> None:
+        """`keep`: a folder where its trace is kept, too. `asks`: the simulation decides what MPI leaves to time, and
+        with `clock` MPI_Wtime as well. Raises UsageError if the folder holds something."""
+        self._prepared, self._keep, self._asks, self._clock = prepared, keep, asks, clock
+        self._stopping = threading.Event()
+        self._ended = 0.0  # when the command had
+        self.left_behind = False  # ranks went on without their launcher
+        if keep:
+            trace.new_folder(keep, prepared.about, force=False)
+        self.streams = stream.Live()
+        if keep:
+            self.streams.keep(str(keep))
+
+    def __enter__(self) -> Running:
+        self._begun = time.monotonic()
+        words, environment = (
+            self._prepared.words,
+            self._prepared.environment(self.streams.address, asks=self._asks, clock=self._clock),
+        )
+        try:
+            self._child = subprocess.Popen(words, env=environment, close_fds=False, preexec_fn=_at_fixed_addresses())
+        except OSError as error:
+            raise MpiError(f"cannot start {words[0]}: {error.strerror}") from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _traceback: TracebackType | None) -> None:
+        self._stopping.set()
+        if kind:
+            self.streams.close()
+            self._end_command()
+
+    def wait_for_ranks(self) -> int:
+        """Returns how many ranks the program has, as soon as they are all there. Raises MeasurementError if the command
+        ends before."""
+        last_looks = 10  # what the program sent at its end is still to be taken in
+        while not (ranks := self.streams.ranks):
+            if self._child.poll() is not None and self.streams.idle:
+                last_looks -= 1
+            if not last_looks:
+                raise MeasurementError(
+                    f"the command ended with code {self._code()} before all its ranks were there to be simulated",
+                    "link the program dynamically, and start it by its own MPI, with all ranks on this host (or "
+                    "observe it, and simulate the trace); one without MPI must be compiled by "
+                    f"{itself.command('cc')}, cxx or fc",
+                )
+            time.sleep(_SOON_S)
+        return ranks
+
+    def while_it_runs(self, work: Callable[[], Result]) -> Result:
+        """Returns what the work returns, which reads the streams. It runs in a thread of its own, so that signals to
+        this one are heeded. Raises what the work raises."""
+        results: list[Result] = []
+        problems: list[BaseException] = []
+
+        def do() -> None:
+            try:
+                results.append(work())
+            except BaseException as problem:  # noqa: BLE001  # it is raised in the other thread
+                problems.append(problem)
+
+        thread = threading.Thread(target=do)
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(_SOON_S)
+                self._heed_end()
+        except BaseException:
+            self._stopping.set()
+            self.streams.close()
+            self._end_command()
+            thread.join()
+            raise
+        if problems:
+            raise problems[0]
+        return results[0]
+
+    def go_on(self, progress: Callable[[int], None]) -> Callable[[int], None]:
+        """Returns a function for the work to call now and then, which ends it if that was asked for."""
+
+        def pass_on(accesses: int) -> None:
+            if self._stopping.is_set():
+                raise Ended
+            progress(accesses)
+
+        return pass_on
+
+    def finish(self, progress: Callable[[str], None]) -> str:
+        """Waits for the command's end, after the simulation's. Returns what went wrong with it; "" if nothing did."""
+        self.streams.drain()
+        while self._child.poll() is None or not self.streams.idle:
+            time.sleep(_SOON_S)
+            self._heed_end()
+        about = self._prepared.about
+        about.exit_code, about.seconds = self._code(), time.monotonic() - self._begun
+        problem = f"the command ended with code {about.exit_code}" if about.exit_code else ""
+        if self._keep:
+            self.streams.close()
+            problem = finish(self._keep, about, progress) or problem
+        return problem or self.streams.not_kept
+
+    def why_it_ended(self) -> str:
+        """Returns why a stream may have ended before the program did: how the command ended, which takes a moment."""
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(_PATIENCE_S)
+        return "" if self._child.returncode is None else f"the command ended with code {self._code()}"
+
+    def _heed_end(self) -> None:
+        """Ends ranks that go on although their launcher has ended: it was killed behind their backs."""
+        if self._child.poll() is None:
+            return
+        self._ended = self._ended or time.monotonic()
+        self.streams.take_all()
+        if not self.streams.idle and time.monotonic() - self._ended > _PATIENCE_S:
+            self.left_behind = True
+            self.streams.close()
+
+    def _code(self) -> int:
+        code = self._child.returncode
+        return code if code >= 0 else 128 - code
+
+    def _end_command(self) -> None:
+        """Ends the command as a batch system does."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._child.poll() is not None:
+                return
+            self._child.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(_PATIENCE_S)
+
+
+def _at_fixed_addresses() -> Callable[[], None]:
+    """Returns what is to be done in the child before the command begins: its programs lie at the same addresses in
+    every run, where that is allowed, so that the digits are the same."""
+    act, personality = as_started_instead(()), ctypes.CDLL(None).personality
+
+    def do() -> None:
+        act()
+        personality(personality(_WHAT_IS) | _ADDR_NO_RANDOMIZE)
+
+    return do
+
+
+class Code:
+    """What a program's machine code says, as soon as it is asked for."""
+
+    def __init__(self) -> None:
+        self._lines: dict[Place, Line] = {}
+        self.flops_of: Callable[[str], Mapping[int, float]] = cache(flops_of_hooks)
+
+    def read_lines(self, replayed: Any) -> None:
+        """Finds the lines of all calls of MPI of a simulated program (nearfield._native.replay.Replayed)."""
+        calls = (call.place for rank in replayed.ranks for call in rank.calls)
+        places = {(at.object, at.offset) for place in calls for at in (place, *place.callers)}
+        self._lines = lines_of(places)
+
+    def line_of(self, called: str, frames: list[Place]) -> str:
+        """Returns the line of a call as simulate.replay asks for it."""
+        return str(line_of_call(self._lines, called, frames))
