@@ -232,8 +232,7 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
   std::uint64_t passed = 0;
   const auto with = [&](const std::vector<std::string>& its_policies, const std::vector<double>& its_slowdown) {
     Flops flops(flops_of);
-    const Readers readers =
-        opened(streams, [&](int rank) { return here.has(rank / std::max(1, ranks_per_node)); });
+    const Readers readers = opened(streams, [&](int rank) { return here.has(rank / std::max(1, ranks_per_node)); });
     std::vector<replay::Stream> sources;
     for (const auto& reader : readers) {
       const int rank = static_cast<int>(sources.size());
@@ -241,8 +240,8 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
         sources.emplace_back();
         continue;
       }
-      sources.push_back({reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader),
-                         telling(streams, rank)});
+      sources.push_back(
+          {reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader), telling(streams, rank)});
     }
     options.policies = its_policies;
     options.memory_slowdown.fill(its_slowdown.back());
