@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.accesses import OUTPUT, never
@@ -181,8 +181,9 @@ class Reader:
         found = found.part(items, found.line)
         try:
             join_members(found)
+            written = [access for item in found.items for access in item.accesses if access.write]
             lives_within(found, self.function)
-            self._steady(found)
+            self._steady(found, written)
         except Barrier as barrier:
             at = next((n for n, item in enumerate(run) if self._has_line(item, barrier.line)), None)
             if at is None or isinstance(run[at], Call):
@@ -207,32 +208,35 @@ class Reader:
         if refusal not in self.refusals:
             self.refusals.append(refusal)
 
-    def _steady(self, region: Region) -> None:
-        """Raises Barrier if the region changes what its bounds and indices are made of. Forgets conditions that depend
-        on what it changes: what stands under them is then taken to be executed."""
-        for item in region.items:
-            for place, access in enumerate(item.accesses):
-                kept = tuple(one for one in access.conditions if not self._changing(region, one.poly.keys))
-                item.accesses[place] = replace(access, conditions=kept)
-        for why in self._changing(region, _keys_of_bounds(region)):
-            raise why
+    # ---- what changes in the region
 
-    def _changing(self, region: Region, keys: Iterable[str]) -> list[Barrier]:
-        """Returns what the region changes of these symbols."""
-        written = {
-            a.base.declaration: a for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
-        }
-        stored = [a for item in region.items for a in item.accesses if a.write and a.base.kind != "scalar"]
-        numbers = [a for a in stored if not _NO_INTEGER.fullmatch(a.base.element)]
-        found: list[Barrier] = []
-        for symbol in (region.symbols[key] for key in keys):
-            for key in symbol.variables & set(written):
-                access = written[key]
-                found.append(Barrier(f"{access.base.text} changes, and bounds or indices depend on it", access.line))
+    def _steady(self, region: Region, written: Sequence[Access]) -> None:
+        """Makes the region's accesses independent of what it changes: an index that is made of such may be any, and
+        what stands under such conditions is taken to be executed. Raises Barrier for loops, messages and arrays whose
+        length is made of such."""
+        changing = self._changing(region, written)
+        for item in region.items:
+            lengths = [poly for loop in item.loops for poly in (*loop.lower, *loop.upper)]
+            lengths += [size for access in item.accesses for size in access.base.sizes if size is not None]
+            lengths += [one.count for one in item.messages if one.count] if isinstance(item, Call) else []
+            for key in sorted({key for poly in lengths for key in poly.keys} & set(changing)):
+                raise changing[key]
+            item.accesses = [_independent(access, changing) for access in item.accesses]
+
+    def _changing(self, region: Region, written: Sequence[Access]) -> dict[str, Barrier]:
+        """Returns the symbols whose value changes with what is written, and how that is told."""
+        variables = {access.base.declaration: access for access in written if access.base.kind == "scalar"}
+        numbers = [a for a in written if a.base.kind != "scalar" and not _NO_INTEGER.fullmatch(a.base.element)]
+        found: dict[str, Barrier] = {}
+        for symbol in region.symbols.values():
+            for key in symbol.variables & set(variables):
+                access = variables[key]
+                reason = f"{access.base.text} changes, and bounds or indices depend on it"
+                found.setdefault(symbol.key, Barrier(reason, access.line))
             for access in numbers if _READS_MEMORY.search(symbol.text) and symbol.meaning is None else []:
                 if access.base.declaration in symbol.variables or access.base.kind != "array":
                     reason = f"{symbol.text}, on which bounds or indices depend, may change with {access.base.text}"
-                    found.append(Barrier(reason, access.line))
+                    found.setdefault(symbol.key, Barrier(reason, access.line))
         return found
 
     # ---- one statement
@@ -376,20 +380,20 @@ class Reader:
         return lead, lines
 
 
-def _keys_of_bounds(region: Region) -> Iterator[str]:
-    """Yields the symbols of which bounds, indices and lengths of messages are made."""
-    polys: list[Poly | None] = [message.count for call in region.calls for message in call.messages]
-    loops = [loop for item in region.items for loop in item.loops]
-    for item in region.items:
-        for access in item.accesses:
-            polys += [*access.index, *access.base.sizes, *(one.poly for one in access.conditions)]
-            loops += access.loops
-    polys += [poly for loop in loops for poly in (*loop.lower, *loop.upper)]
-    waiting = list(dict.fromkeys(key for poly in polys if poly is not None for key in poly.keys))
-    for key in waiting:
-        yield key
-        meaning = region.symbols[key].meaning
-        waiting += [one for one in (meaning.keys if meaning is not None else ()) if one not in waiting]
+def _independent(access: Access, changing: Mapping[str, Barrier]) -> Access:
+    """Returns the access without what is made of symbols that change."""
+    if not changing:
+        return access
+    loops = [one for one in access.loops if not _made_of(changing, *one.lower, *one.upper)]
+    gone = {one.iterator.key for one in access.loops if one not in loops} | set(changing)
+    index = tuple(None if one is None or _made_of(gone, one) else one for one in access.index)
+    conditions = tuple(one for one in access.conditions if not _made_of(gone, one.poly))
+    note = access.note if index == access.index else "an index changes with what stands beside it"
+    return replace(access, loops=tuple(loops), index=index, conditions=conditions, note=access.note or note)
+
+
+def _made_of(keys: Container[str], *polys: Poly) -> bool:
+    return any(key in keys for poly in polys for key in poly.keys)
 
 
 def groups(region: Region) -> Iterator[Region]:
