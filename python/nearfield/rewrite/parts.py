@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
@@ -159,23 +159,56 @@ class Parts:
     def split(self, last: int) -> tuple[list[Step], list[Step]] | None:
         """Returns the calls with the `last` ones begun first and completed later; None if a call is not to be split."""
         steps: list[Step] = []
-        halves: list[Step] = []  # which are completed together
-        completing: list[Step] = []
         kept = self.exchange()
-        for place, number in enumerate(self.calls):
+        first = len(self.calls) - last
+        for place, between in enumerate(kept[1::2]):
+            if place < first:
+                steps += [Event(self.calls[place]), between]
+            elif isinstance(between, Phase) and not empty(between.sets):
+                return None
+        halves = self.halves(self.calls[first:])
+        return (steps + halves[0], halves[1]) if halves else None
+
+    def halves(self, calls: Sequence[int]) -> tuple[list[Step], list[Step]] | None:
+        """Returns what begins some calls and what completes them; None if a call is not to be split."""
+        begin: list[Step] = []
+        together: list[Step] = []  # which one call completes
+        complete: list[Step] = []
+        for number in calls:
             call = self.model.region.items[number]
             assert isinstance(call, Call)
-            between = kept[2 * place + 1]
-            if place < len(self.calls) - last:
-                steps += [Event(number), between]
-            elif call.blocking and self.model.begins_apart(number):
-                steps.append(Event(number, completes=False))
-                halves.append(Event(number, begins=False))
-            elif call.post and call.wait or not empty(between.sets if isinstance(between, Phase) else {}):
+            if call.blocking and self.model.begins_apart(number):
+                begin.append(Event(number, completes=False))
+                together.append(Event(number, begins=False))
+            elif call.post and call.wait:
                 return None
             else:
-                (steps if call.post else completing).append(Event(number))
-        return steps, halves + completing
+                (begin if call.post else complete).append(Event(number))
+        return begin, together + complete
+
+    def rounds(self) -> list[list[int]]:
+        """Returns the calls in rounds, between which no message is under way and loops stand."""
+        made: list[list[int]] = [[]]
+        under_way = 0
+        for number, item in enumerate(self.model.region.items):
+            if isinstance(item, Call):
+                made[-1].append(number)
+                under_way += item.post - item.wait
+            elif item.loops and made[-1] and under_way <= 0:
+                made.append([])
+        return [one for one in made if one]
+
+    def needed(self, calls: Sequence[int]) -> Sets:
+        """Returns what must be executed before some calls begin."""
+        begins = _united([isl.UnionSet.from_set(self.model.domains[number][0]) for number in calls])
+        return self._for_all(
+            self.model.of_nests(self.model.reached(begins, self.model.dependences.reverse())), self.whole
+        )
+
+    def needing(self, calls: Sequence[int]) -> Sets:
+        """Returns what must be executed after some calls are complete."""
+        completes = _united([isl.UnionSet.from_set(self.model.domains[number][1]) for number in calls])
+        return self._for_all(self.model.of_nests(self.model.reached(completes, self.model.dependences)), self.whole)
 
 
 def united(*several: Sets) -> Sets:
