@@ -177,6 +177,14 @@ def test_reasons_are_specific(name: str, read) -> None:  # type: ignore[no-untyp
     assert said in reasons(found)
 
 
+def test_what_a_loop_changes_says_nothing_of_its_other_iterations(read) -> None:  # type: ignore[no-untyped-def]
+    """Is a condition on a variable that each iteration gives a value no reason to take its accesses apart?"""
+    change = "k = (int)a[n + i]; if (k == 0) b[i] = a[i]; if (k == 1) a[i] = b[i - 1];"
+    ends = "&a[1], 1, MPI_DOUBLE, up, 0, &a[n - 1], 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE"
+    found = read(f"int k;\nMPI_Sendrecv({ends});\nfor (int i = 1; i < n - 1; i++) {{ {change} }}\n")
+    assert "reverse" not in names(found)
+
+
 # ---- the verb's helpers
 
 

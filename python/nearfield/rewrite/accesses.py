@@ -399,8 +399,12 @@ class Collector:
 
 
 def never(test: Node, holds: bool) -> bool:
-    """Returns whether a test is a constant that is not so, and computes nothing else."""
-    value = test.bare.value
+    """Returns whether a test is a constant that is not so, and computes nothing else; or asks whether a call of MPI
+    has failed, which those of programs without errors do not."""
+    test = test.bare
+    if test.operator == ("!=" if holds else "==") and any(words_of(one) == "MPI_SUCCESS" for one in test.children):
+        return True
+    value = test.value
     quiet = not any(one.kind == Kind.CALL_EXPR or one.operator in (*ASSIGNMENTS, *INCREMENTS) for one in test.walk())
     return value is not None and bool(value) != holds and quiet
 

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.accesses import Collector
+from nearfield.rewrite.blocking import is_unread
 from nearfield.rewrite.clang import Kind, Node
 from nearfield.rewrite.datatypes import layout
-from nearfield.rewrite.expressions import ARRAYS, NotAffine, Pointer, words_of
+from nearfield.rewrite.expressions import ARRAYS, INTEGERS, NotAffine, Pointer, words_of
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.program import Access, Barrier, Base, Loop, Message
@@ -65,6 +66,7 @@ class Communication(Collector):
     names: list[str] = field(default_factory=list)
     begins: bool = False
     completes: bool = False
+    sides: dict[int, range] = field(default_factory=dict)  # accesses of the calls that send or receive, by their place
     number: int = 0  # makes names of loops over a message unique
 
     def collect(self, node: Node) -> None:
@@ -94,6 +96,7 @@ class Communication(Collector):
         arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
         if name in _SIDES:
             self.names.append(name)
+            self._plain_arguments(name, arguments)
             self._message(node, name, arguments)
         elif name in ("MPI_Wait", "MPI_Waitall"):
             self.names.append(name)
@@ -120,7 +123,7 @@ class Communication(Collector):
 
     def _status(self, node: Node) -> None:
         """Adds that a call writes a status."""
-        if "IGNORE" not in words_of(node):
+        if not is_unread(node, self.reader.function):
             self._written(node)
 
     def _written(self, node: Node) -> None:
@@ -166,12 +169,20 @@ class Communication(Collector):
         for send, buffer, count, datatype in _SIDES[name]:
             self._side(node, send, arguments[buffer], arguments[count], arguments[datatype])
         made = self.accesses[before:]
+        self.sides[node.offset] = range(before, len(self.accesses))
         if name in _BEGINS:
             self.begins = True
             self.posted.append(Posted(self._request(arguments[6]), made))
             self._handle(node, arguments[6], ONE)
         else:
             self.begins = self.completes = True
+
+    def _plain_arguments(self, name: str, arguments: list[Node]) -> None:
+        """Adds what all arguments read but buffers, requests and statuses: counts, ranks, tags."""
+        buffers = {buffer for _, buffer, _, _ in _SIDES[name]}
+        for place, argument in enumerate(arguments):
+            if place not in buffers and argument.type.kind in INTEGERS:
+                self.collect(argument.bare)
 
     def _side(self, node: Node, send: bool, buffer: Node, count: Node, datatype: Node) -> None:
         words = words_of(buffer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
@@ -12,9 +12,10 @@ from nearfield.rewrite.code import NotWritten, Style, Writer, text_of, words_of_
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.parts import Event, Order, Phase, Pieces, Strips
 from nearfield.rewrite.pieces import Written
-from nearfield.rewrite.program import Call, Nest
+from nearfield.rewrite.program import NONBLOCKING, Blocking, Call, Nest
 from nearfield.rewrite.text import indent_at, indent_step, reindented
 
+_NONE = "MPI_REQUEST_NULL"
 LONGEST = 100  # characters of a condition on one line
 
 
@@ -37,6 +38,14 @@ class Emitted:
         return " && ".join(part for part in (self.check, wrapped) if part)
 
 
+def requests_declared(calls: Sequence[Call], name: str) -> str:
+    """Returns the declaration of the requests of calls that are begun and completed apart. Those of calls in branches
+    are none at first, since they may not be begun."""
+    count = sum(call.requests for call in calls)
+    certain = all(call.is_plain for call in calls)
+    return f"MPI_Request {name}[{count}]" + ("" if certain else f" = {{{', '.join([_NONE] * count)}}}") + ";"
+
+
 class Emitter:
     """Writes orders of one region of a file."""
 
@@ -56,7 +65,7 @@ class Emitter:
         found = {}
         items = self._model.region.items
         for number in range(1, len(items)):
-            between = self._text[items[number - 1].end : items[number].lead]
+            between = self._model.region.without_declarations(self._text, items[number - 1].end, items[number].lead)
             kept = between if "\n" in between.strip(" \t") else f"\n{between}"
             blank = re.match(r"[ \t]*(//[^\n]*|/\*[^\n]*?\*/)?[ \t]*\n", kept)
             found[number] = kept[blank.end() if blank and not blank[1] else 0 :].strip(" \t")
@@ -87,6 +96,8 @@ class Emitter:
         if nested:
             head, between = f"{self._indent}if ({self._broken(made.condition)}) {{\n", f"\n{self._indent}}} else {{\n"
             text = f"{head}{text}{between}{self._original()}\n{self._indent}}}"
+        for start, end in reversed(self._model.region.declared):
+            text = f"{self._indent}{self._text[start:end]}\n{text}"
         made.text = text[len(self._indent) :] if text.startswith(self._indent) else text
         return made
 
@@ -97,8 +108,7 @@ class Emitter:
         return condition.replace(" && ", f" &&\n{self._indent}    ")
 
     def _original(self) -> str:
-        first = self._model.region.items[0]
-        text = self._text[first.lead : self._model.region.end]
+        text = self._model.region.text(self._text)
         return reindented(text.lstrip(), self._indent, self._indent + self._step)
 
     # ---- the guard
@@ -136,8 +146,9 @@ class Emitter:
             if isinstance(step, Strips) and step.begins and not step.completes:
                 lines.append(f"{indent}MPI_Request {self._declared(step)};")
         if split:
-            count = sum(2 for step in split if step.begins)
-            lines.append(f"{indent}MPI_Request {self._requests}[{count}];")
+            lines.append(
+                indent + requests_declared([self._call(step) for step in split if step.begins], self._requests)
+            )
         waiting: list[Event] = []
         number_of_requests = 0
         for step in order.steps:
@@ -159,7 +170,7 @@ class Emitter:
                 made.pieces.append(step)
             else:
                 lines += self._begin(step, number_of_requests, indent, made, told)
-                number_of_requests += 2
+                number_of_requests += self._call(step).requests
         if waiting:
             lines += self._wait(waiting, number_of_requests, indent, made)
         return lines
@@ -259,14 +270,33 @@ class Emitter:
 
     def _begin(self, step: Event, place: int, indent: str, made: Emitted, told: set[int]) -> list[str]:
         call = self._call(step)
-        words: Mapping[str, str] = call.exchange
-        requests = [f"&{self._requests}[{place}]", f"&{self._requests}[{place + 1}]"]
         made.pieces.append(step)
-        return self._comment(step.call, indent, told) + [
-            f"{indent}MPI_Irecv({words['recvbuf']}, {words['recvcount']}, {words['recvtype']}, {words['source']}, "
-            f"{words['recvtag']}, {words['comm']}, {requests[0]});",
-            f"{indent}MPI_Isend({words['sendbuf']}, {words['sendcount']}, {words['sendtype']}, {words['dest']}, "
-            f"{words['sendtag']}, {words['comm']}, {requests[1]});",
+        lead = self._comment(step.call, indent, told)
+        begun = [self._begun(one, place + number) for number, one in self._numbered(call)]
+        if call.is_plain:
+            return lead + [f"{indent}{line}" for line in begun[0]]
+        text, last = "", call.lead
+        for one, lines in zip(call.blocking, begun, strict=True):
+            text += self._text[last : one.start]
+            between = "\n" + indent_at(self._text, one.start)
+            text += between.join(lines) if one.listed or len(lines) == 1 else f"{{ {' '.join(lines)} }}"
+            last = one.end
+        text += self._text[last : call.end]
+        return [*lead, reindented(text.lstrip(), self._indent, indent)]
+
+    @staticmethod
+    def _numbered(call: Call) -> Iterator[tuple[int, Blocking]]:
+        """Yields the blocking calls of a statement, each with the number of its first request."""
+        number = 0
+        for one in call.blocking:
+            yield number, one
+            number += len(NONBLOCKING[one.name])
+
+    def _begun(self, call: Blocking, place: int) -> list[str]:
+        """Returns the statements that begin a blocking call, whose first request is at this place."""
+        return [
+            f"{name}({', '.join(words)}, &{self._requests}[{place + number}]);"
+            for number, (name, words) in enumerate(call.begun())
         ]
 
     def _wait(self, waiting: list[Event], count: int, indent: str, made: Emitted) -> list[str]:
@@ -276,6 +306,6 @@ class Emitter:
     def _call(self, step: Event | Strips) -> Call:
         call = self._model.region.items[step.call]
         assert isinstance(call, Call)
-        if call.exchange.get("status") != "MPI_STATUS_IGNORE":
-            raise NotWritten("the status of a message is kept, which a split exchange would not have")
+        if call.unsplit:
+            raise NotWritten(call.unsplit)
         return call

@@ -15,12 +15,11 @@ from nearfield.rewrite.accesses import PURE
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.communication import split_arguments
 from nearfield.rewrite.elsewhere import Functions
-from nearfield.rewrite.expressions import ARRAYS, INTEGERS
+from nearfield.rewrite.expressions import ARRAYS, NUMBERS, VALUES
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
 from nearfield.rewrite.program import Barrier
 from nearfield.rewrite.text import indent_at, line_of, line_start, substituted, words_in
 
-NUMBERS = (*INTEGERS, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.LONGDOUBLE)
 _LEAVES = {Kind.GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
            Kind.INDIRECT_GOTO_STMT: "goto"}  # fmt: skip
 _OF_PLACE = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__", "__LINE__", "alloca", "setjmp")
@@ -247,7 +246,7 @@ class _Body:
         if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None:
             if node.type.is_volatile_qualified() or not self._keeps(node.declaration):
                 raise self._refused(f"{node.name}, which it gets for {name}, may change while it runs", node.line)
-        elif node.kind not in _VALUES and node.operator not in ("+", "-", "*"):
+        elif node.kind not in VALUES and node.operator not in ("+", "-", "*"):
             raise self._refused(f"what it gets for {name} is no plain variable or value", node.line)
 
     def _same_rows(self, name: str, argument: Node) -> None:
@@ -370,7 +369,7 @@ class _Body:
     def _is_steady(self, node: Node) -> bool:
         """Returns whether an expression has the same value where the block begins."""
         if node.kind != Kind.DECL_REF_EXPR:
-            return node.kind in (*_VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR) or node.operator in ("+", "-", "*")
+            return node.kind in (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR) or node.operator in ("+", "-", "*")
         declared = node.declaration
         if declared is None or declared.type.kind in ARRAYS:
             return False
@@ -387,12 +386,6 @@ class _Body:
         declared = node.declaration
         outside = not self._block.offset <= declared.offset < self._block.end
         return outside and (node.value is not None or self._function.unchanged(declared.key))
-
-
-_VALUES = (
-    Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR,
-    Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR, Kind.CXX_BOOL_LITERAL_EXPR, Kind.CHARACTER_LITERAL,
-)  # fmt: skip
 
 
 def type_of(type_: Any) -> str:

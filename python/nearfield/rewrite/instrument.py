@@ -1,7 +1,7 @@
 """Inserts into a program's text what lets the bits of all its arrays be compared (src/rewrite/verify/verify.h).
 
-Each array on the stack is registered where it is declared, and memory is checked at the end of the block in which the
-last change lies, so after each execution of a rewritten region. Lines keep their numbers.
+Each array on the stack is registered where it is declared, and memory is checked at the end of the innermost block that
+holds all changes, so after each execution of a rewritten region. Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ def instrumented(path: Path, texts: Sequence[str], arguments: Sequence[str], ali
     """Returns versions of one file with the insertions. The place to check lies in what all texts and those of `alike`
     have in common after their last difference."""
     common = _common_end([*texts, *alike])
+    first = len(os.path.commonprefix([*texts, *alike]).encode("utf-8", "surrogateescape"))
     made = []
     for text in texts:
         data = text.encode("utf-8", "surrogateescape")
-        insertions = list(_insertions(path, data, len(data) - common, arguments))
+        insertions = list(_insertions(path, data, (first, len(data) - common), arguments))
         for offset, inserted in sorted(insertions, reverse=True):
             data = data[:offset] + inserted + data[offset:]
         made.append(data.decode("utf-8", "surrogateescape"))
@@ -51,7 +52,10 @@ def _common_end(texts: Sequence[str]) -> int:
     return len(shared.partition("\n")[2].encode("utf-8", "surrogateescape"))
 
 
-def _insertions(path: Path, data: bytes, changed_end: int, arguments: Sequence[str]) -> Iterator[tuple[int, bytes]]:
+def _insertions(
+    path: Path, data: bytes, changed: tuple[int, int], arguments: Sequence[str]
+) -> Iterator[tuple[int, bytes]]:
+    """Yields what to insert, and where. `changed` are the offsets between which the texts differ."""
     text = data.decode("utf-8", "replace")
     if text.encode("utf-8") != data:
         return  # offsets would differ
@@ -61,10 +65,11 @@ def _insertions(path: Path, data: bytes, changed_end: int, arguments: Sequence[s
         for child in block.get_children():
             if child.kind == _KIND.DECL_STMT:
                 yield from _registrations(child, data)
-    around = [b for b in blocks if b.extent.start.offset < changed_end <= b.extent.end.offset - 1]
+    first, end = changed
+    around = [b for b in blocks if b.extent.start.offset < first and end <= b.extent.end.offset - 1]
     if around:
         place = _last_place(min(around, key=lambda b: b.extent.end.offset - b.extent.start.offset), data)
-        if place is not None and place >= changed_end:
+        if place is not None and place >= end:
             yield place, f'nf_check_memory("{PLACE}"); '.encode()
 
 

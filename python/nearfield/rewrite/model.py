@@ -43,6 +43,7 @@ class Model:
         self._facts: list[str] = []
         self._needed: list[isl.Set] = []
         self._known_large: tuple[int, isl.Set] | None = None  # with how many parameters there were
+        self._elements: dict[tuple[int, Access], isl.Set] = {}  # by item, and access as if it read at line 0
         self._known_rows: dict[tuple[str, int, str], tuple[isl.Set, list[isl.Map]]] = {}
         self.domains = [self._domain(number, item) for number, item in enumerate(region.items)]
         self._arrays: dict[str, str] = {}
@@ -74,6 +75,18 @@ class Model:
         cut, if they are to be."""
         long = [f"{self.names.poly(c.piece.count)} > {c.piece.least}" for _, c in self.cut if c.piece]
         return self.needed.intersect(self.names.facts(long)) if long else self.needed
+
+    def only_choices(self, parameters: isl.Set) -> isl.Set:
+        """Returns what a set of parameters says of those that neither loops nor lengths of messages depend on."""
+        sized = [loop for item in self.region.items for loop in item.loops]
+        sized += [loop for item in self.region.items for access in item.accesses for loop in access.loops]
+        polys = [poly for loop in sized for poly in (*loop.lower, *loop.upper)]
+        keys = {key for poly in polys for key in poly.keys}
+        for symbol, name in self.names.parameters.items():
+            place = parameters.find_dim_by_name(isl.dim_type.param, name)
+            if place >= 0 and keys.intersection(symbol):
+                parameters = parameters.eliminate(isl.dim_type.param, place, 1)
+        return parameters
 
     # ---- names of sets
 
@@ -134,6 +147,7 @@ class Model:
                 same = replace(access, write=False, line=0)
                 if same not in known:
                     known[same] = self._map(names[0], item, access, shapes[access.base.key])
+                    self._elements[number, same] = known[same].range()
                 if (same, access.write) not in told:
                     told.add((same, access.write))
                     self._accessed(access, names, known[same])
@@ -296,6 +310,24 @@ class Model:
             overlap = both.params()
             if not both.is_empty() and not self.context.subtract(overlap).is_empty():
                 self.context = self.context.subtract(overlap).coalesce()
+
+    def begins_apart(self, number: int) -> bool:
+        """Returns whether all calls of a statement may be begun before the first is complete: nothing of the statement
+        needs or overwrites what one of them receives, or overwrites what one sends, after that call."""
+        item = self.region.items[number]
+        assert isinstance(item, Call)
+        return not any(
+            self._meet(number, item.accesses[first], item.accesses[second])
+            for call in item.blocking for first in call.accesses
+            for second in range(call.accesses.stop, len(item.accesses))
+        )  # fmt: skip
+
+    def _meet(self, number: int, message: Access, other: Access) -> bool:
+        """Returns whether two accesses of one call, one of which writes, may be of the same element."""
+        if message.base.key != other.base.key or not (message.write or other.write):
+            return False
+        mine, its = (self._elements.get((number, replace(one, write=False, line=0))) for one in (message, other))
+        return mine is None or its is None or not mine.intersect(its).intersect_params(self.needed).is_empty()
 
     # ---- order
 

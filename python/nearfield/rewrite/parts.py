@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
@@ -92,14 +92,29 @@ class Parts:
         events = [isl.UnionSet.from_set(part) for number in self.calls for part in model.domains[number]]
         begins, completes = _united(events[0::2]), _united(events[1::2])
         whole = {n: model.nest_domain(n) for n, item in enumerate(model.region.items) if not isinstance(item, Call)}
-        later = _for_all_sizes(model.of_nests(model.reached(completes, model.dependences)), whole)
-        earlier = _for_all_sizes(model.of_nests(model.reached(begins, model.dependences.reverse())), whole)
+        later = self._for_all(model.of_nests(model.reached(completes, model.dependences)), whole)
+        earlier = self._for_all(model.of_nests(model.reached(begins, model.dependences.reverse())), whole)
         self.between = {n: later[n].intersect(earlier[n]).coalesce() for n in whole}
         self.after = {n: later[n].subtract(earlier[n]).coalesce() for n in whole}
         self.before = {n: earlier[n].subtract(later[n]).coalesce() for n in whole}
         self.free = {n: whole[n].subtract(later[n]).subtract(earlier[n]).coalesce() for n in whole}
         accesses = model.reads.union(model.writes)
-        self.warm = _for_all_sizes(model.of_nests(model.sent.apply(accesses.reverse())), whole)
+        self.warm = self._for_all(model.of_nests(model.sent.apply(accesses.reverse())), whole)
+
+    def _for_all(self, sets: Sets, whole: Sets) -> Sets:
+        """Returns the sets without conditions on parameters alone, so that an order does not depend on them more than
+        it must; and each part of a set without conditions on what only decides which messages there are, such as
+        whether a rank has a neighbour."""
+        made: Sets = {}
+        for number, some in sets.items():
+            if not some.is_empty():
+                some = some.gist_params(some.params()).intersect(whole[number])
+            parts = [isl.Set.from_basic_set(part) for part in some.coalesce().get_basic_sets()]
+            made[number] = isl.Set.empty(some.get_space())
+            for part in parts:
+                part = part.gist_params(self.model.only_choices(part.params()))
+                made[number] = made[number].union(part.intersect(whole[number])).coalesce()
+        return made
 
     @property
     def whole(self) -> Sets:
@@ -144,22 +159,56 @@ class Parts:
     def split(self, last: int) -> tuple[list[Step], list[Step]] | None:
         """Returns the calls with the `last` ones begun first and completed later; None if a call is not to be split."""
         steps: list[Step] = []
-        completing: list[Step] = []
         kept = self.exchange()
-        for place, number in enumerate(self.calls):
+        first = len(self.calls) - last
+        for place, between in enumerate(kept[1::2]):
+            if place < first:
+                steps += [Event(self.calls[place]), between]
+            elif isinstance(between, Phase) and not empty(between.sets):
+                return None
+        halves = self.halves(self.calls[first:])
+        return (steps + halves[0], halves[1]) if halves else None
+
+    def halves(self, calls: Sequence[int]) -> tuple[list[Step], list[Step]] | None:
+        """Returns what begins some calls and what completes them; None if a call is not to be split."""
+        begin: list[Step] = []
+        together: list[Step] = []  # which one call completes
+        complete: list[Step] = []
+        for number in calls:
             call = self.model.region.items[number]
             assert isinstance(call, Call)
-            between = kept[2 * place + 1]
-            if place < len(self.calls) - last:
-                steps += [Event(number), between]
-            elif call.exchange:
-                steps.append(Event(number, completes=False))
-                completing.append(Event(number, begins=False))
-            elif call.post and call.wait or not empty(between.sets if isinstance(between, Phase) else {}):
+            if call.blocking and self.model.begins_apart(number):
+                begin.append(Event(number, completes=False))
+                together.append(Event(number, begins=False))
+            elif call.post and call.wait:
                 return None
             else:
-                (steps if call.post else completing).append(Event(number))
-        return steps, completing
+                (begin if call.post else complete).append(Event(number))
+        return begin, together + complete
+
+    def rounds(self) -> list[list[int]]:
+        """Returns the calls in rounds, between which no message is under way and loops stand."""
+        made: list[list[int]] = [[]]
+        under_way = 0
+        for number, item in enumerate(self.model.region.items):
+            if isinstance(item, Call):
+                made[-1].append(number)
+                under_way += item.post - item.wait
+            elif item.loops and made[-1] and under_way <= 0:
+                made.append([])
+        return [one for one in made if one]
+
+    def needed(self, calls: Sequence[int]) -> Sets:
+        """Returns what must be executed before some calls begin."""
+        begins = _united([isl.UnionSet.from_set(self.model.domains[number][0]) for number in calls])
+        return self._for_all(
+            self.model.of_nests(self.model.reached(begins, self.model.dependences.reverse())), self.whole
+        )
+
+    def needing(self, calls: Sequence[int]) -> Sets:
+        """Returns what must be executed after some calls are complete."""
+        completes = _united([isl.UnionSet.from_set(self.model.domains[number][1]) for number in calls])
+        return self._for_all(self.model.of_nests(self.model.reached(completes, self.model.dependences)), self.whole)
 
 
 def united(*several: Sets) -> Sets:
@@ -191,15 +240,6 @@ def executed(*several: Pieces) -> Sets:
 def empty(sets: Sets) -> bool:
     """Returns whether there are no instances."""
     return all(bool(some.is_empty()) for some in sets.values())
-
-
-def _for_all_sizes(sets: Sets, whole: Sets) -> Sets:
-    """Returns the sets without conditions on parameters alone, so that an order does not depend on them more than it
-    must: on whether a rank has a neighbour, say."""
-    return {
-        n: some if some.is_empty() else some.gist_params(some.params()).intersect(whole[n]).coalesce()
-        for n, some in sets.items()
-    }
 
 
 def _united(some: list[isl.UnionSet]) -> isl.UnionSet:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nearfield.rewrite.polynomials import Poly, Symbol
+
+# The calls that begin what a blocking call does.
+NONBLOCKING = {
+    "MPI_Send": ("MPI_Isend",), "MPI_Recv": ("MPI_Irecv",), "MPI_Sendrecv": ("MPI_Irecv", "MPI_Isend"),
+}  # fmt: skip
 
 
 class Barrier(Exception):
@@ -107,6 +113,28 @@ class Piece:
         return self.loop.iterator.text
 
 
+@dataclass(frozen=True)
+class Blocking:
+    """A blocking call of a statement: where it stands, its arguments as they are written, and the numbers of the
+    statement's accesses that are its own. `listed` says that further statements may follow it where it stands."""
+
+    name: str
+    arguments: tuple[str, ...]
+    start: int
+    end: int
+    accesses: range
+    listed: bool
+
+    def begun(self) -> Iterator[tuple[str, list[str]]]:
+        """Yields the calls that begin it, with their arguments but the request."""
+        words = list(self.arguments)
+        if self.name == "MPI_Sendrecv":
+            yield "MPI_Irecv", [*words[5:10], words[10]]
+            yield "MPI_Isend", [*words[:5], words[10]]
+        else:
+            yield NONBLOCKING[self.name][0], words[:6]
+
+
 @dataclass
 class Call:
     """A statement that communicates, moved as a whole. `post` and `wait` say whether it begins and completes messages;
@@ -122,13 +150,25 @@ class Call:
     wait: bool = True
     lead: int = 0
     counters: set[int] = field(default_factory=set)
-    exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv that can be split
+    exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv
+    blocking: list[Blocking] = field(default_factory=list)  # its calls, if they can be begun and completed apart
+    unsplit: str = ""  # why they cannot
     certain: bool = True  # it is executed whenever the region is
     piece: Piece | None = None  # its messages are cut
 
     @property
     def loops(self) -> list[Loop]:
         return [self.piece.loop] if self.piece else []
+
+    @property
+    def is_plain(self) -> bool:
+        """Returns whether the statement is one blocking call and nothing else."""
+        return len(self.blocking) == 1 and self.blocking[0].start == self.start
+
+    @property
+    def requests(self) -> int:
+        """Returns how many requests its blocking calls need."""
+        return sum(len(NONBLOCKING[one.name]) for one in self.blocking)
 
 
 Item = Nest | Call
@@ -142,6 +182,25 @@ class Region:
     items: list[Item]
     symbols: dict[str, Symbol]
     line: int
+    declared: list[tuple[int, int]] = field(default_factory=list)  # declarations among the items, which may come first
+
+    def part(self, items: list[Item], line: int) -> Region:
+        """Returns some of its items, which follow one another, as a region."""
+        inside = [one for one in self.declared if items[0].start < one[0] < items[-1].end]
+        return Region(self.function, items, self.symbols, line, inside)
+
+    def text(self, source: str) -> str:
+        """Returns its text without its declarations."""
+        return self.without_declarations(source, self.items[0].lead, self.end)
+
+    def without_declarations(self, source: str, start: int, end: int) -> str:
+        """Returns the text between two offsets without the declarations in it, and without lines that had no more."""
+        made, last = "", start
+        for first, behind in self.declared:
+            if start <= first < end:
+                made += source[last:first].rstrip(" \t")
+                last = behind + (made.endswith("\n") and source.startswith("\n", behind))
+        return made + source[last:end]
 
     @property
     def start(self) -> int:

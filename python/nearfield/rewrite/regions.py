@@ -5,21 +5,22 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.accesses import OUTPUT, never
-from nearfield.rewrite.clang import Kind, Node, Unit
-from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments
+from nearfield.rewrite.blocking import blocking_calls, unsplit
+from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments, split_arguments
 from nearfield.rewrite.counting import companions, counted_loop, iterator_key
 from nearfield.rewrite.elsewhere import Functions
-from nearfield.rewrite.expressions import Expressions
+from nearfield.rewrite.expressions import ARRAYS, NUMBERS, VALUES, Expressions
 from nearfield.rewrite.function import LOOPS, Function
 from nearfield.rewrite.patch import Refusal
 from nearfield.rewrite.polynomials import Poly
-from nearfield.rewrite.program import Access, Barrier, Call, Item, Loop, Nest, Region
+from nearfield.rewrite.program import Access, Barrier, Blocking, Call, Item, Loop, Nest, Region
 from nearfield.rewrite.scalars import join_members, lives_within
-from nearfield.rewrite.text import line_of, skip_blank, statement_end
+from nearfield.rewrite.text import line_of, skip_blank, statement_end, words_in
 
 MOST_ITEMS, BESIDE = 40, 8  # statements of a region; of a longer one, those on each side of its calls
 _BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
@@ -30,6 +31,7 @@ _SPLITTABLE = re.compile(
     r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
 )
 
+_STEADY = (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
 _ALONE = "nothing in its block could be done before or after it"
 _NO_INTEGER = re.compile(r"float|double|long double|.*[Cc]omplex.*|stream|request|pointer|MPI_\w+")
 _READS_MEMORY = re.compile(r"\[|->|\(\*")
@@ -55,10 +57,11 @@ class Reader:
         run: list[Item] = []
         expressions = self._expressions()
         posted: list[Posted] = []
+        declared: list[tuple[int, int]] = []
         why: Barrier | None = None
         near = self._near_calls(block)
         ends = [*(statement.offset for statement in block.children[1:]), block.end]
-        for number, (statement, following) in enumerate(zip(block.children, ends, strict=True)):
+        for number, (statement, following) in enumerate(zip(block.children, ends, strict=False)):
             known = len(self.refusals)
             inner = list(self._inside(statement)) if statement.kind in _BLOCKS else []
             yield from inner
@@ -67,15 +70,47 @@ class Reader:
                     raise Barrier("it is far from the communication", statement.line)
                 if inner and statement.kind in LOOPS:
                     raise Barrier("a loop with communication of its own", statement.line)
+                if run and statement.kind == Kind.DECL_STMT and self._may_come_first(statement, block, run[0].lead):
+                    declared.append((statement.offset, self.unit.statement_end(statement)))
+                    continue
                 run.append(self._item(statement, following, expressions, posted))
                 if not inner and statement.kind not in LOOPS:
                     del self.refusals[known:]  # the block is moved as a whole
             except Barrier as barrier:
                 if not inner and len(self.refusals) == known and self._has_message(statement):
                     self._refuse(statement.line, self._at(barrier, statement.line), barrier.assumption)
-                yield from self._made(run, expressions, posted, why, barrier)
-                run, posted, expressions, why = [], [], self._expressions(), barrier
-        yield from self._made(run, expressions, posted, why, None)
+                yield from self._made(run, declared, expressions, posted, why, barrier)
+                run, declared, posted, expressions, why = [], [], [], self._expressions(), barrier
+        yield from self._made(run, declared, expressions, posted, why, None)
+
+    def _may_come_first(self, statement: Node, block: Node, start: int) -> bool:
+        """Returns whether variables may be declared in front of the statements from an offset on, which do not name
+        them: their values are made of what never changes."""
+        if self.unit.is_macro(statement.offset) or self.function.has_label(block):
+            return False
+        before = words_in(self.unit.text[start : statement.offset])
+        before |= {word for name in before & self.unit.macros.keys() for word in words_in(self.unit.macros[name])}
+        for one in statement.children:
+            element = one.type
+            while element.kind in ARRAYS:
+                element = element.element_type.get_canonical()
+            is_plain = element.kind in (*NUMBERS, TypeKind.POINTER) or element.spelling.startswith("MPI_")
+            if one.kind != Kind.VAR_DECL or not is_plain or element.is_volatile_qualified() or one.name in before:
+                return False
+            if one.cursor.storage_class.name in ("STATIC", "EXTERN") or not all(map(self._never_changes, one.children)):
+                return False
+        return True
+
+    def _never_changes(self, value: Node) -> bool:
+        """Returns whether an expression has the same value wherever it stands in the function."""
+        for node in value.walk():
+            if node.kind == Kind.DECL_REF_EXPR:
+                declared = node.declaration
+                if declared is None or node.value is None and not self.function.unchanged(declared.key):
+                    return False
+            elif node.kind not in _STEADY and node.operator not in ("+", "-", "*", "/", "%"):
+                return False
+        return True
 
     def _has_message(self, statement: Node) -> bool:
         return any(
@@ -123,6 +158,7 @@ class Reader:
     def _made(
         self,
         run: list[Item],
+        declared: list[tuple[int, int]],
         expressions: Expressions,
         posted: list[Posted],
         before: Barrier | None,
@@ -141,18 +177,20 @@ class Reader:
             )
             return
         items = [replace(item, accesses=list(item.accesses)) for item in run]
-        found = Region(self.function.name, items, expressions.symbols, calls[0].line)
+        found = Region(self.function.name, items, expressions.symbols, calls[0].line, declared)
+        found = found.part(items, found.line)
         try:
             join_members(found)
+            written = [access for item in found.items for access in item.accesses if access.write]
             lives_within(found, self.function)
-            self._steady(found)
+            self._steady(found, written)
         except Barrier as barrier:
             at = next((n for n, item in enumerate(run) if self._has_line(item, barrier.line)), None)
             if at is None or isinstance(run[at], Call):
                 self._refuse(barrier.line, barrier.reason, barrier.assumption)
                 return
-            yield from self._made(run[:at], expressions, posted, before, barrier)
-            yield from self._made(run[at + 1 :], expressions, posted, barrier, after)
+            yield from self._made(run[:at], declared, expressions, posted, before, barrier)
+            yield from self._made(run[at + 1 :], declared, expressions, posted, barrier, after)
             return
         if not any(access.base.sizes for nest in found.nests for access in nest.accesses):
             stops = [(side, stop) for side, stop in (("before", before), ("after", after)) if stop is not None]
@@ -170,21 +208,36 @@ class Reader:
         if refusal not in self.refusals:
             self.refusals.append(refusal)
 
-    def _steady(self, region: Region) -> None:
-        """Raises Barrier if the region changes what its bounds and indices are made of."""
-        written = {
-            a.base.declaration: a for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
-        }
-        stored = [a for item in region.items for a in item.accesses if a.write and a.base.kind != "scalar"]
-        numbers = [a for a in stored if not _NO_INTEGER.fullmatch(a.base.element)]
+    # ---- what changes in the region
+
+    def _steady(self, region: Region, written: Sequence[Access]) -> None:
+        """Makes the region's accesses independent of what it changes: an index that is made of such may be any, and
+        what stands under such conditions is taken to be executed. Raises Barrier for loops, messages and arrays whose
+        length is made of such."""
+        changing = self._changing(region, written)
+        for item in region.items:
+            lengths = [poly for loop in item.loops for poly in (*loop.lower, *loop.upper)]
+            lengths += [size for access in item.accesses for size in access.base.sizes if size is not None]
+            lengths += [one.count for one in item.messages if one.count] if isinstance(item, Call) else []
+            for key in sorted({key for poly in lengths for key in poly.keys} & set(changing)):
+                raise changing[key]
+            item.accesses = [_independent(access, changing) for access in item.accesses]
+
+    def _changing(self, region: Region, written: Sequence[Access]) -> dict[str, Barrier]:
+        """Returns the symbols whose value changes with what is written, and how that is told."""
+        variables = {access.base.declaration: access for access in written if access.base.kind == "scalar"}
+        numbers = [a for a in written if a.base.kind != "scalar" and not _NO_INTEGER.fullmatch(a.base.element)]
+        found: dict[str, Barrier] = {}
         for symbol in region.symbols.values():
-            for key in symbol.variables & set(written):
-                access = written[key]
-                raise Barrier(f"{access.base.text} changes, and bounds or indices depend on it", access.line)
+            for key in symbol.variables & set(variables):
+                access = variables[key]
+                reason = f"{access.base.text} changes, and bounds or indices depend on it"
+                found.setdefault(symbol.key, Barrier(reason, access.line))
             for access in numbers if _READS_MEMORY.search(symbol.text) and symbol.meaning is None else []:
                 if access.base.declaration in symbol.variables or access.base.kind != "array":
                     reason = f"{symbol.text}, on which bounds or indices depend, may change with {access.base.text}"
-                    raise Barrier(reason, access.line)
+                    found.setdefault(symbol.key, Barrier(reason, access.line))
+        return found
 
     # ---- one statement
 
@@ -232,6 +285,7 @@ class Reader:
             call = statement.bare
             if call.kind == Kind.CALL_EXPR and call.name == "MPI_Sendrecv":
                 made.exchange = sendrecv_arguments(call)
+            self._blocking(made, statement, outer)
             posted[:] = trial
             accesses.append(Access(OUTPUT, (), False, statement.line))
         made.counters = outer.counters
@@ -241,6 +295,17 @@ class Reader:
             if _PRAGMA.search(text[made.start : made.body[0]]):
                 raise Barrier("a pragma stands between its loops", made.line)
         return made
+
+    def _blocking(self, made: Call, statement: Node, read: Communication) -> None:
+        """Keeps which calls of a statement can be begun and completed apart, and why not if they cannot."""
+        found = blocking_calls(statement, self.functions.messages)
+        if not found or any(part.offset not in read.sides or self.unit.is_macro(part.offset) for part, _ in found):
+            return
+        made.unsplit = next((why for part, _ in found if (why := unsplit(part.bare, self.function))), "")
+        for part, listed in found:
+            words = tuple(split_arguments(part.bare))
+            end = self.unit.statement_end(part)
+            made.blocking.append(Blocking(part.bare.name, words, part.offset, end, read.sides[part.offset], listed))
 
     def _end(self, statement: Node, following: int) -> int:
         """Returns where a statement ends. Raises Barrier if a macro hides it."""
@@ -315,6 +380,22 @@ class Reader:
         return lead, lines
 
 
+def _independent(access: Access, changing: Mapping[str, Barrier]) -> Access:
+    """Returns the access without what is made of symbols that change."""
+    if not changing:
+        return access
+    loops = [one for one in access.loops if not _made_of(changing, *one.lower, *one.upper)]
+    gone = {one.iterator.key for one in access.loops if one not in loops} | set(changing)
+    index = tuple(None if one is None or _made_of(gone, one) else one for one in access.index)
+    conditions = tuple(one for one in access.conditions if not _made_of(gone, one.poly))
+    note = access.note if index == access.index else "an index changes with what stands beside it"
+    return replace(access, loops=tuple(loops), index=index, conditions=conditions, note=access.note or note)
+
+
+def _made_of(keys: Container[str], *polys: Poly) -> bool:
+    return any(key in keys for poly in polys for key in poly.keys)
+
+
 def groups(region: Region) -> Iterator[Region]:
     """Yields the region; or, if loops separate several exchanges in it, each exchange with the loops around it."""
     yield region
@@ -335,4 +416,4 @@ def groups(region: Region) -> Iterator[Region]:
         items = region.items[first:last]
         calls = [item for item in items if isinstance(item, Call)]
         if any(isinstance(item, Nest) and item.loops for item in items) and any(call.messages for call in calls):
-            yield Region(region.function, items, region.symbols, region.items[numbers[0]].line)
+            yield region.part(items, region.items[numbers[0]].line)

@@ -51,7 +51,10 @@ class Validator:
     def __init__(self, model: Model, original: str, emitted: Emitted, guard: isl.Set, *, by_value: bool) -> None:
         self._by_value = by_value
         self._received = ""
-        self._requests: list[str] = []
+        self._requests: list[str] = []  # of calls that are begun and completed apart
+        self._array = self._declared = ""  # where they are, and its size and first values
+        self._begun_here = 0  # calls of the statement that is read which have been begun
+        self._conditional = False  # some of them may not be begun
         self._model = model
         self._original = original
         self._emitted = emitted
@@ -73,7 +76,7 @@ class Validator:
         block = _block(node, start, end)
         if block is None:
             raise Invalid("the block is not found in the new code")
-        statements = [one for one in block.children if start <= one.offset < end]
+        statements = self._after_declarations([one for one in block.children if start <= one.offset < end])
         original = statements[0].children[2:] if self._emitted.condition and statements else []
         self._reader = Expressions(Function(node, *original), by_value=self._by_value)
         if self._emitted.condition:
@@ -90,16 +93,22 @@ class Validator:
         self._instances_are_kept()
         self._order_is_kept()
 
+    def _after_declarations(self, statements: list[Node]) -> list[Node]:
+        """Returns the statements behind the region's declarations, which must come first, as they were."""
+        declared = [self._original[start:end] for start, end in self._model.region.declared]
+        found = [self._text(one) for one in statements[: len(declared)]]
+        if len(found) != len(declared) or not all(map(same_tokens, found, declared)):
+            raise Invalid("a declaration is not found in the new code")
+        return statements[len(declared) :]
+
     def _guarded(self, statements: list[Node]) -> list[Node]:
         """Returns the statements under the guard; the others must be the original ones."""
         if len(statements) != 1 or statements[0].kind != Kind.IF_STMT or len(statements[0].children) != 3:
             raise Invalid("the guard is not found in the new code")
         self._statement_offset = statements[0].offset
         test, new, old = statements[0].children
-        first = self._model.region.items[0]
-        before = self._original[first.lead : self._model.region.end]
         text = self._text(old).strip()
-        if not same_tokens(text[1:-1], before):
+        if not same_tokens(text[1:-1], self._model.region.text(self._original)):
             raise Invalid("the code under 'else' is not the original one")
         meant = self._guard.gist(self._model.context)
         said = isl.Set(f"{self._head()}{{ : {self._without_check(test)} }}")
@@ -187,29 +196,61 @@ class Validator:
                 return False
             self._take(replace(copy, piece=piece))
             return True
-        arguments = split_arguments(node.bare) if node.bare.kind == Kind.CALL_EXPR else []
-        words = call.exchange
-        if piece.begins and node.bare.name == "MPI_Irecv":
-            wanted = [words[name] for name in ("recvbuf", "recvcount", "recvtype", "source", "recvtag", "comm")]
-            self._received = arguments[6] if arguments[:6] == wanted else ""
-            return bool(self._received)
-        if piece.begins and node.bare.name == "MPI_Isend":
-            wanted = [words[name] for name in ("sendbuf", "sendcount", "sendtype", "dest", "sendtag", "comm")]
-            if arguments[:6] != wanted or not self._received or self._received == arguments[6]:
-                return False
-            self._requests += [self._received, arguments[6]]
-            self._received = ""
-            self._take(replace(copy, piece=piece))
-            return True
-        if piece.completes and node.bare.name == "MPI_Waitall":
-            return self._completes(arguments, copy)
+        if piece.begins:
+            return self._begins(node, call, piece, copy)
+        if node.bare.kind == Kind.CALL_EXPR and node.bare.name == "MPI_Waitall":
+            return self._completes(split_arguments(node.bare), copy)
         return False
 
+    def _begins(self, node: Node, call: Call, event: Event, copy: Copy) -> bool:
+        """Takes a statement that begins blocking calls: each with its arguments and the next request. One that is
+        nothing but a call may be two statements; in others, all else must be word for word the original one."""
+        wanted = [begun for one in call.blocking for begun in one.begun()][self._begun_here :]
+        found = [one for one in node.walk() if one.kind == Kind.CALL_EXPR and one.name.startswith(("MPI_", "PMPI_"))]
+        if call.is_plain:
+            wanted = wanted[:1] if node.bare.kind == Kind.CALL_EXPR else []
+        if not wanted or len(found) != len(wanted):
+            return False
+        for made, (name, arguments) in zip(found, wanted, strict=True):
+            request = f"&{self._array}[{len(self._requests)}]"
+            if made.name != name or split_arguments(made) != [*arguments, request]:
+                return False
+            self._requests.append(request)
+        self._begun_here += len(wanted)
+        if not call.is_plain and not same_tokens(self._with_blocking(node, call, found), self._written(call)):
+            return False
+        if self._begun_here == call.requests:
+            self._begun_here = 0
+            self._take(replace(copy, piece=event))
+        self._conditional = self._conditional or not call.is_plain
+        return True
+
+    def _written(self, call: Call) -> str:
+        return self._original[call.start : call.end]
+
+    def _with_blocking(self, node: Node, call: Call, begun: Sequence[Node]) -> str:
+        """Returns the text of a statement with the original blocking calls in place of those that begin them."""
+        text, last, rest = "", node.offset, list(begun)
+        for one in call.blocking:
+            mine = [rest.pop(0) for _ in one.begun()]
+            text += self._unit.text[last : mine[0].offset]
+            last = self._unit.statement_end(mine[-1])
+            between = self._unit.text[self._unit.statement_end(mine[0]) : mine[-1].offset] if len(mine) > 1 else ""
+            original = self._original[one.start : one.end]
+            if not one.listed and len(mine) > 1 and text.rstrip().endswith("{"):
+                text = text.rstrip()[:-1]
+                last = self._unit.text.index("}", last) + 1
+            text += between.strip() + original
+        return text + self._unit.text[last : self._unit.statement_end(node)]
+
     def _completes(self, arguments: Sequence[str], copy: Copy) -> bool:
-        """Takes all messages that wait; the call must complete exactly those which were begun."""
-        array = arguments[1]
-        begun = [f"&{array}[{number}]" for number in range(len(self._requests))]
-        if self._requests != begun or arguments[0] != str(len(begun)) or arguments[2] != "MPI_STATUSES_IGNORE":
+        """Takes all messages that wait; the call must complete exactly those which were begun, and the array of
+        requests must have room for them, and be empty at first where they may not be begun."""
+        count = len(self._requests)
+        size = int(re.sub(r"^\[(\d+)\].*", r"\1", self._declared, flags=re.DOTALL) or 0)
+        declared = f"[{size}]" + (f" = {{{', '.join(['MPI_REQUEST_NULL'] * size)}}}" if self._conditional else "")
+        wanted = [str(count), self._array, "MPI_STATUSES_IGNORE"]
+        if arguments != wanted or self._declared != declared or size < count:
             return False
         while self._expected and isinstance(self._expected[0], Event) and not self._expected[0].begins:
             self._take(replace(copy, piece=self._expected[0]))
@@ -224,8 +265,9 @@ class Validator:
             return False
         if not copy.strips:
             sizes = [Written(c.piece, c.exchange, "").requests_declared for _, c in self._model.cut if c.piece]
-            match = re.fullmatch(r"MPI_Request (\w+)(\[.*\]);", text, re.DOTALL)
-            return bool(match) and (not sizes or match[2] in sizes)  # type: ignore[index]
+            match = re.fullmatch(r"MPI_Request (\w+)(\[.*\](?: = \{.*\})?);", text, re.DOTALL)
+            self._array, self._declared = (match[1], match[2]) if match else ("", "")
+            return bool(match) and (not sizes or self._declared in sizes)
         variable = node.children[0]
         try:
             bounds = least_bounds(variable.children[-1], self._reader, "<")

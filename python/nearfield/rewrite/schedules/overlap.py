@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.parts import Order, Parts, Phase, Transformation, common, empty, without
+from nearfield.rewrite.parts import Order, Parts, Phase, Step, Transformation, common, empty, without
+
+
+def in_turn(parts: Parts) -> Iterator[Order]:
+    """Yields, for messages in several rounds with loops between: each round begins as soon as what it needs is made,
+    and is under way during the rest of the loops in front of it, or else of those behind it."""
+    rounds = parts.rounds()
+    ends = [*(one[0] for one in rounds[1:]), len(parts.model.region.items)]
+    steps: list[Step] = []
+    left = parts.whole
+    for calls, end in zip(rounds, ends, strict=True):
+        halves = parts.halves(calls)
+        first = common(left, parts.needed(calls))
+        left = without(left, first)
+        free = without(left, parts.needing([call for one in rounds[rounds.index(calls) :] for call in one]))
+        front = {number: some for number, some in free.items() if number < calls[0]}
+        meanwhile = {number: some for number, some in free.items() if number < end} if empty(front) else front
+        if halves is None or empty(meanwhile):
+            return
+        steps += [Phase(first), *halves[0], Phase(meanwhile), *halves[1]]
+        left = without(left, meanwhile)
+    words = "each round of messages begins as soon as its data are made, then the other loops, then it completes"
+    yield Order((*steps, Phase(left)), words)
 
 
 def orders(parts: Parts) -> Iterator[Order]:
@@ -12,6 +34,8 @@ def orders(parts: Parts) -> Iterator[Order]:
     ones are sent, only the later ones overlap."""
     if empty(parts.free):
         return
+    if len(parts.rounds()) > 1:
+        yield from in_turn(parts)
     words = "messages begin, then all that does not need them, then they complete, then the rest"
     for last in range(len(parts.calls), 0, -1):
         halves = parts.split(last)

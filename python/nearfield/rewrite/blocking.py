@@ -1,0 +1,87 @@
+"""Finds blocking calls that may be begun where they stand and completed later: an MPI_Send, MPI_Recv or MPI_Sendrecv
+that is a statement, or several of them in the branches of an `if`.
+
+What an `if` tests, and what else stands in it, is then executed while messages are under way. So nothing of it may need
+what an earlier call of the statement receives, or write what one sends: `Blocking.accesses` tells which accesses of the
+statement are a call's own, and the model compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from nearfield.rewrite.clang import Kind, Node
+from nearfield.rewrite.expressions import words_of
+from nearfield.rewrite.function import Function
+from nearfield.rewrite.program import NONBLOCKING
+
+_SOURCES = {"MPI_Recv": 3, "MPI_Sendrecv": 8}
+STATUSES = {"MPI_Recv": 6, "MPI_Sendrecv": 11}
+_TAKE_STATUS = (*STATUSES, "MPI_Wait", "MPI_Sendrecv_replace")
+
+
+def blocking_calls(statement: Node, sends: Callable[[Node], bool]) -> list[tuple[Node, bool]] | None:
+    """Returns a statement's blocking calls, and whether each stands in a block; None if other communication is in it,
+    or if one of them is not a statement of its own, or in a loop. `sends` tells whether a call communicates."""
+    if statement.bare.kind == Kind.CALL_EXPR and statement.bare.name in NONBLOCKING:
+        return [(statement, True)]
+    found: list[tuple[Node, bool]] = []
+    for part, listed in _parts(statement, listed=True):
+        if part.bare.kind == Kind.CALL_EXPR and part.bare.name in NONBLOCKING:
+            found.append((part, listed))
+        elif any(node.kind == Kind.CALL_EXPR and (node.name.startswith(("MPI_", "PMPI_")) or sends(node))
+                 for node in part.walk()):  # fmt: skip
+            return None
+    return found
+
+
+def _parts(statement: Node, *, listed: bool) -> Iterator[tuple[Node, bool]]:
+    """Yields what blocks and branches consist of, and whether it stands in a block."""
+    if statement.kind == Kind.COMPOUND_STMT:
+        for child in statement.children:
+            yield from _parts(child, listed=True)
+    elif statement.kind == Kind.IF_STMT:
+        test, *branches = statement.children
+        yield test, False
+        for branch in branches:
+            yield from _parts(branch, listed=False)
+    else:
+        yield statement, listed
+
+
+def is_unread(status: Node, function: Function) -> bool:
+    """Returns whether nothing reads a status that a call fills: it is ignored, or a local variable that is only given
+    to calls which fill it."""
+    node = status.bare
+    if "IGNORE" in words_of(status):
+        return True
+    declared = node.children[0].bare.declaration if node.operator == "&" else None
+    if declared is None or declared.key not in function.declared or declared.cursor.storage_class.name == "STATIC":
+        return False
+    return all(_is_filled(use, function) for use in function.uses.get(declared.key, []))
+
+
+def _is_filled(use: Node, function: Function) -> bool:
+    """Returns whether a variable is named only to give its address to a call that fills it."""
+    for above in function.ancestors(use):
+        if above.kind == Kind.CALL_EXPR:
+            return above.name in _TAKE_STATUS
+        if above.operator != "&" and above.bare is above:
+            return False
+    return False
+
+
+def unsplit(call: Node, function: Function) -> str:
+    """Returns why a blocking call may not be completed later than it is begun; '' if it may."""
+    arguments = [Node(argument, call.unit) for argument in call.cursor.get_arguments()]
+    if call.name in STATUSES and not is_unread(arguments[STATUSES[call.name]], function):
+        return "the status of a message is kept, which a split exchange would not have"
+    if call.name in _SOURCES and _is_any(arguments[_SOURCES[call.name]], function):
+        return "a message from any rank (MPI_ANY_SOURCE) could become another one if it is begun with others"
+    return ""
+
+
+def _is_any(source: Node, function: Function) -> bool:
+    """Returns whether a receive may take a message of any rank, as far as its function tells."""
+    named = [node.declaration for node in source.walk() if node.kind == Kind.DECL_REF_EXPR and node.declaration]
+    values = [function.fixed(declared.key) for declared in named]
+    return any("MPI_ANY_SOURCE" in words_of(one) for one in (source, *values) if one is not None)
