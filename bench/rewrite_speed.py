@@ -10,6 +10,7 @@ The bar: at most 2 s for 1,000 lines.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 import time
@@ -47,6 +48,7 @@ def dense_file(lines: int, first: int = 0) -> str:
     made, seed = ["#include <mpi.h>"], first
     while len(made) < lines:
         text = random_program(seed).text.replace("void region(", f"void region_{seed}(")
+        text = re.sub(r"\bpart(\d)\(", rf"part\1_{seed}(", text)
         body = text.replace("#include <mpi.h>\n", "").strip("\n").split("\n")
         made += ["", *(["#undef AT"] if "#define AT" in text else []), *body]
         seed += 1

@@ -8,6 +8,7 @@ receive overlaps another buffer that is in use.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -38,14 +39,15 @@ def random_program(seed: int) -> RandomProgram:
     order = chance.random()
     parts = exchanges + nests if order < 0.5 else nests + exchanges
     if random.Random(f"pipeline {seed}").random() < 0.2:  # of its own, so that other programs stay as they are
-        return RandomProgram(
-            seed, writer.text(writer.pipeline()), writer.element, tuple(zip(_NX, _NY, _NZ, strict=True))
-        )
-    if order > 0.75:
-        chance.shuffle(parts)
-    if chance.random() < 0.1:
-        parts.insert(chance.randrange(len(parts) + 1), ["MPI_Barrier(comm);"])
-    return RandomProgram(seed, writer.text(parts), writer.element, tuple(zip(_NX, _NY, _NZ, strict=True)))
+        parts = writer.pipeline()
+    else:
+        if order > 0.75:
+            chance.shuffle(parts)
+        if chance.random() < 0.1:
+            parts.insert(chance.randrange(len(parts) + 1), ["MPI_Barrier(comm);"])
+    other = random.Random(f"functions {seed}")
+    text = writer.text(parts, other if other.random() < 0.3 else None)
+    return RandomProgram(seed, text, writer.element, tuple(zip(_NX, _NY, _NZ, strict=True)))
 
 
 class _Writer:
@@ -299,8 +301,13 @@ class _Writer:
 
     # ---- the file
 
-    def text(self, parts: list[list[str]]) -> str:
-        """Returns the file with these parts in the loop over time."""
+    def text(self, parts: list[list[str]], chance: random.Random | None = None) -> str:
+        """Returns the file with these parts in the loop over time; with a chance, some in functions of their own."""
+        functions: list[str] = []
+        for number, part in enumerate(parts if chance else ()):
+            if chance and chance.random() < 0.7 and not re.search(r"requests|column|total", "\n".join(part)):
+                written, parts[number] = self._function(f"part{number}", part, chance)
+                functions += written
         swap = [f"{self.element} *other = a;", "a = b;", "b = other;"] if self._swaps else []
         body = [line for part in (*parts, swap) for line in part]
         uses = "\n".join(body)
@@ -314,7 +321,36 @@ class _Writer:
             *self._after,
             *(["out[0] = total;"] if "total" in uses else []),
         ]
-        return "\n".join([*self._head(), *(f"  {line}" for line in inside), "}", ""])
+        head = list(self._head())
+        region = next(number for number, line in enumerate(head) if line.startswith("void region"))
+        return "\n".join([*head[:region], *functions, *head[region:], *(f"  {line}" for line in inside), "}", ""])
+
+    def _function(self, name: str, lines: list[str], chance: random.Random) -> tuple[list[str], list[str]]:
+        """Returns a function with these lines, and its call. Its names mean other things than in `region`: `a` is `b`,
+        and a loop may count what is a rank there."""
+        text = "\n".join(lines)
+        given = {one: one for one in ("rank", "size", "nx", "ny", "nz", "up", "down", "comm")}
+        if "MPI_" not in text and chance.random() < 0.5:
+            counter = chance.choice(("up", "rank"))
+            text = re.sub(r"\bi\b", counter, text).replace(f"for (int {counter} =", f"for ({counter} =")
+            if f"for ({counter} =" in text:
+                text = f"int {counter};\n{text}"
+                del given[counter]
+        if chance.random() < 0.5 and self._form == "flat":
+            text = re.sub(r"\bnx\b", "(rows + 1)", text)
+            given["rows"] = "nx - 1"
+        text = re.sub(r"\b[ab](?=\[)", lambda match: "ba"["ab".index(match[0])], text)
+        used = set(re.findall(r"\w+", text)) | ({"ny", "nz"} if self._form != "flat" else set())
+        formals = [f"{'MPI_Comm' if one == 'comm' else 'int'} {one}" for one in given if one in used]
+        actuals = [word for one, word in given.items() if one in used]
+        inner = "".join(f"[{extent}]" for extent in self._extents[1:])
+        for formal, actual in (("b", "a"), ("a", "b"), ("out", "out"), ("in", "in")):
+            if formal in used:
+                rows = self._form == "rows" and formal in "ab"
+                formals.append(f"{self.element} (*{formal}){inner}" if rows else f"{self.element} *{formal}")
+                actuals.append(actual)
+        body = [f"  {line}" for line in text.split("\n")]
+        return [f"static void {name}({', '.join(formals)}) {{", *body, "}"], [f"{name}({', '.join(actuals)});"]
 
     def _head(self) -> Iterator[str]:
         yield "#include <mpi.h>"

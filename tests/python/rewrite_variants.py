@@ -21,6 +21,7 @@ from nearfield.rewrite.verify import FLAGS, layer
 RANKS = (1, 2, 4)
 _HARNESS = Path(__file__).parents[1] / "programs" / "rewrite_variants.c"
 _LIMIT_S = 300.0
+_FUNCTIONS = ("region", *(f"part{number}" for number in range(10)))  # of each program
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,12 @@ def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) ->
     functions, lists = ["#include <mpi.h>"], []
     for number, one in enumerate(candidates):
         texts = [one.program.text, *(text for _, text in one.variants)]
-        names = [f"region_{number}_{variant}" for variant in range(len(texts))]
-        for name, text in zip(names, texts, strict=True):
+        stems = [f"region_{number}_{variant}" for variant in range(len(texts))]
+        names = [f"{stem}_region" for stem in stems]
+        for name, text in zip(stems, texts, strict=True):
             (folder / f"{name}.c").write_text(text)
-            functions += [f"#define region {name}", f'#include "{name}.c"', "#undef region", "#undef AT"]
+            functions += [f"#define {one} {name}_{one}" for one in _FUNCTIONS]
+            functions += [f'#include "{name}.c"', "#undef AT", *(f"#undef {one}" for one in _FUNCTIONS)]
         lists.append(_listed(number, one.program, names))
     (folder / "functions.c").write_text("\n".join([*functions, ""]))
     table = "".join(f"{{{row}}},\n" for _, row in lists)

@@ -174,6 +174,11 @@ REFUSED = {
         program(f"y[0] = 1;\n  {BODY}", "update(a, b, n, m, weight);", before="double weight;"),
         "weight, which it gets for c, may change while it runs",
     ),
+    "other sign": (
+        program(f"*place = 3;\n  {BODY}", "update(a, b, most, m, 0.25);",
+                before="int most;\nunsigned *place = (unsigned *)&most;"),
+        "most, which it gets for rows, may change while it runs",
+    ),
     "row length": (rows("update(n, k, a, b);", variables="int k = 3;"), "what it gets for x changes its type"),
     "row length that changes": (rows(variables="m += 1;"), "the length of the rows of x may change"),
     "structure": (
@@ -227,6 +232,13 @@ def test_what_cannot_be_inlined_is_refused_with_the_reason(name: str, tmp_path: 
     assert not found.patches
     line = text[: text.index("update(", text.index("void step"))].count("\n") + 1
     assert any(reason in one.reason for one in found.refusals if one.line == line), found.refusals
+
+
+def test_what_is_received_may_be_an_argument(tmp_path: Path, arguments: list[str]) -> None:
+    """Does an argument keep its name where a message into memory of no known type may change it?"""
+    receive = "MPI_Recv(place, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);"
+    text = program(f"{receive}\n  {BODY}", "update(a, b, most, m, 0.25);", before="int most;\nvoid *place = &most;")
+    assert not any("stands in place" in patch.reason for patch in analysed(tmp_path, arguments, text).patches)
 
 
 def test_a_function_of_another_file_is_not_inlined(tmp_path: Path, arguments: list[str]) -> None:

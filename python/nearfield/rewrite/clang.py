@@ -205,6 +205,7 @@ class Unit:
         self.arguments = tuple(arguments)
         self.macros = macros or dict(_command_line_macros(arguments))
         self._macros_known = macros is not None
+        self._beside: Unit | None = None  # with another text
         self.functions: list[Node] = []
         self.variables: list[Node] = []
         if whole:
@@ -300,8 +301,17 @@ class Unit:
         return Unit(self._unit, self.path, text, self.arguments, self.macros, whole=False)
 
     def another(self, text: str) -> Unit:
-        """Returns a unit with another text, beside this one. Raises UsageError if it does not compile."""
-        return parse(Path(self.path), text, self.arguments)
+        """Returns a unit with another text, beside this one, but not beside one that was made so before. Raises
+        UsageError if it does not compile."""
+        if self._beside is None:
+            self._beside = parse(Path(self.path), text, self.arguments)
+            return self._beside
+        unit = self._beside._unit
+        unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
+        made = Unit(unit, self.path, text, self.arguments, self._beside.macros)
+        if problem := made.problem:
+            raise UsageError(f"{self.path} does not compile: {problem}")
+        return made
 
     def function_at(self, name: str, start: int, end: int) -> Node | None:
         """Returns the function of this name that holds the text between two offsets."""

@@ -282,7 +282,7 @@ class _Body:
                 target = node.children[0].bare
                 declares = target.declaration if target.kind == Kind.DECL_REF_EXPR else None
                 is_variable = declares is not None and declares.type.kind != TypeKind.LVALUEREFERENCE
-                if not is_variable and type_of(target.type) in (kind, *_BYTES):
+                if not is_variable and _may_be_part(target.type, kind):
                     return True
         return any(self._call_may_store(call, declared, kind, seen) for call in callee.calls)
 
@@ -293,7 +293,7 @@ class _Body:
         if call.name.startswith(("MPI_", "PMPI_")):
             arguments = [Node(argument, call.unit).bare for argument in call.cursor.get_arguments()]
             return any(
-                one.type.kind == TypeKind.POINTER and type_of(one.type.get_pointee().get_canonical()) == kind
+                one.type.kind == TypeKind.POINTER and _may_be_part(one.type.get_pointee().get_canonical(), kind)
                 for one in arguments
             )
         return call.name not in PURE and call.name not in ("printf", "puts", "fflush")
@@ -328,7 +328,7 @@ class _Body:
         value = statement.children[0]
         if given is None:
             if any(node.kind == Kind.CALL_EXPR or node.operator in (*ASSIGNMENTS, *INCREMENTS)
-                   for node in value.walk()):  # fmt: skip
+                   or node.type.is_volatile_qualified() for node in value.walk()):  # fmt: skip
                 raise self._refused("its result is not used, and what computes it may have effects", statement.line)
             return ""
         if not type_of(value.bare.type) == type_of(given.type) == type_of(self._site.call.type):
@@ -394,6 +394,13 @@ def type_of(type_: Any) -> str:
         name = _QUALIFIERS.sub("", type_.element_type.get_canonical().spelling)
         return re.sub(r"(?=\[)|$", "(*)", name, count=1) if "[" in name else f"{name}*"
     return _QUALIFIERS.sub("", type_.spelling)
+
+
+def _may_be_part(type_: Any, kind: str) -> bool:
+    """Returns whether what is stored as one type may be a part of a variable of another: of the same but for its sign,
+    or of any if they are bytes."""
+    name = type_of(type_)
+    return name in _BYTES or name == "void" or name.removeprefix("unsigned") == kind.removeprefix("unsigned")
 
 
 def _names(node: Node, key: int) -> bool:
