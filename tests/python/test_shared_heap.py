@@ -592,14 +592,18 @@ def test_messages_arrive(installation: Installation, messages: Path, tmp_path: P
     settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
     settings["MPIR_CVAR_FINALIZE_WAIT"] = "1"  # else MPICH aborts in MPI_Finalize where a freed request is not complete
     ranks = 3 if how == "spawn" else 2
-    done = mpi.run(installation, [str(messages), how], 2, oversubscribe=ranks > CORES, timeout_s=40, env=settings)
-    assert done.ok, done.stdout + done.stderr
-    assert "all right" in done.stdout.splitlines()
-    ended = [report for report in reports(tmp_path) if report.values["rank"] != "-"]
-    assert len(ended) >= 2
+    # Open MPI and MPICH from 4.3 on give a sender that waits its turn to help; on a busy host it may not get it at once.
+    helps = how == "messages" and installation.name.startswith(("openmpi", "mpich-5"))
+    for _ in range(4):
+        done = mpi.run(installation, [str(messages), how], 2, oversubscribe=ranks > CORES, timeout_s=40, env=settings)
+        assert done.ok, done.stdout + done.stderr
+        assert "all right" in done.stdout.splitlines()
+        ended = [report for report in reports(tmp_path) if report.values["rank"] != "-"]
+        assert len(ended) >= 2
+        helped = sum(report.messages("user_both") for report in ended)
+        if helped or not helps:
+            break
     # Intel MPI copies so only when it is asked to, and MPICH's own windows are shared memory anyway.
     if installation.family != "intel" and not (how == "windows" and installation.family == "mpich"):
         assert sum(report.in_user_space for report in ended) > 0
-    # Open MPI and MPICH from 4.3 on give a sender that waits its turn to help.
-    if how == "messages" and installation.name.startswith(("openmpi", "mpich-5")):
-        assert sum(report.messages("user_both") for report in ended) > 0
+    assert helped or not helps
