@@ -592,7 +592,7 @@ def test_messages_arrive(installation: Installation, messages: Path, tmp_path: P
     settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
     settings["MPIR_CVAR_FINALIZE_WAIT"] = "1"  # else MPICH aborts in MPI_Finalize where a freed request is not complete
     ranks = 3 if how == "spawn" else 2
-    # Open MPI and MPICH from 4.3 on give a sender that waits its turn to help; on a busy host it may not get it at once.
+    # Open MPI and MPICH from 4.3 on give a sender that waits its turn to help; on a busy host that may come late.
     helps = how == "messages" and installation.name.startswith(("openmpi", "mpich-5"))
     for _ in range(4):
         done = mpi.run(installation, [str(messages), how], 2, oversubscribe=ranks > CORES, timeout_s=40, env=settings)
