@@ -3,6 +3,7 @@ there?"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,19 @@ def test_declarations_among_the_statements_come_first(tmp_path: Path, arguments:
     assert text.index(declared.strip()) < text.index("if (n >=")
     for other in ("double sum = a[0];\n", "static double sum = 0;\n"):
         assert not overlap(found(tmp_path, arguments, f"{guarded()}{other}{STENCIL}"))
+
+
+def test_rounds_of_messages_overlap_in_turn(tmp_path: Path, arguments: list[str]) -> None:
+    """Is each of two rounds under way during the inner rows of the loop before it?"""
+    there = STENCIL
+    back = STENCIL.replace("b[i", "c[i").replace("a[", "b[").replace("c[i", "a[i")
+    body = f"{there}\n{guarded().replace('&a[', '&b[')}{back}\n{guarded()}"
+    text = overlap(found(tmp_path, arguments, body)).partition("} else {\n")[0]
+    waits = [match.start() for match in re.finditer("MPI_Waitall", text)]
+    inner = [match.start() for match in re.finditer(re.escape("for (int i = 2; i < n - 2; i++)"), text)]
+    begins = [match.start() for match in re.finditer("MPI_Irecv", text)]
+    assert len(waits) == len(inner) == 2 and len(begins) == 4
+    assert begins[1] < inner[0] < waits[0] < begins[2] and begins[3] < inner[1] < waits[1]
 
 
 def test_a_branch_of_failed_calls_is_not_looked_at(tmp_path: Path, arguments: list[str]) -> None:
