@@ -128,7 +128,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the user asks for, as it was typed."""
+    """The user's options, as they were typed."""
 
     on: str
     nodes: int | None

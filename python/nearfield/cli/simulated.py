@@ -29,7 +29,7 @@ from nearfield.terminal import err
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the user asked for."""
+    """The simulation that the user asked for."""
 
     cluster_of: Callable[[int], Cluster]  # for so many ranks
     policies: tuple[str, ...]

@@ -179,7 +179,7 @@ def _at_fixed_addresses() -> Callable[[], None]:
 
 
 class Code:
-    """What a program's machine code says, as soon as it is asked for."""
+    """Reads a program's machine code when it is asked for operations of accesses or lines of calls."""
 
     def __init__(self) -> None:
         self._lines: dict[Place, Line] = {}

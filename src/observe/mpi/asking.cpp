@@ -32,7 +32,7 @@ Channel& channel() {
 }
 
 [[noreturn]] void end_without_simulation() {
-  std::fprintf(stderr, "nearfield: the simulation is over, and so is the program, which it told how to go on\n");
+  std::fprintf(stderr, "nearfield: the simulation has ended; so does this program, which waits for its answer\n");
   std::signal(SIGTERM, SIG_DFL);
   kill(getpid(), SIGTERM);
   _exit(1);

@@ -44,7 +44,7 @@ std::shared_ptr<Held> hold_copy(stream::Send event, const void* buffer, MPI_Coun
 // Waits until all copies are sent. To be called in MPI_Finalize.
 void finish_copies();
 
-// What the program begins, as a request with a handle.
+// Returns a request, with a handle for the program, that stands for the message.
 inline Request as_request(std::shared_ptr<Held> held, bool is_receive) {
   Request request;
   request.number = held->number;

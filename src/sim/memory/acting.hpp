@@ -27,8 +27,8 @@ struct Memory::Caches {
   Devices devices;
 };
 
-// What the fast path knows of a core's caches when it is compiled: there is a victim cache, the lines of that have
-// sub-blocks, and there are several variants. The shape of a path that is not fast has no fast path.
+// The fast path is compiled for each shape of a core's caches: whether there is a victim cache, whether the lines of that
+// have sub-blocks, and whether there are several variants. Caches that it cannot serve have the slow shape.
 template <bool its_victims, bool its_parts, bool its_several>
 struct FastShape {
   static constexpr bool fast = true, victims = its_victims, parts = its_parts, several = its_several;

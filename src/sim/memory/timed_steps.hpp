@@ -1,5 +1,5 @@
-// What the accesses of one core did in the caches, as far as clocks have to know it. The caches' part of several accesses
-// is simulated first, which needs no clock; then the clocks of each variant are told of all of them at once.
+// Keeps what accesses of one core did in the caches until clocks are told of it. The caches' part of several accesses is
+// simulated first, which needs no clock; then the clocks of each variant are told of all of them at once.
 #pragma once
 
 #include <cstddef>

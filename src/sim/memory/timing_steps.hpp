@@ -4,7 +4,7 @@
 //   of, whole    from memory; `whole` for what put() stored
 //   put          to memory
 //   times        as a Times
-// What is seldom done is in timing.cpp, and takes a Times. There is no #pragma once, for that reason.
+// Steps that are seldom done are in timing.cpp, and take a Times. There is no #pragma once, since the file is included twice.
 
 struct TimingSteps {
   Timing& timing;

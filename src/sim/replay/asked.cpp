@@ -1,4 +1,4 @@
-// What a program asks its simulation (ReplayedRank): the outcomes are those of the first policy at the first memory speed.
+// Answers what a running program asks (ReplayedRank): outcomes are those of the first policy at the first memory speed.
 // A stream that was kept has the questions, too, and takes the same time for them; then comes what the program was told,
 // which is imposed (looks.cpp) and is the same if the machine is.
 //
