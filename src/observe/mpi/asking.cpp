@@ -77,6 +77,8 @@ void take_answers(int milliseconds) {
   }
 }
 
+// Lets the MPI library go on with copies that are being sent: a rank that gets one may wait for it inside the library,
+// where this rank's own message comes only after that.
 void make_progress() {
   int flag = 0;
   PMPI(MPI_Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
@@ -99,7 +101,10 @@ Words ask(const stream::Ask& question) {
 void go_on_when(const std::function<bool()>& done) {
   if (done()) return;
   flush();
-  for (int sleep_ms = 0; !done(); sleep_ms = std::min(2 * sleep_ms + 1, most_sleep_ms)) take_answers(sleep_ms);
+  for (int sleep_ms = 0; !done(); sleep_ms = std::min(2 * sleep_ms + 1, most_sleep_ms)) {
+    take_answers(sleep_ms);
+    make_progress();
+  }
 }
 
 int wait_for(MPI_Request* request, MPI_Status* status) {
