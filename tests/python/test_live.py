@@ -41,8 +41,13 @@ def live(inst: Installation, program: Path, ranks: int, *options: str, way: str 
 
 
 def answer(running: subprocess.Popen[str]) -> tuple[str, dict[str, Any]]:
-    """Returns what the program printed, and what was found."""
-    said, problem = running.communicate(timeout=LIMIT_S)
+    """Returns what the program printed, and what was found. Ends it if it takes too long."""
+    try:
+        said, problem = running.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        running.terminate()
+        running.communicate()
+        raise
     assert running.returncode == 0, said + problem
     printed, _, found = said.partition("{")
     return printed, json.loads("{" + found)
