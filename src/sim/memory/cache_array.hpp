@@ -60,14 +60,6 @@ class CacheArray {
     const auto [set, tag] = number_and_tag(address);
     return {own_ ? own_->of(variant, set) : common(set), tag};
   }
-  // Returns whether the line is there under any variant, or was when the action began.
-  bool any_may_have(Address address) const {
-    const auto [set, tag] = number_and_tag(address);
-    if (own_ && own_->is_saved(set)) return true;
-    for (int variant = 0; variant < variants_; ++variant)
-      if (find(locate_for(variant, address), address)) return true;
-    return false;
-  }
   // Returns no set if it is not the same for all variants.
   NEARFIELD_INNERMOST SetAndTag locate_common(Address address) const {
     const auto [set, tag] = number_and_tag(address);
@@ -154,20 +146,22 @@ class CacheArray {
   // Calls `function` with the address of each sub-block that a way holds, or with the line's if it has none.
   template <class Function>
   NEARFIELD_INNERMOST void for_each_unit(const Way& way, Function&& function) const {
-    const auto line = address_of(way);
-    if (!has_sub_blocks()) [[likely]]
-      return function(line);
-    for (std::uint32_t part = 0; part < sub_blocks_; ++part)
-      if (valid_parts(way) >> part & 1) function(line + (static_cast<Address>(part) << unit_shift_));
+    for_each_unit_of_line(way, address_of(way), function);
   }
 
-  // Calls `function` with the address of each line that the cache holds, under any variant.
+  // Calls `function` with the address of each line that the cache holds, under any variant, or held under one when the
+  // action began.
   template <class Function>
   void for_each_line(Function&& function) const {
-    const auto sets = sets_ + (own_ ? own_->sets_behind() : 0);
-    for (auto* block = blocks_; block < blocks_ + sets * blocks_per_set_; ++block)
-      for (unsigned lane = 0; lane < lanes_per_block; ++lane)
-        if (block->tag[lane] != no_tag) for_each_unit({block, lane}, function);
+    const auto for_each_of_set = [&](std::uint32_t set, Block* blocks) {
+      for (auto* block = blocks; block < blocks + blocks_per_set_; ++block)
+        for (unsigned lane = 0; lane < lanes_per_block; ++lane)
+          if (block->tag[lane] != no_tag)
+            for_each_unit_of_line({block, lane}, address_in(set, {block, lane}), function);
+    };
+    const auto sets = sets_ + static_cast<std::uint32_t>(own_ ? own_->sets_behind() : 0);
+    for (std::uint32_t set = 0; set < sets; ++set) for_each_of_set(set, common(set));
+    if (own_) own_->for_each_saved(for_each_of_set);
   }
   // Returns the address of the line that a way holds.
   Address address_of(const Way& way) const {
@@ -224,6 +218,14 @@ class CacheArray {
     if (set >= sets_) [[unlikely]]
       set = own_->set_behind(set - sets_);
     return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
+  }
+
+  template <class Function>
+  NEARFIELD_INNERMOST void for_each_unit_of_line(const Way& way, Address line, Function&& function) const {
+    if (!has_sub_blocks()) [[likely]]
+      return function(line);
+    for (std::uint32_t part = 0; part < sub_blocks_; ++part)
+      if (valid_parts(way) >> part & 1) function(line + (static_cast<Address>(part) << unit_shift_));
   }
 
   // Sub-blocks, as bits: in each byte the low half says which are valid (modified), the high half which are shared

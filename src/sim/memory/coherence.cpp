@@ -36,7 +36,7 @@ Snooping::Others Snooping::ask_before(Meeting& meeting, CacheNode* met, const Ca
   contents_.count_searches(meeting.searches, own.searches);
   auto holders = contents_.enters(meeting, own, address);
   if (!holders) return found;
-  holders->for_each(meeting.holders->words(), [&](int number) {
+  holders->for_each([&](int number) {
     auto& cache = *meeting.caches[static_cast<std::size_t>(number)];
     if (&cache == &own) return;
     contents_.count_searches({}, cache.searches);

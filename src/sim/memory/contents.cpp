@@ -104,6 +104,7 @@ void Contents::count_searches_of_all() {
 
 void Contents::first_use(CacheNode& node) {
   node.used = true;
+  ++used_at_[static_cast<std::size_t>(node.level)];
   if (node.level == 0) count_searches_of_all();
 }
 
@@ -114,7 +115,10 @@ std::optional<Holders::Set> Contents::enters(Meeting& meeting, const CacheNode& 
     meeting.holders = std::make_unique<Holders>(meeting.caches.size());
     add_lines(meeting, meeting.first->number, *meeting.first);
   }
-  make_room_for_unit(meeting);
+  if (meeting.holders->full()) [[unlikely]]
+    meeting.holders->renew([&] {
+      for (const auto* cache : meeting.caches) add_lines(meeting, cache->number, *cache);
+    });
   auto holders = meeting.holders->of(address / unit_);
   holders.add(own.number);
   return holders;
@@ -122,27 +126,8 @@ std::optional<Holders::Set> Contents::enters(Meeting& meeting, const CacheNode& 
 
 // Adds the units of which a cache, or one before it, has a part; their holder has that number.
 void Contents::add_lines(Meeting& meeting, int number, const CacheNode& node) {
-  if (node.used)
-    node.array.for_each_line([&](Address address) {
-      make_room_for_unit(meeting);
-      meeting.holders->of(address / unit_).add(number);
-    });
+  if (node.used) node.array.for_each_line([&](Address address) { meeting.holders->of(address / unit_).add(number); });
   for (const auto* cache : node.before.caches) add_lines(meeting, number, *cache);
-}
-
-void Contents::make_room_for_unit(Meeting& meeting) {
-  if (!meeting.holders->full()) [[likely]]
-    return;
-  meeting.holders->tidy([&](std::uint64_t unit, int number) {
-    return has_part(*meeting.caches[static_cast<std::size_t>(number)], unit * unit_);
-  });
-}
-
-bool Contents::has_part(const CacheNode& node, Address unit) const {
-  for (auto at = unit; node.used && at < unit + unit_; at += node.array.unit_bytes())
-    if (node.array.any_may_have(at)) return true;
-  return std::any_of(node.before.caches.begin(), node.before.caches.end(),
-                     [&](const auto* cache) { return has_part(*cache, unit); });
 }
 
 // ---- lines that come in and go out
@@ -222,6 +207,7 @@ void Contents::forget_everything() {
     node->victims.clear();
     node->used = false;
   }
+  used_at_ = {};
   const auto forget_holders = [](Meeting& meeting) {
     meeting.first = nullptr;
     meeting.holders.reset();

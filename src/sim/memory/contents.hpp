@@ -96,6 +96,8 @@ class Contents {
   CacheNode& cache_at(int core, int level) const {
     return *caches_of_core_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
   }
+  // Returns how many caches of that level ever held a line.
+  std::size_t used_at(int level) const { return used_at_[static_cast<std::size_t>(level)]; }
   Meeting& at_memory() { return at_memory_; }  // of the last caches
   const Meeting& at_memory() const { return at_memory_; }
 
@@ -107,7 +109,11 @@ class Contents {
   bool enters_alone(Meeting& meeting, const CacheNode& own, Address address) {
     if (!meeting.has_directory) return meeting.caches.size() <= 1;
     const auto holders = enters(meeting, own, address);
-    return !holders || holders->is_only(own.number, meeting.holders->words());
+    return !holders || holders->is_only(own.number);
+  }
+  // Tells the host that the holders of the address's unit will be needed.
+  NEARFIELD_INNERMOST void fetch_holders_early(const Meeting& meeting, Address address) const {
+    if (meeting.holders) meeting.holders->fetch_early(address / unit_);
   }
   // Calls `function` with each cache right before the meeting point that may have the unit.
   template <class Function>
@@ -210,8 +216,6 @@ class Contents {
   void count_searches_of_all();
   void first_use(CacheNode& node);
   void add_lines(Meeting& meeting, int number, const CacheNode& node);
-  void make_room_for_unit(Meeting& meeting);
-  bool has_part(const CacheNode& node, Address unit) const;
   template <class Function>
   void for_each_copy_before(const Meeting& meeting, Address unit, Function&& function);
   NEARFIELD_INNERMOST void take_victim(CacheNode& node, Address address, std::uint8_t state);
@@ -227,6 +231,7 @@ class Contents {
   std::uint64_t nearest_line_ = 0;
   std::vector<std::unique_ptr<CacheNode>> nodes_;
   std::vector<Caches> caches_of_core_;
+  std::array<std::size_t, most_cache_levels> used_at_{};
   Meeting at_memory_;
   unsigned writes_ = 0;
   std::vector<Afterwards> afterwards_;

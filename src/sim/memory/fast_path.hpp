@@ -148,7 +148,7 @@ class FastPath {
       counted_.levels[2].misses += counts;
       ++(counts ? counted_.dram.reads : counted_.dram.prefetches);
     }
-    path_.second_node->used = true;
+    contents_.use(*path_.second_node);
     if (is_full) give_to_victims(where, room, evicted, goes_to);
     const bool is_modified = use == Use::store_through || (state & modified);
     const unsigned marks = is_modified * unsigned{modified} + (use == Use::prefetch) * unsigned{prefetched};
@@ -226,7 +226,7 @@ class FastPath {
     if (path_.includes_nearest) is_modified |= remove_before(where, room, evicted);
     ++counted_.levels[1].evictions;
     counted_.levels[1].write_backs += is_modified;
-    path_.third_node->used = true;
+    contents_.use(*path_.third_node);
     const auto found = path_.third.find(goes_to);
     auto lane = static_cast<unsigned>(std::countr_zero(found));
     if (!found) {

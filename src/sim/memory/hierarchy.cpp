@@ -7,7 +7,7 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::size_t kept_by_host = 1 << 18;  // bytes of a simulated cache that are seldom far from the host's core
+constexpr std::size_t kept_by_host = 1 << 18;  // bytes of a level's state that are seldom far from the host's core
 
 }  // namespace
 
@@ -15,10 +15,7 @@ Hierarchy::Hierarchy(const Machine& machine, int variants, bool ways_matter)
     : contents_(machine, variants, ways_matter),
       others_(contents_, machine.coherence),
       levels_(contents_.levels()),
-      is_read_at_home_(machine.links.has_value()),
-      fetched_early_from_(levels_) {
-  while (fetched_early_from_ > 0 && contents_.cache_at(0, fetched_early_from_ - 1).array.host_bytes() > kept_by_host)
-    --fetched_early_from_;
+      is_read_at_home_(machine.links.has_value()) {
   paths_.resize(static_cast<std::size_t>(machine.cores));
   find_paths();
 }
@@ -30,6 +27,13 @@ void Hierarchy::find_paths() {
 void Hierarchy::forget_everything() {
   contents_.forget_everything();
   find_paths();  // the sets lie elsewhere now
+}
+
+int Hierarchy::far_from() const {
+  int level = levels_;
+  while (level > 0 && contents_.used_at(level - 1) * contents_.cache_at(0, level - 1).array.host_bytes() > kept_by_host)
+    --level;
+  return level;
 }
 
 // A path is fast if its first two caches keep whole lines, in one block a set and an order that needs no call, the second

@@ -39,16 +39,23 @@ class Hierarchy {
   Contents& contents() { return contents_; }
 
   // ---- what the host may fetch while other accesses are simulated
-  // Returns how many accesses went as far as the caches whose state does not fit the host's nearest caches.
-  Count went_far() const {
-    if (fetched_early_from_ == contents_.levels()) return 0;
-    const auto& counts = contents_.variants().common().levels[static_cast<std::size_t>(fetched_early_from_)];
+  // Returns the first level whose caches in use have a state that does not fit the host's nearest caches.
+  int far_from() const;
+  // Returns how many accesses went as far as that level.
+  Count went_far(int far_from) const {
+    if (far_from == contents_.levels()) return 0;
+    const auto& counts = contents_.variants().common().levels[static_cast<std::size_t>(far_from)];
     return counts.hits + counts.misses;
   }
-  // Fetches the sets that an access will need there, and those of a line that makes room for it, which is needed later.
-  NEARFIELD_INNERMOST void fetch_early(int core, Address address) const {
-    for (int k = fetched_early_from_; k < contents_.levels(); ++k)
-      contents_.cache_at(core, k).array.fetch_early(address);
+  // Fetches the sets that an access will need from that level on, and those of a line that makes room for it, which is
+  // needed later.
+  NEARFIELD_INNERMOST void fetch_early(int core, Address address, int far_from) const {
+    for (int k = far_from; k < contents_.levels(); ++k) {
+      const auto& node = contents_.cache_at(core, k);
+      node.array.fetch_early(address);
+      contents_.fetch_holders_early(node.before, address);
+    }
+    contents_.fetch_holders_early(contents_.at_memory(), address);
   }
   NEARFIELD_INNERMOST void fetch_victim_early(const Path& path, Address address) const;
 
@@ -80,7 +87,6 @@ class Hierarchy {
   int levels_;
   bool is_read_at_home_;     // a line that others have, but did not modify
   std::vector<Path> paths_;  // of each core
-  int fetched_early_from_;
 };
 
 struct Hierarchy::Path {

@@ -3,10 +3,13 @@
 // does not have it.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "sim/memory/lanes.hpp"
+#include "sim/memory/zeros.hpp"
 
 namespace nearfield::sim {
 
@@ -17,102 +20,99 @@ class Holders {
   // Caches, by their numbers before the meeting point.
   class Set {
    public:
-    explicit Set(std::uint64_t* words) : words_(words) {}
-    void add(int cache) { word(cache) |= bit(cache); }
-    void remove(int cache) { word(cache) &= ~bit(cache); }
-    bool is_only(int cache, int words) const {
-      std::uint64_t others = words_[cache >> 6] & ~bit(cache);
-      if (words > 1) others |= words_[1 - (cache >> 6)];
+    Set(std::uint32_t* words, int count) : words_(words), count_(count) {}
+    void add(int cache) { words_[cache >> 5] |= bit(cache); }
+    void remove(int cache) { words_[cache >> 5] &= ~bit(cache); }
+    bool is_only(int cache) const {
+      std::uint32_t others = 0;
+      for (int w = 0; w < count_; ++w) others |= words_[w] & ~(w == cache >> 5 ? bit(cache) : 0U);
       return others == 0;
     }
     // Calls `function` with each number, in ascending order. It may remove that one.
     template <class Function>
-    void for_each(int words, Function&& function) const {
-      for (int w = 0; w < words; ++w)
-        for (auto left = words_[w]; left != 0; left &= left - 1) function(64 * w + std::countr_zero(left));
+    void for_each(Function&& function) const {
+      for (int w = 0; w < count_; ++w)
+        for (auto left = words_[w]; left != 0; left &= left - 1) function(32 * w + std::countr_zero(left));
     }
 
    private:
-    std::uint64_t& word(int cache) { return words_[cache >> 6]; }
-    static std::uint64_t bit(int cache) { return std::uint64_t{1} << (cache & 63); }
-    std::uint64_t* words_;
+    static std::uint32_t bit(int cache) { return std::uint32_t{1} << (cache & 31); }
+    std::uint32_t* words_;
+    int count_;
   };
 
-  explicit Holders(std::size_t caches) : words_(caches > 64 ? 2 : 1) { resize(smallest); }
+  // At most `most_caches`.
+  explicit Holders(std::size_t caches)
+      : words_(static_cast<int>((caches + 31) / 32)), stride_shift_(std::bit_width(static_cast<unsigned>(words_))) {
+    resize(smallest);
+  }
 
-  int words() const { return words_; }
-  // Returns whether there is no room for a further unit: then tidy() must be called before of().
-  bool full() const { return 2 * units_ >= numbers_.size(); }
+  // Returns whether the next unit needs a longer table, or one with fewer units.
+  bool full() const { return 2 * units_ >= slots_; }
   // Returns the holders of a unit, to be changed. It must have one in the end, and stays valid until the next call.
   Set of(std::uint64_t number) {
-    const auto at = find(number);
-    if (numbers_[at] == 0) {
-      numbers_[at] = number + 1;
+    if (full()) [[unlikely]]
+      grow();
+    auto* const slot = find(number);
+    if (slot[0] == 0) {
+      slot[0] = name(number);
       ++units_;
     }
-    return set_at(at);
+    return set_in(slot);
   }
   // Calls `function` with each holder of a unit.
   template <class Function>
   void for_each(std::uint64_t number, Function&& function) {
-    const auto at = find(number);
-    if (numbers_[at] != 0) set_at(at).for_each(words_, function);
+    if (auto* const slot = find(number); slot[0] != 0) set_in(slot).for_each(function);
   }
-  // Forgets holders that have their unit no longer, and makes room for as many units as are left.
-  template <class Has>
-  void tidy(Has&& has) {
-    const auto numbers = std::move(numbers_);
-    const auto sets = std::move(sets_);
-    std::vector<std::size_t> left;
-    std::vector<std::uint64_t> true_sets(sets.size());
-    for (std::size_t at = 0; at < numbers.size(); ++at) {
-      if (numbers[at] == 0) continue;
-      const auto words = static_cast<std::size_t>(words_);
-      std::uint64_t any = 0;
-      for (std::size_t w = at * words; w < (at + 1) * words; ++w) {
-        for (auto bits = sets[w]; bits != 0; bits &= bits - 1) {
-          const int cache = static_cast<int>(64 * (w % words)) + std::countr_zero(bits);
-          if (has(numbers[at] - 1, cache)) true_sets[w] |= bits & -bits;
-        }
-        any |= true_sets[w];
-      }
-      if (any) left.push_back(at);
-    }
-    resize(std::bit_ceil(std::max(smallest, 4 * left.size())));
-    for (const auto at : left) {
-      const auto to = find(numbers[at] - 1);
-      numbers_[to] = numbers[at];
-      for (int w = 0; w < words_; ++w) sets_[word_at(to, w)] = true_sets[word_at(at, w)];
-    }
-    units_ = left.size();
+  // Forgets all units, and calls `add`, which puts those in that have holders. Then there is room for as many again.
+  template <class Add>
+  void renew(Add&& add) {
+    std::fill_n(table_.get(), slots_ << stride_shift_, 0U);
+    units_ = 0;
+    add();
+    if (4 * units_ > slots_) grow();
   }
-  void clear() { resize(smallest); }
+  // Tells the host that this unit's holders will be needed.
+  NEARFIELD_INNERMOST void fetch_early(std::uint64_t number) const { __builtin_prefetch(slot_at(hash(number)), 1); }
 
  private:
   static constexpr std::size_t smallest = 1 << 10;
 
-  void resize(std::size_t slots) {
-    numbers_.assign(slots, 0);
-    sets_.assign(slots * static_cast<std::size_t>(words_), 0);
-    shift_ = 64 - std::countr_zero(slots);
-    units_ = 0;
-  }
-  // Returns where a unit is, or the free place for it.
-  std::size_t find(std::uint64_t number) const {
-    auto at = static_cast<std::size_t>((number + 1) * 0x9E3779B97F4A7C15ULL >> shift_);
-    while (numbers_[at] != 0 && numbers_[at] != number + 1) at = (at + 1) & (numbers_.size() - 1);
-    return at;
-  }
-  std::size_t word_at(std::size_t at, int word) const {
-    return at * static_cast<std::size_t>(words_) + static_cast<std::size_t>(word);
-  }
-  Set set_at(std::size_t at) { return Set(&sets_[word_at(at, 0)]); }
+  // A slot has the name of a unit, or 0 if it is free, and then the words of its set. It is as long as a power of two, so
+  // that it lies in one line of the host.
+  std::uint32_t* slot_at(std::size_t at) const { return table_.get() + (at << stride_shift_); }
+  Set set_in(std::uint32_t* slot) const { return {slot + 1, words_}; }
+  // Fits, since a node has 2^37 bytes, a unit 32 or more, and the last of so many units is nobody's.
+  static std::uint32_t name(std::uint64_t number) { return static_cast<std::uint32_t>(number + 1); }
 
-  int words_;  // of 64 caches each
-  int shift_ = 0;
-  std::size_t units_ = 0;
-  std::vector<std::uint64_t> numbers_;  // of units, plus one; 0: free
-  std::vector<std::uint64_t> sets_;     // words_ for each
+  void resize(std::size_t slots) {
+    slots_ = slots;
+    table_ = make_zeros<std::uint32_t>(slots << stride_shift_, HostPages::large);
+    shift_ = 64 - std::countr_zero(slots);
+  }
+  void grow() {
+    const auto before = std::move(table_);
+    const auto* const end = before.get() + (slots_ << stride_shift_);
+    const auto stride = std::size_t{1} << stride_shift_;
+    resize(2 * slots_);
+    for (const auto* slot = before.get(); slot != end; slot += stride)
+      if (slot[0] != 0) std::copy_n(slot, stride, find(std::uint64_t{slot[0]} - 1));
+  }
+  std::size_t hash(std::uint64_t number) const {
+    return static_cast<std::size_t>((number + 1) * 0x9E3779B97F4A7C15ULL >> shift_);
+  }
+  // Returns where a unit is, or the free slot for it.
+  std::uint32_t* find(std::uint64_t number) const {
+    auto at = hash(number);
+    while (slot_at(at)[0] != 0 && slot_at(at)[0] != name(number)) at = (at + 1) & (slots_ - 1);
+    return slot_at(at);
+  }
+
+  int words_;  // of 32 caches each
+  int stride_shift_, shift_ = 0;
+  std::size_t slots_ = 0, units_ = 0;
+  Zeros<std::uint32_t> table_;
 };
 
 }  // namespace nearfield::sim

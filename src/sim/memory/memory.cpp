@@ -288,12 +288,13 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
 void Memory::replay(int core, std::span<const Reference> trace) {
   const auto& me = acting(core);
   bool looks_ahead = true;  // if some accesses of late would have gained by it
-  Count far = me.hierarchy.went_far();
+  const int far_from = me.hierarchy.far_from();
+  Count far = me.hierarchy.went_far(far_from);
   for (std::size_t begin = 0; begin < trace.size(); begin += of_late) {
     const auto end = std::min(begin + of_late, trace.size());
     const auto last_ahead = looks_ahead ? std::min(end, trace.size() - std::min(trace.size(), ahead_on_host)) : 0;
-    me.with_shape([&]<class Shape>(Shape) { replay_batch<Shape>(me, trace, begin, end, last_ahead); });
-    const Count so_far = me.hierarchy.went_far();
+    me.with_shape([&]<class Shape>(Shape) { replay_batch<Shape>(me, trace, begin, end, last_ahead, far_from); });
+    const Count so_far = me.hierarchy.went_far(far_from);
     looks_ahead = so_far - far > of_late / 8;
     far = so_far;
   }
@@ -301,11 +302,11 @@ void Memory::replay(int core, std::span<const Reference> trace) {
 
 template <class Shape>
 void Memory::replay_batch(const Acting& acting, std::span<const Reference> trace, std::size_t begin, std::size_t end,
-                          std::size_t last_ahead) {
+                          std::size_t last_ahead, int far_from) {
   const auto beyond_line = ~(acting.contents.nearest_line_bytes() - 1);
   for (std::size_t i = begin; i < end; ++i) {
     if (i < last_ahead) {
-      acting.hierarchy.fetch_early(acting.core, acting.frames.physical(trace[i + ahead_on_host].address));
+      acting.hierarchy.fetch_early(acting.core, acting.frames.physical(trace[i + ahead_on_host].address), far_from);
       acting.hierarchy.fetch_victim_early(acting.path, acting.frames.physical(trace[i + victim_ahead_on_host].address));
     }
     const auto& [address, bytes, kind] = trace[i];

@@ -150,7 +150,7 @@ class Memory {
                    bool downward, unsigned bytes, Ps work);
   template <class Shape>
   void replay_batch(const Acting& acting, std::span<const Reference> trace, std::size_t begin, std::size_t end,
-                    std::size_t last_ahead);
+                    std::size_t last_ahead, int far_from);
   // The same on the slow path.
   void one_slowly(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
   void one_apart(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);

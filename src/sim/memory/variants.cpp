@@ -92,11 +92,6 @@ Block* OwnSets::of_group(std::uint32_t set) {
   return blocks;
 }
 
-bool OwnSets::is_saved(std::uint32_t set) const {
-  return std::any_of(variants_.saved_.begin(), variants_.saved_.end(),
-                     [&](const auto& saved) { return saved.sets == this && saved.set == set; });
-}
-
 // `users`: some, but not all, of those that have one block.
 void OwnSets::make_own(Mask users, std::uint32_t set, const Block* like) {
   if (!slots_)

@@ -221,7 +221,12 @@ class OwnSets {
   Block* of(int variant, std::uint32_t set) const { return is_own(variant, set) ? own(variant, set) : common(set); }
   bool is_common(std::uint32_t set) const { return owners_[set] == 0; }
   const Mask* owners() const { return owners_.data(); }  // of each set: 0 if it is common
-  bool is_saved(std::uint32_t set) const;                // in this action
+  // Calls `function` with each set that this action may have changed, and its blocks as they were before.
+  template <class Function>
+  void for_each_saved(Function&& function) const {
+    for (const auto& saved : variants_.saved_)
+      if (saved.sets == this) function(saved.set, &variants_.images_[saved.image]);
+  }
 
   // Returns the set whose blocks begin so many sets behind the common ones.
   std::uint32_t set_behind(std::uint32_t slot) const { return set_of_slot_[slot]; }

@@ -24,15 +24,20 @@ struct Unmap {
 template <class Element>
 using Zeros = std::unique_ptr<Element[], Unmap>;
 
+// The pages of the host in which an array lies. Large ones suit a long array that is used all over, and cost memory where
+// it is not.
+enum class HostPages { usual, large };
+
 // Returns so many elements, whose bytes are zeros.
 template <class Element>
-Zeros<Element> make_zeros(std::size_t count) {
-  constexpr std::size_t small = 1 << 14, alignment = 64;
+Zeros<Element> make_zeros(std::size_t count, HostPages pages = HostPages::usual) {
+  constexpr std::size_t small = 1 << 14, alignment = 64, long_enough = 1 << 22;
   const std::size_t bytes = (count * sizeof(Element) + alignment - 1) / alignment * alignment;
   if (bytes > small) {
     void* const start =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) throw std::bad_alloc();
+    if (pages == HostPages::large && bytes >= long_enough) madvise(start, bytes, MADV_HUGEPAGE);  // or it does without
     return {static_cast<Element*>(start), Unmap{bytes}};
   }
   void* const start = std::aligned_alloc(alignment, bytes);
