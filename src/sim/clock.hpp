@@ -33,6 +33,12 @@ class Clock {
   int variants() const { return variants_; }
   Times& operator[](int variant) { return at_[static_cast<std::size_t>(variant)]; }
   const Times& operator[](int variant) const { return at_[static_cast<std::size_t>(variant)]; }
+  // Returns the clock of one variant.
+  Clock of(int variant) const {
+    Clock its(1);
+    its[0] = (*this)[variant];
+    return its;
+  }
   Times* begin() { return at_.data(); }
   Times* end() { return at_.data() + variants_; }
   const Times* begin() const { return at_.data(); }

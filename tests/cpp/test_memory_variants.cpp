@@ -1,7 +1,7 @@
 // Are the results of several variants that are simulated together (src/sim/memory/variants.hpp) those of each one alone?
 // Random traces on random machines, in which devices put lines where each variant says, go through one memory with all
 // variants and through a memory for each. Counts, clocks and what DMA takes must be equal after every step, to the last
-// digit, and the state of every copy now and then.
+// digit, and the state of every copy now and then. Some memories part on the way.
 //
 // test_memory_variants [machines [first seed]], of each kind
 #include <algorithm>
@@ -26,6 +26,7 @@ struct Case {
   Machine machine;
   int variants;
   bool limits_ways;
+  std::size_t parts_at;  // a step; some cases have fewer
   std::vector<Step> steps;
   std::vector<Placements> placements;
 };
@@ -68,7 +69,7 @@ std::vector<Step> first_loads(const Machine& machine) {
 
 Case random_case(std::uint64_t seed, Machine (*make)(Random&)) {
   Random random(seed);
-  Case it{make(random), random.between(2, 5), random.in(30), {}, {}};
+  Case it{make(random), random.between(2, 5), random.in(30), 0, {}, {}};
   add_time(random, it.machine);
   for (const Step& step : random_trace(random, it.machine, steps_per_machine)) {
     if (it.steps.empty() || it.steps.back().what == Step::What::forget_everything)
@@ -78,6 +79,7 @@ Case random_case(std::uint64_t seed, Machine (*make)(Random&)) {
     const Access kinds[] = {Access::index, Access::gather};
     if (step.kind == Access::load && random.in(20)) it.steps.back().kind = kinds[random.below(2)];
   }
+  it.parts_at = random.below(2 * it.steps.size());
   for (const Step& step : it.steps) {
     it.placements.emplace_back(1, step.placement);
     while (static_cast<int>(it.placements.back().size()) < it.variants)
@@ -155,6 +157,7 @@ std::size_t steps_alike(const Case& it, std::vector<Counts>& counts) {
   std::vector<std::unique_ptr<Memory>> alone;
   for (int v = 0; v < it.variants; ++v) alone.push_back(std::make_unique<Memory>(it.machine, slowdown));
   for (std::size_t i = 0; i < it.steps.size(); ++i) {
+    if (i == it.parts_at) together.part();
     const Clock done = act(together, it.steps[i], it.machine, it.placements[i]);
     for (int v = 0; v < it.variants; ++v) {
       auto& its = *alone[static_cast<std::size_t>(v)];

@@ -88,6 +88,15 @@ void CacheArray::clear() {
   if (own_) own_->clear(blocks_);
 }
 
+void CacheArray::take(const CacheArray& other, int variant) {
+  const Block never_used{};
+  for (std::uint32_t set = 0; set < sets_; ++set) {
+    const Block* const its = other.own_ ? other.own_->of(variant, set) : other.common(set);
+    for (std::uint32_t i = 0; i < blocks_per_set_; ++i)
+      if (std::memcmp(&its[i], &never_used, sizeof never_used) != 0) common(set)[i] = its[i];
+  }
+}
+
 // In order of use, no two of several ways are equally old; in other orders a set begins with zeros.
 void CacheArray::prepare_if_new(Block* set) {
   if (lru_ && ways_ > 1 && set->age[0] == set->age[1]) replacement_->prepare(set, ways_);

@@ -190,6 +190,9 @@ class CacheArray {
   std::uint64_t unit_bytes() const { return 1ULL << unit_shift_; }  // of a sub-block, or the line
   bool has_sub_blocks() const { return sub_blocks_ > 1; }
   void clear();
+  bool keeps_all_in_sets() const { return replacement_->keeps_all_in_sets(); }
+  // Becomes as the other one, of the same geometry, is under a variant; this one is empty, and for one variant.
+  void take(const CacheArray& other, int variant);
   std::size_t host_bytes() const { return sizeof(Block) * sets_ * blocks_per_set_; }
   // Tells the host that this set will be needed. It must be inlined: a call of it looks to GCC as if it did nothing.
   NEARFIELD_INNERMOST void fetch_early(Address address) const {

@@ -45,6 +45,7 @@ Contents::Contents(const Machine& machine, int variants, bool ways_matter)
   check_order(machine);
   build(machine, ways_matter);
   unit_ = nodes_.front()->array.unit_bytes();
+  unit_shift_ = std::countr_zero(unit_);
   nearest_line_ = nodes_.back()->array.line_bytes();
 }
 
@@ -119,14 +120,15 @@ std::optional<Holders::Set> Contents::enters(Meeting& meeting, const CacheNode& 
     meeting.holders->renew([&] {
       for (const auto* cache : meeting.caches) add_lines(meeting, cache->number, *cache);
     });
-  auto holders = meeting.holders->of(address / unit_);
+  auto holders = meeting.holders->of(number_of(address));
   holders.add(own.number);
   return holders;
 }
 
 // Adds the units of which a cache, or one before it, has a part; their holder has that number.
 void Contents::add_lines(Meeting& meeting, int number, const CacheNode& node) {
-  if (node.used) node.array.for_each_line([&](Address address) { meeting.holders->of(address / unit_).add(number); });
+  if (node.used)
+    node.array.for_each_line([&](Address address) { meeting.holders->of(number_of(address)).add(number); });
   for (const auto* cache : node.before.caches) add_lines(meeting, number, *cache);
 }
 
@@ -217,6 +219,34 @@ void Contents::forget_everything() {
   count_searches_of_all();
 }
 
+bool Contents::keeps_all_in_sets() const {
+  return std::ranges::all_of(nodes_, [](const auto& node) { return node->array.keeps_all_in_sets(); });
+}
+
+void Contents::take(const Contents& other, int variant) {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    auto &node = *nodes_[i], &its = *other.nodes_[i];
+    if (its.used) {
+      node.array.take(its.array, variant);
+      use(node);
+    }
+    its.victims.for_each([&](std::uint64_t unit, Variants::Mask who) {
+      if ((who >> variant & 1) != 0) node.victims.add(unit, variants_.all());
+    });
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) take_holders(nodes_[i]->before, other.nodes_[i]->before);
+  take_holders(at_memory_, other.at_memory_);
+  watches_victims_ = other.watches_victims_;
+  variants_.common() = other.variants_.tally_of(variant);
+}
+
+void Contents::take_holders(Meeting& meeting, const Meeting& other) {
+  if (other.first) meeting.first = meeting.caches[static_cast<std::size_t>(other.first->number)];
+  if (!other.holders) return;
+  meeting.holders = std::make_unique<Holders>(meeting.caches.size());
+  for (const auto* cache : meeting.caches) add_lines(meeting, cache->number, *cache);
+}
+
 Memory::Copy Contents::copy_in(int variant, int core, int level, Address address) const {
   const auto& array = cache_at(core, level).array;
   const auto where = array.locate_for(variant, address);
@@ -241,19 +271,18 @@ void Contents::do_afterwards() {
   for (const auto& it : afterwards_) {
     const auto who = variants_.acted_for(it.acting);
     if (it.what == Afterwards::What::left) {
-      if (who == variants_.all()) it.meeting->holders->of(it.unit / unit_).remove(it.number);
+      if (who == variants_.all()) it.meeting->holders->of(number_of(it.unit)).remove(it.number);
       continue;
     }
     auto& victims = it.node->victims;
     if (it.what == Afterwards::What::made_room) {
-      victims[it.unit] |= who;
+      victims.add(number_of(it.unit), who);
       continue;
     }
-    const auto found = victims.find(it.unit);
-    if (found == victims.end()) continue;
-    if (const Variants::Mask its = found->second & who)
+    if (const Variants::Mask its = victims.of(number_of(it.unit)) & who) {
       ++variants_.tally_of_group(its).levels[static_cast<std::size_t>(it.node->level)].victims_missed;
-    if ((found->second &= static_cast<Variants::Mask>(~who)) == 0) victims.erase(found);
+      victims.remove(number_of(it.unit), its);
+    }
   }
   afterwards_.clear();
 }

@@ -6,12 +6,12 @@
 #include <array>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "sim/memory/cache_array.hpp"
 #include "sim/memory/holders.hpp"
+#include "sim/memory/victims.hpp"
 
 namespace nearfield::sim {
 
@@ -48,8 +48,7 @@ struct CacheNode {
   int number = 0;               // among those before the same meeting point
   Meeting before;               // the caches right before this one
   Searches searches{};          // among this cache and those before it
-  // Lines that made room for injected ones, and were not missed yet under these variants.
-  std::unordered_map<Address, Variants::Mask> victims;
+  Victims victims;
 
   // Returns this cache's bit among the sharers of its parent's lines.
   std::uint16_t bit() const { return static_cast<std::uint16_t>(1U << (number & 15)); }
@@ -93,6 +92,7 @@ class Contents {
   std::uint64_t unit_bytes() const { return unit_; }
   std::uint64_t nearest_line_bytes() const { return nearest_line_; }
   Address unit_of(Address address) const { return address & ~(unit_ - 1); }
+  std::uint64_t number_of(Address address) const { return address >> unit_shift_; }  // of its unit
   CacheNode& cache_at(int core, int level) const {
     return *caches_of_core_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
   }
@@ -113,7 +113,7 @@ class Contents {
   }
   // Tells the host that the holders of the address's unit will be needed.
   NEARFIELD_INNERMOST void fetch_holders_early(const Meeting& meeting, Address address) const {
-    if (meeting.holders) meeting.holders->fetch_early(address / unit_);
+    if (meeting.holders) meeting.holders->fetch_early(number_of(address));
   }
   // Calls `function` with each cache right before the meeting point that may have the unit.
   template <class Function>
@@ -134,16 +134,14 @@ class Contents {
   }
   void miss(CacheNode& node, Address address) {
     ++counts_of(node).misses;
-    if (watches_victims_) [[unlikely]]
+    if (watches_victims_ && !is_no_victim(node, address)) [[unlikely]]
       note({Afterwards::What::missed, variants_.acting(), unit_of(address), &node});
   }
 
   // Returns whether lines that made room for injected ones may be missed.
   bool watches_victims() const { return watches_victims_; }
   // Returns whether the line is none of those that made room in this cache.
-  bool is_no_victim(const CacheNode& node, Address address) const {
-    return node.victims.empty() || !node.victims.contains(unit_of(address));
-  }
+  bool is_no_victim(const CacheNode& node, Address address) const { return node.victims.of(number_of(address)) == 0; }
 
   // ---- lines that come in
   // Puts a line that is not there yet into a cache that is not exclusive.
@@ -168,6 +166,10 @@ class Contents {
   void flush(Address address);   // removes the unit, and writes it to memory if it is modified
   void forget(Address address);  // removes the unit, and counts nothing
   void forget_everything();
+  // Returns whether all that caches know is in their sets, so that others can take it.
+  bool keeps_all_in_sets() const;
+  // Becomes as other contents, of the same machine, are under a variant; these are empty, and for one variant.
+  void take(const Contents& other, int variant);
   // Calls `function` with each cache that holds a part of the unit, its way and the address, for each part.
   template <class Function>
   void for_each_copy(Address unit, Function&& function) {
@@ -216,6 +218,7 @@ class Contents {
   void count_searches_of_all();
   void first_use(CacheNode& node);
   void add_lines(Meeting& meeting, int number, const CacheNode& node);
+  void take_holders(Meeting& meeting, const Meeting& other);
   template <class Function>
   void for_each_copy_before(const Meeting& meeting, Address unit, Function&& function);
   NEARFIELD_INNERMOST void take_victim(CacheNode& node, Address address, std::uint8_t state);
@@ -228,6 +231,7 @@ class Contents {
   Variants variants_;
   int levels_ = 0;
   std::uint64_t unit_ = 0;
+  int unit_shift_ = 0;
   std::uint64_t nearest_line_ = 0;
   std::vector<std::unique_ptr<CacheNode>> nodes_;
   std::vector<Caches> caches_of_core_;
@@ -241,7 +245,7 @@ class Contents {
 template <class Function>
 void Contents::for_each_holder(const Meeting& meeting, Address unit, Function&& function) {
   if (meeting.holders) {
-    meeting.holders->for_each(unit / unit_,
+    meeting.holders->for_each(number_of(unit),
                               [&](int number) { function(*meeting.caches[static_cast<std::size_t>(number)]); });
   } else {
     for (auto* cache : meeting.caches)

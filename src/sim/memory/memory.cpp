@@ -14,6 +14,13 @@ constexpr std::size_t of_late = 256;  // references
 
 bool is_bypass(Access kind) { return kind == Access::load_bypass || kind == Access::store_bypass; }
 
+std::vector<std::unique_ptr<Timing>> timings_of(const Machine& machine, const std::array<double, speeds>& slowdown,
+                                                int variants) {
+  std::vector<std::unique_ptr<Timing>> timings;
+  for (int v = 0; v < variants; ++v) timings.push_back(std::make_unique<Timing>(machine, slowdown));
+  return timings;
+}
+
 const Machine& checked(const Machine& machine) {
   if (machine.cores < 1) throw std::invalid_argument("a machine needs a core");
   if (machine.core.clock_ghz <= 0) throw std::invalid_argument("core.clock_ghz must be positive");
@@ -24,12 +31,17 @@ const Machine& checked(const Machine& machine) {
 
 Memory::Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown, int variants,
                bool limits_ways)
-    : caches_(std::make_unique<Caches>(checked(machine), variants, limits_ways)),
+    : Memory(machine, timings_of(checked(machine), memory_slowdown, variants), limits_ways) {}
+
+Memory::Memory(const Machine& machine, Timings timings, bool limits_ways)
+    : caches_(std::make_unique<Caches>(machine, static_cast<int>(timings.size()), limits_ways)),
       frames_(std::make_unique<Frames>(machine.pages)),
+      timings_(std::move(timings)),
       translation_(std::make_unique<Translation>(machine, counts_of_tlbs_.tlbs, counts_of_tlbs_.page_faults)),
       steps_(std::make_unique<TimedSteps>()),
+      limits_ways_(limits_ways),
       translates_(!machine.pages.tlbs.empty()) {
-  for (int v = 0; v < variants; ++v) timings_.push_back(std::make_unique<Timing>(machine, memory_slowdown));
+  if (timings_.size() > 1) machine_ = std::make_unique<const Machine>(machine);
   add_followers(machine);
   for (int core = 0; core < machine.cores; ++core) {
     auto& hierarchy = caches_->hierarchy;
@@ -204,6 +216,10 @@ void Memory::bypass(const Acting& acting, Access kind, Address address, unsigned
 }
 
 void Memory::access(int core, Access kind, Address address, unsigned bytes) {
+  if (is_parted()) [[unlikely]] {
+    for (auto& its : apart_) its->access(core, kind, address, bytes);
+    return;
+  }
   const auto line = caches_->contents.nearest_line_bytes();
   if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & ~(line - 1)) == 0 && address < end_of_memory)
       [[likely]]
@@ -228,6 +244,10 @@ void Memory::some(const Acting& acting, Access kind, Address address, unsigned b
 void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
                    unsigned bytes, Ps work) {
   if (count == 0) return;
+  if (is_parted()) [[unlikely]] {
+    for (auto& its : apart_) its->sweep(core, kind, address, count, stride_bytes, bytes, work);
+    return;
+  }
   const auto line = caches_->contents.nearest_line_bytes();
   const auto stride = static_cast<std::uint64_t>(stride_bytes);
   const std::uint64_t apart = stride_bytes < 0 ? -stride : stride;
@@ -271,6 +291,10 @@ void Memory::sweep_lines(const Acting& acting, Access kind, Address address, std
 }
 
 void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
+  if (is_parted()) [[unlikely]] {
+    for (auto& its : apart_) its->copy(core, to, from, bytes);
+    return;
+  }
   // It goes line by line, because the loads of a copying loop run ahead of its stores.
   const auto line = caches_->contents.nearest_line_bytes();
   for (std::uint64_t done = 0; done < bytes;) {
@@ -286,6 +310,10 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
 }
 
 void Memory::replay(int core, std::span<const Reference> trace) {
+  if (is_parted()) [[unlikely]] {
+    for (auto& its : apart_) its->replay(core, trace);
+    return;
+  }
   const auto& me = acting(core);
   bool looks_ahead = true;  // if some accesses of late would have gained by it
   const int far_from = me.hierarchy.far_from();
@@ -321,11 +349,15 @@ void Memory::replay_batch(const Acting& acting, std::span<const Reference> trace
 // ---- scenarios
 
 void Memory::forget(Address address, std::uint64_t bytes) {
+  for (auto& its : apart_) its->forget(address, bytes);
+  if (!apart_.empty()) return;
   auto& contents = caches_->contents;
   for_each_unit(address, bytes, [&](Address at, std::uint64_t) { contents.act([&](int) { contents.forget(at); }); });
 }
 
 void Memory::forget_everything() {
+  for (auto& its : apart_) its->forget_everything();
+  if (!apart_.empty()) return;
   caches_->hierarchy.forget_everything();
   translation_->forget_everything();
 }
@@ -333,6 +365,7 @@ void Memory::forget_everything() {
 // ---- clocks and counts
 
 const Times& Memory::now(int core, int variant) const {
+  if (!apart_.empty()) return apart_[static_cast<std::size_t>(variant)]->now(core);
   const auto& me = acting(core);
   me.tell();
   return me.times[static_cast<std::size_t>(variant)].clock.now;
@@ -343,19 +376,26 @@ Clock Memory::clock(int core) const {
   return all;
 }
 void Memory::advance(int core, Ps duration) {
+  for (auto& its : apart_) its->advance(core, duration);
+  if (!apart_.empty()) return;
   acting(core).tell();
   for (auto& timing : timings_) timing->advance(core, duration);
 }
 void Memory::wait_until(int core, const Clock& instant) {
+  for (std::size_t v = 0; v < apart_.size(); ++v) apart_[v]->wait_until(core, instant.of(static_cast<int>(v)));
+  if (!apart_.empty()) return;
   acting(core).tell();
   for (int v = 0; v < instant.variants(); ++v) timings_[static_cast<std::size_t>(v)]->wait_until(core, instant[v]);
 }
 void Memory::drain(int core) {
+  for (auto& its : apart_) its->drain(core);
+  if (!apart_.empty()) return;
   acting(core).tell();
   for (auto& timing : timings_) timing->drain(core);
 }
 
 Counts Memory::counts(int variant) const {
+  if (!apart_.empty()) return apart_[static_cast<std::size_t>(variant)]->counts();
   auto all = caches_->contents.counts(variant);
   all.tlbs = counts_of_tlbs_.tlbs;
   all.page_faults = counts_of_tlbs_.page_faults;
@@ -366,12 +406,15 @@ Counts Memory::counts(int variant) const {
 }
 
 void Memory::reset_counts() {
+  for (auto& its : apart_) its->reset_counts();
+  if (!apart_.empty()) return;
   caches_->contents.reset_counts();
   for (auto& tlb : counts_of_tlbs_.tlbs) tlb = {};
   counts_of_tlbs_.page_faults = 0;
 }
 
 Memory::Copy Memory::copy_in(int core, int level, Address address, int variant) const {
+  if (!apart_.empty()) return apart_[static_cast<std::size_t>(variant)]->copy_in(core, level, address);
   return caches_->contents.copy_in(variant, core, level, frames_->physical(address));
 }
 

@@ -119,6 +119,11 @@ class Memory {
   void forget(Address address, std::uint64_t bytes);  // from all caches; modified lines reach memory
   void forget_everything();
 
+  // Gives each variant a memory of its own from now on. Nothing that happens changes by that. It takes as long as a
+  // memory for each, which is shorter where many accesses do something else under each: then it comes by itself. Does
+  // nothing where the order of replacement is random: one generator serves all variants.
+  void part();
+
   // ---- clocks
   const Times& now(int core, int variant = 0) const;
   Clock clock(int core) const;  // under all variants
@@ -136,9 +141,19 @@ class Memory {
   Copy copy_in(int core, int level, Address address, int variant = 0) const;
 
  private:
-  struct Caches;  // hierarchy.hpp and devices.hpp
-  struct Acting;  // a core, with all of it at hand
+  using Timings = std::vector<std::unique_ptr<Timing>>;  // one per variant
+  struct Caches;                                         // hierarchy.hpp and devices.hpp
+  struct Acting;                                         // a core, with all of it at hand
+  Memory(const Machine& machine, Timings timings, bool limits_ways);
+  void take(const Memory& other, int variant);
   const Acting& acting(int core) const;
+  // Returns whether each variant has a memory of its own, and gives it one if that is faster from now on.
+  bool is_parted() {
+    if (differing_ < many) [[likely]]
+      return false;
+    return part_if_faster();
+  }
+  bool part_if_faster();
   void tell_clocks() const;
   // Accesses inside one line of the nearest cache, on the fast path for this shape of caches (acting.hpp).
   template <class Shape>
@@ -175,12 +190,19 @@ class Memory {
   Counts counts_of_tlbs_;  // and page faults
   std::unique_ptr<Caches> caches_;
   std::unique_ptr<Frames> frames_;
-  std::vector<std::unique_ptr<Timing>> timings_;  // one per variant
+  Timings timings_;
   std::unique_ptr<Translation> translation_;
   std::vector<StreamFollower> followers_;  // one per core
   std::unique_ptr<TimedSteps> steps_;
   std::vector<Acting> acting_;              // one per core
   mutable const Acting* latest_ = nullptr;  // whose steps these are
+  std::unique_ptr<const Machine> machine_;  // if there are several variants
+  bool limits_ways_;
+  std::vector<std::unique_ptr<Memory>> apart_;  // one per variant, after part(): they hold all, and this one nothing
+  // Accesses that were not one under all variants, since there were so many of core accesses: `many` when there are
+  // several memories.
+  static constexpr Count many = 1 << 14;
+  Count differing_ = 0, accesses_before_ = 0;
   bool translates_ = false;
   bool fetches_over_itself_ = false;  // a line fetched ahead may take the place of the line whose access fetched it
 };

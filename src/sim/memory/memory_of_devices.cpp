@@ -117,6 +117,14 @@ std::pair<Clock, unsigned char> Memory::transfer(Address address, std::uint64_t 
 
 Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements,
                         const Clock& start) {
+  if (!apart_.empty()) {
+    Clock done(start.variants());
+    for (int v = 0; v < start.variants(); ++v) {
+      const auto its = static_cast<std::size_t>(v);
+      done[v] = apart_[its]->dma_write(address, bytes, placements.subspan(its, 1), start.of(v))[0];
+    }
+    return done;
+  }
   const auto alike =
       caches_->contents.variants().alike([&](std::size_t a, std::size_t b) { return placements[a] == placements[b]; });
   return transfer(address, bytes, start, alike,
@@ -131,6 +139,12 @@ Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const Pl
 }
 
 Clock Memory::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
+  if (!apart_.empty()) {
+    Clock done(start.variants());
+    for (int v = 0; v < start.variants(); ++v)
+      done[v] = apart_[static_cast<std::size_t>(v)]->dma_read(address, bytes, start.of(v))[0];
+    return done;
+  }
   auto [done, waits] = transfer(address, bytes, start, caches_->contents.variants().all_alike(),
                                 [&](int, Address unit, bool) { return caches_->devices.read(unit); });
   for (int v = 0; v < start.variants(); ++v)

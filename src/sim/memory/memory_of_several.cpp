@@ -63,6 +63,7 @@ void Memory::one_of_several(const Acting& acting, Access kind, Address address, 
   };
   const bool apart = outcomes.actors.several();
   if (apart) {
+    if (differing_ < many) ++differing_;
     acting.tell();
     for (std::size_t v = 0; v < acting.times.size(); ++v) acting.tell(v, step_of(outcomes.of(v)));
   } else {

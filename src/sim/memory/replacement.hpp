@@ -1,5 +1,6 @@
 // Chooses the line of a full set that must make room. A replacement is an object that its cache calls; it keeps its
-// state in the ages of the set's blocks (16 bytes per 16 ways). Empty ways are always filled first.
+// state in the ages of the set's blocks (16 bytes per 16 ways), or says that it does not. Empty ways are always filled
+// first.
 //
 // A set begins with zeros; if these are not good for an order of use, the cache calls prepare() before the first line
 // comes. Then, for a way that holds a line: touch() when it is used or filled; and emptied() when its line is removed.
@@ -23,6 +24,7 @@ class Replacement {
   virtual int victim(Block* set, int ways) = 0;
   // Chooses among the first `limit` ways only.
   virtual int victim_among(Block* set, int ways, int limit) = 0;
+  virtual bool keeps_all_in_sets() const { return true; }
 };
 
 struct ReplacementSpec {

@@ -92,6 +92,11 @@ bool TouchedPages::insert(std::uint64_t page) {
   return is_new;
 }
 
+void TouchedPages::take(const TouchedPages& other) {
+  for (std::size_t i = 0; i < pieces_.size(); ++i)
+    pieces_[i] = other.pieces_[i] ? std::make_unique<Piece>(*other.pieces_[i]) : nullptr;
+}
+
 // ---- all cores
 
 Translation::Translation(const Machine& machine, std::vector<TlbCounts>& counts, Count& page_faults)
@@ -127,6 +132,11 @@ Ps Translation::look_up(int core, Address address) {
     cost += fault_ps_;
   }
   return cost;
+}
+
+void Translation::take(const Translation& other) {
+  cores_ = other.cores_;
+  touched_.take(other.touched_);
 }
 
 void Translation::forget_everything() {

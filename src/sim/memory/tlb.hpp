@@ -43,6 +43,7 @@ class TlbArray {
 class TouchedPages {
  public:
   explicit TouchedPages(int page_shift);
+  void take(const TouchedPages& other);
   bool insert(std::uint64_t page);  // returns whether the page is new
 
  private:
@@ -71,6 +72,8 @@ class Translation {
     if (!cores_.empty()) counts_[0].hits += count;
   }
   void forget_everything();
+  // Becomes as the other one, which is of the same machine, apart from its counts.
+  void take(const Translation& other);
 
  private:
   struct Core_ {

@@ -11,6 +11,7 @@ class Random final : public Replacement {
   void emptied(Block*, int, int) override {}
   int victim(Block*, int ways) override { return static_cast<int>(next() % static_cast<unsigned>(ways)); }
   int victim_among(Block*, int, int limit) override { return static_cast<int>(next() % static_cast<unsigned>(limit)); }
+  bool keeps_all_in_sets() const override { return false; }
 
  private:
   std::uint32_t next() {
