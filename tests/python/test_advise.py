@@ -51,6 +51,7 @@ FAULTS = {
     "strided-datatype": "strided-datatype", "oversized-message": "oversized-message", "bad-split": "bad-split",
 }  # fmt: skip
 CLEAN = ("clean-stencil", "clean-pipeline", "clean-answers", "clean-sums")
+UNSEEN = "unseen-buffer"  # a fault only where the profile says what one copy takes
 WAITING = ("late-sender", "late-receiver", "late-to-collective")
 CLEAN_WITHOUT_HOOKS = ("clean-sums", "clean-turns")
 WITHOUT_HOOKS = (*WAITING, *CLEAN_WITHOUT_HOOKS, "tiny-messages")
@@ -92,7 +93,7 @@ def observed(inst: Installation, program: Path, name: str, folder: Path) -> None
 def observations(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a trace of each program; those without hooks are called plain-NAME."""
     inst, folder = first_mpi(), tmp_path_factory.mktemp("advised")
-    runs = [(program_of(inst, programs, hooks=True), name, folder / name) for name in (*FAULTS, *CLEAN)]
+    runs = [(program_of(inst, programs, hooks=True), name, folder / name) for name in (*FAULTS, *CLEAN, UNSEEN)]
     plain = program_of(inst, programs, hooks=False)
     runs += [(plain, name, folder / f"plain-{name}") for name in WITHOUT_HOOKS]
     abouts = {}
@@ -248,6 +249,10 @@ def test_other_records_make_other_notes(observations: Path) -> None:
     assert [(note.rule.id, note.place.line) for note in sums] == [("collective-jump", line_of("sums"))]
     copies = advise(read_run(Trace(observations / "clean-pipeline"), fuller), 0).notes
     assert [note.rule.id for note in copies] == ["same-node-copies"]
+    unseen = advise(read_run(Trace(observations / UNSEEN), fuller), 0).notes
+    assert [(note.rule.id, note.place.line) for note in unseen] == [(UNSEEN, line_of("unseen buffer"))]
+    assert " 8 calls of rank 0" in unseen[0].message
+    assert unseen[0].loss.seconds == pytest.approx(2 * copies[0].loss.seconds)
 
 
 @pytest.mark.mpi
