@@ -256,6 +256,24 @@ def test_other_records_make_other_notes(observations: Path) -> None:
 
 
 @pytest.mark.mpi
+def test_losses_on_another_machine(observations: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are losses on a described machine those of its profile, as shares of the simulated time there? Do messages go
+    between nodes with --nodes?"""
+    monkeypatch.setattr("nearfield.cli.advise.profile_of", lambda machine, name: PROFILE)
+    words = ["advise", str(observations / "cold-send"), "--on", "leo3", "--least", "0", "--json"]
+    there = json.loads(CliRunner().invoke(app, words).stdout)
+    note, same = there["notes"][0], advice_on(observations / "cold-send")["notes"][0]
+    assert (note["rule"], note["loss"]["seconds"]) == (same["rule"], same["loss"]["seconds"])
+    assert there["seconds_are"] == "simulated"
+    assert note["loss"]["share"] * there["seconds"] == pytest.approx(note["loss"]["seconds"])
+    simulated = ["simulate", "run", words[1], "--on", "leo3", "--nodes", "1", "--policy", "memory", "--json"]
+    found = json.loads(CliRunner().invoke(app, [*simulated, "--memory-slowdown", "1"]).stdout)
+    assert there["seconds"] == pytest.approx(found["time_ns"][0][0] / 1e9)
+    apart = json.loads(CliRunner().invoke(app, [*words, "--nodes", "2"]).stdout)  # of which this profile has no records
+    assert apart["notes"] == [] and any("on 2 nodes" in remark for remark in apart["remarks"])
+
+
+@pytest.mark.mpi
 def test_the_report_has_the_notes(observations: Path, tmp_path: Path) -> None:
     """Does the page about the profile have a section with the notes on the program?"""
     page = tmp_path / "page.html"
@@ -301,6 +319,7 @@ def test_a_profile_of_another_machine_is_told(observations: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [(["nowhere"], "neither a trace nor a command"), ([str(PROFILE)], "there is no trace"),
+     ([str(PROFILE), "--on", "leo3"], "leave one of them out"), ([str(PROFILE), "--nodes", "2"], "add --on MACHINE"),
      ([str(PROFILE), "--least", "2"], "not a share")],
 )  # fmt: skip
 def test_wrong_arguments(words: list[str], said: str) -> None:
