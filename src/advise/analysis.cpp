@@ -242,7 +242,7 @@ class Analysis {
     const Communicator& all = known_.communicators[posted.communicator];
     const Shape shape = shape_of(posted.data, layout, posted.bytes);
     const auto key = std::tuple(posted.call, posted.sends, all.context, posted.peer, posted.bytes, shape.piece_bytes,
-                                shape.stride_bytes);
+                                shape.stride_bytes, is_allocated(shape.address));
     const auto [at, is_new] = numbers_.try_emplace(key, found_.messages.size());
     if (!is_new) return at->second;
     Messages& its = found_.messages.emplace_back();
@@ -256,11 +256,19 @@ class Analysis {
                                                                           : found_.ranks;
     its.bytes = posted.bytes;
     its.address = shape.address;
+    its.allocated = is_allocated(shape.address);
     its.piece_bytes = shape.piece_bytes;
     its.stride_bytes = shape.stride_bytes;
     its.reach.lines.assign(options_.limits_bytes.size() + 1, 0);
     its.reach.bytes.assign(options_.limits_bytes.size() + 1, 0);
     return at->second;
+  }
+  bool is_allocated(std::uint64_t address) const {
+    if (address - unallocated_.stack < unallocated_.stack_bytes) return false;
+    const auto& ranges = unallocated_.variables;
+    for (std::size_t i = 0; i + 1 < ranges.size(); i += 2)
+      if (address - ranges[i] < ranges[i + 1]) return false;
+    return true;
   }
   void begin_send(Posted& posted, const Layout& layout) {
     posted.messages = messages_of(posted, layout);
@@ -414,6 +422,7 @@ class Analysis {
     const auto rank = std::ranges::find(event.world, found_.rank) - event.world.begin();
     found_.topologies.push_back({event.context, event.world, rank, event.sources, event.destinations});
   }
+  void on(const Unallocated& event) { unallocated_ = event; }
   void on(const End&) { found_.ended = true; }
   void on(const auto&) {}
 
@@ -421,6 +430,7 @@ class Analysis {
   MessageLines& lines_;
   Footprint footprint_;
   Known known_;
+  Unallocated unallocated_;
   Found found_;
   static constexpr std::uint64_t no_line = ~0ULL;
   std::uint64_t last_line_ = no_line;
@@ -435,7 +445,8 @@ class Analysis {
   std::unordered_map<Number, std::string> texts_;
   std::unordered_map<Number, CallSite> call_sites_;
   std::map<std::pair<Number, Number>, std::size_t> call_numbers_;
-  std::map<std::tuple<std::size_t, bool, Number, std::int64_t, std::uint64_t, std::uint64_t, std::int64_t>, std::size_t>
+  std::map<std::tuple<std::size_t, bool, Number, std::int64_t, std::uint64_t, std::uint64_t, std::int64_t, bool>,
+           std::size_t>
       numbers_;
   std::unordered_map<Number, Posted> posted_;
   std::map<std::uint64_t, OpenBurst> open_bursts_;  // by peer

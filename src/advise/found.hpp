@@ -39,6 +39,7 @@ struct Messages {
   std::int64_t stride_bytes = 0;    // from one piece to the next; 0: in one piece
   std::uint64_t messages = 0;
   std::uint64_t address = 0;  // of the first message's first byte
+  bool allocated = true;      // that byte is neither on the stack nor in a variable of the program
   // Sends: from the last touch of a line to the send. Receives: from the receive's end to the first load or store.
   Reach reach;
   // Sends: who wrote the lines that lay beyond the first limit. Receives: who touched such lines first.

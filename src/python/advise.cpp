@@ -121,8 +121,9 @@ void bind_parts(nb::module_& module) {
            field("rank", &Messages::rank), field("peer", &Messages::peer), field("world_peer", &Messages::world_peer),
            field("bytes", &Messages::bytes), field("piece_bytes", &Messages::piece_bytes),
            field("stride_bytes", &Messages::stride_bytes), field("messages", &Messages::messages),
-           field("address", &Messages::address), field("reach", &Messages::reach), field("sites", &Messages::sites),
-           field("lines", &Messages::lines), field("untouched", &Messages::untouched));
+           field("address", &Messages::address), field("allocated", &Messages::allocated),
+           field("reach", &Messages::reach), field("sites", &Messages::sites), field("lines", &Messages::lines),
+           field("untouched", &Messages::untouched));
   readable(nb::class_<advise::Ended>(module, "Ended", "Messages that a call waited for."),
            field("call", &advise::Ended::call), field("messages", &advise::Ended::messages),
            field("times", &advise::Ended::times));

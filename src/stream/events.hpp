@@ -309,8 +309,21 @@ struct Ask {
   bool operator==(const Ask&) const = default;
 };
 
+// Memory that no allocator gave the program, and in which it may have message buffers: the variables of the executable and
+// of the libraries that are there in MPI_Init, as pairs of an address and a number of bytes, and the stack of the thread
+// that called it.
+struct Unallocated {
+  static constexpr const char* called = "unallocated";
+  std::vector<Number> variables;
+  Number stack = 0, stack_bytes = 0;
+  static void fields(auto& e, auto visit) {
+    visit("variables", e.variables), visit("stack", e.stack), visit("stack_bytes", e.stack_bytes);
+  }
+};
+
 // The number of a kind of event in the stream is its place here.
-using Event = std::variant<RankIs, Text, Object, CallSite, Enter, Leave, Communicator, Layout, Send, Receive, Outcome,
-                           Wait, Looked, Probe, Forget, Collective, Region, Refused, End, Sites, Waits, Ask>;
+using Event =
+    std::variant<RankIs, Text, Object, CallSite, Enter, Leave, Communicator, Layout, Send, Receive, Outcome, Wait,
+                 Looked, Probe, Forget, Collective, Region, Refused, End, Sites, Waits, Ask, Unallocated>;
 
 }  // namespace nearfield::stream

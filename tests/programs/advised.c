@@ -203,6 +203,23 @@ static void clean_pipeline(void) {
   }
 }
 
+/* As it, but from a variable, which the shared heap cannot see, and from the stack. */
+static void unseen_buffer(void) {
+  static double variable[message];
+  double local[message];
+  for (int step = 0; step < 4; ++step)
+    for (int i = 0; i < 2; ++i) {
+      double *data = i ? local : variable;
+      if (rank == 0) {
+        fill(data, message, step);
+        MPI_Send(data, message, MPI_DOUBLE, 1, 0, MPI_COMM_WORLD);  // unseen buffer
+      } else {
+        MPI_Recv(data, message, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        add_up(data, message);
+      }
+    }
+}
+
 /* Small messages whose answers are used before the next one is sent. */
 static void clean_answers(void) {
   double value = rank, *others = array(message);
@@ -244,7 +261,7 @@ static const struct {
     {"late-receiver", late_receiver}, {"clean-stencil", clean_stencil},
     {"clean-pipeline", clean_pipeline}, {"clean-answers", clean_answers},
     {"clean-sums", clean_sums},       {"late-to-collective", late_to_collective},
-    {"clean-turns", clean_turns},
+    {"clean-turns", clean_turns},     {"unseen-buffer", unseen_buffer},
 };
 
 int main(int argc, char **argv) {

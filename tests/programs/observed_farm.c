@@ -117,6 +117,26 @@ static void helps_while_it_waits(void) {
   }
 }
 
+/* Rank 0 has more under way than its layer likes to hold, and rank 1 learns from the simulation which of it comes. */
+static void sends_much(void) {
+  enum { length = 65 << 18 };
+  int *const much = calloc(length, sizeof(int));
+  int few[2] = {7, 8};
+  MPI_Request requests[2];
+  if (rank == 0) {
+    much[length - 1] = 6;
+    MPI_Isend(much, length, MPI_INT, 1, 2, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(few, 2, MPI_INT, 1, 2, MPI_COMM_WORLD, &requests[1]);
+  } else if (rank == 1) {
+    few[0] = 0;
+    MPI_Irecv(much, length, MPI_INT, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(few, 2, MPI_INT, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &requests[1]);
+  }
+  if (rank < 2) MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  if (rank == 1 && (much[length - 1] != 6 || few[0] != 7)) printf("wrong: much\n"), MPI_Abort(MPI_COMM_WORLD, 5);
+  free(much);
+}
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -134,6 +154,7 @@ int main(int argc, char **argv) {
   if (strcmp(way, "complete") == 0) {
     for (int each = 0; each < 6; ++each) completes(each);
     helps_while_it_waits();
+    sends_much();
     if (rank == 0) printf("complete\n");
   } else if (rank == 0) {
     deals_out(way);

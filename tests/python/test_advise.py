@@ -51,6 +51,7 @@ FAULTS = {
     "strided-datatype": "strided-datatype", "oversized-message": "oversized-message", "bad-split": "bad-split",
 }  # fmt: skip
 CLEAN = ("clean-stencil", "clean-pipeline", "clean-answers", "clean-sums")
+UNSEEN = "unseen-buffer"  # a fault only where the profile says what one copy takes
 WAITING = ("late-sender", "late-receiver", "late-to-collective")
 CLEAN_WITHOUT_HOOKS = ("clean-sums", "clean-turns")
 WITHOUT_HOOKS = (*WAITING, *CLEAN_WITHOUT_HOOKS, "tiny-messages")
@@ -92,7 +93,7 @@ def observed(inst: Installation, program: Path, name: str, folder: Path) -> None
 def observations(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a trace of each program; those without hooks are called plain-NAME."""
     inst, folder = first_mpi(), tmp_path_factory.mktemp("advised")
-    runs = [(program_of(inst, programs, hooks=True), name, folder / name) for name in (*FAULTS, *CLEAN)]
+    runs = [(program_of(inst, programs, hooks=True), name, folder / name) for name in (*FAULTS, *CLEAN, UNSEEN)]
     plain = program_of(inst, programs, hooks=False)
     runs += [(plain, name, folder / f"plain-{name}") for name in WITHOUT_HOOKS]
     abouts = {}
@@ -248,6 +249,28 @@ def test_other_records_make_other_notes(observations: Path) -> None:
     assert [(note.rule.id, note.place.line) for note in sums] == [("collective-jump", line_of("sums"))]
     copies = advise(read_run(Trace(observations / "clean-pipeline"), fuller), 0).notes
     assert [note.rule.id for note in copies] == ["same-node-copies"]
+    unseen = advise(read_run(Trace(observations / UNSEEN), fuller), 0).notes
+    assert [(note.rule.id, note.place.line) for note in unseen] == [(UNSEEN, line_of("unseen buffer"))]
+    assert " 8 calls of rank 0" in unseen[0].message
+    assert unseen[0].loss.seconds == pytest.approx(2 * copies[0].loss.seconds)
+
+
+@pytest.mark.mpi
+def test_losses_on_another_machine(observations: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are losses on a described machine those of its profile, as shares of the simulated time there? Do messages go
+    between nodes with --nodes?"""
+    monkeypatch.setattr("nearfield.cli.advise.profile_of", lambda machine, name: PROFILE)
+    words = ["advise", str(observations / "cold-send"), "--on", "leo3", "--least", "0", "--json"]
+    there = json.loads(CliRunner().invoke(app, words).stdout)
+    note, same = there["notes"][0], advice_on(observations / "cold-send")["notes"][0]
+    assert (note["rule"], note["loss"]["seconds"]) == (same["rule"], same["loss"]["seconds"])
+    assert there["seconds_are"] == "simulated"
+    assert note["loss"]["share"] * there["seconds"] == pytest.approx(note["loss"]["seconds"])
+    simulated = ["simulate", "run", words[1], "--on", "leo3", "--nodes", "1", "--policy", "memory", "--json"]
+    found = json.loads(CliRunner().invoke(app, [*simulated, "--memory-slowdown", "1"]).stdout)
+    assert there["seconds"] == pytest.approx(found["time_ns"][0][0] / 1e9)
+    apart = json.loads(CliRunner().invoke(app, [*words, "--nodes", "2"]).stdout)  # of which this profile has no records
+    assert apart["notes"] == [] and any("on 2 nodes" in remark for remark in apart["remarks"])
 
 
 @pytest.mark.mpi
@@ -296,6 +319,7 @@ def test_a_profile_of_another_machine_is_told(observations: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [(["nowhere"], "neither a trace nor a command"), ([str(PROFILE)], "there is no trace"),
+     ([str(PROFILE), "--on", "leo3"], "leave one of them out"), ([str(PROFILE), "--nodes", "2"], "add --on MACHINE"),
      ([str(PROFILE), "--least", "2"], "not a share")],
 )  # fmt: skip
 def test_wrong_arguments(words: list[str], said: str) -> None:

@@ -64,6 +64,9 @@ class Messages:
     def address(self) -> int: ...
 
     @property
+    def allocated(self) -> bool: ...
+
+    @property
     def reach(self) -> Reach: ...
 
     @property

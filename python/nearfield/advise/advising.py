@@ -10,7 +10,7 @@ from nearfield.advise.rules import all_rules
 from nearfield.advise.run import SLOWER, Run
 from nearfield.base.words import listed
 from nearfield.notes import Note, ranked
-from nearfield.units import format_ns, format_rounded
+from nearfield.units import counted, format_ns, format_rounded
 
 LEAST = 0.01  # of the run's time: the smallest loss that is worth a note, unless somebody says otherwise
 
@@ -39,6 +39,8 @@ def _why_not(run: Run, spec: RuleSpec) -> str:
     measured = set(run.profile.records["scenario"].unique())
     if spec.needs_accesses and not run.accesses:
         return "loads and stores were not recorded"
+    if spec.needs_times and run.elsewhere:
+        return "nobody waited on a machine that is not here"
     if spec.needs_times and not run.timed:
         return "times are those of a run with hooks"
     if spec.scenarios and not measured & set(spec.scenarios):
@@ -86,7 +88,9 @@ def _compared(run: Run) -> str:
     of = f"{'simulated ' if profile.run.backend == 'sim' else ''}{profile.machine.name}, {profile.run.mpi.name}"
     text = f"losses are from the profile {profile.path} ({of}); "
     took = format_ns(run.seconds * 1e9)
-    if run.timed:
+    if run.elsewhere:
+        text += f"the run takes {took} there on {counted(run.elsewhere.nodes, 'node')}, simulated"
+    elif run.timed:
         text += f"the run took {took}"
     else:
         recorder = run.trace.about.recorder

@@ -52,6 +52,15 @@ class Messages:
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """A machine that the program is thought to run on: its nodes, of equally many neighbouring ranks, and how long the
+    program takes there."""
+
+    nodes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Run:
     """All ranks of an observed run."""
 
@@ -62,13 +71,18 @@ class Run:
     ranks: list[native.Rank]
     sites: list[list[Site]]  # by rank and call
     messages: list[Messages]
-    ranks_on_node: int
+    hosts: list[str]  # of the ranks; nodes are numbered where it is thought to run elsewhere
     clock: Run | None = None  # another run of the program, without hooks, which gives the times
+    elsewhere: Elsewhere | None = None
 
     def costs(self, rank: int, peer: int) -> Costs:
         """Returns what messages between two ranks cost."""
-        hosts = [one.found.host for one in self.ranks]
-        return self.inside if hosts[rank] == hosts[peer] else self.across
+        return self.inside if self.hosts[rank] == self.hosts[peer] else self.across
+
+    @cached_property
+    def ranks_on_node(self) -> int:
+        """Returns how many ranks the fullest node has."""
+        return max(Counter(self.hosts).values())
 
     @property
     def accesses(self) -> int:
@@ -83,11 +97,13 @@ class Run:
     @property
     def timed(self) -> bool:
         """Returns whether times are those of the program: it ran without hooks."""
-        return not self.timing.accesses
+        return not (self.timing.accesses or self.elsewhere)
 
     @cached_property
     def seconds(self) -> float:
         """Returns how long the slowest rank took; without hooks, as far as that can be told from a run with them."""
+        if self.elsewhere:
+            return self.elsewhere.seconds
         run = self.timing
         return max(_seconds(run, rank) for rank in range(len(run.ranks)))
 
@@ -98,22 +114,25 @@ class Run:
 
 
 def read_run(
-    trace: Trace, profile: Profile, *, times: Trace | None = None, progress: Callable[[int], None] | None = None
-) -> Run:
-    """Reads the streams. `times`: another trace of the program, which ran without hooks. `progress` is called with the
-    accesses read so far, each counted twice. Raises BrokenTraceError, and UsageError for a program without MPI."""
+    trace: Trace, profile: Profile, *, times: Trace | None = None, elsewhere: Elsewhere | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:  # fmt: skip
+    """Reads the streams. `times`: another trace of the program, which ran without hooks. `elsewhere`: the program is
+    thought to run on the profile's machine. `progress` is called with the accesses read so far, each counted twice.
+    Raises BrokenTraceError, and UsageError for a program without MPI."""
     if not trace.about.mpi:
         raise UsageError(f"{trace.folder} is of a program without MPI", "observe a program that sends messages")
     inside, across = Costs(profile), Costs(profile, network=True)
-    ranks_on_node = max(_ranks_on_nodes(trace).values())
-    limits = [level.size_bytes for level in inside.levels(ranks_on_node)]
+    hosts = hosts_of(trace)
+    if elsewhere:
+        hosts = [str(rank * elsewhere.nodes // len(hosts)) for rank in range(len(hosts))]
+    limits = [level.size_bytes for level in inside.levels(max(Counter(hosts).values()))]
     if not limits:
         raise UsageError(
             f"the profile {profile.path} does not know the caches of its machine", "measure on another one"
         )
     found = _analysed(trace, limits, progress)
     lines = read_lines(trace)
-    hosts = [rank.found.host for rank in found]
     sites = [[_site(call, lines) for call in rank.found.calls] for rank in found]
     messages = [
         Messages(
@@ -124,7 +143,7 @@ def read_run(
         for one in rank.found.messages
     ]  # fmt: skip
     clock = read_run(times, profile) if times else None
-    return Run(trace, profile, inside, across, found, sites, messages, ranks_on_node, clock)
+    return Run(trace, profile, inside, across, found, sites, messages, hosts, clock, elsewhere)
 
 
 def _analysed(trace: Trace, limits: list[int], progress: Callable[[int], None] | None) -> list[native.Rank]:
@@ -133,13 +152,13 @@ def _analysed(trace: Trace, limits: list[int], progress: Callable[[int], None] |
         return native.analyse([str(file) for file in trace.streams()], limits, SMALL_BYTES, threads, progress)
 
 
-def _ranks_on_nodes(trace: Trace) -> Counter[str]:
-    """Returns how many ranks each host has."""
-    hosts: Counter[str] = Counter()
+def hosts_of(trace: Trace) -> list[str]:
+    """Returns the host of each rank. Raises BrokenTraceError."""
+    hosts = []
     for file in trace.streams():
         with broken_streams():
             said = (fields["host"] for name, fields in events(trace.reader(file)) if name == "rank_is")
-            hosts[next(said, "")] += 1
+            hosts.append(next(said, ""))
     return hosts
 
 

@@ -11,9 +11,13 @@ from rich.markup import escape
 
 from nearfield import itself
 from nearfield.advise import Advice, advise, read_run
+from nearfield.advise.run import Elsewhere
 from nearfield.base.files import write_whole
+from nearfield.cli import complete
+from nearfield.cli.advise_on import elsewhere, profile_of
 from nearfield.cli.traced import AccessBar, Valgrind, traced
 from nearfield.errors import UsageError
+from nearfield.machine import load_machine
 from nearfield.measure.stop import Stop
 from nearfield.notes import as_dict, as_sarif, as_text
 from nearfield.observe.trace import Trace
@@ -29,6 +33,17 @@ def command(
     ],
     profile: Annotated[
         Path | None, typer.Option("--profile", "-p", metavar="FOLDER", help="the profile with what calls cost")
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="losses on a described machine instead (see `nearfield machine`), on which the program is simulated",
+            metavar="MACHINE",
+            autocompletion=complete.machines,
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="with --on: on so many nodes (default: as many as it was observed on)")
     ] = None,
     least: Annotated[
         str, typer.Option(metavar="SHARE", help="the smallest loss that is worth a note, as a share of the run's time")
@@ -54,8 +69,9 @@ def command(
     rules but those of waiting; of any other one only MPI calls are known, which is enough for those and some others.
     The last lines say what was examined, what was compared with what, and what could not be judged.
 
-    The profile is ./nearfield-profile, or the only one in this folder; `nearfield probe --quick` measures one, and with
-    --on MACHINE simulates one of a machine that is not here.
+    The profile is ./nearfield-profile, or the only one in this folder; `nearfield probe --quick` measures one. With
+    --on MACHINE, losses are those of a machine that is described, not present: what calls cost there is simulated once
+    and kept, and the time of the run, of which losses are shares, is the simulated one.
 
     Examples:
 
@@ -66,11 +82,19 @@ def command(
       nearfield observe -o trace -- mpirun -n 4 ./app
 
       nearfield advise trace --least 5% --sarif notes.sarif
+
+      nearfield advise trace --on leo3 --nodes 2
     """
     share = parse_share(least)
-    known = load(_profile(profile))
+    if on and (profile or times):
+        raise UsageError("--on is another machine than that of --profile or --times", "leave one of them out")
+    if nodes and not on:
+        raise UsageError("--nodes is for --on", "add --on MACHINE, or leave it out")
+    machine = load_machine(on) if on else None
+    known = load(profile_of(machine, on) if machine and on else _profile(profile))
     with traced(what, out, valgrind=valgrind) as trace:
-        found = _advice(trace, known, Trace(times) if times else None, share)
+        there = elsewhere(trace, machine, nodes) if machine else None
+        found = _advice(trace, known, Trace(times) if times else None, there, share)
     if sarif:
         log = as_sarif(found.notes, rules=[spec.rule for spec in found.rules], command=itself.typed())
         write_whole(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
@@ -88,11 +112,12 @@ def _profile(given: Path | None) -> Path:
         raise UsageError(f"no profile says what calls cost: {error.message}", measure) from error
 
 
-def _advice(trace: Trace, known: Any, times: Trace | None, least: float) -> Advice:
+def _advice(trace: Trace, known: Any, times: Trace | None, there: Elsewhere | None, least: float) -> Advice:
     with Stop() as stop, AccessBar(2 * trace.about.accesses) as bar:
         bar.start()
         try:
-            return advise(stop.run(lambda: read_run(trace, known, times=times, progress=bar.pass_on)), least)
+            run = stop.run(lambda: read_run(trace, known, times=times, elsewhere=there, progress=bar.pass_on))
+            return advise(run, least)
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
 
@@ -115,7 +140,7 @@ def _plain(found: Advice) -> dict[str, Any]:
         "trace": str(run.trace.folder),
         "profile": str(run.profile.path),
         "seconds": run.seconds,
-        "seconds_are": "observed" if run.timed else "estimated",
+        "seconds_are": "simulated" if run.elsewhere else "observed" if run.timed else "estimated",
         "accesses": run.accesses,
         "ranks": len(run.ranks),
         "notes": as_dict(found.notes),

@@ -144,7 +144,7 @@ def command(
         hostfile=str(hostfile.resolve()) if hostfile else None,
         launcher=launcher,
         command=itself.typed(),
-        on=_absolute(on),
+        on=absolute(on),
         distances=tuple(distance or ()),
         nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (),
         policies=parse_policies(policy) if policy else (),
@@ -176,7 +176,7 @@ def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
         err.print(f"what was measured is in [bold]{folder}[/bold]. To measure the rest, however long it takes: {again}")
 
 
-def _absolute(machine: str | None) -> str | None:
+def absolute(machine: str | None) -> str | None:
     """Returns the path of a file or folder as it can be found from anywhere, for --resume."""
     if machine and machine not in machine_files() and Path(machine).exists():
         return str(Path(machine).resolve())

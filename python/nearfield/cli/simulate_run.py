@@ -171,7 +171,7 @@ def _choose(asked: _Asked, shards: Alone) -> Chosen:
 
     def cluster_of(ranks: int) -> Cluster:
         nodes = asked.nodes or ranks
-        each = _ranks_per_node(ranks, nodes)
+        each = ranks_per_node(ranks, nodes)
         if shards.count > nodes:
             raise UsageError(
                 f"{shards.count} processes cannot share {counted(nodes, 'node')}", "start at most one for each node"
@@ -192,7 +192,8 @@ def _tell(asked: _Asked, done: Simulated) -> None:
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")
 
 
-def _ranks_per_node(ranks: int, nodes: int) -> int:
+def ranks_per_node(ranks: int, nodes: int) -> int:
+    """Returns how many ranks each node has. Raises UsageError if they cannot be dealt out evenly."""
     if ranks % nodes:
         raise UsageError(f"{counted(ranks, 'rank')} cannot be dealt out evenly to {counted(nodes, 'node')}")
     return ranks // nodes

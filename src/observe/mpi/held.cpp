@@ -1,5 +1,6 @@
 #include "observe/mpi/held.hpp"
 
+#include <chrono>
 #include <climits>
 #include <list>
 
@@ -9,7 +10,8 @@
 namespace nearfield::observe {
 namespace {
 
-constexpr std::size_t most_copied = 64 << 20;  // bytes under way, before a send waits
+constexpr std::size_t usually_most = 64 << 20;  // bytes under way, before a send waits for room
+constexpr auto longest_wait = std::chrono::milliseconds(200);
 
 struct Copy {
   std::vector<char> bytes;
@@ -19,7 +21,7 @@ struct Copy {
 struct All {
   std::list<std::shared_ptr<Held>> unbegun;  // in the order in which the program began them
   std::list<Copy> copies;
-  std::size_t copied = 0;
+  std::size_t copied = 0, most = usually_most;
   std::vector<MPI_Request> handles;  // to be used again
 };
 
@@ -37,6 +39,17 @@ void forget_copies() {
     all().copied -= copies.front().bytes.size();
     copies.pop_front();
   }
+  if (copies.empty()) all().most = usually_most;
+}
+
+// Lets slow receivers catch up before more is copied. Only for a while: they may wait for the simulation, and that for
+// what this rank does next.
+void wait_for_room() {
+  forget_copies();
+  const auto until = std::chrono::steady_clock::now() + longest_wait;
+  const auto has_room = [] { return all().copied <= all().most; };
+  if (!has_room()) go_on_when([&] { return forget_copies(), has_room() || std::chrono::steady_clock::now() > until; });
+  while (!has_room()) all().most *= 2;
 }
 
 MPI_Status of_nothing() {
@@ -125,8 +138,7 @@ std::shared_ptr<Held> hold_copy(stream::Send event, const void* buffer, MPI_Coun
     refuse("a message of more than 2 GiB in a program that asks its simulation");
     return held;
   }
-  forget_copies();
-  if (all().copied > most_copied) go_on_when([] { return forget_copies(), all().copied <= most_copied; });
+  wait_for_room();
   Copy& copy = all().copies.emplace_back();
   copy.bytes.resize(static_cast<std::size_t>(bytes));
   PMPI(MPI_Pack)(buffer, static_cast<int>(count), type, copy.bytes.data(), bytes, &packed, comm);
@@ -141,6 +153,8 @@ std::shared_ptr<Held> hold_copy(stream::Send event, const void* buffer, MPI_Coun
 
 void finish_copies() {
   go_on_when([] { return forget_copies(), all().copies.empty(); });
+  for (MPI_Request& spare : all().handles) PMPI(MPI_Request_free)(&spare);
+  all().handles.clear();
 }
 
 }  // namespace nearfield::observe

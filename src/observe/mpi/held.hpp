@@ -41,7 +41,7 @@ int finish(Held& held, MPI_Status* status);
 // Sends a copy of the data.
 std::shared_ptr<Held> hold_copy(stream::Send event, const void* buffer, MPI_Count count, MPI_Datatype type,
                                 int destination, int tag, MPI_Comm comm);
-// Waits until all copies are sent. To be called in MPI_Finalize.
+// Waits until all copies are sent, and frees the handles. To be called in MPI_Finalize.
 void finish_copies();
 
 // Returns a request, with a handle for the program, that stands for the message.

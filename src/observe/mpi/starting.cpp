@@ -7,6 +7,7 @@
 
 #include "observe/mpi/communicators.hpp"
 #include "observe/mpi/held.hpp"
+#include "observe/mpi/unallocated.hpp"
 #include "observe/mpi/wrapper.hpp"
 
 namespace nearfield::observe {
@@ -58,6 +59,7 @@ int start(Name& name, const void* site, Initialise initialise) {
     begin_recording(who());
     const Call call(name, site);
     begin_communicators();
+    record(unallocated_memory());
   }
   resume_accesses();
   return result;

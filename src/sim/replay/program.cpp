@@ -246,8 +246,9 @@ Task<> ReplayedRank::on(const stream::End&) {
   ended_ = true;
 }
 
-// This is for other readers, and comes after the end.
+// These are for other readers.
 Task<> ReplayedRank::on(const stream::Sites&) { co_return; }
+Task<> ReplayedRank::on(const stream::Unallocated&) { co_return; }
 
 // As MPI_Finalize does: others may still need what this rank sends. Receives that nobody waited for are left.
 Task<> ReplayedRank::finalize() {

@@ -175,6 +175,7 @@ class ReplayedRank {
   Task<> on(const stream::Sites& event);
   Task<> on(const stream::Waits& event);
   Task<> on(const stream::Ask& event);
+  Task<> on(const stream::Unallocated& event);
 
   stream::Source& stream_;
   std::function<float(std::uint32_t site)> flops_;

@@ -1,0 +1,39 @@
+"""S1 and S2: messages between ranks of one node, from buffers that the shared heap cannot share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nearfield import itself
+from nearfield.advise.rule import RuleSpec
+from nearfield.advise.rules import copies
+from nearfield.advise.run import Messages, Run
+from nearfield.notes import Note, Rule
+
+FROM_BYTES = 4096  # the shared heap has no shorter blocks (docs/heap.md)
+
+RULE = Rule(
+    "unseen-buffer",
+    "Ranks of one node send messages that the shared heap cannot see",
+    "The shared heap copies a message once, straight from the block of the heap in which it lies. Variables and the "
+    "stack are in no such block, so the MPI copies messages from there as ever.",
+    "S1, section 3, and S2",
+)
+
+
+def is_unseen(one: Messages) -> bool:
+    """Returns whether the shared heap could have the message, if its buffer were allocated."""
+    return one.found.bytes >= FROM_BYTES and not one.found.allocated
+
+
+def find(run: Run) -> Iterator[Note]:
+    """Yields a note for each line that sends such messages which one copy would bring there sooner."""
+    sent = [m for m in run.messages if m.found.sends and m.costs is run.inside and is_unseen(m)]
+    yield from copies.notes(
+        run, RULE, sent, "unseen buffer: this {} to a rank of this node is from a variable or the stack; one copy",
+        f"Allocate the buffer (malloc, new, ALLOCATE) and run the program by {itself.command('run')}: its shared heap "
+        "copies messages once, but sees only allocated memory.",
+    )  # fmt: skip
+
+
+SPEC = RuleSpec(RULE, find, scenarios=("floor",))

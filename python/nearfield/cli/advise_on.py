@@ -1,0 +1,56 @@
+"""`nearfield advise --on MACHINE`: what calls cost on a described machine, and how long the program takes there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from nearfield import itself
+from nearfield.advise.run import Elsewhere, hosts_of
+from nearfield.answers import cache_root
+from nearfield.cli.case_bar import CaseBar
+from nearfield.cli.probe import absolute
+from nearfield.cli.probe_on import was_simulated
+from nearfield.cli.simulate_run import ranks_per_node
+from nearfield.cli.simulated import Chosen, simulate_trace
+from nearfield.machine import DescribedMachine
+from nearfield.measure import Request
+from nearfield.measure.sim.cases import BASE
+from nearfield.measure.sim.pool import cores
+from nearfield.measure.sim.session import probe_on
+from nearfield.measure.sim.store import fingerprint
+from nearfield.observe.trace import Trace
+from nearfield.profile.store import RUN
+from nearfield.simulate.replay import Cluster
+from nearfield.simulate.shards import Alone
+from nearfield.terminal import err
+
+SCENARIOS = ("pingpong", "pollution", "stride")  # of the rules, those that can be simulated on every machine
+
+
+def profile_of(machine: DescribedMachine, name: str) -> Path:
+    """Returns the folder of a profile of this machine, which is simulated once and kept in the cache folder. `name` is
+    what load_machine() took. Ends the command by Ctrl-C; what was simulated until then is kept."""
+    out = cache_root() / "profiles" / f"{machine.name}-{fingerprint(machine)}"
+    unfinished = was_simulated(out)
+    if (out / RUN).exists() and not unfinished:
+        return out
+    request = Request(tier="quick", scenarios=SCENARIOS, on=absolute(name), command=itself.typed())
+    with CaseBar(err, cores()) as bar:
+        outcome = probe_on(out, request, resume=unfinished, overwrite=True, jobs=cores(), listener=bar)
+    if not outcome.complete:
+        raise typer.Exit(outcome.exit_code)
+    return out
+
+
+def elsewhere(trace: Trace, machine: DescribedMachine, nodes: int | None) -> Elsewhere:
+    """Simulates the program on the machine, on as many nodes as it ran on here unless `nodes` says otherwise. Raises
+    NearfieldError if it cannot be simulated there."""
+    its_nodes = nodes or len(set(hosts_of(trace)))
+
+    def cluster_of(ranks: int) -> Cluster:
+        return Cluster(machine, its_nodes, ranks_per_node(ranks, its_nodes), (BASE,), (1.0,))
+
+    done = simulate_trace(trace, Chosen(cluster_of, (BASE,), (1.0,), (), cores()), Alone())
+    return Elsewhere(its_nodes, done.found.time_ns()[0][0] / 1e9)
