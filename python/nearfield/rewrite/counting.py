@@ -95,7 +95,7 @@ def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
     if stride < 1:
         return "the loop does not count by a constant"
     try:
-        lower = _bounds(begin.start, reader, ">")
+        lower = bounds_of(begin.start, reader, ">")
         upper = _upper(node.children[1].bare, begin.key, reader)
     except NotAffine as why:
         return f"a bound is not affine: {why.reason}"
@@ -144,10 +144,10 @@ def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
         raise NotAffine("the test is no upper bound", test.line)
     if _names(right, key):
         raise NotAffine("the bound depends on the loop's own variable", test.line)
-    return [bound if operator == "<" else bound + ONE for bound in _bounds(right, reader, "<")]
+    return [bound if operator == "<" else bound + ONE for bound in bounds_of(right, reader, "<")]
 
 
-def _bounds(node: Node, reader: Expressions, least: str) -> list[Poly]:
+def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
     """Returns a bound; several if it is the least (`least` is "<") or the largest (">") of several, as macros write it:
     a < b ? a : b."""
     bare = node.bare
@@ -163,7 +163,7 @@ def _bounds(node: Node, reader: Expressions, least: str) -> list[Poly]:
     if bare.kind == Kind.CALL_EXPR and bare.name == ("min" if least == "<" else "max"):
         arguments = [Node(argument, node.unit) for argument in bare.cursor.get_arguments()]
         if len(arguments) == 2 and "std" in words_of(bare):
-            return [bound for argument in arguments for bound in _bounds(argument, reader, least)]
+            return [bound for argument in arguments for bound in bounds_of(argument, reader, least)]
     return [reader.integer(node)]
 
 

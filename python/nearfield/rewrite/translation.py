@@ -1,0 +1,76 @@
+"""Says in the names of a region's model what polynomials, conditions and loops of its new text are."""
+
+from __future__ import annotations
+
+from nearfield.rewrite.clang import Node
+from nearfield.rewrite.copies import Invalid
+from nearfield.rewrite.expressions import Expressions, NotAffine
+from nearfield.rewrite.model import Model
+from nearfield.rewrite.polynomials import Poly
+from nearfield.rewrite.program import Loop
+
+_COMPARISONS = ("<", "<=", ">", ">=", "==")
+
+
+class Translation:
+    """Translates what `reader` reads in the new text."""
+
+    def __init__(self, model: Model, reader: Expressions) -> None:
+        self._model, self._reader = model, reader
+
+    def head(self) -> str:
+        return self._model.names.head()
+
+    def poly(self, poly: Poly) -> str:
+        """Returns the polynomial in the model's names. Symbols of the new text are found by what they are called."""
+        words = [str(poly.terms.get((), 0))]
+        old = self._by_text()
+        for monomial, factor in poly.terms.items():
+            if not monomial:
+                continue
+            symbols = [self._reader.symbols[key] for key in monomial]
+            if any(symbol.iterator for symbol in symbols):
+                if len(symbols) > 1:
+                    raise Invalid("a bound of the new code is not affine")
+                words.append(f"{factor}*c_{symbols[0].text}")
+                continue
+            if len(symbols) == 1 and symbols[0].meaning is not None and symbols[0].text not in old:
+                words.append(f"{factor}*({self.poly(symbols[0].meaning)})")
+                continue
+            texts = tuple(sorted(symbol.text for symbol in symbols))
+            keys = [old.get(text) for text in texts]
+            if any(key is None for key in keys):
+                raise Invalid(f"{' '.join(texts)} is not known in the region")
+            ordered = tuple(sorted(str(key) for key in keys))
+            words.append(f"{factor}*{self._model.names.parameter(ordered)}")
+        return " + ".join(words)
+
+    def _by_text(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for symbol in self._model.region.symbols.values():
+            if not symbol.iterator and not symbol.foreign and found.setdefault(symbol.text, symbol.key) != symbol.key:
+                raise Invalid(f"{symbol.text} names two variables")
+        return found
+
+    def test(self, node: Node) -> str:
+        """Returns a condition of the new text as a constraint of isl."""
+        node = node.bare
+        if node.operator in ("&&", "||"):
+            left, right = (self.test(child) for child in node.children)
+            return f"({left} {'and' if node.operator == '&&' else 'or'} {right})"
+        if node.operator in _COMPARISONS:
+            try:
+                left, right = (self.poly(self._reader.integer(child)) for child in node.children)
+            except NotAffine as why:
+                raise Invalid(f"a condition of the new code is not affine: {why.reason}") from why
+            return f"({left} {'=' if node.operator == '==' else node.operator} {right})"
+        raise Invalid("a condition of the new code is not understood")
+
+    def counts(self, loop: Loop) -> str:
+        """Returns the constraint on what a loop counts."""
+        name = f"c_{loop.iterator.text}"
+        constraints = [f"{name} >= {self.poly(one)}" for one in loop.lower]
+        constraints += [f"{name} < {self.poly(one)}" for one in loop.upper]
+        if loop.step > 1:
+            constraints.append(f"exists s_{name}: {name} = {self.poly(loop.lower[0])} + {loop.step}*s_{name}")
+        return " and ".join(f"({one})" for one in constraints)
