@@ -57,6 +57,7 @@ def test_sends_and_receives_under_conditions_overlap(tmp_path: Path, arguments: 
     [
         (guarded("&status") + "b[0] = status.MPI_SOURCE;\n", "the status of a message is kept"),
         (guarded().replace("rank - 1", ANY).replace("rank + 1", ANY), ANY),
+        (f"int from;\nfrom = {ANY};\n{guarded().replace('rank - 1, 0', 'from, 0')}", ANY),
         # what is received is sent on at once, in the same statement
         (f"if (rank > 0) {{\n{pair('rank - 1', '1', '0')}{pair('rank - 1', '0', 'n - 1')}}}\n", ""),
         # a buffer is filled again after it is sent

@@ -81,6 +81,8 @@ def _start(node: Node, reader: Expressions) -> _Start | str:
         return "the loop's variable is no integer"
     if any(within(change, body) for change in reader.function.changes.get(key, [])):
         return "the loop's body changes the loop's variable"
+    if key in reader.function.address_taken:
+        return "what has the address of the loop's variable may change it"
     return _Start(key, name, start, declares, type_.kind in UNSIGNED)
 
 
@@ -101,6 +103,9 @@ def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
         return f"a bound is not affine: {why.reason}"
     if not upper:
         return "the loop's test does not compare its variable with an upper bound"
+    natural = begin.unsigned or any(one.constant is not None and one.constant >= 0 for one in lower)
+    if not natural and _without_sign(node.children[1]):
+        return "the loop's variable may be negative where it is compared with a number without sign"
     symbol = _iterator(node, begin, reader)
     return Loop(symbol, tuple(lower), tuple(upper), stride, begin.declares, begin.unsigned, line=node.line)
 
@@ -114,6 +119,8 @@ def _iterator(node: Node, begin: _Start, reader: Expressions) -> Symbol:
 def _declared_type(variable: Node) -> str:
     """Returns the type as the file writes it."""
     words = variable.unit.text[variable.offset : variable.location].strip()
+    if "auto" in words.split():
+        return str(variable.type.spelling).removeprefix("const ")
     return words if re.fullmatch(r"[\w:\s]+", words) else str(variable.cursor.type.spelling)
 
 
@@ -132,7 +139,8 @@ def _step(node: Node, key: int) -> int:
 def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
     """Returns exclusive upper bounds."""
     if test.operator == "&&":
-        return [one for child in test.children for one in _upper(child.bare, key, reader)]
+        both = [_upper(child.bare, key, reader) for child in test.children]
+        return [one for some in both for one in some] if all(both) else []
     if test.operator not in ("<", "<=", ">", ">=", "!="):
         return []
     left, right = test.children
@@ -167,6 +175,14 @@ def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
     return [reader.integer(node)]
 
 
+def _without_sign(test: Node) -> bool:
+    """Returns whether a test compares numbers of a type without sign."""
+    return any(
+        child.type.kind in UNSIGNED
+        for one in test.walk() if one.operator in ("<", "<=", ">", ">=") for child in one.children
+    )  # fmt: skip
+
+
 def _names(node: Node, key: int) -> bool:
     return any(
         inner.kind == Kind.DECL_REF_EXPR and inner.declaration is not None and inner.declaration.key == key
@@ -194,7 +210,8 @@ def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
     else:
         step = node.children[2].bare
         counts = step.operator in ("--", "post--") and is_variable(step.children[0], begin.key)
-        if not counts or not is_variable(left, begin.key) or test.operator not in (">", ">=") or begin.unsigned:
+        signed = not begin.unsigned and not _without_sign(node.children[1])
+        if not counts or not is_variable(left, begin.key) or test.operator not in (">", ">=") or not signed:
             return "the loop does not count down in a known form"
         upper, lower = first + ONE, bound if test.operator == ">=" else bound + ONE
     symbol = _iterator(node, begin, reader)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
-from nearfield.rewrite.communication import _bytes as element_bytes
+from nearfield.rewrite.datatypes import bytes_of as element_bytes
 from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.expressions import ARRAYS
 from nearfield.rewrite.model import Model

@@ -19,6 +19,15 @@ _BYTES = {
 }  # fmt: skip
 
 
+def bytes_of(element: str) -> int:
+    """Returns the size of a type of C's own; 0 of others."""
+    return {
+        "double": 8, "float": 4, "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "char": 1, "bool": 1,
+        "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "long long": 8, "_Bool": 1,
+        "unsigned long long": 8, "_Complex double": 16, "std::complex<double>": 16, "long double": 16,
+    }.get(element, 0)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Layout:
     """`blocks` runs of `length` elements, `stride` elements apart; element_bytes is the size of one."""
@@ -49,7 +58,8 @@ def _derived(key: int, reader: Expressions, functions: list[Function]) -> Layout
         return None
     call, function = makers[0]
     arguments = [Node(argument, call.unit) for argument in call.cursor.get_arguments()]
-    outer, reader.function = reader.function, function
+    outer, foreign = reader.function, reader.foreign
+    reader.function, reader.foreign = function, foreign or function is not outer
     try:
         if call.name == "MPI_Type_contiguous":
             element = layout(arguments[1], reader, functions)
@@ -61,7 +71,7 @@ def _derived(key: int, reader: Expressions, functions: list[Function]) -> Layout
     except NotAffine:
         return None
     finally:
-        reader.function = outer
+        reader.function, reader.foreign = outer, foreign
     return None
 
 

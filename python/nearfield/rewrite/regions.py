@@ -28,7 +28,7 @@ _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTIL
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
 _PARALLEL = re.compile(r"#\s*pragma\s+omp\s+parallel\s+for\b")  # such loops may be moved as a whole
 _SPLITTABLE = re.compile(
-    r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
+    r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse|reduction|lastprivate|linear)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
 )
 
 _STEADY = (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
@@ -61,6 +61,7 @@ class Reader:
         why: Barrier | None = None
         near = self._near_calls(block)
         ends = [*(statement.offset for statement in block.children[1:]), block.end]
+        begins = [block.offset + 1, *(statement.end for statement in block.children)]
         for number, (statement, following) in enumerate(zip(block.children, ends, strict=False)):
             known = len(self.refusals)
             inner = list(self._inside(statement)) if statement.kind in _BLOCKS else []
@@ -70,6 +71,7 @@ class Reader:
                     raise Barrier("it is far from the communication", statement.line)
                 if inner and statement.kind in LOOPS:
                     raise Barrier("a loop with communication of its own", statement.line)
+                self._between(begins[number], statement, any_directive=bool(run))
                 if run and statement.kind == Kind.DECL_STMT and self._may_come_first(statement, block, run[0].lead):
                     declared.append((statement.offset, self.unit.statement_end(statement)))
                     continue
@@ -255,6 +257,7 @@ class Reader:
         loops, body = ([], statement) if whole else self._chain(statement, expressions)
         outer = Communication(expressions, self.functions, known=self._known(), posted=trial)
         for loop, node in loops:
+            outer.bounds(node)
             outer.count(node, iterator_key(node), loop)
             expressions.bound[iterator_key(node)] = Poly.of(loop.iterator.key)
         try:
@@ -313,6 +316,13 @@ class Reader:
         if end > following or (self.unit.is_macro(statement.offset) and end < statement.end):
             raise Barrier("a macro hides where it ends", statement.line)
         return end
+
+    def _between(self, start: int, statement: Node, *, any_directive: bool) -> None:
+        """Raises Barrier for a pragma between an offset and a statement that does not stand right above it, or for any
+        directive."""
+        text = self.unit.text[start : self._lead(statement.offset)]
+        if _PRAGMA.search(text) or any_directive and _DIRECTIVE.search(text):
+            raise Barrier("a directive of the preprocessor stands in front of it", statement.line)
 
     def _directives(self, statement: Node, end: int) -> None:
         """Raises Barrier for directives of the preprocessor in a statement, unless they are whole and change nothing of

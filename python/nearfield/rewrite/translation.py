@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import islpy as isl
+
 from nearfield.rewrite.clang import Node
-from nearfield.rewrite.copies import Invalid
-from nearfield.rewrite.expressions import Expressions, NotAffine
+from nearfield.rewrite.copies import Copy, Invalid
+from nearfield.rewrite.expressions import UNSIGNED, Expressions, NotAffine
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.polynomials import Poly
 from nearfield.rewrite.program import Loop
@@ -74,3 +76,46 @@ class Translation:
         if loop.step > 1:
             constraints.append(f"exists s_{name}: {name} = {self.poly(loop.lower[0])} + {loop.step}*s_{name}")
         return " and ".join(f"({one})" for one in constraints)
+
+    # ---- numbers without sign
+
+    def no_number_wraps(self, node: Node, copy: Copy, known: isl.Set) -> None:
+        """Raises Invalid if an expression of the new text has numbers of a type without sign that would be negative,
+        under what is known of the parameters and under the loops and conditions around it."""
+        known = known.intersect(self._natural())
+        for inner in node.walk():
+            if inner.type.kind not in UNSIGNED or not self._subtracts(inner):
+                continue
+            try:
+                poly = self._reader.integer(inner)
+            except NotAffine:
+                continue
+            if poly.constant is None and not self._negative(poly, copy).intersect_params(known).is_empty():
+                raise Invalid("a number without sign would be negative in the new code")
+
+    @staticmethod
+    def _subtracts(node: Node) -> bool:
+        """Returns whether a number may become negative though those that it is made of are not, or had a sign."""
+        return node.operator == "-" or node.bare is not node and node.bare.type.kind not in UNSIGNED
+
+    def _negative(self, poly: Poly, copy: Copy) -> isl.Set:
+        loops = [*([copy.strips] if copy.strips else []), *copy.loops]
+        constraints = [*map(self.counts, loops), *(f"({test})" for test in copy.tests), f"({self.poly(poly)} < 0)"]
+        dims = ", ".join(f"c_{loop.iterator.text}" for loop in loops)
+        return isl.Set(f"{self.head()}{{ [{dims}] : {' and '.join(constraints)} }}")
+
+    def _natural(self) -> isl.Set:
+        """Returns what is certain of the parameters: values of constants, that those of a type without sign are not
+        negative, and that bounds of loops with such a variable are none."""
+        constraints = []
+        for symbol in self._model.region.symbols.values():
+            name = self._model.names.parameters.get((symbol.key,))
+            if name is not None and symbol.value is not None:
+                constraints.append(f"{name} = {symbol.value}")
+            elif name is not None and symbol.natural:
+                constraints.append(f"{name} >= 0")
+        for loop in [loop for nest in self._model.region.nests for loop in nest.loops if loop.unsigned]:
+            for upper in loop.upper:
+                if not any(self._model.region.symbols[key].iterator for key in upper.keys):
+                    constraints.append(f"{self._model.names.poly(upper)} >= 0")
+        return self._model.names.facts(constraints)

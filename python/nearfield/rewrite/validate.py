@@ -91,15 +91,19 @@ class Validator:
     def _without_check(self, test: Node, offset: int) -> str:
         """Returns the guard's constraint, behind the check that pointers do not overlap, which must be as it was
         written. What the compiler asserts need not be in it."""
-        text = self._unit.text
+        text, names, nowhere = self._unit.text, self._read.names, Copy(())
         start = text.index("(", offset)
         if not same_tokens(text[start + 1 : group_end(text, start) - 1], self._emitted.condition):
             raise Invalid("the guard in the new code is not the one that was written")
+        if self._emitted.check:  # which decides nothing where the guard does not hold
+            names.no_number_wraps(test, nowhere, self._guard)
         if self._emitted.asserted:
             return self._values()
         if self._emitted.check and not self._emitted.guard:
             return "1 = 1"
-        return self._read.names.test(test.bare.children[1] if self._emitted.check else test)
+        guard = test.bare.children[1] if self._emitted.check else test
+        names.no_number_wraps(guard, nowhere, self._model.context)
+        return names.test(guard)
 
     def _values(self) -> str:
         """Returns what the compiler asserts, as a constraint: the guard itself."""
@@ -129,6 +133,7 @@ class Validator:
 
     def _branches(self, node: Node, copy: Copy) -> None:
         test, *branches = node.children
+        self._read.names.no_number_wraps(test, copy, self._guard)
         for number, branch in enumerate(branches):
             words = self._read.names.test(test)
             words = words if number == 0 else f"not ({words})"
@@ -139,6 +144,8 @@ class Validator:
         loop = counted_loop(node, reader)
         if isinstance(loop, str) or companions(node):
             raise Invalid(f"a loop of the new code is not understood: {loop}")
+        for part in node.children[:-1]:
+            self._read.names.no_number_wraps(part, copy, self._guard)
         key = iterator_key(node)
         reader.bound[key] = Poly.of(loop.iterator.key)
         time = (*copy.time, f"{'-' if loop.down else ''}c_{loop.iterator.text}")
