@@ -11,7 +11,6 @@ from nearfield.rewrite.blocking import is_unread
 from nearfield.rewrite.clang import Kind, Node, TypeKind
 from nearfield.rewrite.datatypes import bytes_of, layout
 from nearfield.rewrite.expressions import ARRAYS, INTEGERS, NotAffine, Pointer, words_of
-from nearfield.rewrite.function import Function
 from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.program import Access, Barrier, Base, Loop, Message
 from nearfield.rewrite.text import group_end
@@ -61,7 +60,6 @@ class Communication(Collector):
     """Collects the accesses of a statement with calls of MPI. `posted` are messages begun before it in the region and
     not completed; it is shared by the region's statements."""
 
-    known: list[Function] = field(default_factory=list)
     posted: list[Posted] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -206,7 +204,7 @@ class Communication(Collector):
             number = self.reader.integer(count)
         except NotAffine:
             number = None
-        shape = layout(datatype, self.reader, self.known)
+        shape = layout(datatype, self.reader, self.functions)
         self.messages.append(Message(send, number, shape.element_bytes if shape else 0, self.inside.certain))
         element_bytes = bytes_of(pointer.base.element)
         single = shape is not None and number == ONE and (shape.length, shape.blocks) == (ONE, ONE)

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from nearfield.rewrite.clang import Kind, Node
+from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.expressions import Expressions, NotAffine
-from nearfield.rewrite.function import Function
 from nearfield.rewrite.polynomials import Poly
 
 _BYTES = {
@@ -38,7 +38,7 @@ class Layout:
     stride: Poly
 
 
-def layout(node: Node, reader: Expressions, functions: list[Function]) -> Layout | None:
+def layout(node: Node, reader: Expressions, functions: Functions) -> Layout | None:
     """Returns the layout of a datatype that a call names; None if it is not known."""
     one = Poly.number(1)
     word = re.compile(r"[A-Za-z_]\w*").match(node.unit.text, node.offset)
@@ -51,9 +51,9 @@ def layout(node: Node, reader: Expressions, functions: list[Function]) -> Layout
     return _derived(node.declaration.key, reader, functions)
 
 
-def _derived(key: int, reader: Expressions, functions: list[Function]) -> Layout | None:
+def _derived(key: int, reader: Expressions, functions: Functions) -> Layout | None:
     """Returns the layout of a datatype that one call makes; None if none or several do."""
-    makers = [(call, one) for one in functions for call in one.calls if _makes(call, key)]
+    makers = [(call, one) for one in functions.of_file for call in one.calls if _makes(call, key)]
     if len(makers) != 1:
         return None
     call, function = makers[0]

@@ -255,7 +255,7 @@ class Reader:
         lead, pragmas = self._pragmas(statement)
         whole = not all(_SPLITTABLE.match(line) for line in pragmas)
         loops, body = ([], statement) if whole else self._chain(statement, expressions)
-        outer = Communication(expressions, self.functions, known=self._known(), posted=trial)
+        outer = Communication(expressions, self.functions, posted=trial)
         for loop, node in loops:
             outer.bounds(node)
             outer.count(node, iterator_key(node), loop)
@@ -344,9 +344,6 @@ class Reader:
     def _plain(self, accesses: Sequence[object], statement: Node) -> None:
         if not accesses:
             raise Barrier("its effects are not known", statement.line)
-
-    def _known(self) -> list[Function]:
-        return [self.functions.of(node) for node in self.unit.functions]
 
     def _chain(self, node: Node, expressions: Expressions) -> tuple[list[tuple[Loop, Node]], Node]:
         """Returns the loops around a statement's innermost part, at most `depth`, and that part."""
