@@ -7,18 +7,10 @@ import contextlib
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.clang import Kind, Node, TypeKind
+from nearfield.rewrite.conversions import ARRAYS, INTEGERS, NUMBERS, UNSIGNED
 from nearfield.rewrite.counting import companions, counted_loop, iterator_key, within
 from nearfield.rewrite.elsewhere import Functions
-from nearfield.rewrite.expressions import (
-    ARRAYS,
-    INTEGERS,
-    NUMBERS,
-    UNSIGNED,
-    Expressions,
-    NotAffine,
-    Pointer,
-    words_of,
-)
+from nearfield.rewrite.expressions import Expressions, NotAffine, Pointer, words_of
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
 from nearfield.rewrite.polynomials import ONE, Poly
 from nearfield.rewrite.program import Access, Barrier, Base, Condition, Loop

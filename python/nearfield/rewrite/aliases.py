@@ -6,16 +6,17 @@ swapped after that hold the same values in another order, so they do not overlap
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
 
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.conversions import ARRAYS, INTEGERS
 from nearfield.rewrite.datatypes import bytes_of
 from nearfield.rewrite.elsewhere import Functions
-from nearfield.rewrite.expressions import ARRAYS, INTEGERS
 from nearfield.rewrite.function import ASSIGNMENTS, Function
 from nearfield.rewrite.program import Barrier, Base, Region
+from nearfield.rewrite.swaps import swaps_of
 
 ALLOCATE = frozenset(
     {"malloc", "calloc", "aligned_alloc", "valloc", "memalign", "fftw_malloc", "_mm_malloc", "operator new[]"}
@@ -25,14 +26,6 @@ KEEP_NOTHING = frozenset({"free", "swap", "fwrite", "fread", "size", "resize", "
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
 DEEPEST = 3  # calls in calls that are gone through
-
-
-@dataclass(frozen=True)
-class Swap:
-    """Consecutive assignments that only permute pointers. `saved` hold copies meanwhile."""
-
-    permuted: frozenset[int]
-    nodes: frozenset[int]  # offsets of the assignments
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class Aliases:
         self._functions, self._function = functions, function
         self._assumed = {name.strip() for name in assumed}
         self._globals = {node.key: node for node in functions.unit.variables}
-        self._swaps = list(_swaps(function))
+        self._swaps = list(swaps_of(function))
         self._swapped = frozenset().union(*(swap.nodes for swap in self._swaps)) if self._swaps else frozenset()
 
     def check(self, region: Region) -> Assumed:
@@ -332,65 +325,3 @@ def _words(declared: Node) -> str:
 def _line(region: Region, base: Base) -> int:
     lines = (a.line for item in region.items for a in item.accesses if a.base.key == base.key)
     return next(lines, region.line)
-
-
-# ---- finding swaps
-
-
-def _swaps(function: Function) -> Iterable[Swap]:
-    """Yields the swaps of pointers: t = a; a = b; b = t; also in longer cycles, and std::swap(a, b)."""
-    if function.body is None:
-        return
-    for node in function.body.walk():
-        if node.kind == Kind.CALL_EXPR and node.name == "swap":
-            keys = [_pointer_key(Node(argument, node.unit)) for argument in node.cursor.get_arguments()]
-            if len(keys) == 2 and all(keys):
-                yield Swap(frozenset(keys), frozenset({node.offset}))
-        if node.kind != Kind.COMPOUND_STMT:
-            continue
-        run: list[tuple[int, int, int]] = []
-        for statement in [*node.children, None]:
-            copies = _copies(statement) if statement is not None else None
-            if copies:
-                run += copies
-                continue
-            yield from _permutation(run)
-            run = []
-
-
-def _copies(statement: Node) -> list[tuple[int, int, int]] | None:
-    """Returns (target, source, offset) for each copy of a pointer that the statement makes."""
-    if statement.kind == Kind.DECL_STMT:
-        made = []
-        for variable in statement.children:
-            values = [child for child in variable.children if child.kind.is_expression()]
-            source = _pointer_key(values[-1]) if values and variable.type.kind == TypeKind.POINTER else 0
-            if not source:
-                return None
-            made.append((variable.key, source, variable.offset))
-        return made
-    node = statement.bare
-    if node.operator != "=":
-        return None
-    target, source = (_pointer_key(child) for child in node.children)
-    return [(target, source, node.offset)] if target and source else None
-
-
-def _pointer_key(node: Node) -> int:
-    node = node.bare
-    if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None and node.type.kind == TypeKind.POINTER:
-        return node.declaration.key
-    return 0
-
-
-def _permutation(run: list[tuple[int, int, int]]) -> Iterable[Swap]:
-    """Yields the swap if the copies of a run permute some pointers, with the help of others that get a copy only."""
-    if len(run) < 3:
-        return
-    held: dict[int, int] = {}
-    for target, source, _ in run:
-        held[target] = held.get(source, source)
-    helpers = {run[0][0]}
-    permuted = {key for key in held if key not in helpers}
-    if {held[key] for key in permuted} == permuted:
-        yield Swap(frozenset(permuted), frozenset(offset for *_, offset in run))

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from nearfield.rewrite.accesses import Collector
 from nearfield.rewrite.blocking import is_unread
 from nearfield.rewrite.clang import Kind, Node, TypeKind
+from nearfield.rewrite.conversions import ARRAYS, INTEGERS
 from nearfield.rewrite.datatypes import bytes_of, layout
-from nearfield.rewrite.expressions import ARRAYS, INTEGERS, NotAffine, Pointer, words_of
+from nearfield.rewrite.expressions import NotAffine, Pointer, words_of
 from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.program import Access, Barrier, Base, Loop, Message
 from nearfield.rewrite.text import group_end

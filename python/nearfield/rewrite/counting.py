@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 
 from nearfield.rewrite.clang import Kind, Node
-from nearfield.rewrite.expressions import INTEGERS, UNSIGNED, Expressions, NotAffine, words_of
+from nearfield.rewrite.conversions import INTEGERS, UNSIGNED
+from nearfield.rewrite.expressions import Expressions, NotAffine, words_of
 from nearfield.rewrite.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.program import Loop
 

@@ -6,27 +6,27 @@ import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from nearfield.rewrite.clang import Kind, Node, TypeKind
+from nearfield.rewrite.conversions import (
+    ARRAYS,
+    INTEGERS,
+    UNSIGNED,
+    is_cut,
+    is_handle,
+    operation_may_fail,
+    views,
+)
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.program import Barrier, Base
 
-INTEGERS = (
-    TypeKind.INT, TypeKind.UINT, TypeKind.LONG, TypeKind.ULONG, TypeKind.SHORT, TypeKind.USHORT, TypeKind.LONGLONG,
-    TypeKind.ULONGLONG, TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.UCHAR, TypeKind.BOOL, TypeKind.ENUM,
-)  # fmt: skip
-NUMBERS = (*INTEGERS, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.LONGDOUBLE)
-UNSIGNED = (TypeKind.UINT, TypeKind.ULONG, TypeKind.USHORT, TypeKind.ULONGLONG, TypeKind.UCHAR)
-_SHORT = (TypeKind.SHORT, TypeKind.USHORT, TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.UCHAR, TypeKind.BOOL)
-_WRAPS = 2**31  # a constant without sign from here on may stand for a negative number
-ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
 # Expressions that read no memory by themselves.
 VALUES = (
     Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR,
     Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR, Kind.CXX_BOOL_LITERAL_EXPR, Kind.CHARACTER_LITERAL,
 )  # fmt: skip
+_WRAPS = 2**31  # a constant without sign from here on may stand for a negative number
 _VECTOR = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
 
 
@@ -90,7 +90,7 @@ class Expressions:
 
     def integer(self, node: Node) -> Poly:
         """Returns the polynomial. Raises NotAffine that says what it is not."""
-        if _is_cut(node):
+        if is_cut(node):
             if node.value is None:
                 raise NotAffine(f"{words_of(node)} is cut to a shorter number", node.line)
             return Poly.number(node.value)
@@ -244,7 +244,7 @@ class Expressions:
             raise NotAffine(f"{words_of(node)} is no integer", node.line)
         words = rendered(node)
         key = f"{words}@{'.'.join(map(str, sorted(variables)))}"
-        natural, may_fail = node.type.kind in UNSIGNED, any(map(_may_fail, node.walk()))
+        natural, may_fail = node.type.kind in UNSIGNED, any(map(operation_may_fail, node.walk()))
         return self._named(key, words, None, frozenset(variables), stable=False, natural=natural, may_fail=may_fail)
 
     # ---- places
@@ -275,7 +275,7 @@ class Expressions:
     def _counted(self, node: Node) -> Pointer:
         """Returns the address that an expression is, by which elements of its type are counted."""
         pointer = self.pointer(node)
-        return pointer.viewed_otherwise() if _views(node) else pointer
+        return pointer.viewed_otherwise() if views(node) else pointer
 
     def pointer(self, node: Node) -> Pointer:
         """Returns the address that an expression is. Raises Barrier if its array is not known."""
@@ -347,7 +347,7 @@ class Expressions:
             if owner.kind == Kind.CXX_THIS_EXPR:
                 return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
             outer = self.pointer(owner)
-            if outer.base.kind == "rows" or _views(node.children[0]):
+            if outer.base.kind == "rows" or views(node.children[0]):
                 raise Barrier(f"it is not known which memory {words_of(node)} is", node.line)
             first = all(one is not None and one.constant == 0 for one in outer.index)
             arrow = "->" if outer.index and first else "."
@@ -372,7 +372,7 @@ class Expressions:
         if type_.kind == TypeKind.POINTER:
             kind, sizes = "pointer", [None]
             type_ = type_.get_pointee().get_canonical()
-        while type_.kind in ARRAYS or (type_.kind == TypeKind.POINTER and kind != "scalar" and not _is_handle(type_)):
+        while type_.kind in ARRAYS or (type_.kind == TypeKind.POINTER and kind != "scalar" and not is_handle(type_)):
             if type_.kind == TypeKind.POINTER:
                 kind = "rows"
                 sizes.append(None)
@@ -413,49 +413,6 @@ class Expressions:
             count += type_.kind != TypeKind.INCOMPLETEARRAY
             type_ = type_.get_array_element_type().get_canonical()
         return count
-
-
-def _is_cut(node: Node) -> bool:
-    """Returns whether a conversion of an integer, written or not, may lose a part of it."""
-    bare = node.bare
-    while node is not bare:
-        inner = next(child for child in node.children if child.kind != Kind.TYPE_REF)
-        if node.type.kind in _SHORT and inner.type.kind != node.type.kind:
-            return True
-        node = inner
-    return False
-
-
-def _may_fail(node: Node) -> bool:
-    """Returns whether an operator divides by what may be 0, or reads what may lie outside of all memory."""
-    if node.operator in ("/", "%"):
-        return not node.children[1].value
-    if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
-        return node.children[1].value is None or node.children[0].bare.type.kind not in ARRAYS
-    pointed = node.children[:1] if node.kind == Kind.MEMBER_REF_EXPR or node.operator == "*" else []
-    return len(node.children) == 1 and any(one.bare.type.kind == TypeKind.POINTER for one in pointed)
-
-
-def _views(node: Node) -> bool:
-    """Returns whether a cast makes a pointer count other elements than those it points to."""
-    mine, its = (_element_of(one.type) for one in (node, node.bare))
-    return mine != its
-
-
-def _element_of(type_: Any) -> str:
-    """Returns the type of what a pointer or an array counts."""
-    if type_.kind in ARRAYS:
-        inner = type_.element_type
-    elif type_.kind in (TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
-        inner = type_.get_pointee()
-    else:
-        return str(type_.spelling)
-    return re.sub(r"\b(?:const|volatile|restrict|__restrict)\b|\s+", "", inner.get_canonical().spelling)
-
-
-def _is_handle(type_: Any) -> bool:
-    """Returns whether a pointer is a handle of MPI, as Open MPI has them."""
-    return bool(re.match(r"(?:struct )?ompi_", type_.get_pointee().get_canonical().spelling))
 
 
 def words_of(node: Node) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 from nearfield.rewrite.accesses import is_of_library, is_pure
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.communication import split_arguments
+from nearfield.rewrite.conversions import ARRAYS, NUMBERS
 from nearfield.rewrite.elsewhere import Functions
-from nearfield.rewrite.expressions import ARRAYS, NUMBERS, VALUES
+from nearfield.rewrite.expressions import VALUES
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
 from nearfield.rewrite.program import Barrier
 from nearfield.rewrite.text import indent_at, line_of, line_start, substituted, words_in

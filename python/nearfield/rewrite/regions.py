@@ -12,9 +12,10 @@ from nearfield.rewrite.accesses import OUTPUT, never
 from nearfield.rewrite.blocking import blocking_calls, unsplit
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments, split_arguments
+from nearfield.rewrite.conversions import ARRAYS, NUMBERS
 from nearfield.rewrite.counting import companions, counted_loop, iterator_key
 from nearfield.rewrite.elsewhere import Functions
-from nearfield.rewrite.expressions import ARRAYS, NUMBERS, VALUES, Expressions
+from nearfield.rewrite.expressions import VALUES, Expressions
 from nearfield.rewrite.function import LOOPS, Function
 from nearfield.rewrite.patch import Refusal
 from nearfield.rewrite.polynomials import Poly

@@ -5,8 +5,9 @@ from __future__ import annotations
 import islpy as isl
 
 from nearfield.rewrite.clang import Node
+from nearfield.rewrite.conversions import UNSIGNED
 from nearfield.rewrite.copies import Copy, Invalid
-from nearfield.rewrite.expressions import UNSIGNED, Expressions, NotAffine
+from nearfield.rewrite.expressions import Expressions, NotAffine
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.polynomials import Poly
 from nearfield.rewrite.program import Loop
