@@ -19,7 +19,7 @@ from nearfield.rewrite.expressions import VALUES, Expressions
 from nearfield.rewrite.function import LOOPS, Function
 from nearfield.rewrite.patch import Refusal
 from nearfield.rewrite.polynomials import Poly
-from nearfield.rewrite.program import Access, Barrier, Blocking, Call, Item, Loop, Nest, Region
+from nearfield.rewrite.program import NONBLOCKING, Access, Barrier, Blocking, Call, Item, Loop, Nest, Region
 from nearfield.rewrite.scalars import join_members, lives_within
 from nearfield.rewrite.text import line_of, skip_blank, statement_end, words_in
 
@@ -306,6 +306,8 @@ class Reader:
         if not found or any(part.offset not in read.sides or self.unit.is_macro(part.offset) for part, _ in found):
             return
         made.unsplit = next((why for part, _ in found if (why := unsplit(part.bare, self.function))), "")
+        if any(len(read.sides[part.offset]) < len(NONBLOCKING[part.bare.name]) for part, _ in found):
+            made.unsplit = "a message is of a variable that its block declares, and that ends with it"
         for part, listed in found:
             words = tuple(split_arguments(part.bare))
             end = self.unit.statement_end(part)
