@@ -51,10 +51,27 @@ static void fill(const program* p, unsigned char* memory, size_t elements, int r
   }
 }
 
+// Cases take turns with two communicators, so that a rank that is ahead sends nothing into the one that others look into.
+static MPI_Comm comms[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
+static int turn, has_left_message;  // to this rank, since there are these communicators
+
+static void change_comms(void) {
+  for (int i = 0; i < 2; ++i) {
+    if (comms[i] != MPI_COMM_NULL) MPI_Comm_free(&comms[i]);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+  }
+  has_left_message = 0;
+}
+
+static void change_comms_if_used(void) {
+  int is_used;
+  MPI_Allreduce(&has_left_message, &is_used, 1, MPI_INT, MPI_LOR, MPI_COMM_WORLD);
+  if (is_used) change_comms();
+}
+
 static void run(const program* p, int variant, const int* n, int is_ring, unsigned char* memory[ARRAYS]) {
   int rank, size;
-  MPI_Comm comm;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm comm = comms[turn++ % 2];
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   int up = rank + 1 < size ? rank + 1 : is_ring ? 0 : MPI_PROC_NULL;
@@ -68,8 +85,8 @@ static void run(const program* p, int variant, const int* n, int is_ring, unsign
   nf_check_requests();
   int is_left;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_left, MPI_STATUS_IGNORE);
-  if (is_left) printf("MISMATCH %s rank %d: a message was left over\n", where, rank);
-  MPI_Comm_free(&comm);
+  if (is_left && !has_left_message) printf("MISMATCH %s rank %d: a message was left over\n", where, rank);
+  has_left_message |= is_left;
 }
 
 static long compare(const program* p, int number, int argc, char** argv) {
@@ -77,6 +94,7 @@ static long compare(const program* p, int number, int argc, char** argv) {
   long cases = 0;
   unsigned char *wanted[ARRAYS], *found[ARRAYS];
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  change_comms();
   for (int s = 0; s < 2 * SIZES; ++s) {
     const int* n = p->sizes[s % SIZES];
     size_t bytes = (size_t)n[0] * n[1] * n[2] * element_bytes(p) + 2 * GUARD;
@@ -95,6 +113,7 @@ static long compare(const program* p, int number, int argc, char** argv) {
       ++cases;
     }
     for (int i = 0; i < ARRAYS; ++i) free(wanted[i]), free(found[i]);
+    change_comms_if_used();
   }
   return cases;
 }

@@ -299,15 +299,19 @@ def test_odd_programs_do_not_crash(text: str, tmp_path: Path, arguments: list[st
 
 
 def test_templates_and_classes_do_not_crash(tmp_path: Path, arguments: list[str]) -> None:
-    """Does C++ with templates give an analysis, and a vector's elements a patch?"""
+    """Does C++ with templates give an analysis, a vector's elements a patch, and a new loop its variable's type?"""
     path = tmp_path / "program.cpp"
     loop = "for (int i = 1; i < n; ++i) b[i] = a[i] * 2;"
     call = "MPI_Sendrecv(&a[1], 1, MPI_DOUBLE, 0, 0, &a[0], 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);"
     path.write_text(
         "#include <mpi.h>\n#include <vector>\ntemplate <class T> T twice(T x) { return x + x; }\n"
         f"void f(int n) {{ std::vector<double> a(n), b(n); for (int t = 0; t < 3; ++t) {{ {call} {loop} }} }}\n"
+        f"void g() {{ double a[9], b[9]; {call} {loop.replace('int i = 1', 'auto i = 1u').replace('n;', '9;')} }}\n"
     )
-    assert names(analyse(path, arguments)) >= {"warm-send", "overlap"}
+    found = analyse(path, arguments)
+    assert names(found) >= {"warm-send", "overlap"}
+    other = next(one for one in found.patches if one.function == "g" and one.transformation == "warm-send")
+    assert "for (unsigned int i = 1; i < 2; ++i)" in other.rewritten  # an int would be another type
 
 
 def test_ten_thousand_lines_in_one_function(tmp_path: Path, arguments: list[str]) -> None:
@@ -324,9 +328,8 @@ def test_the_diff_applies_and_apply_writes_the_same(tmp_path: Path) -> None:
     """Is what is printed a diff that git applies, and does --apply write the same file?"""
     path = tmp_path / "listing1.c"
     shutil.copy(LISTING, path)
-    done = CliRunner().invoke(app, ["rewrite", str(path)])
-    assert done.exit_code == 0
     told = CliRunner().invoke(app, ["rewrite", str(path), "--json"])
+    assert told.exit_code == 0
     patch = json.loads(told.stdout)["patches"][0]
     (tmp_path / "a.diff").write_text(patch["diff"])
     subprocess.run(["git", "apply", "--unsafe-paths", "--directory=/", "a.diff"], cwd=tmp_path, check=True)

@@ -57,6 +57,7 @@ def test_sends_and_receives_under_conditions_overlap(tmp_path: Path, arguments: 
     [
         (guarded("&status") + "b[0] = status.MPI_SOURCE;\n", "the status of a message is kept"),
         (guarded().replace("rank - 1", ANY).replace("rank + 1", ANY), ANY),
+        (f"int from;\nfrom = {ANY};\n{guarded().replace('rank - 1, 0', 'from, 0')}", ANY),
         # what is received is sent on at once, in the same statement
         (f"if (rank > 0) {{\n{pair('rank - 1', '1', '0')}{pair('rank - 1', '0', 'n - 1')}}}\n", ""),
         # a buffer is filled again after it is sent
@@ -64,6 +65,11 @@ def test_sends_and_receives_under_conditions_overlap(tmp_path: Path, arguments: 
         # what is received decides what comes next
         (f"if (rank > 0) {{\n{pair('rank - 1', '1', '0')}if (a[0] > 0) a[(n - 1) * m] = 1;\n}}\n", ""),
         (f"for (int k = 0; k < 2; k++) {{\n{pair('rank', '1', '0')}}}\n", ""),
+        # a buffer ends with its block
+        (
+            f"if (rank > 0) {{\ndouble t = 1;\nMPI_Send(&t, 1, MPI_DOUBLE, 0, 0, {WORLD});\n{pair('0', '1', '0')}}}\n",
+            "",
+        ),
     ],
 )
 def test_what_cannot_be_completed_later_is_not(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from random_programs import ARRAYS, random_program
 
 from nearfield import mpi
 from nearfield.cli.rewrite_checks import Checks
@@ -143,6 +145,61 @@ def test_orders_that_would_be_wrong_are_refused(name: str, read) -> None:  # typ
     found = read(body)
     assert not found.patches
     assert said in reasons(found)
+
+
+@pytest.mark.parametrize("name", ["kept_orders.c", "kept_orders.cpp"])
+def test_orders_that_must_stay_do(name: str, arguments: list[str]) -> None:
+    """Does each function of this file, in which no other order is right, keep its own, for some reason?"""
+    path = Path(__file__).parents[1] / "programs" / name
+    functions = set(re.findall(r"^void (\w+)\(.*\{$", path.read_text(), re.MULTILINE))
+    found = analyse(path, arguments, assume_noalias=["rows"])
+    assert not found.patches, {patch.function for patch in found.patches}
+    assert len(functions) > 4
+    assert functions == {one.function for one in found.refusals}
+
+
+READ_AT_THE_HEAD = {  # a value that is read where it is not seen at once, and changed later
+    "an index": "for (int i = 0; i < n; i++) *(b + k + i) = a[i];\n",
+    "a bound": "for (int i = 0; i < n; i++) { a[i] += 1; for (int j = 0; j < k; j++) b[i * m + j] = a[i]; }\n",
+    "the length of a datatype": "MPI_Type_contiguous(k, MPI_DOUBLE, &t);\nMPI_Type_commit(&t);\n"
+                                "MPI_Send(a, 1, t, up, 1, MPI_COMM_WORLD);\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", READ_AT_THE_HEAD)
+def test_a_value_is_not_changed_before_it_is_read(what: str, read) -> None:  # type: ignore[no-untyped-def]
+    receive = "MPI_Recv(a, 4, MPI_DOUBLE, up, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+    other = "for (int i = 0; i < n; i++) c[i] = i;\n"
+    uses = READ_AT_THE_HEAD[what]
+    found = read(f"int k; MPI_Datatype t;\nk = 1;\n{receive}{uses}k = m;\n{other}", "static double c[100];\n")
+    assert found.patches
+    for patch in found.patches:
+        places = [patch.rewritten.index(one) for one in ("k = 1;", uses.splitlines()[0], "k = m;")]
+        assert places == sorted(places), patch.rewritten
+
+
+def test_a_condition_computes_what_the_original_computes(read) -> None:  # type: ignore[no-untyped-def]
+    """Is a check of addresses that divides printed only where the program divides in any case?"""
+    receive = "MPI_Recv(p + n / m, 1, MPI_DOUBLE, up, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+    fill = "for (int i = 0; i < n; i++) q[i] = 1;\n"
+    for condition, expected in (("", {"overlap"}), ("if (m) ", set())):
+        found = read(condition + receive + fill, "double *p, *q;\n", assume_noalias=("p", "q"))
+        assert names(found) == expected, reasons(found)
+
+
+def test_numbers_without_sign_stay_what_they_are(tmp_path: Path, arguments: list[str]) -> None:
+    """Are conditions such as nx - 1 >= 2, which hold for nx = 0 without sign, not written; and are others?"""
+    path = tmp_path / "program.c"
+    for seed, expected in ((12, False), (8, True)):
+        text = (
+            random_program(seed)
+            .text.replace("for (int", "for (unsigned")
+            .replace("int nx, int", "unsigned nx, unsigned")
+        )
+        path.write_text(text.replace("int nz", "unsigned nz"))
+        found = analyse(path, arguments, assume_noalias=ARRAYS)
+        assert bool(found.patches) == expected
+        assert expected or "a number without sign would be negative" in reasons(found)
 
 
 # ---- reasons

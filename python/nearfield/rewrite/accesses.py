@@ -7,9 +7,10 @@ import contextlib
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.clang import Kind, Node, TypeKind
+from nearfield.rewrite.conversions import ARRAYS, INTEGERS, NUMBERS, UNSIGNED
 from nearfield.rewrite.counting import companions, counted_loop, iterator_key, within
 from nearfield.rewrite.elsewhere import Functions
-from nearfield.rewrite.expressions import ARRAYS, INTEGERS, Expressions, NotAffine, Pointer, words_of
+from nearfield.rewrite.expressions import Expressions, NotAffine, Pointer, words_of
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
 from nearfield.rewrite.polynomials import ONE, Poly
 from nearfield.rewrite.program import Access, Barrier, Base, Condition, Loop
@@ -24,7 +25,7 @@ PURE |= {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "rea
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_STMT: "goto", Kind.RETURN_STMT: "return",
           Kind.INDIRECT_GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.CXX_THROW_EXPR: "throw",
-          Kind.CXX_TRY_STMT: "try", Kind.ASM_LABEL_ATTR: "asm"}  # fmt: skip
+          Kind.CXX_TRY_STMT: "try", Kind.CXX_DELETE_EXPR: "delete", Kind.ASM_LABEL_ATTR: "asm"}  # fmt: skip
 
 
 _PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
@@ -43,6 +44,7 @@ class Inside:
     conditions: tuple[Condition, ...] = ()
     breakable: bool = False  # in a loop of its own, which break and continue may leave
     callees: tuple[Function, ...] = ()  # functions that are gone through, which may return
+    certain: bool = True  # it is executed whenever the piece of code is
 
 
 @dataclass
@@ -112,6 +114,8 @@ class Collector:
             return
         if node.cursor.storage_class.name == "STATIC":
             raise Barrier(f"{node.name} is static", node.line)
+        if any(one.kind == Kind.DESTRUCTOR for one in node.type.get_declaration().get_children()):
+            raise Barrier(f"{node.name} has a destructor, whose effects are not known", node.line)
         values = [child for child in node.children if child.kind.is_expression() or child.kind == Kind.INIT_LIST_EXPR]
         for value in values:
             self.collect(value)
@@ -154,15 +158,24 @@ class Collector:
                 raise Barrier(f"it changes {node.name}", node.line)
             if not isinstance(self.reader.bound[node.declaration.key], Pointer):
                 return
-        if node.type.is_volatile_qualified():
-            raise Barrier(f"{words_of(node)} is volatile", node.line)
+        if node.type.is_volatile_qualified() or node.type.kind == TypeKind.ATOMIC:
+            raise Barrier(f"{words_of(node)} is volatile or atomic", node.line)
         if write and node.type.kind == TypeKind.POINTER:
             raise Barrier(f"it changes the pointer {words_of(node)}", node.line)
         pointer = self.reader.place(node)
         self._indices(node)
-        if pointer.base.declaration in self.private:
-            return
-        self.add(pointer, write=write, line=node.line)
+        if not self._is_own(pointer, node):
+            self.add(pointer, write=write, line=node.line)
+
+    def _is_own(self, pointer: Pointer, node: Node) -> bool:
+        """Returns whether memory is of a variable that the code itself declares. Raises Barrier if it lies behind a
+        pointer in such a variable."""
+        base = pointer.base
+        if base.declaration not in self.private:
+            return False
+        if "->" in base.key or pointer.index and base.kind in ("pointer", "rows"):
+            raise Barrier(f"it is not known where {base.text} points", node.line)
+        return True
 
     def add(self, pointer: Pointer, *, write: bool, line: int, message: bool = False) -> None:
         """Adds an access under the loops and conditions that are around it now."""
@@ -198,7 +211,10 @@ class Collector:
             self._indices(node.children[0])
         elif node.kind == Kind.BINARY_OPERATOR:
             for child in node.children:
-                self._indices(child)
+                if child.type.kind in (TypeKind.POINTER, *ARRAYS):
+                    self._indices(child)
+                else:
+                    self.collect(child.bare)
         elif node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.type.kind == TypeKind.POINTER:
             self._pointer_itself(node, node.declaration.key)
 
@@ -219,16 +235,14 @@ class Collector:
         if definition is not None:
             self._inline(node, definition)
             return
-        if node.name in _PRINTS or node.name in _COPIES or node.name in _FILLS:
+        known = is_of_library(node)
+        if known and node.name in (*_PRINTS, *_COPIES, *_FILLS):
             self._library(node)
-            return
-        callee = node.callee()
-        if node.name in _ENDS and callee is not None and callee.cursor.location.is_in_system_header:
-            return
-        if callee is None or node.name not in PURE or self.inside_file(callee):
-            raise Barrier(unknown_call(node), node.line)
-        for argument in node.cursor.get_arguments():
-            self.collect(Node(argument, node.unit).bare)
+        elif not known or node.name not in _ENDS:
+            if not is_pure(node):
+                raise Barrier(unknown_call(node), node.line)
+            for argument in node.cursor.get_arguments():
+                self.collect(Node(argument, node.unit).bare)
 
     def _library(self, node: Node) -> None:
         """Takes a function of C's library that prints or copies. Prints keep their order, also among messages."""
@@ -257,7 +271,7 @@ class Collector:
             return
         self._indices(node.bare)
         pointer = self.reader.pointer(node)
-        if pointer.base.declaration in self.private:
+        if self._is_own(pointer, node):
             return
         index = (None,) * max(len(pointer.base.sizes), 1)
         note = f"how much of {pointer.base.text} is copied or printed is not known"
@@ -286,7 +300,9 @@ class Collector:
             if not isinstance(meaning, Pointer) or changed:
                 self.private.add(formal.key)
         reader.function, reader.foreign = callee, True
-        self.inside = replace(before, callees=(*before.callees, callee), breakable=False)
+        returns = any(one.kind == Kind.RETURN_STMT for one in callee.body.walk()) if callee.body else True
+        certain = before.certain and not returns
+        self.inside = replace(before, callees=(*before.callees, callee), breakable=False, certain=certain)
         try:
             assert callee.body is not None
             self.collect(callee.body)
@@ -303,22 +319,17 @@ class Collector:
         kind = formal.type.kind
         try:
             if kind in (TypeKind.POINTER, *ARRAYS):
+                self._indices(argument.bare)
                 if formal.type.get_pointee().get_canonical().kind == TypeKind.RECORD:
                     return None if argument.bare.type.kind != TypeKind.POINTER else self.reader.pointer(argument)
-                self._indices(argument.bare)
                 return self.reader.pointer(argument)
             if kind == TypeKind.LVALUEREFERENCE:
+                self._indices(argument.bare)
                 return self.reader.place(argument)
             self.collect(argument.bare)
             return self.reader.integer(argument) if kind in INTEGERS else None
         except NotAffine:
             return None
-
-    @staticmethod
-    def inside_file(callee: Node) -> bool:
-        """Returns whether the file itself declares the function."""
-        file = callee.cursor.location.file
-        return bool(file and file.name == callee.unit.path)
 
     # ---- control
 
@@ -331,11 +342,11 @@ class Collector:
             return
         for variable in companions(node):
             self.declare(variable)
-        self._bounds(node)
+        self.bounds(node)
         key = iterator_key(node)
         self.reader.bound[key] = Poly.of(loop.iterator.key)
         self.count(node, key, loop)
-        self.inside = Inside((*before.loops, loop), before.conditions, True)
+        self.inside = replace(before, loops=(*before.loops, loop), breakable=True, certain=False)
         self.collect(body)
         self.inside = before
         del self.reader.bound[key]
@@ -354,11 +365,16 @@ class Collector:
                 self.counters.add(key)
         self.private.add(key)
 
-    def _bounds(self, node: Node) -> None:
+    def bounds(self, node: Node) -> None:
+        """Adds what the head of a loop reads."""
+        key = iterator_key(node)
         for part in node.children[:-1]:
             for inner in part.walk():
+                declared = inner.declaration if inner.kind == Kind.DECL_REF_EXPR else None
                 if inner.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
                     self._place(inner, write=False)
+                elif declared is not None and declared.type.kind in INTEGERS and declared.key != key:
+                    self.collect(inner)
 
     def _repeat(self, node: Node, parts: list[Node]) -> None:
         """Takes a loop of which only is known that it repeats: what it changes has no known value in it."""
@@ -373,7 +389,7 @@ class Collector:
                 raise Barrier("its bounds are not affine", node.line)
             self.reader.bound[key] = None
             self.private.add(key)
-        self.inside = replace(before, breakable=True)
+        self.inside = replace(before, breakable=True, certain=False)
         for part in parts:
             self.collect(part)
         self.inside = before
@@ -393,7 +409,7 @@ class Collector:
             if never(test, holds) and not self.reader.function.has_label(branch):
                 continue
             known = conditions(test, self.reader, holds)
-            self.inside = replace(before, conditions=(*before.conditions, *known))
+            self.inside = replace(before, conditions=(*before.conditions, *known), certain=False)
             self.collect(branch)
         self.inside = before
 
@@ -407,6 +423,21 @@ def never(test: Node, holds: bool) -> bool:
     value = test.value
     quiet = not any(one.kind == Kind.CALL_EXPR or one.operator in (*ASSIGNMENTS, *INCREMENTS) for one in test.walk())
     return value is not None and bool(value) != holds and quiet
+
+
+def is_of_library(call: Node) -> bool:
+    """Returns whether a call is of a function, but no method, that the compiler or a header of the system declares."""
+    callee = call.callee()
+    if callee is None or callee.kind != Kind.FUNCTION_DECL:
+        return False
+    return callee.cursor.location.file is None or bool(callee.cursor.location.is_in_system_header)
+
+
+def is_pure(call: Node) -> bool:
+    """Returns whether a call is of a library's function that reads the numbers which it is given and nothing else."""
+    arguments = [Node(one, call.unit).type for one in call.cursor.get_arguments()]
+    numbers = all(one.kind in (*NUMBERS, TypeKind.COMPLEX) or "complex<" in one.spelling for one in arguments)
+    return call.name in PURE and numbers and is_of_library(call)
 
 
 def unknown_call(node: Node) -> str:
@@ -429,6 +460,8 @@ def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
         left, right = (reader.integer(child) for child in test.children)
     except NotAffine:
         return []
+    if any(child.type.kind in UNSIGNED for child in test.children) and not all(map(reader.natural, test.children)):
+        return []  # where a number would be negative, the comparison is of another one
     operator = test.operator
     if not holds:
         operator = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[operator]

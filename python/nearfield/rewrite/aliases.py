@@ -5,29 +5,27 @@ swapped after that hold the same values in another order, so they do not overlap
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
-from nearfield.rewrite.expressions import ARRAYS
+from nearfield.rewrite.conversions import ARRAYS, INTEGERS
+from nearfield.rewrite.datatypes import bytes_of
+from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.function import ASSIGNMENTS, Function
 from nearfield.rewrite.program import Barrier, Base, Region
+from nearfield.rewrite.swaps import swaps_of
 
 ALLOCATE = frozenset(
     {"malloc", "calloc", "aligned_alloc", "valloc", "memalign", "fftw_malloc", "_mm_malloc", "operator new[]"}
 )
-KEEP_NOTHING = frozenset({"free", "swap", "fwrite", "fread", "size", "resize", "assign", "fill"})
+KEEP_NOTHING = frozenset({"free", "swap", "fwrite", "fread", "size", "resize", "assign", "fill", "scanf", "sscanf",
+                          "fscanf", "strtol", "strtod", "gettimeofday", "clock_gettime"})  # fmt: skip
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
-
-
-@dataclass(frozen=True)
-class Swap:
-    """Consecutive assignments that only permute pointers. `saved` hold copies meanwhile."""
-
-    permuted: frozenset[int]
-    nodes: frozenset[int]  # offsets of the assignments
+DEEPEST = 3  # calls in calls that are gone through
 
 
 @dataclass(frozen=True)
@@ -45,21 +43,19 @@ class Assumed:
 class Aliases:
     """What the pointers of a function may point to."""
 
-    def __init__(self, unit: Unit, function: Function, assumed: Collection[str]) -> None:
-        self._unit = unit
-        self._function = function
+    def __init__(self, functions: Functions, function: Function, assumed: Collection[str]) -> None:
+        self._functions, self._function = functions, function
         self._assumed = {name.strip() for name in assumed}
-        self._globals = {node.key: node for node in unit.variables}
-        self._swaps = list(_swaps(function))
+        self._globals = {node.key: node for node in functions.unit.variables}
+        self._swaps = list(swaps_of(function))
         self._swapped = frozenset().union(*(swap.nodes for swap in self._swaps)) if self._swaps else frozenset()
 
     def check(self, region: Region) -> Assumed:
         """Returns the assumptions that the region needs. Raises Barrier for two bases that may overlap, one of which is
         written."""
         written = {a.base.key for item in region.items for a in item.accesses if a.write}
-        bases = {
-            a.base.key: a.base for item in region.items for a in item.accesses if a.base.sizes or "->" in a.base.key
-        }
+        used = {a.base.key: a.base for item in region.items for a in item.accesses}
+        bases = {key: base for key, base in used.items() if base.sizes or "->" in key}
         rows: dict[str, None] = {}
         pairs: list[tuple[Base, Base]] = []
         for base in bases.values():
@@ -70,8 +66,11 @@ class Aliases:
                 rows[f"the rows of {base.text} do not overlap, and no message is longer than its row"] = None
         missing: dict[str, None] = {}
         first: list[tuple[Base, Base]] = []
-        for one, other in combinations(bases.values(), 2):
-            if not {one.key, other.key} & written or not self._may_overlap(one, other):
+        variables = [base for base in (*used.values(), *self._named(region)) if base.key not in bases]
+        reached = [pair for pair in product(variables, bases.values()) if self._may_reach(*pair)]
+        overlapping = [pair for pair in combinations(bases.values(), 2) if self._may_overlap(*pair)]
+        for one, other in dict.fromkeys([*overlapping, *reached]):
+            if not {one.key, other.key} & written:
                 continue
             if one.text in self._assumed and other.text in self._assumed:
                 pairs.append((one, other))
@@ -83,12 +82,51 @@ class Aliases:
             raise Barrier(f"{one.text} and {other.text} may overlap", _line(region, other), ",".join(missing))
         return Assumed(list(rows), pairs)
 
+    def _named(self, region: Region) -> Iterator[Base]:
+        """Yields the variables on which bounds, indices and lengths of messages depend."""
+        for key in sorted({key for symbol in region.symbols.values() for key in symbol.variables}):
+            declared = self._function.declared.get(key) or self._globals.get(key)
+            if declared is not None and declared.type.kind in INTEGERS:
+                yield Base(f"{declared.name}@{key}", declared.name, "scalar", declared.type.spelling, (), key)
+
+    def _may_reach(self, variable: Base, other: Base) -> bool:
+        """Returns whether what lies behind a pointer may be a variable that is no array, or a member of one."""
+        member, its = _member_of(variable), _member_of(other)
+        if other.kind not in ("pointer", "rows") and (not member or member != its):
+            return False
+        if variable.element in ("request", "stream", "pointer", "type") or not _same_kind(variable, other):
+            return False
+        origins = self._origins(other)
+        local = self._function.declared.get(variable.declaration)
+        if local is not None and local.cursor.storage_class.name != "STATIC":
+            return UNKNOWN in origins and self._is_pointed_to(variable.declaration)
+        return any(origin == UNKNOWN or origin.startswith("parameter") for origin in origins)
+
+    def _is_pointed_to(self, key: int) -> bool:
+        """Returns whether a pointer or a reference to a local variable may be kept."""
+        if key not in self._function.address_taken:
+            return False
+        taken = [use for use in self._function.uses.get(key, []) if self._takes_its_address(use)]
+        return not taken or any(self._kept(use, self._function) for use in taken)
+
+    def _takes_its_address(self, use: Node) -> bool:
+        for above in self._function.ancestors(use):
+            if above.operator == "&" and above.kind == Kind.UNARY_OPERATOR:
+                return True
+            if above.kind not in (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.MEMBER_REF_EXPR):
+                return False
+        return False
+
     def _may_overlap(self, one: Base, other: Base) -> bool:
-        if one.declaration == other.declaration and one.key != other.key and "pointer" not in (one.kind, other.kind):
-            return one.key.startswith(other.key) or other.key.startswith(one.key)  # a struct and its member
+        if one.declaration == other.declaration and one.key != other.key:
+            keys = [base.key.replace("->", ".") + "." for base in (one, other)]
+            if keys[0].startswith(keys[1]) or keys[1].startswith(keys[0]):  # a struct and its member
+                return True
+            if "pointer" not in (one.kind, other.kind):
+                return False
         if not one.sizes or not other.sizes:  # a member behind a pointer
-            same = one.key.rpartition("->")[2] == other.key.rpartition("->")[2]
-            return one.element == other.element and (same or bool(one.sizes or other.sizes))
+            same = _member_of(one) == _member_of(other)
+            return _same_kind(one, other) and (same or bool(one.sizes or other.sizes))
         if {one.kind, other.kind} <= {"array", "vector"} and not self._is_pointer(one) and not self._is_pointer(other):
             return False
         mine, its = self._origins(one), self._origins(other)
@@ -109,13 +147,14 @@ class Aliases:
 
     def _escapes(self, key: int) -> bool:
         """Returns whether the address of a local variable's memory is kept anywhere else."""
-        return any(self._kept(use) for use in self._function.uses.get(key, []))
+        return any(self._kept(use, self._function) for use in self._function.uses.get(key, []))
 
-    def _kept(self, use: Node) -> bool:
-        below, above = use, self._function.parent(use)
+    def _kept(self, use: Node, function: Function, depth: int = 0) -> bool:
+        """Returns whether a function keeps an address that it uses."""
+        below, above = use, function.parent(use)
         while above is not None:
             if above.kind == Kind.CALL_EXPR and above.name != "operator[]" and above.name not in ("data", "begin"):
-                return not above.name.startswith(("MPI_", "mem", "print", "fprint")) and above.name not in KEEP_NOTHING
+                return self._kept_by(above, below, depth)
             if above.operator in ASSIGNMENTS:
                 stored = below is not above.children[0] and below.type.kind in (*ARRAYS, TypeKind.POINTER)
                 return stored and above.type.kind == TypeKind.POINTER
@@ -123,14 +162,27 @@ class Aliases:
                 return below.type.kind in (*ARRAYS, TypeKind.POINTER)
             if above.kind.is_statement():
                 return False
-            below, above = above, self._function.parent(above)
+            below, above = above, function.parent(above)
         return True
+
+    def _kept_by(self, call: Node, argument: Node, depth: int) -> bool:
+        """Returns whether a call keeps an address that it is given."""
+        if call.name.startswith(("MPI_", "mem", "print", "fprint")) or call.name in KEEP_NOTHING:
+            return False
+        callee = self._functions.definition(call)
+        if callee is None or depth >= DEEPEST:
+            return True
+        given = [Node(one, call.unit) for one in call.cursor.get_arguments()]
+        formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
+        mine = [formal for one, formal in zip(given, formals, strict=False) if one.offset == argument.offset]
+        uses = [use for formal in mine for use in callee.uses.get(formal.key, [])]
+        return not mine or any(self._kept(use, callee, depth + 1) for use in uses)
 
     # ---- origins
 
     def _origins(self, base: Base, *, swaps: bool = True) -> frozenset[str]:
         """Returns where the base's memory may come from: names that are equal only if it may be the same."""
-        if "->" in base.key or "." in base.key.split("@")[-1]:
+        if base.kind == "rows" or "->" in base.key or "." in base.key.split("@")[-1]:
             return frozenset({UNKNOWN})
         declared = self._declared(base)
         if declared is None:
@@ -238,6 +290,18 @@ class Aliases:
         return given == 1 and not any(function.in_loop(change) for change in [*changes, *self._allocated_into(key)])
 
 
+def _member_of(base: Base) -> str:
+    """Returns the name of the member of a structure that memory is; '' if it is none."""
+    return re.split(r"->|\.", base.key.partition("@")[2])[-1] if re.search(r"@.*(->|\.)", base.key) else ""
+
+
+def _same_kind(one: Base, other: Base) -> bool:
+    """Returns whether memory may be used as of both types: of the same but for a sign, or if one is of bytes, or a
+    structure, which may have a part of the other type."""
+    names = [base.element.replace("unsigned ", "").replace("signed ", "") for base in (one, other)]
+    return names[0] == names[1] or "char" in names or not all(map(bytes_of, names))
+
+
 def _parameters_overlap(one: str, other: str) -> bool:
     """Returns whether two origins may be the same memory: of two parameters, or of a parameter and a global array."""
     kinds = {one.split()[0], other.split()[0]}
@@ -259,66 +323,5 @@ def _words(declared: Node) -> str:
 
 
 def _line(region: Region, base: Base) -> int:
-    return next(a.line for item in region.items for a in item.accesses if a.base.key == base.key)
-
-
-# ---- finding swaps
-
-
-def _swaps(function: Function) -> Iterable[Swap]:
-    """Yields the swaps of pointers: t = a; a = b; b = t; also in longer cycles, and std::swap(a, b)."""
-    if function.body is None:
-        return
-    for node in function.body.walk():
-        if node.kind == Kind.CALL_EXPR and node.name == "swap":
-            keys = [_pointer_key(Node(argument, node.unit)) for argument in node.cursor.get_arguments()]
-            if len(keys) == 2 and all(keys):
-                yield Swap(frozenset(keys), frozenset({node.offset}))
-        if node.kind != Kind.COMPOUND_STMT:
-            continue
-        run: list[tuple[int, int, int]] = []
-        for statement in [*node.children, None]:
-            copies = _copies(statement) if statement is not None else None
-            if copies:
-                run += copies
-                continue
-            yield from _permutation(run)
-            run = []
-
-
-def _copies(statement: Node) -> list[tuple[int, int, int]] | None:
-    """Returns (target, source, offset) for each copy of a pointer that the statement makes."""
-    if statement.kind == Kind.DECL_STMT:
-        made = []
-        for variable in statement.children:
-            values = [child for child in variable.children if child.kind.is_expression()]
-            source = _pointer_key(values[-1]) if values and variable.type.kind == TypeKind.POINTER else 0
-            if not source:
-                return None
-            made.append((variable.key, source, variable.offset))
-        return made
-    node = statement.bare
-    if node.operator != "=":
-        return None
-    target, source = (_pointer_key(child) for child in node.children)
-    return [(target, source, node.offset)] if target and source else None
-
-
-def _pointer_key(node: Node) -> int:
-    node = node.bare
-    if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None and node.type.kind == TypeKind.POINTER:
-        return node.declaration.key
-    return 0
-
-
-def _permutation(run: list[tuple[int, int, int]]) -> Iterable[Swap]:
-    """Yields the swap if the copies of a run permute some pointers, with the help of others that get a copy only."""
-    if len(run) < 3:
-        return
-    held: dict[int, int] = {}
-    for target, source, _ in run:
-        held[target] = held.get(source, source)
-    helpers = {run[0][0]}
-    permuted = {key for key in held if key not in helpers}
-    if {held[key] for key in permuted} == permuted:
-        yield Swap(frozenset(permuted), frozenset(offset for *_, offset in run))
+    lines = (a.line for item in region.items for a in item.accesses if a.base.key == base.key)
+    return next(lines, region.line)

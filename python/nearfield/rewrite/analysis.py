@@ -255,7 +255,7 @@ class Analyser:
 
     def _function(self, node: Node) -> None:
         function = self.functions.of(node)
-        self._aliases = Aliases(self.unit, function, self.assumed)
+        self._aliases = Aliases(self.functions, function, self.assumed)
         for by_value in (False, True):
             before = len(self._variants)
             constants = False

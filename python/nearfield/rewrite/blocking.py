@@ -7,6 +7,8 @@ statement are a call's own, and the model compares them."""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Iterator
 
 from nearfield.rewrite.clang import Kind, Node
@@ -16,6 +18,8 @@ from nearfield.rewrite.program import NONBLOCKING
 
 _SOURCES = {"MPI_Recv": 3, "MPI_Sendrecv": 8}
 STATUSES = {"MPI_Recv": 6, "MPI_Sendrecv": 11}
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TO_MPI = re.compile(r"\bP?MPI_\w+\s*\((?:[^();]|\([^();]*\))*\)")
 _TAKE_STATUS = (*STATUSES, "MPI_Wait", "MPI_Sendrecv_replace")
 
 
@@ -81,7 +85,17 @@ def unsplit(call: Node, function: Function) -> str:
 
 
 def _is_any(source: Node, function: Function) -> bool:
-    """Returns whether a receive may take a message of any rank, as far as its function tells."""
+    """Returns whether a receive may take a message of any rank: it says so, or is given a variable, and the file gives
+    MPI_ANY_SOURCE to more than calls of MPI."""
+    if "MPI_ANY_SOURCE" in words_of(source):
+        return True
     named = [node.declaration for node in source.walk() if node.kind == Kind.DECL_REF_EXPR and node.declaration]
     values = [function.fixed(declared.key) for declared in named]
-    return any("MPI_ANY_SOURCE" in words_of(one) for one in (source, *values) if one is not None)
+    known = all(one is not None and "MPI_ANY_SOURCE" not in words_of(one) for one in values)
+    return not known and _is_kept_any(source.unit.text)
+
+
+@functools.lru_cache(maxsize=4)
+def _is_kept_any(text: str) -> bool:
+    """Returns whether MPI_ANY_SOURCE stands elsewhere than as an argument of a call of MPI, whose name is written."""
+    return re.search(r"\bMPI_ANY_SOURCE\b", _TO_MPI.sub("", _COMMENT.sub(" ", text))) is not None

@@ -37,6 +37,7 @@ class Callees:
     function: Function
     again: Again
     refusals: list[tuple[int, str]] = field(default_factory=list)
+    _last: tuple[tuple[Node | Site, ...], tuple[Text, Unit]] | None = None  # block, calls, and what was made of them
 
     def blocks(self) -> Iterator[Node]:
         """Yields the blocks in which a function with loops is called beside messages."""
@@ -97,13 +98,18 @@ class Callees:
         return True
 
     def _proved(self, block: Node, sites: Sequence[Site]) -> tuple[Text, Unit]:
-        """Returns the text with the bodies of these calls. Raises Barrier or Differs."""
+        """Returns the text with the bodies of these calls, which may be those of the last time. Raises Barrier or
+        Differs."""
+        if self._last is not None and self._last[0] == (block, *sites):
+            return self._last[1]
+        self._last = None  # its unit is used for the next text
         text = Inliner(self.unit, self.functions, self.function, block).text(sites)
         try:
             unit = self.unit.another(text.text)
         except UsageError as error:
             raise Differs(error.message) from error
         Comparison(text).check(self.function.node, unit)
+        self._last = (block, *sites), (text, unit)
         return text, unit
 
     def _made(self, block: Node, sites: Sequence[Site], original: str) -> tuple[list[Patch], str]:
@@ -113,6 +119,7 @@ class Callees:
             text, unit = self._proved(block, sites)
         except (Barrier, Differs) as why:
             return [], str(why)
+        self._last = None  # since what comes now reads other texts into its unit
         found = self.again(text.text, unit, self.function.name)
         kept: dict[tuple[int, ...], list[Patch]] = {}
         for patch in found.patches:

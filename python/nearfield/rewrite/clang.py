@@ -76,6 +76,14 @@ def _children(cursor: Any) -> list[Any]:
     return found
 
 
+def _file_of(cursor: Any) -> int:
+    """Returns libclang's pointer to the file in which something stands, which is cheaper than its name; 0 without."""
+    file = ctypes.c_void_p()
+    place = ctypes.cast(ctypes.byref(file), ctypes.POINTER(cindex.c_object_p))
+    _library().clang_getInstantiationLocation(cursor.location, place, None, None, None)
+    return file.value or 0
+
+
 class _Kept:
     """A property that is computed once, as functools.cached_property, whose lock would cost more than all else here."""
 
@@ -212,14 +220,17 @@ class Unit:
             self._read()
 
     def _read(self) -> None:
-        for cursor in self._unit.cursor.get_children():
-            kind = cursor.kind
+        names: dict[int, bool] = {}  # whether a file of libclang is this one
+        for cursor in _children(self._unit.cursor):
+            kind = _kind(cursor._kind_id)
             if kind == Kind.MACRO_INSTANTIATION or kind == Kind.INCLUSION_DIRECTIVE:
                 continue
             if kind == Kind.MACRO_DEFINITION and self._macros_known:
                 continue
-            where = cursor.location
-            if where.file is None or where.file.name != self.path:
+            file = _file_of(cursor)
+            if file not in names:
+                names[file] = bool(file) and cursor.location.file.name == self.path
+            if not names[file]:
                 continue
             if kind == Kind.MACRO_DEFINITION:
                 extent = cursor.extent

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.accesses import Collector
 from nearfield.rewrite.blocking import is_unread
-from nearfield.rewrite.clang import Kind, Node
-from nearfield.rewrite.datatypes import layout
-from nearfield.rewrite.expressions import ARRAYS, INTEGERS, NotAffine, Pointer, words_of
-from nearfield.rewrite.function import Function
+from nearfield.rewrite.clang import Kind, Node, TypeKind
+from nearfield.rewrite.conversions import ARRAYS, INTEGERS
+from nearfield.rewrite.datatypes import bytes_of, layout
+from nearfield.rewrite.expressions import NotAffine, Pointer, words_of
 from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.program import Access, Barrier, Base, Loop, Message
 from nearfield.rewrite.text import group_end
@@ -60,7 +61,6 @@ class Communication(Collector):
     """Collects the accesses of a statement with calls of MPI. `posted` are messages begun before it in the region and
     not completed; it is shared by the region's statements."""
 
-    known: list[Function] = field(default_factory=list)
     posted: list[Posted] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -96,7 +96,7 @@ class Communication(Collector):
         arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
         if name in _SIDES:
             self.names.append(name)
-            self._plain_arguments(name, arguments)
+            self._plain_arguments(arguments, {buffer for _, buffer, _, _ in _SIDES[name]})
             self._message(node, name, arguments)
         elif name in ("MPI_Wait", "MPI_Waitall"):
             self.names.append(name)
@@ -104,8 +104,10 @@ class Communication(Collector):
             self._completed(node, arguments[1] if several else arguments[0], several)
             self._handle(node, arguments[1] if several else arguments[0], arguments[0] if several else ONE)
         elif name in _TELLS:
+            self._plain_arguments(arguments, {})
             self._asked(name, arguments)
         elif name in _STAYS:
+            self._plain_arguments(arguments, {})
             self.names.append(name)
             self.begins = self.completes = True
         elif name in ("MPI_Start", "MPI_Startall"):
@@ -128,8 +130,9 @@ class Communication(Collector):
 
     def _written(self, node: Node) -> None:
         """Adds a write to any of what a pointer points to."""
+        self._indices(node.bare)
         pointer = self.reader.pointer(node)
-        if pointer.base.declaration not in self.private:
+        if not self._is_own(pointer, node):
             self.add(replace(pointer, index=(None,) * len(pointer.base.sizes)), write=True, line=node.line)
 
     def _asked(self, name: str, arguments: list[Node]) -> None:
@@ -150,9 +153,10 @@ class Communication(Collector):
             mine = self._request(arguments[6])
             if mine[0] != base or not several and None not in (place, mine[1]) and mine[1] != place:
                 continue
-            for one in [one for argument in arguments[:3] for one in argument.walk() if one.kind == Kind.DECL_REF_EXPR]:
-                declared = one.declaration
-                if declared is not None and not self._lasts(declared):
+            for one in [one for argument in arguments[:3] for one in argument.walk()]:
+                declared = one.declaration if one.kind == Kind.DECL_REF_EXPR else None
+                member = one.kind == Kind.MEMBER_REF_EXPR and one.type.kind in (*INTEGERS, TypeKind.POINTER)
+                if member or declared is not None and not self._lasts(declared):
                     raise Barrier(
                         f"{one.name} may have changed since line {maker.line} gave it to {maker.name}", node.line
                     )
@@ -177,11 +181,12 @@ class Communication(Collector):
         else:
             self.begins = self.completes = True
 
-    def _plain_arguments(self, name: str, arguments: list[Node]) -> None:
-        """Adds what all arguments read but buffers, requests and statuses: counts, ranks, tags."""
-        buffers = {buffer for _, buffer, _, _ in _SIDES[name]}
+    def _plain_arguments(self, arguments: list[Node], buffers: Collection[int]) -> None:
+        """Adds what all arguments read but buffers, requests and statuses: counts, ranks, tags; and what computes a
+        handle."""
         for place, argument in enumerate(arguments):
-            if place not in buffers and argument.type.kind in INTEGERS:
+            computes = any(one.kind == Kind.CALL_EXPR for one in argument.walk())
+            if place not in buffers and (argument.type.kind in INTEGERS or computes):
                 self.collect(argument.bare)
 
     def _side(self, node: Node, send: bool, buffer: Node, count: Node, datatype: Node) -> None:
@@ -190,7 +195,7 @@ class Communication(Collector):
             raise Barrier(f"its buffer is {words}", node.line)
         self._indices(buffer.bare)
         pointer = self.reader.pointer(buffer)
-        if pointer.base.declaration in self.private:
+        if self._is_own(pointer, buffer):
             return
         missing = len(pointer.base.sizes) - len(pointer.index)
         filled = (None,) if pointer.base.kind == "rows" else (ZERO,)
@@ -200,9 +205,9 @@ class Communication(Collector):
             number = self.reader.integer(count)
         except NotAffine:
             number = None
-        shape = layout(datatype, self.reader, self.known)
-        self.messages.append(Message(send, number, shape.element_bytes if shape else 0))
-        element_bytes = _bytes(pointer.base.element)
+        shape = layout(datatype, self.reader, self.functions)
+        self.messages.append(Message(send, number, shape.element_bytes if shape else 0, self.inside.certain))
+        element_bytes = bytes_of(pointer.base.element)
         single = shape is not None and number == ONE and (shape.length, shape.blocks) == (ONE, ONE)
         if not pointer.base.sizes and single and shape is not None and shape.element_bytes == element_bytes:
             self._add(node, pointer, send, ())
@@ -252,6 +257,7 @@ class Communication(Collector):
     def _handle(self, node: Node, request: Node, count: Node | Poly) -> None:
         """Adds the accesses to requests, which must not be used again before they are complete. Those behind pointers
         count as one."""
+        self._indices(request.bare)
         pointer = self.reader.pointer(request)
         if pointer.base.declaration in self.private:
             return
@@ -316,14 +322,6 @@ def split_arguments(call: Node) -> list[str]:
             found.append(text[last:place])
             last = place + 1
     return [" ".join(one.split()) for one in [*found, text[last:end]]]
-
-
-def _bytes(element: str) -> int:
-    return {
-        "double": 8, "float": 4, "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "char": 1, "bool": 1,
-        "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "long long": 8, "_Bool": 1,
-        "unsigned long long": 8, "_Complex double": 16, "std::complex<double>": 16, "long double": 16,
-    }.get(element, 0)  # fmt: skip
 
 
 def _scaled(number: Poly, length: Poly, have: int, want: int) -> tuple[Poly, Poly] | None:

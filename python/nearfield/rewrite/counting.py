@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 
 from nearfield.rewrite.clang import Kind, Node
-from nearfield.rewrite.expressions import INTEGERS, UNSIGNED, Expressions, NotAffine, words_of
+from nearfield.rewrite.conversions import INTEGERS, UNSIGNED
+from nearfield.rewrite.expressions import Expressions, NotAffine, words_of
 from nearfield.rewrite.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.program import Loop
 
@@ -81,6 +82,8 @@ def _start(node: Node, reader: Expressions) -> _Start | str:
         return "the loop's variable is no integer"
     if any(within(change, body) for change in reader.function.changes.get(key, [])):
         return "the loop's body changes the loop's variable"
+    if key in reader.function.address_taken:
+        return "what has the address of the loop's variable may change it"
     return _Start(key, name, start, declares, type_.kind in UNSIGNED)
 
 
@@ -95,12 +98,15 @@ def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
     if stride < 1:
         return "the loop does not count by a constant"
     try:
-        lower = _bounds(begin.start, reader, ">")
+        lower = bounds_of(begin.start, reader, ">")
         upper = _upper(node.children[1].bare, begin.key, reader)
     except NotAffine as why:
         return f"a bound is not affine: {why.reason}"
     if not upper:
         return "the loop's test does not compare its variable with an upper bound"
+    natural = begin.unsigned or any(one.constant is not None and one.constant >= 0 for one in lower)
+    if not natural and _without_sign(node.children[1]):
+        return "the loop's variable may be negative where it is compared with a number without sign"
     symbol = _iterator(node, begin, reader)
     return Loop(symbol, tuple(lower), tuple(upper), stride, begin.declares, begin.unsigned, line=node.line)
 
@@ -114,6 +120,8 @@ def _iterator(node: Node, begin: _Start, reader: Expressions) -> Symbol:
 def _declared_type(variable: Node) -> str:
     """Returns the type as the file writes it."""
     words = variable.unit.text[variable.offset : variable.location].strip()
+    if "auto" in words.split():
+        return str(variable.type.spelling).removeprefix("const ")
     return words if re.fullmatch(r"[\w:\s]+", words) else str(variable.cursor.type.spelling)
 
 
@@ -132,7 +140,8 @@ def _step(node: Node, key: int) -> int:
 def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
     """Returns exclusive upper bounds."""
     if test.operator == "&&":
-        return [one for child in test.children for one in _upper(child.bare, key, reader)]
+        both = [_upper(child.bare, key, reader) for child in test.children]
+        return [one for some in both for one in some] if all(both) else []
     if test.operator not in ("<", "<=", ">", ">=", "!="):
         return []
     left, right = test.children
@@ -144,10 +153,10 @@ def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
         raise NotAffine("the test is no upper bound", test.line)
     if _names(right, key):
         raise NotAffine("the bound depends on the loop's own variable", test.line)
-    return [bound if operator == "<" else bound + ONE for bound in _bounds(right, reader, "<")]
+    return [bound if operator == "<" else bound + ONE for bound in bounds_of(right, reader, "<")]
 
 
-def _bounds(node: Node, reader: Expressions, least: str) -> list[Poly]:
+def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
     """Returns a bound; several if it is the least (`least` is "<") or the largest (">") of several, as macros write it:
     a < b ? a : b."""
     bare = node.bare
@@ -163,8 +172,16 @@ def _bounds(node: Node, reader: Expressions, least: str) -> list[Poly]:
     if bare.kind == Kind.CALL_EXPR and bare.name == ("min" if least == "<" else "max"):
         arguments = [Node(argument, node.unit) for argument in bare.cursor.get_arguments()]
         if len(arguments) == 2 and "std" in words_of(bare):
-            return [bound for argument in arguments for bound in _bounds(argument, reader, least)]
+            return [bound for argument in arguments for bound in bounds_of(argument, reader, least)]
     return [reader.integer(node)]
+
+
+def _without_sign(test: Node) -> bool:
+    """Returns whether a test compares numbers of a type without sign."""
+    return any(
+        child.type.kind in UNSIGNED
+        for one in test.walk() if one.operator in ("<", "<=", ">", ">=") for child in one.children
+    )  # fmt: skip
 
 
 def _names(node: Node, key: int) -> bool:
@@ -194,7 +211,8 @@ def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
     else:
         step = node.children[2].bare
         counts = step.operator in ("--", "post--") and is_variable(step.children[0], begin.key)
-        if not counts or not is_variable(left, begin.key) or test.operator not in (">", ">=") or begin.unsigned:
+        signed = not begin.unsigned and not _without_sign(node.children[1])
+        if not counts or not is_variable(left, begin.key) or test.operator not in (">", ">=") or not signed:
             return "the loop does not count down in a known form"
         upper, lower = first + ONE, bound if test.operator == ">=" else bound + ONE
     symbol = _iterator(node, begin, reader)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
-from nearfield.rewrite.communication import _bytes as element_bytes
+from nearfield.rewrite.conversions import ARRAYS
+from nearfield.rewrite.datatypes import bytes_of as element_bytes
 from nearfield.rewrite.elsewhere import Functions
-from nearfield.rewrite.expressions import ARRAYS
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.pieces import Pieces
 from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol

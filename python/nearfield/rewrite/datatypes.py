@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from nearfield.rewrite.clang import Kind, Node
+from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.expressions import Expressions, NotAffine
-from nearfield.rewrite.function import Function
 from nearfield.rewrite.polynomials import Poly
 
 _BYTES = {
@@ -17,6 +17,15 @@ _BYTES = {
     "MPI_UINT32_T": 4, "MPI_UINT8_T": 1, "MPI_C_BOOL": 1, "MPI_CXX_BOOL": 1, "MPI_LONG_DOUBLE": 16,
     "MPI_C_DOUBLE_COMPLEX": 16,
 }  # fmt: skip
+
+
+def bytes_of(element: str) -> int:
+    """Returns the size of a type of C's own; 0 of others."""
+    return {
+        "double": 8, "float": 4, "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "char": 1, "bool": 1,
+        "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "long long": 8, "_Bool": 1,
+        "unsigned long long": 8, "_Complex double": 16, "std::complex<double>": 16, "long double": 16,
+    }.get(element, 0)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class Layout:
     stride: Poly
 
 
-def layout(node: Node, reader: Expressions, functions: list[Function]) -> Layout | None:
+def layout(node: Node, reader: Expressions, functions: Functions) -> Layout | None:
     """Returns the layout of a datatype that a call names; None if it is not known."""
     one = Poly.number(1)
     word = re.compile(r"[A-Za-z_]\w*").match(node.unit.text, node.offset)
@@ -42,14 +51,15 @@ def layout(node: Node, reader: Expressions, functions: list[Function]) -> Layout
     return _derived(node.declaration.key, reader, functions)
 
 
-def _derived(key: int, reader: Expressions, functions: list[Function]) -> Layout | None:
+def _derived(key: int, reader: Expressions, functions: Functions) -> Layout | None:
     """Returns the layout of a datatype that one call makes; None if none or several do."""
-    makers = [(call, one) for one in functions for call in one.calls if _makes(call, key)]
+    makers = [(call, one) for one in functions.of_file for call in one.calls if _makes(call, key)]
     if len(makers) != 1:
         return None
     call, function = makers[0]
     arguments = [Node(argument, call.unit) for argument in call.cursor.get_arguments()]
-    outer, reader.function = reader.function, function
+    outer, foreign = reader.function, reader.foreign
+    reader.function, reader.foreign = function, foreign or function is not outer
     try:
         if call.name == "MPI_Type_contiguous":
             element = layout(arguments[1], reader, functions)
@@ -61,7 +71,7 @@ def _derived(key: int, reader: Expressions, functions: list[Function]) -> Layout
     except NotAffine:
         return None
     finally:
-        reader.function = outer
+        reader.function, reader.foreign = outer, foreign
     return None
 
 

@@ -4,6 +4,7 @@ A function that several files define is none, since it is not known which one is
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,11 @@ class Functions:
         if node.key not in self._made:
             self._made[node.key] = Function(node)
         return self._made[node.key]
+
+    @functools.cached_property
+    def of_file(self) -> list[Function]:
+        """Returns all functions of the file itself, which are many to be read."""
+        return [self.of(node) for node in self.unit.functions]
 
     def definition(self, call: Node) -> Function | None:
         """Returns the function that a call runs, if it is known and no other can take its place."""

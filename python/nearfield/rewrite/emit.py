@@ -82,6 +82,7 @@ class Emitter:
         made.guard, made.asserted = condition, bool(condition) and values is True
         if condition and values is False:
             raise NotWritten("the constants have values for which the order does not hold")
+        self._surely_computed(made.condition)
         nested = bool(made.condition)
         indent = self._indent + (self._step if nested else "")
         context = guard.intersect(known)
@@ -119,6 +120,20 @@ class Emitter:
             return ""
         build = isl.AstBuild.from_context(self._model.context)
         return text_of(build.expr_from_set(shown), words_of_names(self._model.names))
+
+    def _surely_computed(self, condition: str) -> None:
+        """Raises NotWritten if a condition computes what may fail, such as a division, and the original does not always
+        compute that."""
+        region = self._model.region
+        polys = [one for nest in region.nests for loop in nest.loops[:1] for one in (*loop.lower, *loop.upper)]
+        for call in region.calls:
+            if all(message.certain for message in call.messages):
+                polys += [message.count for message in call.messages if message.count is not None]
+                polys += [one for access in call.accesses if access.message for one in access.index if one is not None]
+        always = {key for poly in polys for key in poly.keys}
+        for key, symbol in region.symbols.items():
+            if symbol.may_fail and key not in always and symbol.text in condition:
+                raise NotWritten(f"it depends on {symbol.text}, which may be computed under a condition only")
 
     def _values(self, guard: isl.Set) -> bool | None:
         """Returns whether the guard holds for the values of constants; None if it depends on more than these."""

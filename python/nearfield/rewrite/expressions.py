@@ -8,22 +8,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nearfield.rewrite.clang import Kind, Node, TypeKind
+from nearfield.rewrite.conversions import (
+    ARRAYS,
+    INTEGERS,
+    UNSIGNED,
+    is_cut,
+    is_handle,
+    operation_may_fail,
+    views,
+)
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.program import Barrier, Base
 
-INTEGERS = (
-    TypeKind.INT, TypeKind.UINT, TypeKind.LONG, TypeKind.ULONG, TypeKind.SHORT, TypeKind.USHORT, TypeKind.LONGLONG,
-    TypeKind.ULONGLONG, TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.UCHAR, TypeKind.BOOL, TypeKind.ENUM,
-)  # fmt: skip
-NUMBERS = (*INTEGERS, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.LONGDOUBLE)
-UNSIGNED = (TypeKind.UINT, TypeKind.ULONG, TypeKind.USHORT, TypeKind.ULONGLONG, TypeKind.UCHAR)
-ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
 # Expressions that read no memory by themselves.
 VALUES = (
     Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR,
     Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR, Kind.CXX_BOOL_LITERAL_EXPR, Kind.CHARACTER_LITERAL,
 )  # fmt: skip
+_WRAPS = 2**31  # a constant without sign from here on may stand for a negative number
 _VECTOR = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
 
 
@@ -42,8 +45,20 @@ class Pointer:
     base: Base
     index: tuple[Poly | None, ...]
     note: str = ""
+    viewed: bool = False  # a cast makes it point to other elements than its array has: it may be any of these
+
+    def viewed_otherwise(self) -> Pointer:
+        """Returns the address of any element, since a cast counts them otherwise."""
+        index = (None,) * max(len(self.base.sizes), 1)
+        return replace(self, index=index, note=self.note or "a cast counts other elements", viewed=True)
+
+    def inside(self) -> Pointer:
+        """Returns the address of the first element of what is here."""
+        return self if self.viewed else replace(self, index=(*self.index, Poly()))
 
     def moved(self, by: Poly | None, note: str = "") -> Pointer:
+        if self.viewed:
+            return self
         if not self.index:
             raise Barrier(f"{self.base.text} is one variable, which is used as an array", 0)
         last = self.index[-1]
@@ -75,6 +90,10 @@ class Expressions:
 
     def integer(self, node: Node) -> Poly:
         """Returns the polynomial. Raises NotAffine that says what it is not."""
+        if is_cut(node):
+            if node.value is None:
+                raise NotAffine(f"{words_of(node)} is cut to a shorter number", node.line)
+            return Poly.number(node.value)
         node = node.bare
         if node.kind == Kind.INTEGER_LITERAL:
             return self._constant(node)
@@ -89,7 +108,7 @@ class Expressions:
                 return self._product(left, right)
             return left + right if node.operator == "+" else left - right
         if node.value is not None:
-            return Poly.number(node.value)
+            return self._number(node, node.value)
         if node.kind == Kind.CALL_EXPR:
             return self._returned(node)
         return self._opaque(node)
@@ -119,10 +138,31 @@ class Expressions:
         if value is None:
             raise NotAffine("a number cannot be read", node.line)
         name = "" if self.by_value else node.unit.macro_constant(node.location, value)
-        return self._named(name, name, value, frozenset()) if name else Poly.number(value)
+        return self._named(name, name, value, frozenset()) if name else self._number(node, value)
 
-    def _named(self, key: str, text: str, value: int | None, variables: frozenset[int], *, stable: bool = True) -> Poly:
-        made = Symbol(key, text, value, variables=variables, stable=stable, foreign=self.foreign)
+    @staticmethod
+    def _number(node: Node, value: int) -> Poly:
+        if node.type.kind in UNSIGNED and value >= _WRAPS:
+            raise NotAffine(f"{words_of(node)} is a negative number without sign", node.line)
+        return Poly.number(value)
+
+    def natural(self, node: Node) -> bool:
+        """Returns whether an expression is a sum or product of numbers that are never negative."""
+        node = node.bare
+        if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "*"):
+            return all(map(self.natural, node.children))
+        if node.kind == Kind.DECL_REF_EXPR and node.type.kind in UNSIGNED and node.declaration is not None:
+            meaning = self.bound.get(node.declaration.key, None)
+            fixed = self.function.fixed(node.declaration.key) is not None
+            counts = isinstance(meaning, Poly) and len(meaning.keys) == 1 and meaning == Poly.of(*meaning.keys)
+            return counts if node.declaration.key in self.bound else not fixed
+        return node.value is not None and node.value >= 0
+
+    def _named(
+        self, key: str, text: str, value: int | None, variables: frozenset[int], *, stable: bool = True,
+        natural: bool = False, may_fail: bool = False,
+    ) -> Poly:  # fmt: skip
+        made = Symbol(key, text, value, False, variables, None, stable, self.foreign, natural, may_fail)
         self.symbols.setdefault(key, made)
         return Poly.of(key)
 
@@ -140,8 +180,8 @@ class Expressions:
             if self.by_value:
                 return Poly.number(value)
             return self._named(f"{node.name}@{declared.key}", node.name, value, frozenset())
-        if declared.type.kind not in INTEGERS:
-            raise NotAffine(f"{node.name} is no integer", node.line)
+        if declared.type.kind not in INTEGERS or declared.type.is_volatile_qualified():
+            raise NotAffine(f"{node.name} is no integer, or may change at any time", node.line)
         initial = self.function.fixed(declared.key)
         if initial is not None:
             with contextlib.suppress(NotAffine):
@@ -149,7 +189,11 @@ class Expressions:
                 if all(self.symbols[key].stable for key in meaning.keys):
                     return meaning
         stable = self.function.unchanged(declared.key)
-        return self._named(f"{node.name}@{declared.key}", node.name, None, frozenset({declared.key}), stable=stable)
+        natural = declared.type.kind in UNSIGNED
+        variables = frozenset({declared.key})
+        return self._named(
+            f"{node.name}@{declared.key}", node.name, None, variables, stable=stable, natural=natural
+        )  # fmt: skip
 
     def _product(self, left: Poly, right: Poly) -> Poly:
         """Returns the product; a sum of values that stay the same is kept as one factor, since it may be a stride."""
@@ -193,14 +237,15 @@ class Expressions:
             ):
                 raise NotAffine(f"it calls or changes something: {words_of(node)}", node.line)
             if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
-                if inner.declaration.key in self.bound:
+                if inner.declaration.key in self.bound or inner.type.is_volatile_qualified():
                     raise NotAffine(f"{words_of(node)} is not affine", node.line)
                 variables.add(inner.declaration.key)
         if node.type.kind not in INTEGERS:
             raise NotAffine(f"{words_of(node)} is no integer", node.line)
         words = rendered(node)
         key = f"{words}@{'.'.join(map(str, sorted(variables)))}"
-        return self._named(key, words, None, frozenset(variables), stable=False)
+        natural, may_fail = node.type.kind in UNSIGNED, any(map(operation_may_fail, node.walk()))
+        return self._named(key, words, None, frozenset(variables), stable=False, natural=natural, may_fail=may_fail)
 
     # ---- places
 
@@ -211,9 +256,9 @@ class Expressions:
             array, index = node.children
             if array.bare.type.kind in INTEGERS:
                 array, index = index, array
-            return self._indexed(self.pointer(array), index)
+            return self._indexed(self._counted(array), index)
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
-            return self.pointer(node.children[0])
+            return self._counted(node.children[0])
         if node.kind == Kind.CALL_EXPR and node.name == "operator[]":
             return self._subscript_of_vector(node)
         if node.kind == Kind.MEMBER_REF_EXPR:
@@ -227,6 +272,11 @@ class Expressions:
             return Pointer(self._base(node), ())
         raise Barrier(f"it is not known which memory {words_of(node)} is", node.line)
 
+    def _counted(self, node: Node) -> Pointer:
+        """Returns the address that an expression is, by which elements of its type are counted."""
+        pointer = self.pointer(node)
+        return pointer.viewed_otherwise() if views(node) else pointer
+
     def pointer(self, node: Node) -> Pointer:
         """Returns the address that an expression is. Raises Barrier if its array is not known."""
         node = node.bare
@@ -236,7 +286,7 @@ class Expressions:
             left, right = node.children
             if left.bare.type.kind in INTEGERS:
                 left, right = right, left
-            pointer = self.pointer(left)
+            pointer = self._counted(left)
             try:
                 by = self.integer(right)
             except NotAffine as why:
@@ -254,11 +304,9 @@ class Expressions:
                 raise Barrier(f"the pointer {node.name} changes", node.line)
             return Pointer(self._base(node), (Poly(),))
         if node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
-            inner = self.place(node)
-            return replace(inner, index=(*inner.index, Poly()))
+            return self.place(node).inside()
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
-            inner = self.pointer(node.children[0])
-            return replace(inner, index=(*inner.index, Poly()))
+            return self._counted(node.children[0]).inside()
         raise Barrier(f"it is not known where {words_of(node)} points", node.line)
 
     def _indexed(self, pointer: Pointer, index: Node) -> Pointer:
@@ -290,17 +338,24 @@ class Expressions:
         if not node.children:  # a member of this
             return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
         owner = node.children[0].bare
+        field = node.declaration
+        if field is None or field.cursor.semantic_parent.kind == Kind.UNION_DECL:
+            raise Barrier(f"{words_of(node)} is a member of a union", node.line)
+        if field.type.kind == TypeKind.LVALUEREFERENCE:
+            raise Barrier(f"it is not known what the reference {words_of(node)} refers to", node.line)
         if owner.type.kind == TypeKind.POINTER:
             if owner.kind == Kind.CXX_THIS_EXPR:
                 return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
             outer = self.pointer(owner)
+            if outer.base.kind == "rows" or views(node.children[0]):
+                raise Barrier(f"it is not known which memory {words_of(node)} is", node.line)
             first = all(one is not None and one.constant == 0 for one in outer.index)
             arrow = "->" if outer.index and first else "."
         else:
             outer, arrow = self.place(owner), "."
-        field = f"{arrow}{node.name}"
+        name = f"{arrow}{node.name}"
         at = () if arrow == "->" else outer.index
-        base = self._describe(node, outer.base.key + field, outer.base.text + field, outer.base.declaration)
+        base = self._describe(node, outer.base.key + name, outer.base.text + name, outer.base.declaration)
         return Pointer(replace(base, sizes=(*((None,) * len(at)), *base.sizes)), at, outer.note)
 
     def _base(self, node: Node) -> Base:
@@ -317,7 +372,7 @@ class Expressions:
         if type_.kind == TypeKind.POINTER:
             kind, sizes = "pointer", [None]
             type_ = type_.get_pointee().get_canonical()
-        while type_.kind in ARRAYS or (type_.kind == TypeKind.POINTER and kind in ("pointer", "rows")):
+        while type_.kind in ARRAYS or (type_.kind == TypeKind.POINTER and kind != "scalar" and not is_handle(type_)):
             if type_.kind == TypeKind.POINTER:
                 kind = "rows"
                 sizes.append(None)
@@ -338,9 +393,12 @@ class Expressions:
         made: list[Poly] = []
         for child in written:
             try:
-                made.append(self.integer(child))
+                size = self.integer(child)
             except NotAffine:
                 break
+            if not all(self.symbols[key].stable or self.symbols[key].value is not None for key in size.keys):
+                break  # it may have changed since
+            made.append(size)
             if len(made) == self._dimensions(declared):
                 break
         return list(reversed(made)) if len(made) == self._dimensions(declared) else []

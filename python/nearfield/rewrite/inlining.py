@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nearfield.rewrite.accesses import PURE
+from nearfield.rewrite.accesses import is_of_library, is_pure
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.communication import split_arguments
+from nearfield.rewrite.conversions import ARRAYS, NUMBERS
 from nearfield.rewrite.elsewhere import Functions
-from nearfield.rewrite.expressions import ARRAYS, NUMBERS, VALUES
+from nearfield.rewrite.expressions import VALUES
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
 from nearfield.rewrite.program import Barrier
 from nearfield.rewrite.text import indent_at, line_of, line_start, substituted, words_in
@@ -296,7 +297,7 @@ class _Body:
                 one.type.kind == TypeKind.POINTER and _may_be_part(one.type.get_pointee().get_canonical(), kind)
                 for one in arguments
             )
-        return call.name not in PURE and call.name not in ("printf", "puts", "fflush")
+        return not is_pure(call) and not (is_of_library(call) and call.name in ("printf", "puts", "fflush"))
 
     # ---- statements
 

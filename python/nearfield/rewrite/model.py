@@ -123,12 +123,9 @@ class Model:
             for size in shape.sizes if shape and not shape.strides else ():
                 if size is not None:
                     self._fact(size - Poly.number(1), ">=")
-        for call in self.region.calls:
-            if not call.certain:
-                continue
-            for message in call.messages:
-                if message.count is not None:
-                    self._fact(message.count, ">=")
+        for message in [message for call in self.region.calls for message in call.messages]:
+            if message.certain and message.count is not None:
+                self._fact(message.count, ">=")
 
     def _fact(self, poly: Poly, relation: str) -> None:
         try:

@@ -21,6 +21,8 @@ class Symbol:
     meaning: Poly | None = None
     stable: bool = True  # it never changes in its function
     foreign: bool = False  # its text means nothing in the region's function
+    natural: bool = False  # never negative, since its type has no sign
+    may_fail: bool = False  # what computes it may end the program where it is not asked for
 
 
 class Poly:

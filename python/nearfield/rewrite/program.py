@@ -92,7 +92,7 @@ class Message:
     send: bool
     count: Poly | None
     element_bytes: int
-    arguments: dict[str, str] = field(default_factory=dict)
+    certain: bool = False  # it is sent or received whenever the region is executed
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,6 @@ class Call:
     exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv
     blocking: list[Blocking] = field(default_factory=list)  # its calls, if they can be begun and completed apart
     unsplit: str = ""  # why they cannot
-    certain: bool = True  # it is executed whenever the region is
     piece: Piece | None = None  # its messages are cut
 
     @property

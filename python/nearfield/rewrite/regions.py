@@ -12,13 +12,14 @@ from nearfield.rewrite.accesses import OUTPUT, never
 from nearfield.rewrite.blocking import blocking_calls, unsplit
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments, split_arguments
+from nearfield.rewrite.conversions import ARRAYS, NUMBERS
 from nearfield.rewrite.counting import companions, counted_loop, iterator_key
 from nearfield.rewrite.elsewhere import Functions
-from nearfield.rewrite.expressions import ARRAYS, NUMBERS, VALUES, Expressions
+from nearfield.rewrite.expressions import VALUES, Expressions
 from nearfield.rewrite.function import LOOPS, Function
 from nearfield.rewrite.patch import Refusal
 from nearfield.rewrite.polynomials import Poly
-from nearfield.rewrite.program import Access, Barrier, Blocking, Call, Item, Loop, Nest, Region
+from nearfield.rewrite.program import NONBLOCKING, Access, Barrier, Blocking, Call, Item, Loop, Nest, Region
 from nearfield.rewrite.scalars import join_members, lives_within
 from nearfield.rewrite.text import line_of, skip_blank, statement_end, words_in
 
@@ -28,7 +29,7 @@ _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTIL
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
 _PARALLEL = re.compile(r"#\s*pragma\s+omp\s+parallel\s+for\b")  # such loops may be moved as a whole
 _SPLITTABLE = re.compile(
-    r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
+    r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse|reduction|lastprivate|linear)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
 )
 
 _STEADY = (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
@@ -61,6 +62,7 @@ class Reader:
         why: Barrier | None = None
         near = self._near_calls(block)
         ends = [*(statement.offset for statement in block.children[1:]), block.end]
+        begins = [block.offset + 1, *(statement.end for statement in block.children)]
         for number, (statement, following) in enumerate(zip(block.children, ends, strict=False)):
             known = len(self.refusals)
             inner = list(self._inside(statement)) if statement.kind in _BLOCKS else []
@@ -70,6 +72,7 @@ class Reader:
                     raise Barrier("it is far from the communication", statement.line)
                 if inner and statement.kind in LOOPS:
                     raise Barrier("a loop with communication of its own", statement.line)
+                self._between(begins[number], statement, any_directive=bool(run))
                 if run and statement.kind == Kind.DECL_STMT and self._may_come_first(statement, block, run[0].lead):
                     declared.append((statement.offset, self.unit.statement_end(statement)))
                     continue
@@ -253,8 +256,9 @@ class Reader:
         lead, pragmas = self._pragmas(statement)
         whole = not all(_SPLITTABLE.match(line) for line in pragmas)
         loops, body = ([], statement) if whole else self._chain(statement, expressions)
-        outer = Communication(expressions, self.functions, known=self._known(), posted=trial)
+        outer = Communication(expressions, self.functions, posted=trial)
         for loop, node in loops:
+            outer.bounds(node)
             outer.count(node, iterator_key(node), loop)
             expressions.bound[iterator_key(node)] = Poly.of(loop.iterator.key)
         try:
@@ -302,6 +306,8 @@ class Reader:
         if not found or any(part.offset not in read.sides or self.unit.is_macro(part.offset) for part, _ in found):
             return
         made.unsplit = next((why for part, _ in found if (why := unsplit(part.bare, self.function))), "")
+        if any(len(read.sides[part.offset]) < len(NONBLOCKING[part.bare.name]) for part, _ in found):
+            made.unsplit = "a message is of a variable that its block declares, and that ends with it"
         for part, listed in found:
             words = tuple(split_arguments(part.bare))
             end = self.unit.statement_end(part)
@@ -313,6 +319,13 @@ class Reader:
         if end > following or (self.unit.is_macro(statement.offset) and end < statement.end):
             raise Barrier("a macro hides where it ends", statement.line)
         return end
+
+    def _between(self, start: int, statement: Node, *, any_directive: bool) -> None:
+        """Raises Barrier for a pragma between an offset and a statement that does not stand right above it, or for any
+        directive."""
+        text = self.unit.text[start : self._lead(statement.offset)]
+        if _PRAGMA.search(text) or any_directive and _DIRECTIVE.search(text):
+            raise Barrier("a directive of the preprocessor stands in front of it", statement.line)
 
     def _directives(self, statement: Node, end: int) -> None:
         """Raises Barrier for directives of the preprocessor in a statement, unless they are whole and change nothing of
@@ -334,9 +347,6 @@ class Reader:
     def _plain(self, accesses: Sequence[object], statement: Node) -> None:
         if not accesses:
             raise Barrier("its effects are not known", statement.line)
-
-    def _known(self) -> list[Function]:
-        return [self.functions.of(node) for node in self.unit.functions]
 
     def _chain(self, node: Node, expressions: Expressions) -> tuple[list[tuple[Loop, Node]], Node]:
         """Returns the loops around a statement's innermost part, at most `depth`, and that part."""

@@ -87,11 +87,12 @@ def _limit(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
 
 def _write_before(outer: Node, use: Node, key: int, function: Function) -> int | None:
     """Returns where a block or the head of a loop writes the variable on the way to a use; None if it does not. A block
-    with labels may be entered elsewhere."""
-    if function.has_label(outer):
+    with labels may be entered elsewhere; and of a loop's head, what it begins with comes first only if it is there."""
+    if function.has_label(outer) or any(one.kind in (Kind.CASE_STMT, Kind.DEFAULT_STMT) for one in outer.children):
         return None
     found = None
-    for child in outer.children:
+    parts = outer.children if outer.kind == Kind.COMPOUND_STMT or len(outer.children) == 4 else []
+    for child in parts:
         if child.offset > use.offset or child.end > use.offset >= child.offset:
             return found
         statement = child.bare
