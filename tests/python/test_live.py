@@ -118,6 +118,7 @@ def test_nothing_is_left_when_one_is_killed(
 
 
 @pytest.mark.mpi
+@pytest.mark.families
 @pytest.mark.parametrize("way", ["recv", "iprobe", "test"])
 def test_the_simulation_decides_the_course(installation: Installation, programs: Path, way: str) -> None:
     """Does the worker whose walks are long, though it is the fastest one here, get few tasks, and the same in each run?
