@@ -1,5 +1,5 @@
-// What a simulation tells a rank that runs meanwhile: words, of which the first is a Told, and the second says how many
-// follow.
+// The format of what a simulation tells a rank that runs meanwhile. The first word says what it is (Told), and the second
+// one how many words follow.
 #pragma once
 
 #include <cstdint>

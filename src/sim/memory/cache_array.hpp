@@ -191,7 +191,7 @@ class CacheArray {
   bool has_sub_blocks() const { return sub_blocks_ > 1; }
   void clear();
   bool keeps_all_in_sets() const { return replacement_->keeps_all_in_sets(); }
-  // Becomes as the other one, of the same geometry, is under a variant; this one is empty, and for one variant.
+  // Copies what another cache of the same geometry holds under a variant. This one must be empty, and for one variant.
   void take(const CacheArray& other, int variant);
   std::size_t host_bytes() const { return sizeof(Block) * sets_ * blocks_per_set_; }
   // Tells the host that this set will be needed. It must be inlined: a call of it looks to GCC as if it did nothing.

@@ -168,7 +168,7 @@ class Contents {
   void forget_everything();
   // Returns whether all that caches know is in their sets, so that others can take it.
   bool keeps_all_in_sets() const;
-  // Becomes as other contents, of the same machine, are under a variant; these are empty, and for one variant.
+  // Copies what other contents, of the same machine, are under a variant. These must be empty, and for one variant.
   void take(const Contents& other, int variant);
   // Calls `function` with each cache that holds a part of the unit, its way and the address, for each part.
   template <class Function>

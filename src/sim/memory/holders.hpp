@@ -41,7 +41,7 @@ class Holders {
     int count_;
   };
 
-  // At most `most_caches`.
+  // `caches`: how many there are, at most `most_caches`.
   explicit Holders(std::size_t caches)
       : words_(static_cast<int>((caches + 31) / 32)), stride_shift_(std::bit_width(static_cast<unsigned>(words_))) {
     resize(smallest);
@@ -65,7 +65,7 @@ class Holders {
   void for_each(std::uint64_t number, Function&& function) {
     if (auto* const slot = find(number); slot[0] != 0) set_in(slot).for_each(function);
   }
-  // Forgets all units, and calls `add`, which puts those in that have holders. Then there is room for as many again.
+  // Forgets all units, and calls `add`, which must add those that have holders. Afterwards there is room for as many more.
   template <class Add>
   void renew(Add&& add) {
     std::fill_n(table_.get(), slots_ << stride_shift_, 0U);
@@ -83,7 +83,8 @@ class Holders {
   // that it lies in one line of the host.
   std::uint32_t* slot_at(std::size_t at) const { return table_.get() + (at << stride_shift_); }
   Set set_in(std::uint32_t* slot) const { return {slot + 1, words_}; }
-  // Fits, since a node has 2^37 bytes, a unit 32 or more, and the last of so many units is nobody's.
+  // Returns the number plus one, since 0 stands for no unit. It fits: a node has 2^37 bytes, and a unit at least 32. Only
+  // the very last unit of a node whose units have 32 bytes gets 0, so that it may seem to have holders that it has not.
   static std::uint32_t name(std::uint64_t number) { return static_cast<std::uint32_t>(number + 1); }
 
   void resize(std::size_t slots) {

@@ -119,9 +119,10 @@ class Memory {
   void forget(Address address, std::uint64_t bytes);  // from all caches; modified lines reach memory
   void forget_everything();
 
-  // Gives each variant a memory of its own from now on. Nothing that happens changes by that. It takes as long as a
-  // memory for each, which is shorter where many accesses do something else under each: then it comes by itself. Does
-  // nothing where the order of replacement is random: one generator serves all variants.
+  // Gives each variant a memory of its own from now on. Counts and times stay what they would have been. An access then
+  // costs as much as one in each of these memories, which is less where many accesses find something else under each
+  // variant; so this is also done by itself when that is the case. It does nothing where a cache replaces lines at random,
+  // since one generator serves all variants.
   void part();
 
   // ---- clocks
@@ -147,7 +148,7 @@ class Memory {
   Memory(const Machine& machine, Timings timings, bool limits_ways);
   void take(const Memory& other, int variant);
   const Acting& acting(int core) const;
-  // Returns whether each variant has a memory of its own, and gives it one if that is faster from now on.
+  // Returns whether each variant has a memory of its own. Gives them these first, if that is faster from now on.
   bool is_parted() {
     if (differing_ < many) [[likely]]
       return false;
@@ -199,10 +200,10 @@ class Memory {
   std::unique_ptr<const Machine> machine_;  // if there are several variants
   bool limits_ways_;
   std::vector<std::unique_ptr<Memory>> apart_;  // one per variant, after part(): they hold all, and this one nothing
-  // Accesses that were not one under all variants, since there were so many of core accesses: `many` when there are
-  // several memories.
-  static constexpr Count many = 1 << 14;
-  Count differing_ = 0, accesses_before_ = 0;
+  static constexpr Count many = 1 << 14;        // accesses that differ, after which it is decided whether to part
+  // Accesses since the last decision that found something else under some variant; `many` after part().
+  Count differing_ = 0;
+  Count accesses_before_ = 0;  // of all cores, at the last decision
   bool translates_ = false;
   bool fetches_over_itself_ = false;  // a line fetched ahead may take the place of the line whose access fetched it
 };

@@ -1,11 +1,11 @@
-// A memory for each variant, where most accesses do something else under each: to keep sets apart that differ then costs
-// more than it saves (variants.hpp).
+// Gives each variant a memory of its own where many accesses find something else under each: there, to share the sets that
+// are equal (variants.hpp) costs more than it saves.
 #include "sim/memory/acting.hpp"
 
 namespace nearfield::sim {
 namespace {
 
-constexpr Count one_in = 4;  // accesses that are not one under all variants cost as much as memories of their own
+constexpr Count one_in = 4;  // if one access in so many differs, memories of their own are faster
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void Memory::part() {
   differing_ = many;
 }
 
-// Becomes as the other memory, which has other clocks, is under a variant.
+// Copies all but the clocks from another memory of the same machine, as it is under a variant. This one must be new.
 void Memory::take(const Memory& other, int variant) {
   caches_->contents.take(other.caches_->contents, variant);
   translation_->take(*other.translation_);

@@ -18,7 +18,7 @@ class StreamFollower {
   // Call it for each access that misses the nearest cache. Returns the line to fetch ahead, if there is one.
   std::optional<Address> follow(Address address);
   int level() const { return level_; }
-  // Becomes as the other one, which is of the same machine, is under a variant.
+  // Copies the streams of another one, which is of the same machine, under a variant.
   void take(const StreamFollower& other, int variant) { streams_.take(other.streams_, variant); }
   bool is_common() const { return streams_.locate_common(0).set != nullptr; }  // to all variants
 

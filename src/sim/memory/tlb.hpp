@@ -72,7 +72,7 @@ class Translation {
     if (!cores_.empty()) counts_[0].hits += count;
   }
   void forget_everything();
-  // Becomes as the other one, which is of the same machine, apart from its counts.
+  // Copies what another one, which is of the same machine, knows; not its counts.
   void take(const Translation& other);
 
  private:

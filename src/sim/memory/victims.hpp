@@ -1,5 +1,6 @@
-// The lines that made room for injected ones in a cache and were not missed since: for each unit of a node's memory, the
-// variants under which it is one. A byte for each unit, in pieces that are allocated with the first of their victims.
+// Keeps which lines had to make room for injected ones in a cache, and were not missed since then. Each unit of the node's
+// memory has a byte, which says under which variants it is such a line. The bytes lie in pieces, and a piece is allocated
+// with its first victim.
 #pragma once
 
 #include <array>
