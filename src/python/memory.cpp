@@ -17,16 +17,10 @@ using namespace nearfield::sim;
 namespace {
 
 using Addresses = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-constexpr std::size_t batch = 4096;
 
 void replay(Memory& memory, const Addresses& addresses, int core, Access kind, unsigned bytes) {
   nb::gil_scoped_release unlocked;
-  std::vector<Memory::Reference> references(batch);
-  for (std::size_t done = 0; done < addresses.size(); done += batch) {
-    const auto count = std::min(batch, addresses.size() - done);
-    for (std::size_t i = 0; i < count; ++i) references[i] = {addresses.data()[done + i], bytes, kind};
-    memory.replay(core, {references.data(), count});
-  }
+  memory.replay(core, {addresses.data(), addresses.size()}, kind, bytes);
 }
 
 void write_by_device(Memory& memory, Address address, std::uint64_t bytes, const std::vector<int>& levels) {

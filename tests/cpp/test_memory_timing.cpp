@@ -15,6 +15,7 @@
 #include "sim/memory/measure.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/memory/prefetcher.hpp"
+#include "streams_in_a_list.hpp"
 
 namespace {
 
@@ -248,6 +249,31 @@ void of_streams_that_meet_one_goes_on() {
   CHECK(!follower.follow(3 * line));
 }
 
+// Streams begin, go on and end as in a plain list.
+void streams_are_followed_as_in_a_list() {
+  Random random{5};
+  int followed = 0;
+  for (int machine = 0; machine < 200; ++machine) {
+    const Prefetcher prefetcher{random.between(1, 63), random.between(1, 6), 1};
+    StreamFollower follower(prefetcher, line, 4096);
+    StreamsInAList list(prefetcher, 4096 / line);
+    const int lines = 1 << random.between(3, 14);
+    int at = 0, direction = 1;
+    for (int access = 0; access < 600; ++access) {
+      const int what = random.between(0, 9);
+      if (what < 3) at = random.between(0, lines - 1);
+      if (what == 3) direction = -direction;
+      if (what > 4) at = (at + direction + lines) % lines;
+      const auto ahead = follower.follow(static_cast<Address>(at) * line);
+      const auto expected = list.follow(at);
+      followed += expected.has_value();
+      CHECK(ahead.has_value() == expected.has_value());
+      CHECK(!ahead || !expected || *ahead == static_cast<Address>(*expected) * line);
+    }
+  }
+  CHECK(followed > 1000);
+}
+
 // A line that another core holds modified is fetched ahead from there, and both share it then.
 void prefetches_are_served_by_other_cores() {
   Memory memory(with_prefetcher(8));
@@ -348,6 +374,22 @@ void a_bus_serves_late_comers_in_its_gaps() {
     last = later(last, begun + 10.0);
   }
   for (const Ps at : last.at) CHECK(1e6 <= at && at < 1.001e6);
+}
+
+// A core whose clock is behind gets its line as if the other core's later one were not there.
+void a_core_that_is_behind_does_not_wait() {
+  const auto ns_with = [](bool other_is_ahead) {
+    Memory memory(machine_with(0));
+    if (other_is_ahead) {
+      memory.advance(1, ps_from_ns(1000));
+      memory.access(1, Access::load, 64 * line, word);
+      memory.drain(1);
+    }
+    memory.access(0, Access::load, 0, word);
+    memory.drain(0);
+    return ns(memory);
+  };
+  CHECK(ns_with(true) == ns_with(false));
 }
 
 // Two sockets of one core each. Links carry what comes from the other socket: 64 lines from its memory take the time
@@ -466,12 +508,14 @@ int main(int argc, char** argv) {
   streams_end_with_their_page();
   sweeps_notice_what_is_fetched_over_them();
   of_streams_that_meet_one_goes_on();
+  streams_are_followed_as_in_a_list();
   prefetches_are_served_by_other_cores();
   a_prefetch_is_a_use();
   a_store_goes_through_with_its_bytes();
   frames_are_a_permutation();
   random_frames_meet_in_sets();
   a_bus_serves_late_comers_in_its_gaps();
+  a_core_that_is_behind_does_not_wait();
   sockets_are_connected_by_so_much();
   hubs_are_so_far_apart();
   a_home_knows_who_has_a_line();

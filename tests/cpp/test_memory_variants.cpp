@@ -42,7 +42,7 @@ void add_time(Random& random, Machine& machine) {
   if (random.in(30)) machine.dram.banks = 4, machine.dram.bank_busy_ns = 30;
   const int into = random.between(0, static_cast<int>(machine.caches.size()) - 1);
   if (random.in(60) && machine.caches[static_cast<std::size_t>(into)].inclusion != Inclusion::exclusive)
-    machine.prefetcher = Prefetcher{random.between(1, 8), random.between(1, 4), into, random.between(0, 3)};
+    machine.prefetcher = Prefetcher{random.between(1, 12), random.between(1, 4), into, random.between(0, 3)};
 }
 
 Placement random_placement(Random& random, const Case& it, const Placement& like) {

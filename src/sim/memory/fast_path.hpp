@@ -88,7 +88,7 @@ class FastPath {
     const auto where = path_.second.locate(address);
     if (Shape::several && !path_.second.is_common(where)) return slow;
     const auto found = path_.second.find(where);
-    if (!found) return fetch_apart<use>(address, near, where);
+    if (!found) return fetch<use>(address, near, where);
     const auto lane = static_cast<unsigned>(std::countr_zero(found));
     auto& set = *where.set;
     if ((set.flags[lane] & shared) | (set.sharers[lane] & ~path_.own)) [[unlikely]]
@@ -104,11 +104,6 @@ class FastPath {
     if (set.sharers[lane] != path_.own) set.sharers[lane] = path_.own;
     fill_nearest(near, use == Use::store ? modified : 0);
     return 1;
-  }
-
-  template <Use use>
-  [[gnu::noinline]] int fetch_apart(Address address, Place near, Place where) {
-    return fetch<use>(address, near, where);
   }
 
   // Fetches the line, which the second cache misses, from the victim cache or from memory.

@@ -115,6 +115,18 @@ inline void grow_older_than(Block& block, std::uint8_t age) {
 #endif
 }
 
+// The two oldest of `ways` leave their places: all that are younger grow two older.
+inline void grow_two_older(Block& block, int ways) {
+#if defined(__SSE2__)
+  auto* ages = reinterpret_cast<__m128i*>(block.age);
+  const __m128i now = _mm_load_si128(ages);
+  const __m128i younger = _mm_cmplt_epi8(now, _mm_set1_epi8(static_cast<char>(ways - 2)));
+  _mm_store_si128(ages, _mm_sub_epi8(now, _mm_add_epi8(younger, younger)));
+#else
+  for (auto& a : block.age) a = static_cast<std::uint8_t>(a + (a < ways - 2 ? 2 : 0));
+#endif
+}
+
 #if defined(__SSE2__)
 // Sixteen bytes that are all `value`, below 16, or all ones in lane `value` only; from tables, since to spread a byte
 // is four instructions of SSE2.

@@ -314,6 +314,29 @@ void Memory::replay(int core, std::span<const Reference> trace) {
     for (auto& its : apart_) its->replay(core, trace);
     return;
   }
+  replay_all(core, trace);
+}
+
+// A trace of accesses that differ in their addresses only.
+struct Memory::OfOneKind {
+  std::span<const Address> addresses;
+  Access kind;
+  unsigned bytes;
+
+  std::size_t size() const { return addresses.size(); }
+  Reference operator[](std::size_t i) const { return {addresses[i], bytes, kind}; }
+};
+
+void Memory::replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes) {
+  if (is_parted()) [[unlikely]] {
+    for (auto& its : apart_) its->replay(core, addresses, kind, bytes);
+    return;
+  }
+  replay_all(core, OfOneKind{addresses, kind, bytes});
+}
+
+template <class Trace>
+void Memory::replay_all(int core, const Trace& trace) {
   const auto& me = acting(core);
   bool looks_ahead = true;  // if some accesses of late would have gained by it
   const int far_from = me.hierarchy.far_from();
@@ -328,8 +351,8 @@ void Memory::replay(int core, std::span<const Reference> trace) {
   }
 }
 
-template <class Shape>
-void Memory::replay_batch(const Acting& acting, std::span<const Reference> trace, std::size_t begin, std::size_t end,
+template <class Shape, class Trace>
+void Memory::replay_batch(const Acting& acting, const Trace& trace, std::size_t begin, std::size_t end,
                           std::size_t last_ahead, int far_from) {
   const auto beyond_line = ~(acting.contents.nearest_line_bytes() - 1);
   for (std::size_t i = begin; i < end; ++i) {
@@ -337,7 +360,7 @@ void Memory::replay_batch(const Acting& acting, std::span<const Reference> trace
       acting.hierarchy.fetch_early(acting.core, acting.frames.physical(trace[i + ahead_on_host].address), far_from);
       acting.hierarchy.fetch_victim_early(acting.path, acting.frames.physical(trace[i + victim_ahead_on_host].address));
     }
-    const auto& [address, bytes, kind] = trace[i];
+    const auto [address, bytes, kind] = trace[i];
     if (kind < Access::load_bypass && ((address ^ (address + bytes - 1)) & beyond_line) == 0 && address < end_of_memory)
         [[likely]]
       one<Shape>(acting, kind, address, bytes, 1, 0);

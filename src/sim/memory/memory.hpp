@@ -106,8 +106,9 @@ class Memory {
     std::uint32_t bytes;
     Access kind;
   };
-  // Makes the accesses of a recorded trace.
+  // Makes the accesses of a recorded trace; or accesses of one kind, of `bytes` each.
   void replay(int core, std::span<const Reference> trace);
+  void replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes);
 
   // ---- what devices do. These return when the transfer, which begins at `start`, is done. A read gets units that a
   // cache has whole or modified from there, and the rest from DRAM, for which it waits once: lines follow one another.
@@ -164,8 +165,11 @@ class Memory {
   template <class Shape>
   void sweep_lines(const Acting& acting, Access kind, Address address, std::uint64_t count, std::uint64_t stride,
                    bool downward, unsigned bytes, Ps work);
-  template <class Shape>
-  void replay_batch(const Acting& acting, std::span<const Reference> trace, std::size_t begin, std::size_t end,
+  struct OfOneKind;
+  template <class Trace>
+  void replay_all(int core, const Trace& trace);
+  template <class Shape, class Trace>
+  void replay_batch(const Acting& acting, const Trace& trace, std::size_t begin, std::size_t end,
                     std::size_t last_ahead, int far_from);
   // The same on the slow path.
   void one_slowly(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);

@@ -12,9 +12,9 @@ Cache set_of_streams(const Prefetcher& prefetcher, std::uint64_t line_bytes) {
   return cache;
 }
 
-bool is_before(const CacheArray::Way& a, const CacheArray::Way& b) {
-  return a.block != b.block ? a.block < b.block : a.lane < b.lane;
-}
+using Way = CacheArray::Way;
+
+bool is_before(const Way& a, const Way& b) { return a.block != b.block ? a.block < b.block : a.lane < b.lane; }
 
 }  // namespace
 
@@ -22,28 +22,30 @@ StreamFollower::StreamFollower(const Prefetcher& prefetcher, std::uint64_t line_
                                Variants* variants)
     : streams_(set_of_streams(prefetcher, line_bytes), variants, true),
       line_shift_(std::countr_zero(line_bytes)),
+      ways_(2 * prefetcher.streams),
+      blocks_((ways_ + lanes_per_block - 1) / lanes_per_block),
       lines_per_page_(static_cast<std::int64_t>(std::max(page_bytes / line_bytes, std::uint64_t{1}))),
       distance_(prefetcher.distance_lines),
       level_(prefetcher.level) {}
 
 std::optional<Address> StreamFollower::follow(Address address) {
   const auto here = streams_.locate(address);  // one set: the tag is the line's number, from 1
-  if (const auto stream = streams_.find_tag(here)) return go_on(here, stream);
-  if (is_followed(here)) return std::nullopt;
-  const auto upward = start(here, up), downward = start(here, down);
-  if (is_before(downward, upward)) streams_.touch(upward);  // of two that are equally old, the first one goes first
-  return std::nullopt;
-}
-
-// Whether the last line of a stream is accessed again, as by the stores to it one after the other.
-bool StreamFollower::is_followed(const CacheArray::SetAndTag& here) const {
-  for (const auto direction : {up, down}) {
-    const std::uint32_t next = direction == up ? here.tag + 1 : here.tag - 1;
-    if (next == no_tag) continue;
-    const auto stream = streams_.find_tag({here.set, next});
-    if (stream && stream.flags() == direction) return true;
+  Way above, below;
+  for (auto* block = here.set; block < here.set + blocks_; ++block) {
+    const auto first_with = [block](std::uint32_t tag, Way& way) {
+      const auto found = lanes_with(*block, tag);
+      if (found && !way) way = {block, static_cast<unsigned>(std::countr_zero(found))};
+    };
+    Way stream;
+    first_with(here.tag, stream);
+    if (stream) return go_on(here, stream);
+    first_with(here.tag + 1, above);
+    first_with(here.tag - 1, below);
   }
-  return false;
+  // The last line of a stream may be accessed again, as by the stores to it one after the other.
+  const bool is_followed = (above && above.flags() == up) || (below && below.flags() == down && here.tag - 1 != no_tag);
+  if (!is_followed) start(here);
+  return std::nullopt;
 }
 
 // Of two streams that meet at a line, one goes on.
@@ -59,11 +61,23 @@ std::optional<Address> StreamFollower::go_on(const CacheArray::SetAndTag& here, 
   return static_cast<Address>(ahead) << line_shift_;
 }
 
-CacheArray::Way StreamFollower::start(const CacheArray::SetAndTag& here, Direction direction) {
-  const auto stream = streams_.room(here);
-  const std::uint32_t next = direction == up ? here.tag + 1 : here.tag - 1;
-  streams_.fill({here.set, next}, stream, 0, direction);
-  return stream;
+// Starts a stream upward in the place of the oldest one, and one downward in the place of the second oldest. Of these two
+// the one in the first way counts as older.
+void StreamFollower::start(const CacheArray::SetAndTag& here) {
+  const auto upward = streams_.room(here);
+  Way downward;
+  for (auto* block = here.set; block < here.set + blocks_; ++block) {
+    if (const auto found = lanes_of_age(*block, static_cast<std::uint8_t>(ways_ - 2)))
+      downward = {block, static_cast<unsigned>(std::countr_zero(found))};
+    grow_two_older(*block, ways_);
+  }
+  const auto put = [](const Way& way, std::uint32_t next, Direction direction, bool is_older) {
+    way.block->tag[way.lane] = next;
+    way.flags() = direction;
+    way.block->age[way.lane] = is_older;
+  };
+  put(upward, here.tag + 1, up, is_before(upward, downward));
+  put(downward, here.tag - 1, down, is_before(downward, upward));
 }
 
 }  // namespace nearfield::sim

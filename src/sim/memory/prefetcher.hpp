@@ -25,15 +25,15 @@ class StreamFollower {
  private:
   // A stream's direction; it is stored in the flags of the line that the stream expects.
   enum Direction : std::uint8_t { up = 1, down = 2 };
-  bool is_followed(const CacheArray::SetAndTag& here) const;
   std::optional<Address> go_on(const CacheArray::SetAndTag& here, const CacheArray::Way& stream);
   bool in_one_page(std::int64_t line, std::int64_t other) const {
     return ((line ^ other) & ~(lines_per_page_ - 1)) == 0;
   }
-  CacheArray::Way start(const CacheArray::SetAndTag& here, Direction direction);
+  void start(const CacheArray::SetAndTag& here);
 
-  CacheArray streams_;  // one set: each line is the one that a stream expects next
+  CacheArray streams_;  // one set in order of use: each line is the one that a stream expects next
   int line_shift_;
+  int ways_, blocks_;            // of the set
   std::int64_t lines_per_page_;  // a power of two
   int distance_;
   int level_;

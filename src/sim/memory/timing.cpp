@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -42,26 +43,6 @@ auto fastest_steps() {
 
 }  // namespace
 
-void Arrivals::unchain(std::uint8_t arrival) {
-  auto* link = &first_[hash(arrivals_[arrival].line)];
-  while (*link != arrival) link = &arrivals_[*link].next;
-  *link = arrivals_[arrival].next;
-}
-
-Times Arrivals::take(Address line, Times now) {
-  for (auto* link = &first_[hash(line)]; *link != none;) {
-    auto& arrival = arrivals_[*link];
-    if (arrival.line != line) {
-      link = &arrival.next;
-      continue;
-    }
-    now = later(now, arrival.there);
-    arrival.known = false;
-    *link = arrival.next;
-  }
-  return now;
-}
-
 Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdown)
     : take_(fastest_steps()),
       cores_(static_cast<std::size_t>(machine.cores)),
@@ -70,6 +51,7 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
       sockets_(machine),
       links_(machine),
       is_connected_(sockets_.limit() || links_.any()),
+      is_plain_(!is_connected_ && dram_.is_plain()),
       cores_per_last_cache_(machine.caches.back().shared_by),
       unit_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)) {
   const auto ps = [&](double cycles) { return ps_from_ns(cycles / machine.core.clock_ghz); };
@@ -80,7 +62,8 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
   shared_transfer_ = ps(machine.transfers.shared_cycles);
   remote_transfer_ = ps(machine.transfers.remote_cycles);
   if (machine.cores > machine.caches.back().shared_by) least = std::min(least, remote_transfer_);
-  within_window_ = static_cast<Ps>(window_) * std::min(least, ps_from_ns(machine.dram.latency_ns));
+  within_window_ = window_ > 0 ? static_cast<Ps>(window_) * std::min(least, ps_from_ns(machine.dram.latency_ns))
+                               : std::numeric_limits<Ps>::infinity();
   bypass_ps_per_byte_ = machine.dram.gb_per_s_bypass > 0 ? 1e3 / machine.dram.gb_per_s_bypass : 0;
   const auto* before = &machine.caches.front();
   for (std::size_t k = 0; k < machine.caches.size(); ++k) {

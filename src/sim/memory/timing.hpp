@@ -25,35 +25,54 @@ class Arrivals {
 
   Arrivals() { first_.fill(none); }
 
-  void add(Address line, const Times& there) {
-    if (arrivals_.empty()) [[unlikely]]
-      arrivals_.resize(most);
-    auto& replaced = arrivals_[oldest_];
-    if (replaced.known) unchain(static_cast<std::uint8_t>(oldest_));
+  // Most cores of a machine never fetch ahead, so they have no room for arrivals before prepare().
+  bool is_new() const { return arrivals_.empty(); }
+  void prepare() { arrivals_.resize(most); }
+
+  NEARFIELD_INNERMOST void add(Address line, const Times& there) {
+    if (known_ >> oldest_ & 1) unchain(oldest_);
+    known_ |= std::uint64_t{1} << oldest_;
+    arrivals_[oldest_] = {there, line};
     auto& first = first_[hash(line)];
-    replaced = {there, line, true, first};
-    first = static_cast<std::uint8_t>(oldest_);
+    next_[oldest_] = first;
+    first = oldest_;
     oldest_ = (oldest_ + 1) % most;
   }
   static std::size_t hash(Address line) { return line * 0x9E3779B97F4A7C15ULL >> 56; }
   bool may_have(Address line) const { return first_[hash(line)] != none; }
   // Returns the later of `now` and the line's arrival, and forgets the line.
-  Times take(Address line, Times now);
+  NEARFIELD_INNERMOST Times take(Address line, Times now) {
+    for (auto* link = &first_[hash(line)]; *link != none;) {
+      const auto arrival = *link;
+      if (arrivals_[arrival].line != line) {
+        link = &next_[arrival];
+        continue;
+      }
+      now = later(now, arrivals_[arrival].there);
+      known_ &= ~(std::uint64_t{1} << arrival);
+      *link = next_[arrival];
+    }
+    return now;
+  }
 
  private:
   static constexpr std::uint8_t none = 0xFF;
   struct Arrival {
     Times there;
     Address line = 0;
-    bool known = false;
-    std::uint8_t next = none;  // arrival with the same hash
   };
 
-  void unchain(std::uint8_t arrival);
+  NEARFIELD_INNERMOST void unchain(std::uint8_t arrival) {
+    auto* link = &first_[hash(arrivals_[arrival].line)];
+    while (*link != arrival) link = &next_[*link];
+    *link = next_[arrival];
+  }
 
-  std::vector<Arrival> arrivals_;           // none before the first one: most cores of a machine do nothing
+  std::vector<Arrival> arrivals_;           // a ring
+  std::uint64_t known_ = 0;                 // which of them are known, as bits
+  std::array<std::uint8_t, most> next_{};   // arrival with the same hash
   std::array<std::uint8_t, hashes> first_;  // arrival of each hash
-  std::size_t oldest_ = 0;
+  std::uint8_t oldest_ = 0;
 };
 
 // The times at which accesses of a kind are done, as many as can be under way at a time. A further access waits for the
@@ -108,10 +127,21 @@ class Window {
     loads_.resize(1);
   }
   Count stalls() const { return stalls_; }
+  bool full() const { return next_ - first_ == room_; }  // then it must make_room() for the next load
+  // Makes room for a load. The ring is as long as was needed so far.
+  void make_room() {
+    if (room_ == most_) {
+      pop();
+      return;
+    }
+    std::vector<Load> longer(2 * loads_.size());
+    for (auto load = first_; load < next_; ++load)
+      longer[load & (longer.size() - 1)] = loads_[load & (loads_.size() - 1)];
+    loads_.swap(longer);
+    room_ = std::min(loads_.size(), most_);
+  }
   // Returns when the load's data is there, which the caller sets.
   NEARFIELD_INNERMOST Times& add(Count stalls) {
-    if (next_ - first_ == room_) [[unlikely]]
-      make_room();
     if (next_ == first_) stalls_ = stalls;
     auto& load = loads_[next_++ & (loads_.size() - 1)];
     load.stalls = stalls;
@@ -130,18 +160,6 @@ class Window {
     Count stalls = never;
     Times there;
   };
-  // The ring is as long as was needed so far.
-  void make_room() {
-    if (room_ == most_) {
-      pop();
-      return;
-    }
-    std::vector<Load> longer(2 * loads_.size());
-    for (auto load = first_; load < next_; ++load)
-      longer[load & (longer.size() - 1)] = loads_[load & (loads_.size() - 1)];
-    loads_.swap(longer);
-    room_ = std::min(loads_.size(), most_);
-  }
 
   std::vector<Load> loads_;  // a ring
   std::size_t most_ = 1, room_ = 1;
@@ -216,6 +234,7 @@ class Timing {
   Sockets sockets_;
   HubLinks links_;
   bool is_connected_;  // by sockets or links that limit it
+  bool is_plain_;      // not so, and with one memory without banks
   int cores_per_last_cache_;
   Ps per_access_;
   Count window_;

@@ -17,30 +17,63 @@ struct TimingSteps {
 
   static void run(Timing& timing, Timing::CoreClock& me, std::span<const TimedStep> steps) {
     TimingSteps it(timing, me);
-    for (const auto& step : steps) it.take(step);
-    put(it.now, me.now);
-    me.issued = it.issued;
+    for (const auto& step : steps) {
+      if (it.take<false>(step)) [[likely]]
+        continue;
+      it.put_back();
+      take_with_calls(timing, me, step);
+      it.now = whole(me.now);
+      it.issued = me.issued;
+    }
+    it.put_back();
+  }
+  [[gnu::noinline]] static void take_with_calls(Timing& timing, Timing::CoreClock& me, const TimedStep& step) {
+    TimingSteps it(timing, me);
+    it.take<true>(step);
+    it.put_back();
+  }
+  void put_back() const {
+    put(now, me.now);
+    me.issued = issued;
   }
 
-  NEARFIELD_INNERMOST void take(const TimedStep& step) {
+  // Takes a step. Most steps need no call of another function, and only without one does the time stay in a register from
+  // step to step. So without `calls`, returns false for a step that needs one, and has then done nothing but wait for
+  // the window.
+  template <bool calls>
+  NEARFIELD_INNERMOST bool take(const TimedStep& step) {
     switch (step.what) {
       case TimedStep::What::missed:
-        return missed(step);
+        return missed<calls>(step);
       case TimedStep::What::hits:
-        return issue(step.count, step.time);
+        issue(step.count, step.time);
+        return true;
       case TimedStep::What::through:
-        return stored_through(step.bytes, step.count, step.time);
+        stored_through(step.bytes, step.count, step.time);
+        return true;
       case TimedStep::What::awaited:
-        return awaited(step);
+        return awaited<calls>(step);
       case TimedStep::What::prefetched:
-        return prefetched(step);
+        return prefetched<calls>(step);
       case TimedStep::What::bypassed:
-        return bypassed(step);
+        if constexpr (calls) bypassed(step);
+        return calls;
       case TimedStep::What::writes:
-        return write_back(step);
+        if (!calls && timing.is_connected_) return false;
+        write_back<calls>(step);
+        return true;
       case TimedStep::What::nothing:
         now = now + step.time;
     }
+    return true;
+  }
+  // Returns whether the way of a step's line, which begins at `start`, or a place for it in the window needs a call.
+  NEARFIELD_INNERMOST bool needs_call(const TimedStep& step, V start) const {
+    if (step.found.transferred || me.window.full()) [[unlikely]]
+      return true;
+    const bool uses_memory = step.found.level == timing.caches_ || step.writes > 0;
+    return uses_memory &&
+           !(timing.is_plain_ && all_at_least(start, whole(timing.dram_.memories_.front().bus.last_gap_ends_)));
   }
 
   // Does not depend on how instructions are grouped: those before the window stalls, then the rest.
@@ -61,26 +94,37 @@ struct TimingSteps {
   }
 
   // A core's caches, or for a line that was found in others' caches their holder, write units to memory.
+  template <bool calls>
   NEARFIELD_INNERMOST void write_back(const TimedStep& step) {
     if (step.writes == 0) return;
     timing.dram_.post(step.address, step.writes * timing.unit_);
-    if (timing.is_connected_) [[unlikely]]
-      timing.post(me, step.address, step.writes, step.found);
+    if (calls && timing.is_connected_) timing.post(me, step.address, step.writes, step.found);
   }
 
   // Accesses to one line, of which the first one missed the nearest cache and the others hit it.
-  NEARFIELD_INNERMOST void missed(const TimedStep& step) {
-    write_back(step);
-    if (step.kind == Access::store && step.found.level == timing.through_ && !step.found.transferred)
-      return stored_through(step.bytes, step.count, step.time);
-    first_missed(step);
+  template <bool calls>
+  NEARFIELD_INNERMOST bool missed(const TimedStep& step) {
+    if (step.kind == Access::store && step.found.level == timing.through_ && !step.found.transferred) {
+      if (!calls && timing.is_connected_) return false;
+      write_back<calls>(step);
+      stored_through(step.bytes, step.count, step.time);
+      return true;
+    }
+    if (!first_missed<calls>(step)) return false;
     if (step.count > 1) hit(step, step.count - 1);
+    return true;
   }
-  NEARFIELD_INNERMOST void first_missed(const TimedStep& step) {
+  template <bool calls>
+  NEARFIELD_INNERMOST bool first_missed(const TimedStep& step) {
     wait_for_window();
+    const V with_slot = later(now, whole(me.misses.free()));
+    if (!calls && (step.kind == Access::chase || needs_call(step, with_slot))) [[unlikely]]
+      return false;
+    write_back<calls>(step);
     V arrived = now;
     bool is_new = true;  // a line that is on its way has its slot already
-    if (const Address unit = step.address & ~(timing.unit_ - 1); timing.prefetches_ && me.ahead.may_have(unit)) {
+    if (const Address unit = step.address & ~(timing.unit_ - 1); timing.prefetches_ && me.ahead.may_have(unit))
+        [[unlikely]] {
       const V there = of(me.ahead.take(unit, times(now)));
       // Else it was lost before its use, to a store of another core or to other lines.
       if (!step.found.transferred && step.found.level < timing.caches_) {
@@ -88,24 +132,27 @@ struct TimingSteps {
         is_new = arrived == now;
       }
     }
-    if (step.kind == Access::chase) {
+    if (calls && step.kind == Access::chase) {
       ++issued;
-      now = ready(step, arrived) + step.time;
-      return;
+      now = ready<calls>(step, arrived) + step.time;
+      return true;
     }
-    const V start = is_new ? later(now, whole(me.misses.free())) : now;
+    const V start = is_new ? with_slot : now;
     const V known = step.kind == Access::gather ? later(start, whole(me.index)) : start;  // the address
-    const V done = ready(step, is_new ? known : later(known, arrived));
+    const V done = ready<calls>(step, is_new ? known : later(known, arrived));
     if (is_new) take_slot(me.misses, done);
-    goes_on(step, start, done);
+    goes_on<calls>(step, start, done);
+    return true;
   }
 
   // The core goes on while an access is under way, until `done`.
+  template <bool calls>
   NEARFIELD_INNERMOST void goes_on(const TimedStep& step, V start, V done) {
     // The window never waits for data that is there before its last instruction can be issued.
-    if (step.kind != Access::store && timing.window_ > 0 && !all_at_least(start + timing.within_window_, done))
-        [[unlikely]]
+    if (step.kind != Access::store && !all_at_least(start + timing.within_window_, done)) [[unlikely]] {
+      if (calls && me.window.full()) me.window.make_room();
       put(done, me.window.add(issued + timing.window_));
+    }
     if (step.kind == Access::index) put(done, me.index);
     ++issued;
     now = start + (timing.per_access_ + step.time);
@@ -120,26 +167,25 @@ struct TimingSteps {
   }
 
   // Returns when the data is there.
+  template <bool calls>
   NEARFIELD_INNERMOST V ready(const TimedStep& step, V start) {
-    if (step.found.transferred) [[unlikely]]
-      return of(timing.transferred(me, step.found, step.address, times(start)));
-    if (step.found.level == timing.caches_) return from_memory(step.address & ~(timing.unit_ - 1), start);
+    if (calls && step.found.transferred) return of(timing.transferred(me, step.found, step.address, times(start)));
+    if (step.found.level == timing.caches_) return from_memory<calls>(step.address & ~(timing.unit_ - 1), start);
     const auto level = static_cast<std::size_t>(step.found.level);
     const auto& its = timing.levels_[level];
-    if (its.per_unit == 0) return start + its.latency;
+    if (its.per_unit == 0) [[unlikely]]
+      return start + its.latency;
     auto& free = me.port_free[level];
     const V begun = later(start, whole(free));
     put(begun + its.per_unit, free);
     return begun + its.latency;
   }
 
+  template <bool calls>
   NEARFIELD_INNERMOST V from_memory(Address unit, V start) {
+    if constexpr (calls) return of(timing.from_memory(me, unit, timing.unit_, times(start)));
     auto& dram = timing.dram_;
-    auto& memory = dram.memories_[dram.home_of(unit)];
-    if (dram.memories_.size() > 1 || timing.is_connected_ || !memory.bank_free.empty() ||
-        !all_at_least(start, whole(memory.bus.last_gap_ends_))) [[unlikely]]
-      return of(timing.from_memory(me, unit, timing.unit_, times(start)));
-    auto& bus = memory.bus;
+    auto& bus = dram.memories_.front().bus;
     const V free = whole(bus.free_), begun = later(start, free);
     if (!(begun == free)) bus.remember(times(start));
     put(begun + whole(dram.unit_on_bus_), bus.free_);
@@ -147,17 +193,24 @@ struct TimingSteps {
   }
 
   // A hit of a line of the nearest cache that may be on its way to the second one.
-  NEARFIELD_INNERMOST void awaited(const TimedStep& step) {
+  template <bool calls>
+  NEARFIELD_INNERMOST bool awaited(const TimedStep& step) {
+    if (!calls && me.window.full()) [[unlikely]]
+      return false;
     const Address unit = step.address & ~(timing.unit_ - 1);
     const V there = me.ahead.may_have(unit) ? of(me.ahead.take(unit, times(now))) : now;
-    if (there == now) return hit(step, 1);
+    if (there == now) {
+      hit(step, 1);
+      return true;
+    }
     wait_for_window();
     if (step.kind == Access::chase) {
       ++issued;
       now = later(now, there) + (timing.levels_.front().latency + step.time);
-      return;
+      return true;
     }
-    goes_on(step, now, there);
+    goes_on<calls>(step, now, there);
+    return true;
   }
   // Such accesses hit the nearest cache.
   NEARFIELD_INNERMOST void hit(const TimedStep& step, Count count) {
@@ -166,18 +219,24 @@ struct TimingSteps {
   }
 
   // A line is fetched ahead.
-  NEARFIELD_INNERMOST void prefetched(const TimedStep& step) {
-    write_back(step);
+  template <bool calls>
+  NEARFIELD_INNERMOST bool prefetched(const TimedStep& step) {
     auto& slots = timing.prefetches_apart_ ? me.prefetches : me.misses;
-    const V there = ready(step, later(now, whole(slots.free())));
+    const V start = later(now, whole(slots.free()));
+    if (!calls && (me.ahead.is_new() || needs_call(step, start))) [[unlikely]]
+      return false;
+    write_back<calls>(step);
+    const V there = ready<calls>(step, start);
+    if (calls && me.ahead.is_new()) me.ahead.prepare();
     me.ahead.add(step.address, times(there));
     take_slot(slots, there);
+    return true;
   }
 
   // An access past the caches.
   NEARFIELD_INNERMOST void bypassed(const TimedStep& step) {
     wait_for_window();
-    write_back(step);
+    write_back<true>(step);
     const V start = later(now, of(me.bypasses.free()));
     const V done = of(timing.from_memory(me, step.address, step.bytes, times(start)));
     put(later(of(me.all_bypassed), done), me.all_bypassed);

@@ -44,37 +44,10 @@ void TlbArray::clear() {
   }
 }
 
-bool TlbArray::use(std::uint32_t page) {
-  auto& chain = chain_of(page);
-  const std::uint32_t head = sets_ * ways_ + page % sets_;
-  for (auto entry = chain; entry != none; entry = entries_[entry].next_of_hash)
-    if (entries_[entry].page == page) {
-      make_youngest(entry, head);
-      return true;
-    }
-  const auto oldest = entries_[head].younger;
-  if (entries_[oldest].page != none) unchain(oldest);
-  entries_[oldest].page = page;
-  entries_[oldest].next_of_hash = chain;
-  chain = oldest;
-  make_youngest(oldest, head);
-  return false;
-}
-
 void TlbArray::unchain(std::uint32_t entry) {
   auto* link = &chain_of(entries_[entry].page);
   while (*link != entry) link = &entries_[*link].next_of_hash;
   *link = entries_[entry].next_of_hash;
-}
-
-void TlbArray::make_youngest(std::uint32_t entry, std::uint32_t head) {
-  auto& it = entries_[entry];
-  entries_[it.older].younger = it.younger;
-  entries_[it.younger].older = it.older;
-  it.younger = head;
-  it.older = entries_[head].older;
-  entries_[it.older].younger = entry;
-  entries_[head].older = entry;
 }
 
 // ---- pages

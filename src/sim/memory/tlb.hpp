@@ -2,6 +2,7 @@
 // are mapped to themselves.
 #pragma once
 
+#include <bit>
 #include <memory>
 #include <vector>
 
@@ -18,7 +19,22 @@ class TlbArray {
 
   // Returns whether it has the page, which becomes the most recently used one of its set and takes the entry of the
   // least recently used one if it is new.
-  bool use(std::uint32_t page);
+  bool use(std::uint32_t page) {
+    auto& chain = chain_of(page);
+    const std::uint32_t head = sets_ * ways_ + set_of(page);
+    for (auto entry = chain; entry != none; entry = entries_[entry].next_of_hash)
+      if (entries_[entry].page == page) {
+        make_youngest(entry, head);
+        return true;
+      }
+    const auto oldest = entries_[head].younger;
+    if (entries_[oldest].page != none) unchain(oldest);
+    entries_[oldest].page = page;
+    entries_[oldest].next_of_hash = chain;
+    chain = oldest;
+    make_youngest(oldest, head);
+    return false;
+  }
   void clear();
 
  private:
@@ -30,8 +46,19 @@ class TlbArray {
   };
 
   std::uint32_t& chain_of(std::uint32_t page) { return chains_[page * 0x9E3779B9U >> hash_shift_]; }
+  std::uint32_t set_of(std::uint32_t page) const {
+    return std::has_single_bit(sets_) ? page & (sets_ - 1) : page % sets_;
+  }
   void unchain(std::uint32_t entry);
-  void make_youngest(std::uint32_t entry, std::uint32_t head);
+  void make_youngest(std::uint32_t entry, std::uint32_t head) {
+    auto& it = entries_[entry];
+    entries_[it.older].younger = it.younger;
+    entries_[it.younger].older = it.older;
+    it.younger = head;
+    it.older = entries_[head].older;
+    entries_[it.older].younger = entry;
+    entries_[head].older = entry;
+  }
 
   std::uint32_t sets_, ways_;
   std::vector<Entry> entries_;  // then a head per set: its older is the youngest, its younger the oldest
