@@ -51,28 +51,31 @@ CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
       unit_shift_(log2_of(spec.line_bytes / spec.sub_blocks)),
       sub_blocks_(static_cast<std::uint8_t>(spec.sub_blocks)),
       lru_(spec.replacement == lru_replacement.name),
-      fast_lru_(lru_ && blocks_per_set_ == 1),
-      is_tree_(spec.replacement == tree_plru_replacement.name && blocks_per_set_ == 1),
       is_narrow_(spec.ways <= first_lanes),
       ways_(spec.ways),
       replacement_(replacement_of(spec).make()) {
-  if (fast_lru_) replacement_->prepare(&prepared_, ways_);
+  const bool is_tree = spec.replacement == tree_plru_replacement.name;
+  is_quick_ = blocks_per_set_ == 1 && (lru_ || is_tree);
+  order_.ways = ways_;
+  if (is_quick_ && is_tree) order_.tree = &trees[std::countr_zero(static_cast<unsigned>(ways_))];
+  if (is_quick_ && lru_) {
+    Block first{};
+    replacement_->prepare(&first, ways_);
+    std::ranges::copy(first.age, order_.first_ages);
+  }
   if (sets_ > 1) reciprocal_ = UINT64_MAX / sets_ + 1;
-  const auto compare = fast_lru_ && !ways_matter ? OwnSets::Compare::order : OwnSets::Compare::blocks;
+  const auto compare = is_quick_ && lru_ && !ways_matter ? OwnSets::Compare::order : OwnSets::Compare::blocks;
   if (variants) own_ = std::make_unique<OwnSets>(*variants, sets_, blocks_per_set_, compare);
   if (variants) variants_ = variants->count();
   clear();
 }
 
 CacheView CacheArray::view() const {
-  CacheView view;
+  CacheView view{order_};
   view.blocks = blocks_;
   view.reciprocal = reciprocal_;
   view.owners = own_ ? own_->owners() : nullptr;
-  view.tree = is_tree_ ? &trees[std::countr_zero(static_cast<unsigned>(ways_))] : nullptr;
-  view.prepared = &prepared_;
   view.sets = sets_;
-  view.ways = ways_;
   view.line_shift = line_shift_;
   view.unit_shift = unit_shift_;
   view.sub_blocks = sub_blocks_;
@@ -100,12 +103,6 @@ void CacheArray::take(const CacheArray& other, int variant) {
 // In order of use, no two of several ways are equally old; in other orders a set begins with zeros.
 void CacheArray::prepare_if_new(Block* set) {
   if (lru_ && ways_ > 1 && set->age[0] == set->age[1]) replacement_->prepare(set, ways_);
-}
-
-// Returns the first way of a set of one block that was never used, and prepares the set.
-CacheArray::Way CacheArray::first_room(Block* set) {
-  std::memcpy(set->age, prepared_.age, sizeof set->age);
-  return {set, 0};
 }
 
 CacheArray::Way CacheArray::find_in_blocks(const SetAndTag& where) const {

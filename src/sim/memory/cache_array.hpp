@@ -81,8 +81,8 @@ class CacheArray {
   }
 
   NEARFIELD_INNERMOST void touch(const Way& way) {
-    if (fast_lru_) [[likely]]
-      make_youngest(*way.block, way.lane);
+    if (is_quick_) [[likely]]
+      order_.touch(*way.block, way.lane);
     else
       replacement_->touch(set_of(way), ways_, number(way));
   }
@@ -90,8 +90,8 @@ class CacheArray {
   // Returns the way to fill next, of the first `limit` ways if that is not 0. It may hold a line, which must be taken
   // out first.
   NEARFIELD_INNERMOST Way room(const SetAndTag& where, int limit = 0) {
-    if (fast_lru_ && limit == 0) [[likely]]
-      return oldest(where);
+    if (is_quick_ && limit == 0) [[likely]]
+      return {where.set, order_.room(*where.set)};
     return room_by_replacement(where.set, limit);
   }
 
@@ -114,17 +114,18 @@ class CacheArray {
       valid = static_cast<std::uint8_t>(valid & ~part_of(address));
       if (valid & 0x0F) return was;
     }
-    way.block->tag[way.lane] = no_tag;
-    if (fast_lru_) [[likely]]
-      make_oldest(*way.block, way.lane, ways_);
-    else
+    if (is_quick_) [[likely]] {
+      order_.empty(*way.block, way.lane);
+    } else {
+      way.block->tag[way.lane] = no_tag;
       replacement_->emptied(set_of(way), ways_, number(way));
+    }
     return was;
   }
 
   // Returns how the fast path sees the cache; only of one that has_view().
   CacheView view() const;
-  bool has_view() const { return (fast_lru_ || is_tree_) && sets_ > 1; }
+  bool has_view() const { return is_quick_ && sets_ > 1; }
 
   // Returns the flags of the line (of the address's sub-block).
   NEARFIELD_INNERMOST std::uint8_t state(const Way& way, Address address) const {
@@ -266,13 +267,6 @@ class CacheArray {
   Way find_in_blocks(const SetAndTag& where) const;
   Way room_by_replacement(Block* set, int limit);
 
-  NEARFIELD_INNERMOST Way oldest(const SetAndTag& where) {
-    const auto oldest = oldest_lane(*where.set, ways_);
-    if (oldest == 0) [[unlikely]]
-      return first_room(where.set);
-    return {where.set, static_cast<unsigned>(std::countr_zero(oldest))};
-  }
-  Way first_room(Block* set);
   void prepare_if_new(Block* set);
 
   Zeros<Block> zeros_;            // a set is zeros until it is used
@@ -284,12 +278,11 @@ class CacheArray {
   std::uint8_t unit_shift_;
   std::uint8_t sub_blocks_;
   bool lru_;
-  bool fast_lru_;
-  bool is_tree_;    // of one block
-  bool is_narrow_;  // it has no more ways than first_lanes_with() looks at
+  bool is_quick_ = false;  // its sets have one block each, in an order_ that needs no call
+  bool is_narrow_;         // it has no more ways than first_lanes_with() looks at
   int ways_;
   int variants_ = 1;
-  Block prepared_{};  // a set of one block that was never used, with ages
+  OrderOfUse order_;
   std::unique_ptr<Replacement> replacement_;
   std::unique_ptr<OwnSets> own_;  // if there are several variants
 };

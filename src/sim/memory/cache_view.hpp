@@ -25,7 +25,51 @@ struct TreeOfWays {
 };
 inline constexpr TreeOfWays trees[]{TreeOfWays(1), TreeOfWays(2), TreeOfWays(4), TreeOfWays(8), TreeOfWays(16)};
 
-struct CacheView {
+// The order in which the ways of a set of one block were used: lru, or tree-plru.
+struct OrderOfUse {
+  NEARFIELD_INNERMOST void touch(Block& set, unsigned lane) const {
+    if (!tree) [[likely]]
+      return make_youngest(set, lane);
+    auto bits = tree_of(set);
+    bits = static_cast<std::uint16_t>((bits & ~tree->path[lane]) | tree->away[lane]);
+    std::memcpy(set.age, &bits, sizeof bits);
+  }
+  // Returns the lane to fill next. It may hold a line, which must be taken out first.
+  NEARFIELD_INNERMOST unsigned room(Block& set) const {
+    if (!tree) [[likely]] {
+      const auto oldest = oldest_lane(set, ways);
+      if (oldest == 0) [[unlikely]] {  // the set was never used
+        std::memcpy(set.age, first_ages, sizeof set.age);
+        return 0;
+      }
+      return static_cast<unsigned>(std::countr_zero(oldest));
+    }
+    if (const auto empty = lanes_with(set, no_tag) & ((1U << ways) - 1))
+      return static_cast<unsigned>(std::countr_zero(empty));
+    const unsigned bits = tree_of(set);
+    unsigned node = 1;
+    while (node < static_cast<unsigned>(ways)) node = 2 * node + (bits >> node & 1);
+    return node - static_cast<unsigned>(ways);
+  }
+  // Takes the line out.
+  NEARFIELD_INNERMOST void empty(Block& set, unsigned lane) const {
+    set.tag[lane] = no_tag;
+    if (!tree) make_oldest(set, lane, ways);
+  }
+
+  const TreeOfWays* tree = nullptr;  // else the order is lru
+  int ways = 0;
+  std::uint8_t first_ages[lanes_per_block]{};  // of a set that was never used
+
+ private:
+  static std::uint16_t tree_of(const Block& set) {
+    std::uint16_t bits;
+    std::memcpy(&bits, set.age, sizeof bits);
+    return bits;
+  }
+};
+
+struct CacheView : OrderOfUse {
   // The set of an address, its number, and the tag of its line there, from 1.
   struct Place {
     Block* set;
@@ -47,35 +91,6 @@ struct CacheView {
   NEARFIELD_INNERMOST Address address_of(const Place& place, unsigned lane) const {
     return (static_cast<Address>(place.set->tag[lane] - 1) * sets + place.number) << line_shift;
   }
-  NEARFIELD_INNERMOST void touch(Block& set, unsigned lane) const {
-    if (!tree) [[likely]]
-      return make_youngest(set, lane);
-    auto bits = tree_of(set);
-    bits = static_cast<std::uint16_t>((bits & ~tree->path[lane]) | tree->away[lane]);
-    std::memcpy(set.age, &bits, sizeof bits);
-  }
-  // Returns the lane to fill next. It may hold a line, which must be taken out first.
-  NEARFIELD_INNERMOST unsigned room(Block& set) const {
-    if (!tree) [[likely]] {
-      const auto oldest = oldest_lane(set, ways);
-      if (oldest == 0) [[unlikely]] {  // the set was never used
-        std::memcpy(set.age, prepared->age, sizeof set.age);
-        return 0;
-      }
-      return static_cast<unsigned>(std::countr_zero(oldest));
-    }
-    if (const auto empty = lanes_with(set, no_tag) & ((1U << ways) - 1))
-      return static_cast<unsigned>(std::countr_zero(empty));
-    const unsigned bits = tree_of(set);
-    unsigned node = 1;
-    while (node < static_cast<unsigned>(ways)) node = 2 * node + (bits >> node & 1);
-    return node - static_cast<unsigned>(ways);
-  }
-  // Takes the line out.
-  NEARFIELD_INNERMOST void empty(Block& set, unsigned lane) const {
-    set.tag[lane] = no_tag;
-    if (!tree) make_oldest(set, lane, ways);
-  }
   // Puts a line in. The caller sets its sharers.
   NEARFIELD_INNERMOST void fill(const Place& place, unsigned lane, std::uint8_t state) const {
     place.set->tag[lane] = place.tag;
@@ -87,19 +102,9 @@ struct CacheView {
   Block* blocks = nullptr;
   std::uint64_t reciprocal = 0;
   const Variants::Mask* owners = nullptr;  // of each set, if there are several variants
-  const TreeOfWays* tree = nullptr;        // else the order is lru
-  const Block* prepared = nullptr;
   std::uint32_t sets = 0;
-  int ways = 0;
   std::uint8_t line_shift = 0, unit_shift = 0, sub_blocks = 1;
   bool is_narrow = false;
-
- private:
-  static std::uint16_t tree_of(const Block& set) {
-    std::uint16_t bits;
-    std::memcpy(&bits, set.age, sizeof bits);
-    return bits;
-  }
 };
 
 }  // namespace nearfield::sim

@@ -6,6 +6,17 @@
 #include <utility>
 
 namespace nearfield::sim {
+namespace {
+
+// Most sets have one block, which a call would take longer to copy.
+void copy_set(const Block* from, std::uint32_t blocks, Block* to) {
+  if (blocks == 1) [[likely]]
+    *to = *from;
+  else
+    std::copy_n(from, blocks, to);
+}
+
+}  // namespace
 
 Tally Variants::tally_of(int variant) const {
   Tally sum;
@@ -27,7 +38,7 @@ void Variants::save(OwnSets& sets, std::uint32_t set, const Block* blocks, std::
   if (!saved_.empty() && saved_.back().sets == &sets && saved_.back().set == set) return;
   if (images_used_ + count > images_.size()) images_.resize(2 * (images_used_ + count));
   saved_.push_back({&sets, set, images_used_});
-  std::copy_n(blocks, count, &images_[images_used_]);
+  copy_set(blocks, count, &images_[images_used_]);
   images_used_ += count;
 }
 
@@ -109,7 +120,7 @@ void OwnSets::make_own(Mask users, std::uint32_t set, const Block* like) {
   put_into(users, set, number);
   owners_[set] |= users;
   ++variants_.own_blocks_;
-  std::copy_n(like, blocks_per_set_, common(sets_ + number));
+  copy_set(like, blocks_per_set_, common(sets_ + number));
   variants_.unite_afterwards(*this, set);
 }
 
