@@ -9,6 +9,7 @@
 #include <set>
 
 #include "check.hpp"
+#include "made_up_machine.hpp"
 #include "memory_traces.hpp"
 
 using namespace nearfield;
@@ -170,11 +171,26 @@ std::size_t steps_alike(const Case& it, std::vector<Counts>& counts) {
   return it.steps.size();
 }
 
+// Memories part by themselves where each access finds something else under each variant, but not where one in eight does.
+void memories_part_where_many_accesses_differ() {
+  constexpr Address line = 128, many = 17'000;
+  for (const Address differs : {1, 8}) {
+    Memory memory(made_up_machine(), slowdown, 2);
+    for (Address i = 0; i < many * differs; ++i) {
+      const std::array placements{Placement{}, i % differs == 0 ? Placement{1, 0} : Placement{}};
+      memory.dma_write(i * line, line, placements, memory.clock(0));
+      memory.access(0, Access::load, i * line, 8);
+    }
+    CHECK(memory.parted() == (differs == 1));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int machines = argc > 1 ? std::atoi(argv[1]) : 40;
   const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  memories_part_where_many_accesses_differ();
   Count differing = 0, injected = 0, victims_missed = 0, prefetches = 0;
   for (const auto make : {random_machine, random_machine_with_victims, random_machine_with_hubs})
     for (int i = 0; i < machines; ++i) {

@@ -125,6 +125,7 @@ class Memory {
   // variant; so this is also done by itself when that is the case. It does nothing where a cache replaces lines at random,
   // since one generator serves all variants.
   void part();
+  bool parted() const { return !apart_.empty(); }
 
   // ---- clocks
   const Times& now(int core, int variant = 0) const;
