@@ -2,6 +2,7 @@
 `families`, that asks what versions of an MPI do alike, on the first of each family."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
@@ -67,6 +68,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if _ahead and needs_mpi(item):
         _ahead[0].wait()
     return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts() -> None:
+    """Shells ignore Ctrl-C for what they start in the background, as would all that tests start there."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
