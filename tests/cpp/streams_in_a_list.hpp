@@ -1,5 +1,5 @@
-// Follows streams as StreamFollower (src/sim/memory/prefetcher.hpp) does, with a plain list of places. Lines have
-// numbers here.
+// Follows streams as StreamFollower (src/sim/memory/prefetcher.hpp) does, with a plain list of places: the model
+// that it is compared with. Lines have numbers here.
 #pragma once
 
 #include <algorithm>

@@ -122,7 +122,8 @@ def test_nothing_is_left_when_one_is_killed(
 @pytest.mark.parametrize("way", ["recv", "iprobe", "test"])
 def test_the_simulation_decides_the_course(installation: Installation, programs: Path, way: str) -> None:
     """Does the worker whose walks are long, though it is the fastest one here, get few tasks, and the same in each run?
-    And does a loop that only looks ask no more often than there is anything new?"""
+    (Two runs of one way are enough for that.) And does a loop that only looks ask no more often than there is anything
+    new?"""
     program = farm(installation, programs)
     printed, found = answer(live(installation, program, 4, "--json", way=way))
     if way == "recv":

@@ -69,6 +69,7 @@ struct OrderOfUse {
   }
 };
 
+// Where the sets of one cache are, how lines are found in them, and in which order they were used.
 struct CacheView : OrderOfUse {
   // The set of an address, its number, and the tag of its line there, from 1.
   struct Place {

@@ -46,6 +46,7 @@ class DramTiming {
   int core_at(Address address) const { return static_cast<int>(home_of(address)) * cores_per_memory_; }
   // The latency that a device's read adds once: its next lines follow directly behind.
   const Times& device_latency() const { return device_latency_; }
+  // Returns whether there is one memory, which has no banks.
   bool is_plain() const { return memories_.size() == 1 && memories_.front().bank_free.empty(); }
   // Puts a write-back on the bus as soon as that is free; nobody waits for it.
   void post(Address address, std::uint64_t bytes) { memories_[home_of(address)].bus.append(on_bus(bytes)); }

@@ -69,7 +69,7 @@ class Arrivals {
   }
 
   std::vector<Arrival> arrivals_;           // a ring
-  std::uint64_t known_ = 0;                 // which of them are known, as bits
+  std::uint64_t known_ = 0;                 // a bit for each arrival that was not used yet
   std::array<std::uint8_t, most> next_{};   // arrival with the same hash
   std::array<std::uint8_t, hashes> first_;  // arrival of each hash
   std::uint8_t oldest_ = 0;
@@ -234,7 +234,7 @@ class Timing {
   Sockets sockets_;
   HubLinks links_;
   bool is_connected_;  // by sockets or links that limit it
-  bool is_plain_;      // not so, and with one memory without banks
+  bool is_plain_;      // not connected so, and there is one memory, which has no banks
   int cores_per_last_cache_;
   Ps per_access_;
   Count window_;
