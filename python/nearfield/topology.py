@@ -22,6 +22,8 @@ _SYNTHETIC_TYPES = (
 )  # fmt: skip
 
 
+_CAPTURE = "Capture the machine anew there: lstopo FILE.xml"
+
 CacheKind = Literal["data", "unified", "instruction"]
 
 
@@ -40,7 +42,7 @@ class Cache:
 class Topology:
     """One node, restricted to the PUs that may be used; PU numbers are the operating system's.
 
-    `live`, `from_xml` and `from_synthetic` make it and raise UsageError. It never changes afterwards.
+    `live`, `from_xml`, `parse_xml` and `from_synthetic` make it and raise UsageError. It never changes afterwards.
     """
 
     def __init__(self, native: _native.Topology, source: str) -> None:
@@ -63,16 +65,24 @@ class Topology:
     def from_xml(cls, path: str | Path) -> Topology:
         """Returns the machine of a file that hwloc's `lstopo FILE.xml` wrote, or of a profile's `topology.xml`."""
         try:
-            text = Path(path).read_text(encoding="utf-8", errors="replace")
+            content = Path(path).read_bytes()
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}", "Give a file that 'lstopo FILE.xml' wrote.") from error
+        return cls.parse_xml(content, str(path))
+
+    @classmethod
+    def parse_xml(cls, content: bytes, source: str) -> Topology:
+        """Returns the machine of the content of such a file, which is from `source`. Content that crashes hwloc is an
+        error like any other, since a child process reads it first."""
         try:
-            return cls(_native.Topology.from_xml(str(path)), str(path))
-        except _native.TopologyError as error:
-            raise UsageError(
-                f"{path}: {_xml_cause(text)}",
-                "Capture the machine anew there: lstopo FILE.xml",
-            ) from error
+            content.decode()
+            topology = cls(_native.Topology.from_xml(content), source)
+        except (_native.TopologyError, UnicodeDecodeError) as error:
+            cause = _xml_cause(content.decode(errors="replace"), error)
+            raise UsageError(f"{source}: {cause}", _CAPTURE) from error
+        if sorted(pu for core in topology.cores for pu in core) != topology.pus:
+            raise UsageError(f"{source}: the file is damaged: a PU is in no core, or in two", _CAPTURE)
+        return topology
 
     @classmethod
     def from_synthetic(cls, description: str) -> Topology:
@@ -171,8 +181,8 @@ def ranges(pus: list[int] | tuple[int, ...]) -> str:
     return ",".join(words)
 
 
-def _xml_cause(text: str) -> str:
-    """Returns why hwloc refused a file; hwloc itself says only "Invalid argument"."""
+def _xml_cause(text: str, error: Exception) -> str:
+    """Returns why a file cannot be read; hwloc itself says only "Invalid argument"."""
     if not text.strip():
         return "the file is empty"
     if "<topology" not in text:
@@ -182,6 +192,8 @@ def _xml_cause(text: str) -> str:
     version = re.search(r'<topology[^>]*version="(\d+)', text)
     if version and int(version.group(1)) > 2:
         return f"the file is of hwloc {version.group(1)}, which this hwloc 2 cannot read"
+    if isinstance(error, UnicodeDecodeError):
+        return f"the file is damaged: byte {error.start} is not UTF-8"
     return "hwloc cannot read this topology; the file is damaged"
 
 

@@ -84,7 +84,7 @@ void bind_topology(nb::module_& module) {
 
   nb::class_<Bound>(module, "Topology")
       .def_static("live", [] { return Bound{topo::load_live()}; })
-      .def_static("from_xml", [](const std::string& path) { return Bound{topo::load_xml(path)}; })
+      .def_static("from_xml", [](const nb::bytes& xml) { return Bound{topo::load_xml({xml.c_str(), xml.size()})}; })
       .def_static("from_synthetic", [](const std::string& text) { return Bound{topo::load_synthetic(text)}; })
       .def_prop_ro("pus", [](const Bound& self) { return self.topology.pus; })
       .def_prop_ro("cores", [](const Bound& self) { return self.topology.cores; })

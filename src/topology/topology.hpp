@@ -57,8 +57,9 @@ struct Topology {
 // Returns the machine that this process runs on, restricted to the PUs that it may use.
 Topology load_live();
 
-// Returns the machine of a file that `lstopo file.xml` wrote (hwloc 1 or 2).
-Topology load_xml(const std::string& path);
+// Returns the machine of the text of a file that `lstopo file.xml` wrote (hwloc 1 or 2). Text that makes hwloc crash is
+// an Error, too: a child process reads it first.
+Topology load_xml(const std::string& xml);
 
 // Returns the machine of hwloc's one-line description, e.g. "package:2 l3:2 core:4 pu:2".
 Topology load_synthetic(const std::string& description);

@@ -127,9 +127,22 @@ def test_a_terminal_without_unicode_shows_what_it_can(words: str) -> None:
 
 @pytest.mark.parametrize(("blocks", "told"), [(4, "File too large"), (0, "No usable temporary directory")])
 def test_an_exhausted_system_is_told_in_a_line(blocks: int, told: str, tmp_path: Path) -> None:
-    """Is a full disk of temporary files told in a line, without a traceback?"""
-    profile = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
-    limited = f"ulimit -f {blocks}; exec {sys.executable} -m nearfield report {profile} -o {tmp_path}/r.html"
+    """Is a full disk of temporary files told in a line, without a traceback, whatever verb meets it?"""
+    script = tmp_path / "verb.py"
+    script.write_text(
+        """import tempfile
+from nearfield import cli
+from nearfield.cli import at_once
+
+def verb(words):
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(9999))
+
+at_once.run = verb
+cli.main()
+"""
+    )
+    limited = f"ulimit -f {blocks}; exec {sys.executable} {script}"
     done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True)
     assert done.returncode == 1 and f"error: {told}" in done.stderr and "Traceback" not in done.stderr
 

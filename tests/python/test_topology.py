@@ -254,6 +254,28 @@ def test_a_bad_xml_file_is_explained(content, cause, tmp_path):
     assert "lstopo" in caught.value.remedy
 
 
+DAMAGE = [
+    ("virtual-epyc.xml", b"complete_nodeset", b"complete_odeset", "damaged"),  # a segmentation fault of hwloc 2.11
+    ("virtual-epyc.xml", b'type="Package" os_index="0" cpuset="0x00000003"', b'type="Package" cpuset="x"', "no core"),
+    ("virtual-epyc.xml", b'type="Machine"', b'type="M\xe4chine"', "is not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("machine", "right", "wrong", "cause"), DAMAGE)
+def test_a_damaged_file_ends_in_an_error(machine, right, wrong, cause, tmp_path):
+    """Is a file refused by its name if hwloc crashes on it, or describes what cannot be? Does that hold for a name that
+    is not UTF-8, too, and does this process live on?"""
+    content = (MACHINES / machine).read_bytes()
+    assert right in content
+    file = tmp_path / os.fsdecode(b"m\xff.xml")
+    file.write_bytes(content.replace(right, wrong, 1))
+    with pytest.raises(UsageError, match=cause) as caught:
+        Topology.from_xml(file)
+    assert str(file) in caught.value.message and "lstopo" in caught.value.remedy
+    file.write_bytes(content)
+    assert Topology.from_xml(file).pus
+
+
 @pytest.mark.parametrize(("a", "b", "cause"), [(0, 99, "PU 99"), (-1, 0, "PU -1"), (1, 1, "no distance to itself")])
 def test_an_impossible_pair_is_explained(a, b, cause):
     """Does asking for a PU that is not there name it and those that are?"""

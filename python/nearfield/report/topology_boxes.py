@@ -4,9 +4,7 @@ left out."""
 
 from __future__ import annotations
 
-import tempfile
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from nearfield.errors import UsageError
@@ -23,20 +21,13 @@ DRAWN_ALIKE = 4
 def draw(profile: Profile) -> str:
     """Returns the HTML, or a sentence if the topology cannot be read."""
     try:
-        tree = _topology(profile.topology_xml).tree()
+        tree = Topology.parse_xml(profile.topology_xml.encode(), "topology.xml").tree()
     except UsageError as error:
         return tag("p", f"The topology cannot be drawn: {text(error.message)}.", class_="quiet")
     used = {pu for pair in _measured(profile) for pu in pair}
     if profile.machine.memory.total_bytes is None:
         _forget_memory(tree)
     return tag("div", _children(tree, used), class_="topology", role="img", aria_label="Topology of the machine")
-
-
-def _topology(xml: str) -> Topology:
-    with tempfile.TemporaryDirectory(prefix="nearfield-") as folder:
-        path = Path(folder) / "topology.xml"
-        path.write_text(xml, encoding="utf-8")
-        return Topology.from_xml(path)
 
 
 def _measured(profile: Profile) -> list[list[int]]:
