@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from nearfield.errors import NOT_DECIDED, UsageError
 from nearfield.profile import Profile, load
 from nearfield.profile.compare import (
     Change,
@@ -23,6 +25,7 @@ from nearfield.profile.compare import (
     compare,
     largest,
     lone_axes,
+    overall,
     summarise,
 )
 from nearfield.profile.differences import (
@@ -33,13 +36,16 @@ from nearfield.profile.differences import (
     set_ups,
     variables,
     verdict_line,
+    verdict_sentence,
     where_words,
 )
+from nearfield.profile.gate import LEAST_STABLE, Gate, Limits, judge
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_ratio, format_value, parse_share
 
 SHOWN_CHANGES = 15
 STYLES = {"faster": "green", "slower": "red", "changed": "cyan"}
+EXIT_CODES = {"not slower": 0, "slower": 1, "not decided": NOT_DECIDED}
 
 
 def command(
@@ -54,40 +60,75 @@ def command(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Exit with 1 if a scenario's stable times are slower by more, in the geometric mean (for CI): 5%.",
+            help="For CI: exit with 1 if a scenario's stable times are slower by more (10%) in the geometric mean; "
+            f"with {NOT_DECIDED} if that cannot be told.",
         ),
     ] = None,
+    each: Annotated[
+        bool, typer.Option("--any", help="With --fail-if-slower: look at each single time, too, not only at the mean.")
+    ] = False,
+    require_stable: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE",
+            help="With --fail-if-slower: the share of each scenario's times that must be stable in both profiles.",
+        ),
+    ] = f"{LEAST_STABLE:.0%}",
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List the MPI's control variables, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Compare two profiles: ratios B/A with intervals. They may be of different machines or MPIs."""
     share = parse_share(threshold)
+    limits = None if fail_if_slower is None else Limits(_limit(fail_if_slower), parse_share(require_stable), each)
+    if each and limits is None:
+        raise UsageError("--any is for --fail-if-slower", "Say by how much times may be slower: --fail-if-slower 10%.")
     first, second = load(a), load(b)
     comparison = compare(first.records, second.records, (first.run, second.run), share)
     agreed = agreement(comparison.changes)
+    gate = judge(comparison, (first.run, second.run), limits) if limits else None
     if as_json:
-        print(
-            json.dumps(
-                {"agreement": agreed} if only_agreement else as_dict(first, second, comparison, share),
-                indent=1,
-            )
-        )
+        whole = {} if only_agreement else as_dict(first, second, comparison, share)
+        judged = {"gate": gate_as_dict(gate)} if gate else {}
+        print(json.dumps({**whole, "agreement": agreed, **judged}, indent=1))
     elif only_agreement:
         print(agreement_line(agreed))
     else:
         Terminal().print(view(first, second, comparison, verbose))
-    if fail_if_slower is not None:
-        _require_no_slower(comparison, parse_share(fail_if_slower))
+    if gate:
+        for line in gate_lines(gate):
+            print(line, file=sys.stderr)
+        raise typer.Exit(EXIT_CODES[gate.verdict])
 
 
-def _require_no_slower(comparison: Comparison, share: float) -> None:
-    """Exits with code 1 if scenarios are slower by more than the share, with a line on standard error for each."""
-    means = {scenario: summary["geometric_mean"] for scenario, summary in summarise(comparison.changes).items()}
-    slower = {scenario: mean for scenario, mean in means.items() if mean and mean > 1 + share}
-    for scenario, mean in slower.items():
-        print(f"{scenario} is slower: {format_ratio(mean)} in the geometric mean", file=sys.stderr)
-    if slower:
-        raise typer.Exit(1)
+def _limit(text: str) -> float:
+    """Returns the share by which times may be slower. Raises UsageError for a whole number without a unit: 1 might be
+    1 % or 100 %, and a gate at 100 % finds nothing."""
+    if text.strip().isdigit() and int(text) > 0:
+        raise UsageError(f"--fail-if-slower {text} has no unit", f"Write --fail-if-slower {text}%.")
+    return parse_share(text)
+
+
+# ---- the gate
+
+
+def gate_lines(gate: Gate) -> list[str]:
+    """Returns what the gate says on standard error: nothing if B is not slower."""
+    lines = []
+    for name, one in gate.scenarios.items():
+        if one.verdict == "slower" and one.geometric_mean:
+            lines.append(f"{name} is slower: {format_ratio(one.geometric_mean)} in the geometric mean")
+        lines += [f"  {t.where}: {format_ratio(t.ratio)} (luck up to {format_ratio(t.limit)})" for t in one.slow_times]
+    return lines + [f"cannot tell: {reason}" for reason in gate.reasons]
+
+
+def gate_as_dict(gate: Gate) -> dict[str, Any]:
+    """Returns what --json prints of the gate: the verdict, why it is not decided, the counts of each scenario."""
+    return {
+        "verdict": gate.verdict,
+        "exit_code": EXIT_CODES[gate.verdict],
+        "reasons": gate.reasons,
+        "scenarios": {name: asdict(one) for name, one in gate.scenarios.items()},
+    }
 
 
 # ---- for scripts
@@ -99,8 +140,9 @@ def as_dict(a: Profile, b: Profile, comparison: Comparison, threshold: float) ->
         "a": str(a.path),
         "b": str(b.path),
         "threshold": threshold,
+        "verdict": overall(comparison.changes),
+        "counts": Counter(change.verdict or "missing" for change in comparison.changes if not change.diagnostic),
         "differences": [{"what": what, "a": in_a, "b": in_b} for what, in_a, in_b in differences(a, b)],
-        "agreement": agreement(comparison.changes),
         "summary": summarise(comparison.changes),
         "only": [asdict(axis) for axis in lone_axes(a.records, b.records)],
         "only_a": comparison.only_a.height,
@@ -127,7 +169,8 @@ def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) 
         parts += [Text("the two have no record in common"), *_axes(lone, comparison)]
         return Group(*parts, *_variables(a, b, verbose))
     parts += [_summary_table(comparison), Text(agreement_line(agreement(comparison.changes)))]
-    parts += [Text(), *_changes_table(largest(comparison.changes))]
+    parts += [Text(), Text(verdict_sentence(comparison.changes), style="bold")]
+    parts += _changes_table(largest(comparison.changes))
     return Group(*parts, *_axes(lone, comparison), *_variables(a, b, verbose), Text(UNPAIRED, style="dim"))
 
 
@@ -168,7 +211,7 @@ def _summary_table(comparison: Comparison) -> Table:
 
 def _changes_table(changes: list[Change]) -> list[RenderableType]:
     if not changes:
-        return [Text("nothing changed by more than the threshold")]
+        return []
     numbers = (Column(heading, right=True) for heading in ("A", "B", "B/A"))
     table = Table(Column("what", key=True), Column("where", key=True), *numbers, Column())
     for change in changes[:SHOWN_CHANGES]:

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from nearfield import itself
 from nearfield.cli import VERBS
+from nearfield.errors import UsageError
 from nearfield.terminal import Column, Table, Terminal
 
 _CALL = re.compile(rf"(?<![\w./-])nearfield(?= (?:{'|'.join(VERBS)})\b)")
@@ -23,6 +24,18 @@ class Command(TyperCommand):
     """A verb whose help this module prints. Besides what it does itself, it may have `further` commands."""
 
     further: Mapping[str, TyperCommand] = {}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses as typer does, but an option without its value is a UsageError that says what the value is."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            name = getattr(error, "option_name", "")
+            option = next((one for one in self.params if name in one.opts), None)
+            if "requires an argument" not in str(error) or option is None:
+                raise
+            told = f"{name} {option.metavar or 'VALUE'}: {getattr(option, 'help', None) or ''}"
+            raise UsageError(f"{name} needs a value", told) from error
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         tell(self, ctx, Terminal())

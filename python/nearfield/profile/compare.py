@@ -21,6 +21,8 @@ from nearfield.profile.schema import Run
 DEFAULT_THRESHOLD = 0.05
 
 Verdict = Literal["faster", "slower", "changed", "same", "unstable"]
+Overall = Literal["cannot tell", "no sure change", "faster", "slower", "changed"]
+LEAST_TOLD = 0.5  # share of the times that must be stable in both for any verdict on all of them
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,20 @@ def agreement(changes: Iterable[Change]) -> dict[str, Any]:
         "stable": len(stable),
         "unstable": len(times) - len(stable),
     }
+
+
+def overall(changes: Iterable[Change]) -> Overall:
+    """Returns the verdict on all changes: "cannot tell" unless at least half of the times are stable in both, "changed"
+    if some are faster and others slower."""
+    changes = list(changes)
+    agreed = agreement(changes)
+    times = agreed["stable"] + agreed["unstable"]
+    if not times or agreed["stable"] < LEAST_TOLD * times:
+        return "cannot tell"
+    found = {change.verdict for change in largest(changes)}
+    if not found:
+        return "no sure change"
+    return "faster" if found == {"faster"} else "slower" if found == {"slower"} else "changed"
 
 
 def largest(changes: Iterable[Change]) -> list[Change]:

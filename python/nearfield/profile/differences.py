@@ -3,9 +3,11 @@ and the pages both use it."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from nearfield.profile.compare import LoneAxis
+from nearfield.profile.compare import Change, LoneAxis, agreement, largest, overall
 from nearfield.profile.records import PLACE
 from nearfield.profile.store import Profile
 from nearfield.units import format_bytes
@@ -70,6 +72,20 @@ def agreement_line(agreed: dict[str, Any]) -> str:
         f"{agreed['share'] * 100:.1f} % agree: {agreed['agreeing']} of {agreed['stable']} times "
         f"that are stable in both ({agreed['unstable']} unstable)"
     )
+
+
+def verdict_sentence(changes: Sequence[Change]) -> str:
+    """Returns the verdict on all changes with its counts: '12 times are faster, 3 slower'; or why it cannot be told."""
+    agreed = agreement(changes)
+    times = agreed["stable"] + agreed["unstable"]
+    if overall(changes) == "cannot tell":
+        few = f"only {agreed['stable']}" if agreed["stable"] else "none"
+        return (
+            f"cannot tell what changed: {few} of {times} times {'is' if agreed['stable'] < 2 else 'are'} stable in both"
+        )
+    counts = Counter(change.verdict for change in largest(changes))
+    said = [f"{counts[word]} {word}" for word in ("faster", "slower", "changed") if counts[word]]
+    return f"surely different: {', '.join(said)}" if said else "nothing changed by more than the threshold"
 
 
 def where_words(key: dict[str, Any]) -> str:

@@ -1,0 +1,184 @@
+"""Decides for a script whether profile B is slower than A. Pure functions; no I/O.
+
+The gate fails closed: "not slower" is a conclusion that the records must carry, like "slower". By default it looks at
+the geometric mean of each scenario's stable times. It can also look at each time by itself. The two profiles are of
+different runs, and times differ between runs by more than their intervals say (page placement, other load). So a single
+time only counts as slower if its ratio leaves the scatter of its scenario's ratios; `_limits` says how that is done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist, geometric_mean, median
+from typing import Literal
+
+import polars as pl
+
+from nearfield.base.words import listed
+from nearfield.profile.compare import Change, Comparison, declared_metrics
+from nearfield.profile.differences import where_words
+from nearfield.profile.schema import Run
+from nearfield.units import format_ratio
+
+LEAST_STABLE = 0.5  # share of a scenario's times that must be stable in both profiles
+FALSE_ALARMS = 0.05  # share of comparisons without a change in which some single time is called slower, at most
+MOST_UNSEEN = (
+    2.0  # where the scatter hides a time that is so many times slower, the gate does not decide on single times
+)
+_SIGMA_OF_MAD = 1.4826  # standard deviation over median absolute deviation, for a normal distribution
+_EFFICIENCY_OF_MAD = 0.37  # the MAD of n values is as sure as the standard deviation of 0.37 n values
+_SIGMAS_OF_95 = 1.96
+
+GateVerdict = Literal["slower", "not slower", "not decided"]
+
+
+@dataclass(frozen=True)
+class SlowTime:
+    """A single time that is surely slower: its ratio B/A, and the largest ratio that would have passed for scatter."""
+
+    where: str
+    ratio: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class GatedScenario:
+    """One scenario: the verdict with its reason, how many times it has, how many of these are stable in both profiles,
+    and the geometric mean of their ratios B/A."""
+
+    verdict: GateVerdict
+    reason: str
+    times: int
+    stable: int
+    geometric_mean: float | None = None
+    slow_times: list[SlowTime] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The verdict on everything. `reasons` says why nothing can be decided; it is empty otherwise."""
+
+    verdict: GateVerdict
+    scenarios: Mapping[str, GatedScenario]
+    reasons: list[str]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What counts as slower: a mean ratio above 1 + `share`, or with `each` also a single one. At least
+    `least_stable` of a scenario's times must be stable in both profiles."""
+
+    share: float
+    least_stable: float = LEAST_STABLE
+    each: bool = False
+
+
+def judge(comparison: Comparison, runs: tuple[Run, Run], limits: Limits) -> Gate:
+    """Returns whether B is slower than A. One scenario that is surely slower decides for all. Otherwise each scenario
+    must be decided, and both profiles must be complete, or the verdict is "not decided"."""
+    times = _times(comparison)
+    lone = _lone_times(comparison, declared_metrics(*runs))
+    stable = {name: [c for c in own if c.ratio and c.verdict != "unstable"] for name, own in times.items()}
+    compared = sum(map(len, stable.values()))
+    scenarios = {
+        name: _judged(stable.get(name, []), len(times.get(name, [])), lone.get(name, (0, 0)), compared, limits)
+        for name in dict.fromkeys([*times, *lone])
+    }
+    verdicts = {one.verdict for one in scenarios.values()}
+    unfinished = [name for name, run in zip("AB", runs, strict=True) if not run.complete]
+    reasons = [f"profile {listed(unfinished)} is incomplete"] if unfinished else []
+    reasons += [f"{name}: {one.reason}" for name, one in scenarios.items() if one.verdict == "not decided"]
+    reasons += [] if scenarios else ["the two profiles have no time that could be compared"]
+    if "slower" in verdicts:
+        return Gate("slower", scenarios, reasons)
+    return Gate("not decided" if reasons else "not slower", scenarios, reasons)
+
+
+def _times(comparison: Comparison) -> dict[str, list[Change]]:
+    """Returns scenario -> the declared times for which at least one profile has a value."""
+    found: dict[str, list[Change]] = {}
+    for change in comparison.changes:
+        if change.unit == "ns" and not change.diagnostic and (change.a or change.b):
+            found.setdefault(change.key["scenario"], []).append(change)
+    return found
+
+
+def _lone_times(comparison: Comparison, declared: set[tuple[str, str]]) -> dict[str, tuple[int, int]]:
+    """Returns scenario -> the numbers of declared times that only A has, and only B."""
+    found: dict[str, list[int]] = {}
+    for side, records in enumerate((comparison.only_a, comparison.only_b)):
+        rows = records.filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
+        for scenario, metric in rows.select("scenario", "metric").iter_rows():
+            if not declared or (scenario, metric) in declared:
+                found.setdefault(scenario, [0, 0])[side] += 1
+    return {scenario: (a, b) for scenario, (a, b) in found.items()}
+
+
+def _judged(stable: list[Change], common: int, lone: tuple[int, int], compared: int, limits: Limits) -> GatedScenario:
+    """Returns the verdict on one scenario, of which `common` times are in both profiles and `lone` ones in only A or B.
+    Times that only B has (more sizes) do not matter as long as those of A are there."""
+    times = common + lone[0] if common else sum(lone)
+    ratios = [c.ratio.value for c in stable if c.ratio]
+    mean = geometric_mean(ratios) if ratios else None
+    bounds = _limits(stable, compared, limits.share) if limits.each else []
+    slow = [
+        SlowTime(f"{change.key['metric']}, {where_words(change.key)}", change.ratio.value, bound)
+        for change, bound in zip(stable, bounds, strict=False)
+        if change.ratio and change.ratio.value > bound
+    ]
+    reason = _missing(common, lone, times, len(stable), limits)
+    if not reason and ((mean and mean > 1 + limits.share) or slow):
+        return GatedScenario("slower", "", times, len(stable), mean, slow)
+    reason = reason or _unseen(max(bounds, default=0.0))
+    return GatedScenario("not decided" if reason else "not slower", reason, times, len(stable), mean)
+
+
+def _missing(common: int, lone: tuple[int, int], times: int, stable: int, limits: Limits) -> str:
+    """Returns which records a verdict on the scenario lacks; '' if none."""
+    if not common:
+        return f"only profile {'A' if lone[0] else 'B'} has it" if not all(lone) else "the two have no time in common"
+    if stable and stable >= limits.least_stable * times:
+        return ""
+    share = f"{100 * limits.least_stable:g} %"
+    return f"{stable} of {times} times are stable in both profiles, and at least {share} must be"
+
+
+def _unseen(limit: float) -> str:
+    """Returns why no single time can be called not slower if the limit for one of them is so high; '' if it is low."""
+    if limit <= MOST_UNSEEN:
+        return ""
+    seen = f"if its ratio were above {format_ratio(limit)}" if math.isfinite(limit) else "at no ratio"
+    return f"its times scatter so much between the two runs that a slower single one would be seen {seen}"
+
+
+def _limits(stable: Sequence[Change], compared: int, share: float) -> list[float]:
+    """Returns for each ratio the largest value that may still be 1 + `share` or less and luck.
+
+    The logarithm of a ratio varies by its own interval, and by what differs between two runs. The latter is estimated
+    from the scatter of the scenario's ratios around their median (median absolute deviation, which a few times that
+    really changed do not move). The limit is the quantile of Student's t, with the degrees of freedom that this
+    estimate is worth, at FALSE_ALARMS divided by the number of all `compared` times (Bonferroni). Exact times, which a
+    simulator gives, do not scatter.
+    """
+    logs = [math.log(c.ratio.value) for c in stable if c.ratio]
+    sigmas = [
+        math.log(c.ratio.value / c.ratio.low) / _SIGMAS_OF_95 if c.ratio and c.ratio.low else math.inf for c in stable
+    ]
+    if not any(sigmas):
+        return [1 + share] * len(logs)
+    middle = median(logs)
+    scatter = _SIGMA_OF_MAD * median(abs(value - middle) for value in logs)
+    quantile = _t_quantile(1 - FALSE_ALARMS / compared, _EFFICIENCY_OF_MAD * (len(logs) - 1))
+    exponents = (math.log1p(share) + quantile * math.hypot(sigma, scatter) for sigma in sigmas)
+    return [math.exp(exponent) if exponent < 700 else math.inf for exponent in exponents]
+
+
+def _t_quantile(probability: float, freedom: float) -> float:
+    """Returns a quantile above the median of Student's t by Wallace's approximation (Biometrika 46, 1959), which is
+    within a few per cent of the true one; infinity without degrees of freedom."""
+    if freedom <= 0:
+        return math.inf
+    z = NormalDist().inv_cdf(probability) * (8 * freedom + 3) / (8 * freedom + 1)
+    return math.sqrt(freedom * math.expm1(z * z / freedom)) if z * z / freedom < 700 else math.inf
