@@ -38,7 +38,7 @@ def test_tuned_is_headlined_by_the_gain_over_all_sizes() -> None:
     rule = TUNED.rule[0].model_copy(update={"beyond": "about 1.8x with --never-below 0.80"})
     (finding,) = tuned(TUNED.model_copy(update={"rule": [rule]}), "")
     assert rule.gain and rule.gain.value < finding.numbers["best_gain"]
-    assert finding.title == "1.5x as fast when tuned" and finding.level == "loss"
+    assert finding.title == "1.50x as fast when tuned" and finding.level == "loss"
     assert finding.text.index("1.50 (1.46 to 1.53)") < finding.text.index("most for messages of")
     assert "There is more: about 1.8x" in finding.text
     little = rule.model_copy(update={"gain": rule.gain.model_copy(update={"value": 1.02})})
@@ -105,7 +105,7 @@ def test_the_fastest_copy_is_named_by_size() -> None:
         rows += [floor("copy-remote-both", size, both), floor("read-remote", size, plain / 2)]
     finding = of("copying", profile(rows))
     assert finding.text.startswith(
-        "What the other core just wrote is copied fastest: at 1 KiB plainly; at 64 KiB by both cores, half each, 1.5x "
+        "What the other core just wrote is copied fastest: at 1 KiB plainly; at 64 KiB by both cores, half each, 1.50x "
         "as fast as plainly at best; from 1 MiB on past the caches 2.2x as fast as plainly at best. At 1 MiB reading "
         "alone takes 50 % of a plain copy"
     )
@@ -394,7 +394,7 @@ def test_findings_of_a_real_profile_are_sentences_in_order(name: str) -> None:
     assert found
     assert [LEVELS.index(f.level) for f in found] == sorted(LEVELS.index(f.level) for f in found)
     for finding in found:
-        assert finding.text.endswith(".") and "  " not in finding.text and "nan" not in finding.text.split()
+        assert finding.statement.endswith(".") and "  " not in finding.text and "nan" not in finding.text.split()
         assert finding.title and finding.title[0].isupper() or finding.title[0].isdigit()
 
 

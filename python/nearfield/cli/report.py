@@ -17,7 +17,7 @@ from nearfield.observe.trace import Trace
 from nearfield.profile import Profile, find_profile, load
 from nearfield.report.advice import Advised
 from nearfield.report.data import as_data
-from nearfield.report.findings import Finding, findings
+from nearfield.report.findings import Finding, findings, headlined
 from nearfield.report.markup import write_page
 from nearfield.terminal import Terminal
 from nearfield.tune.places import default_rules
@@ -195,7 +195,7 @@ def _target(folder: Path, out: Path | None, name: str) -> Path:
 
 def _tell(found: list[Finding]) -> None:
     console = Terminal()
-    told = [f for f in found if f.level != "note"][:TOLD] or found[:TOLD]
+    told = headlined(found)[:TOLD] or found[:TOLD]
     for finding in told:
         console.print(Text(f"• {finding.text}"))
     if len(found) > len(told):

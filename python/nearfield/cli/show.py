@@ -17,11 +17,12 @@ from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.profile import Profile, find_profile, load, where
 from nearfield.profile.compare import declared_metrics
+from nearfield.profile.ending import unfinished
 from nearfield.profile.pivot import Grid, grids, headline_metric, overview
 from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
-from nearfield.report.findings import findings as found_in
+from nearfield.report.findings import Finding, findings
 from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import format_bytes, format_ns, format_value, parse_bytes
+from nearfield.units import counted, format_bytes, format_ns, format_value, parse_bytes
 
 LEGEND = "~ unstable: no decision uses it    ? the buffers were not in that state    ± half of the 95 % interval"
 
@@ -126,7 +127,7 @@ def as_dict(profile: Profile, records: pl.DataFrame) -> dict[str, Any]:
 
 def overview_of(profile: Profile) -> RenderableType:
     """Returns the header, the findings, and a small table for each scenario."""
-    parts: list[RenderableType] = [header(profile), *findings(profile)]
+    parts: list[RenderableType] = told_first(header(profile), findings(profile))
     notes = Footnotes()
     declared = declared_metrics(profile.run)
     for (scenario,), records in profile.records.group_by("scenario", maintain_order=True):
@@ -168,7 +169,7 @@ def header(profile: Profile) -> Table:
         grid.add_row("", f"[bold]simulated[/bold]: nothing was measured (simulator {escape(run.simulator or '?')})")
     grid.add_row("run", escape(_run_line(profile)))
     if not run.complete:
-        remedy = escape(f"incomplete: it was interrupted; to complete it: {profile.completed_by}")
+        remedy = escape(f"{unfinished(run)}; to complete it: {profile.completed_by}")
         grid.add_row("", f"[yellow]{remedy}[/yellow]")
     for switch in run.switch:
         grid.add_row("switch", escape(_switch_line(switch)))
@@ -177,9 +178,15 @@ def header(profile: Profile) -> Table:
     return grid
 
 
-def findings(profile: Profile) -> list[RenderableType]:
-    """Returns the findings of the report, one line each."""
-    return [Text(), *(Text(f"• {finding.text}") for finding in found_in(profile))]
+def told_first(head: RenderableType, found: list[Finding]) -> list[RenderableType]:
+    """Returns the header and the findings of the report, one line each. If most times are unstable, the warning comes
+    before all else, and the other findings are left out."""
+    warnings = [finding for finding in found if finding.level == "warning"]
+    if not warnings:
+        return [head, Text(), *(Text(f"• {finding.text}") for finding in found)]
+    left = f"left out for this: {counted(len(found) - len(warnings), 'finding')}"
+    said = (Text(finding.text, style="bold yellow") for finding in warnings)
+    return [*said, Text(), head, Text(), Text(left, style="dim")]
 
 
 class Footnotes:

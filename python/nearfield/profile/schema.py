@@ -230,7 +230,7 @@ class Run(Table):
     tier: Literal["quick", "default", "full"] = _key("how thorough")
     command: str = _key("the command line")
     seconds: Seconds = _key("how long it took, all sittings together")
-    complete: bool = _key("false: interrupted; `nearfield probe --resume` completes it")
+    complete: bool = _key("false: unfinished; `nearfield probe --resume` completes it")
     records_sha256: str | None = _optional("checksum of records.parquet; written by `save`")
     mpi: Mpi = _key("the MPI measured")
     host: Host = _key("where the run was started")

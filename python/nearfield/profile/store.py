@@ -11,6 +11,8 @@ import hashlib
 import inspect
 import io
 import os
+import re
+import shlex
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -51,6 +53,12 @@ class Profile:
         if program == "nearfield" and words.startswith("simulate"):
             return f"{itself.program()} {words}"
         return itself.command("probe", "--resume", "--out", self.path)
+
+    @property
+    def measured_by(self) -> str:
+        """Returns the command that measures this again from the beginning, in place of what is there."""
+        words = re.sub(r" (--resume|--overwrite|(--out|-o)[ =]\S+)", "", self.run.command).partition(" ")[2]
+        return f"{itself.program()} {words} {shlex.join(['--overwrite', '--out', str(self.path)])}"
 
     def __repr__(self) -> str:
         state = "" if self.run.complete else ", incomplete"

@@ -4,7 +4,6 @@ rules and the machine are left to the report of each profile."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nearfield import itself
@@ -18,14 +17,32 @@ from nearfield.profile.compare import (
     compare,
     largest,
     lone_axes,
+    overall,
     summarise,
 )
-from nearfield.profile.differences import agreement_line, axis_line, set_ups, variables, verdict_line, where_words
+from nearfield.profile.differences import (
+    agreement_line,
+    axis_line,
+    set_ups,
+    variables,
+    verdict_line,
+    verdict_sentence,
+    where_words,
+)
 from nearfield.report import provenance
 from nearfield.report.findings import findings
+from nearfield.report.legend import signs
 from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
 from nearfield.report.overlay import distances, overlaid
-from nearfield.report.page import banners, findings_html, label_of, place_selector, scripts_of, section_html
+from nearfield.report.page import (
+    banners,
+    findings_html,
+    folded_if_useless,
+    label_of,
+    place_selector,
+    scripts_of,
+    section_html,
+)
 from nearfield.report.words import percent
 from nearfield.units import format_ratio, format_value
 
@@ -38,12 +55,16 @@ def render(profiles: Sequence[Profile]) -> str:
     by_name = dict(zip(names(profiles), profiles, strict=True))
     parts = overlaid(by_name)
     found = {name: findings(profile) for name, profile in by_name.items()}
-    sides = [tag("div", tag("h3", raw(name)) + findings_html(own, FIRST_FINDINGS)) for name, own in found.items()]
+    sides = [
+        tag("div", tag("h3", raw(name)) + folded_if_useless(own, findings_html(own, FIRST_FINDINGS)))
+        for name, own in found.items()
+    ]
     main = {
         "banner": "".join(banners(profile, found[name], name) for name, profile in by_name.items()),
         "threshold": text(percent(DEFAULT_THRESHOLD)),
         "differences": "".join(_differences(by_name, name) for name in list(by_name)[1:]),
         "findings": "".join(sides),
+        "signs": signs(),
         "scenarios": "".join(map(section_html, parts)),
         "provenance": "".join(
             tag("div", tag("h3", raw(name)) + provenance.blocks(profile), class_="provenance")
@@ -87,12 +108,12 @@ def _compared(a: Profile, b: Profile) -> Comparison:
 
 
 def _counted(found: Comparison) -> str:
-    """Returns '12 faster, 3 slower; ...' with the share of times that agree."""
+    """Returns 'surely different: 12 faster, 3 slower; ...' with the share of times that agree."""
     if not found.changes:
         return "the two have no record in common"
-    counts = Counter(change.verdict for change in largest(found.changes))
-    said = [f"{counts[verdict]} {verdict}" for verdict in ("faster", "slower", "changed") if counts[verdict]]
-    return f"{', '.join(said) or 'no sure change'}; {agreement_line(agreement(found.changes))}"
+    if overall(found.changes) == "cannot tell":
+        return verdict_sentence(found.changes)
+    return f"{verdict_sentence(found.changes)}; {agreement_line(agreement(found.changes))}"
 
 
 def _headline(profiles: Mapping[str, Profile]) -> str:
@@ -118,13 +139,14 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
     whole = itself.command("diff", a.path.resolve(), b.path.resolve(), "--json", anywhere=True)
     all_of_them = tag("p", f"All {len(changes)} changes: " + tag("code", raw(whole)), class_="quiet")
     lone = [tag("li", text(axis_line(axis))) for axis in lone_axes(a.records, b.records)]
+    verdict = overall(found.changes)
+    numbers = _summary(found) + _changes(changes[:FIRST_CHANGES])
+    numbers += folded(f"{len(rest)} smaller changes", _changes(rest))
+    numbers += all_of_them if len(changes) > MOST_CHANGES else ""
     parts = [
         tag("h3", f"{raw(name)} (B) against {raw(first)} (A)"),
-        tag("p", text(capital(_counted(found)) + ".")),
-        _summary(found),
-        _changes(changes[:FIRST_CHANGES]),
-        folded(f"{len(rest)} smaller changes", _changes(rest)),
-        all_of_them if len(changes) > MOST_CHANGES else "",
+        tag("p", text(capital(_counted(found)) + "."), class_=f"whole {verdict.replace(' ', '-')}"),
+        folded("what was compared all the same", numbers) if verdict == "cannot tell" else numbers,
         folded("machine, MPI and run, where they differ", _side_by_side(set_ups(a, b))),
         folded("control variables of the MPI that differ", _side_by_side(variables(a, b))),
         folded("what only one of the two has", tag("ul", "".join(lone)) if lone else ""),
@@ -133,13 +155,15 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
 
 
 def _summary(found: Comparison) -> str:
+    """Returns the table of verdicts by scenario, without columns that are empty."""
+    summaries = summarise(found.changes)
     words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
-    rows = []
-    for scenario, summary in summarise(found.changes).items():
-        mean = summary["geometric_mean"]
-        counts = (str(summary[word] or "") for word in words)
-        rows.append([text(scenario), *counts, "" if mean is None else text(format_ratio(mean))])
-    return table(["scenario", *words, "geometric mean B/A"], rows, class_="numbers") if rows else ""
+    columns = {word: [str(summary[word] or "") for summary in summaries.values()] for word in words}
+    means = (summary["geometric_mean"] for summary in summaries.values())
+    columns["geometric mean B/A"] = ["" if mean is None else text(format_ratio(mean)) for mean in means]
+    columns = {title: cells for title, cells in columns.items() if any(cells)}
+    rows = zip(map(text, summaries), *columns.values(), strict=True)
+    return table(["scenario", *columns], list(rows), class_="numbers") if columns else ""
 
 
 def _changes(changes: list[Change]) -> str:

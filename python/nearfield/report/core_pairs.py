@@ -8,7 +8,8 @@ import polars as pl
 
 from nearfield.profile import Profile
 from nearfield.report.evidence import MOST_DRAWN, Place, Point, first_of_each, pick, places, point_of
-from nearfield.report.markup import table, text
+from nearfield.report.markup import table, tag, text
+from nearfield.report.measures import floor_failure
 from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import cell
 from nearfield.units import format_bytes, format_ns
@@ -29,7 +30,9 @@ def pairs_table(profile: Profile) -> str:
         ]
         for place in (first_of_each(found) if _is_matrix(found) else found)
     ]
-    return table(["distance", "PUs", *map(text, columns)], rows, class_="numbers") if rows else ""
+    failures = (floor_failure(profile.records, place) for place in first_of_each(found))
+    said = "".join(tag("p", text(failure), class_="quiet") for failure in failures if failure)
+    return table(["distance", "PUs", *map(text, columns)], rows, class_="numbers") + said if rows else ""
 
 
 def heat_map(profile: Profile) -> list[Chart]:

@@ -38,7 +38,7 @@ class FindingsTable(Table):
     mpi: str = Field(description="the installation, as `nearfield mpi` lists it")
     backend: Literal["live", "sim"] = Field(description="measured or simulated")
     created: str = Field(description="when the run began (ISO 8601)")
-    complete: bool = Field(description="false: the run was interrupted")
+    complete: bool = Field(description="false: the run is unfinished")
     finding: list[FindingTable] = Field(description="most important first, as on the page")
 
 

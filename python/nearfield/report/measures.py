@@ -13,10 +13,12 @@ from nearfield.profile import Profile, parameters
 from nearfield.profile.compare import Estimate, declared_metrics
 from nearfield.profile.schema import Switch
 from nearfield.report.evidence import Curve, Place, Point, curve, pick, ratios, shared
+from nearfield.units import format_bytes, format_ns
 
 STATES = ("invalid", "exclusive", "modified", "reused")
 CACHED, GONE = 0.75, 0.5  # shares between 'as from memory' (0) and 'as if preloaded' (1)
 BASE_POLICY = "memory"  # the policy of a simulated NIC that puts incoming bytes only there
+SURELY_LESS = 0.9  # of the floor: what is above may be noise
 TELLS_APART = 1.3  # cached and uncached reading must differ by this factor to be told apart
 
 
@@ -52,6 +54,24 @@ def message_floor(records: pl.DataFrame, place: Place, deciding: bool = True) ->
         size: _after(signal, copy)
         for size, copy in copies(records, place, "copy-remote", "copy-remote-nt", deciding=deciding).items()
     }
+
+
+def floor_failure(records: pl.DataFrame, place: Place) -> str:
+    """Returns a sentence that says why the floor of these cores is none; '' if it may be one. No message is faster than
+    a flag alone, and no message from buffers that were just written is faster than a flag and one copy. Where one seems
+    to be, a virtual machine had moved the cores between the two measurements, or something else used them."""
+    signal = flag(records, place, deciding=False)
+    floor = message_floor(records, place, deciding=False)
+    for state in STATES if signal else ():
+        for size, time in half_round_trip(records, place, state, deciding=False).items():
+            least = floor.get(size, signal) if state == "modified" else signal
+            if least and time.value < SURELY_LESS * least.value:
+                return (
+                    f"There is no floor {place.words}: a message of {format_bytes(size)} took {format_ns(time.value)}, "
+                    f"and what no message can do without {format_ns(least.value)}. So the cores were farther apart, or "
+                    "disturbed, while the latter was measured."
+                )
+    return ""
 
 
 def floor_shares(records: pl.DataFrame, place: Place) -> dict[int, Estimate]:

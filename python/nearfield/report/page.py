@@ -10,11 +10,14 @@ from plotly.offline import get_plotlyjs
 from nearfield import itself
 from nearfield.machine import machine_files
 from nearfield.profile import Profile
+from nearfield.profile.ending import unfinished
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.advice import Advised, advice_section
 from nearfield.report.evidence import drawn_places, narrowed, one_machine
 from nearfield.report.findings import Finding, findings
+from nearfield.report.legend import signs
 from nearfield.report.markup import asset, embedded_json, fill, folded, framed, raw, tag, text
+from nearfield.report.next_steps import next_steps
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
@@ -40,8 +43,9 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advise
     main = fill(
         asset("main.html"),
         {
-            "banner": banners(profile, found),
             "findings": findings_html(found),
+            "next": next_steps(profile, tuned, apply),
+            "signs": signs() if profile.run.backend == "live" else "",
             "advice": advice_section(advised),
             "rules": _placement(placement),
             "machine": topology_boxes.draw(profile),
@@ -54,8 +58,8 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advise
         title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
         verb="report",
         headline=headline(profile),
-        links=_links(parts, bool(placement), bool(advised)),
-        main=main,
+        links=_links(parts, bool(_placement(placement)), bool(advised)),
+        main=banners(profile, found) + folded_if_useless(found, main),
         controls=place_selector(_labels(profile)),
         scripts=scripts_of(charts, label_of(profile)),
     )
@@ -94,7 +98,17 @@ def banners(profile: Profile, found: list[Finding], name: str = "") -> str:
     """Returns the HTML of the warnings at the top of the page. `name` is the name of the profile on a page about
     several."""
     before = f"{name}: " if name else ""
-    return _simulated(profile, before) + _incomplete(profile, before) + _warnings(found, before)
+    return _warnings(found, before) + _simulated(profile, before) + _incomplete(profile, before)
+
+
+def folded_if_useless(found: list[Finding], html: str) -> str:
+    """Returns the HTML, folded if a warning says that it is not to be relied on."""
+    return folded("What was measured all the same", html, class_="useless") if is_useless(found) else html
+
+
+def is_useless(found: list[Finding]) -> bool:
+    """Returns whether a warning says that what was measured is not to be relied on."""
+    return any(finding.level == "warning" for finding in found)
 
 
 def _simulated(profile: Profile, before: str) -> str:
@@ -117,14 +131,17 @@ def _simulated(profile: Profile, before: str) -> str:
 def _incomplete(profile: Profile, before: str) -> str:
     if profile.run.complete:
         return ""
-    message = before + "This profile is incomplete: the run was interrupted, and some of what belongs here is missing."
+    message = f"{before}This profile is {unfinished(profile.run)}. Some of what belongs here is missing."
     remedy = f" {tag('code', text(profile.completed_by))} completes it."
     return tag("p", text(message) + remedy, class_="banner", role="alert")
 
 
 def _warnings(found: list[Finding], before: str) -> str:
-    told = [f for f in found if f.level == "warning"]
-    return "".join(tag("p", text(before + f.text), class_="banner", role="alert") for f in told)
+    told = [(f.statement, *f.action.partition(": ")) for f in found if f.level == "warning"]
+    return "".join(
+        tag("p", f"{text(f'{before}{said} {action}{colon}')}{tag('code', raw(command))}", class_="banner", role="alert")
+        for said, action, colon, command in told
+    )
 
 
 def _has_no_messages(profile: Profile) -> bool:
@@ -134,10 +151,13 @@ def _has_no_messages(profile: Profile) -> bool:
 
 
 def _placement(found: list[Rule]) -> str:
-    if not found:
+    judged = [rule for rule in found if rule.status != "not measured"]
+    if not judged:
         return ""
+    missing = [f"rule {rule.number}: {rule.evidence}" for rule in found if rule not in judged]
+    rest = tag("p", text(f"Not judged here, {' '.join(missing)}"), class_="quiet") if missing else ""
     intro = "The three placement rules of Pellegrini, Hoefler and Fahringer, with this machine's thresholds."
-    items = tag("ol", "".join(map(_rule, found)), class_="rules")
+    items = tag("ol", "".join(map(_rule, judged)), class_="rules") + rest
     return tag("section", tag("h2", "Where to put communication") + tag("p", intro, class_="quiet") + items, id="rules")
 
 
@@ -212,12 +232,13 @@ def render_summary(profile: Profile, tuned: Rules | None = None, apply: str = ""
     """Returns the whole page, which prints on one sheet; reads only the package's own files."""
     found = findings(profile, tuned, apply)
     charts = _first_chart(profile, tuned)
+    rest = _most_important(found) + "".join(map(chart_place, charts))
     return framed(
         title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
         verb="summary",
         headline=headline(profile),
         links=[],
-        main=banners(profile, found) + _most_important(found) + "".join(map(chart_place, charts)),
+        main=banners(profile, found) + folded_if_useless(found, rest),
         style=asset("summary.css"),
         scripts=scripts_of(charts, label_of(profile)),
     )

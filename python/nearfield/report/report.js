@@ -138,6 +138,8 @@
     host.append(controls, view.plot, view.missing, view.table);
     views.push(view);
     draw(view);
+    for (let fold = host.closest("details"); fold; fold = fold.parentElement.closest("details"))
+      fold.addEventListener("toggle", () => draw(view)); // what is folded has no width
   }
 
   // A saved picture is light, has a title, and says what it was measured on.

@@ -4,6 +4,7 @@ left out."""
 
 from __future__ import annotations
 
+import math
 from itertools import groupby
 from typing import Any
 
@@ -16,6 +17,7 @@ from nearfield.units import format_bytes
 Node = dict[str, Any]
 MOST_ALIKE = 8  # if more neighbours look the same, only some are drawn and the others counted
 DRAWN_ALIKE = 4
+SAME_MEMORY = 0.1  # sizes that differ by less in two places are the same to a reader
 
 
 def draw(profile: Profile) -> str:
@@ -25,8 +27,11 @@ def draw(profile: Profile) -> str:
     except UsageError as error:
         return tag("p", f"The topology cannot be drawn: {text(error.message)}.", class_="quiet")
     used = {pu for pair in _measured(profile) for pu in pair}
-    if profile.machine.memory.total_bytes is None:
+    total = profile.machine.memory.total_bytes
+    if total is None:
         _forget_memory(tree)
+    elif not math.isclose(_memory_bytes(tree), total, rel_tol=SAME_MEMORY):
+        _forget_sizes(tree)
     return tag("div", _children(tree, used), class_="topology", role="img", aria_label="Topology of the machine")
 
 
@@ -40,6 +45,18 @@ def _forget_memory(node: Node) -> None:
     node["children"] = [child for child in node["children"] if child["type"] != "NUMANode"]
     for child in node["children"]:
         _forget_memory(child)
+
+
+def _memory_bytes(node: Node) -> int:
+    """Returns the bytes of all memory of the tree."""
+    return int(node["attrs"].get("memory_bytes", 0)) + sum(map(_memory_bytes, node["children"]))
+
+
+def _forget_sizes(node: Node) -> None:
+    """Removes the sizes of memories, which a virtual machine may change while it runs."""
+    node["attrs"].pop("memory_bytes", None)
+    for child in node["children"]:
+        _forget_sizes(child)
 
 
 def _children(node: Node, used: set[int]) -> str:

@@ -8,8 +8,8 @@ from nearfield.units import format_bytes
 
 
 def times(ratio: float) -> str:
-    """Returns for example '2.1x'."""
-    return f"{ratio:.0f}x" if ratio >= 9.95 else f"{ratio:.1f}x" if ratio >= 1.095 else f"{ratio:.2f}x"
+    """Returns for example '1.75x', '2.1x' or '21x'."""
+    return f"{ratio:.0f}x" if ratio >= 9.95 else f"{ratio:.1f}x" if ratio >= 1.995 else f"{ratio:.2f}x"
 
 
 def percent(share: float) -> str:

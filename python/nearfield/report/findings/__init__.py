@@ -25,7 +25,7 @@ from nearfield.report.findings import (
     strides,
     tuned,
 )
-from nearfield.report.findings.finding import LEVELS, Finder, Finding, Level
+from nearfield.report.findings.finding import LEVELS, Finder, Finding, Level, headlined
 from nearfield.tune.rules import Rules
 
 FINDERS: tuple[Finder, ...] = (
@@ -76,4 +76,4 @@ def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> l
     return [f for _, f in sorted(zip(ranked, found, strict=True), key=lambda pair: pair[0])]
 
 
-__all__ = ["FINDERS", "NOTES", "OF_MACHINES", "Finding", "Level", "findings"]
+__all__ = ["FINDERS", "NOTES", "OF_MACHINES", "Finding", "Level", "findings", "headlined"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Literal
@@ -38,6 +38,13 @@ class Finding:
     @property
     def text(self) -> str:
         return f"{self.statement} {self.action}".strip()
+
+
+def headlined(found: Sequence[Finding]) -> list[Finding]:
+    """Returns the findings that a reader sees first: all but notes on the measurement; or only the warnings, if there
+    are any, since what follows a warning is not to be relied on."""
+    warnings = [finding for finding in found if finding.level == "warning"]
+    return warnings or [finding for finding in found if finding.level != "note"]
 
 
 Finder = Callable[[Profile], Iterable[Finding]]

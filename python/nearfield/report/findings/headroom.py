@@ -11,7 +11,7 @@ from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Place, prefix, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.measures import floor_shares, half_round_trip, message_floor
+from nearfield.report.measures import floor_failure, floor_shares, half_round_trip, message_floor
 from nearfield.report.words import percent
 from nearfield.units import format_bytes, format_ns, format_span
 
@@ -24,6 +24,8 @@ BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
 @at_each_distance("pingpong")
 def worst_range(profile: Profile, place: Place) -> Iterator[Finding]:
     """Returns the range of sizes with the smallest share, and the loss of one typical message there."""
+    if floor_failure(profile.records, place):
+        return
     shares = _cacheable(profile, floor_shares(profile.records, place))
     if not shares:
         yield from _bounded_at(profile, place)
@@ -92,7 +94,7 @@ def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
 @at_each_distance("pingpong")
 def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
     """Returns the share in every range of sizes."""
-    shares = floor_shares(profile.records, place)
+    shares = {} if floor_failure(profile.records, place) else floor_shares(profile.records, place)
     edges = (0, *BOUNDS, math.inf)
     groups = [[size for size in shares if low < size <= high] for low, high in zip(edges, edges[1:], strict=False)]
     groups = [group for group in groups if group]

@@ -13,7 +13,8 @@ from nearfield.report.findings.finding import Finding
 from nearfield.report.words import percent
 
 MANY = 0.1
-MOST = 0.5  # beyond this share the page begins with the finding
+MOST = 0.5  # beyond this share nothing but the finding is headlined
+NEARLY_ALL = 0.99
 DISTURBED = 0.05  # share of repetitions; every system disturbs so few
 
 
@@ -30,18 +31,33 @@ def unstable(profile: Profile) -> Iterator[Finding]:
         .sort("share", "scenario", descending=[True, False])
     )
     name, most = worst.row(0)
+    statement = (
+        f"{wide.height} of {times.height} times ({percent(share)}) varied too much to be relied on, most in "
+        f"{name} ({percent(most)}); they are drawn hollow, and findings use no more of them than their bounds."
+    )
+    action = "Measure again on a quiet machine, or longer (without --quick)." if share > MANY else ""
+    if share > MOST:
+        statement, action = _useless(profile, wide.height, times.height)
     yield Finding(
         topic="quality",
         title=f"{percent(share)} of the times are unstable",
-        statement=(
-            f"{wide.height} of {times.height} times ({percent(share)}) varied too much to be relied on, most in "
-            f"{name} ({percent(most)}); they are drawn hollow, and findings use no more of them than their bounds."
-        ),
+        statement=statement,
         level="warning" if share > MOST else "note",
-        action="Measure again on a quiet machine, or longer (without --quick)." if share > MANY else "",
+        action=action,
         numbers={"unstable": wide.height, "times": times.height, "share": share},
         weight=3 if share > MANY else 1,
     )
+
+
+def _useless(profile: Profile, unstable: int, times: int) -> tuple[str, str]:
+    """Returns the sentence for a profile of which most times are unstable, and the command that measures it again."""
+    run = profile.run
+    disturbed = (run.disturbed_share or 0) >= DISTURBED
+    busy = disturbed or (run.host.load_1m or 0) >= profile.machine.pus
+    cause = "This machine was too busy" if busy else "The times varied too much"
+    share = percent(unstable / times)
+    useless = "nothing here can be used" if unstable >= NEARLY_ALL * times else f"{share} of the times cannot be used"
+    return f"{cause}: {useless}.", f"Run again when it is quiet: {profile.measured_by}"
 
 
 def disturbed(profile: Profile) -> Iterator[Finding]:

@@ -112,7 +112,13 @@ def linear_axis(traces: Sequence[Trace], title: str, least: float = -math.inf, *
 
 def share_axis(traces: Sequence[Trace], title: str) -> Axis:
     """Returns an axis of time saved; a loss of more than the time itself leaves the plot to keep gains visible."""
-    return linear_axis(traces, title, MOST_LOST, tickformat=".0%")
+    decimals = ((0.0001, 3), (0.001, 2), (0.01, 1), (None, 0))  # up to this distance between two ticks
+    least: float | None = None
+    stops = []
+    for most, digits in decimals:
+        stops.append({"dtickrange": [least, most and most * 0.999], "value": f".{digits}%"})
+        least = most
+    return linear_axis(traces, title, MOST_LOST, tickformatstops=stops)
 
 
 def switch_marks(profile: Profile, place: Place, sizes: Iterable[float]) -> list[Mark]:

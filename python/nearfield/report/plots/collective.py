@@ -37,7 +37,10 @@ def charts(profile: Profile) -> list[Chart]:
         if sizes:
             figure = by_size(traces, log_axis(traces, "time"), "size")
             variants.append(Variant({"ranks": str(ranks)}, figure))
-    caption = "Until the slowest rank returned; size is what one rank contributes (to each other rank)."
+    caption = (
+        "Until the slowest rank returned. The size is that of the message in MPI_Bcast and MPI_Allreduce, and of one "
+        "rank's block in MPI_Allgather and MPI_Alltoall."
+    )
     if profile.run.backend == "sim" and "policy" in profile.records.columns:
         caption += f" Incoming bytes go into memory only (policy {BASE_POLICY}), which is as fast as described."
     times = [Chart("collective", "Time by size", caption, variants)] if variants else []

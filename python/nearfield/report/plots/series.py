@@ -1,9 +1,11 @@
-"""Makes plotly traces of curves: a line with markers, and its intervals as a band. No decision uses hollow markers."""
+"""Makes plotly traces of curves: a line with markers, and bands for the intervals of stable points. No decision uses
+hollow markers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from nearfield.report.evidence import Curve, Point
@@ -73,10 +75,10 @@ def per_mib(points: Curve) -> Curve:
 
 
 def line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str] = format_bytes) -> list[Trace]:
-    """Returns the band, then the line over it; nothing if there are no points."""
+    """Returns the bands, then the line over them; nothing if there are no points."""
     if not points:
         return []
-    return [_band(name, points, look), _line(name, points, look, x_text)]
+    return [*_bands(name, points, look), _line(name, points, look, x_text)]
 
 
 def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace]:
@@ -123,14 +125,18 @@ def _line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str]) -
     }  # fmt: skip
 
 
-def _band(name: str, points: Curve, look: Style) -> Trace:
-    x = list(points)
-    high, low = [p.high for p in points.values()], [p.low for p in points.values()]
-    return {
-        "type": "scatter", "mode": "lines", "name": name, "legendgroup": name, "showlegend": False,
-        "x": x + x[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": f"{look.colour}:0.16",
-        "line": {"width": 0}, "hoverinfo": "skip",
-    }  # fmt: skip
+def _bands(name: str, points: Curve, look: Style) -> Iterator[Trace]:
+    """Yields the intervals of neighbouring stable points; those of unstable ones would hide all other curves."""
+    for is_stable, run in groupby(points.items(), key=lambda item: item[1].stable):
+        own = dict(run)
+        x = list(own)
+        high, low = [p.high for p in own.values()], [p.low for p in own.values()]
+        if is_stable:
+            yield {
+                "type": "scatter", "mode": "lines", "name": name, "legendgroup": name, "showlegend": False,
+                "x": x + x[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": f"{look.colour}:0.16",
+                "line": {"width": 0}, "hoverinfo": "skip",
+            }  # fmt: skip
 
 
 def _symbol(symbol: str, point: Point) -> str:

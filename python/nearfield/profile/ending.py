@@ -1,0 +1,25 @@
+"""Says in words why a run is not complete, from what run.toml tells about its launches."""
+
+from __future__ import annotations
+
+from nearfield.profile.schema import Launch, LaunchState, Run
+from nearfield.units import counted
+
+_SAID: dict[LaunchState, str] = {"failed": "failed", "stopped": "stopped before the end", "pending": "did not begin"}
+
+
+def unfinished(run: Run) -> str:
+    """Returns 'unfinished: 1 of 2 launches failed (no end after 196 s)'; 'unfinished: it was interrupted' if no launch
+    tells more, as Ctrl-C leaves none; '' for a complete run."""
+    if run.complete:
+        return ""
+    said = [_counted(run.launch, state) for state in _SAID if any(launch.state == state for launch in run.launch)]
+    return f"unfinished: {'; '.join(said) or 'it was interrupted'}"
+
+
+def _counted(launches: list[Launch], state: LaunchState) -> str:
+    """Returns '1 of 2 launches failed (no end after 196 s)'. A launch that stopped without a reason was interrupted."""
+    own = [launch for launch in launches if launch.state == state]
+    reasons = dict.fromkeys(launch.reason or ("interrupted" if state == "stopped" else "") for launch in own)
+    why = "; ".join(filter(None, reasons))
+    return f"{len(own)} of {counted(len(launches), 'launch', 'launches')} {_SAID[state]}" + (f" ({why})" if why else "")

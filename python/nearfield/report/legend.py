@@ -1,0 +1,26 @@
+"""Explains the signs of the plots, each drawn as the plots draw it."""
+
+from __future__ import annotations
+
+from nearfield.report.markup import tag
+
+_OUTLINE = '<circle cx="16" cy="7" r="4" class="outline"/>'
+_SIGNS = (
+    (
+        '<rect x="1" y="2" width="30" height="10" class="band"/><path d="M1 7H31" class="line"/>'
+        '<circle cx="16" cy="7" r="4" class="dot"/>',
+        "stable: the median, with its 95&nbsp;% interval as a band",
+    ),
+    (f'<path d="M1 7H31" class="line"/>{_OUTLINE}', "unstable: no band; findings use its bounds at most"),
+    (
+        f'<path d="M1 7H31" class="line"/>{_OUTLINE}<circle cx="16" cy="7" r="1.5" class="dot"/>',
+        "the buffers were not in the state asked for: no finding uses it",
+    ),
+)
+
+
+def signs() -> str:
+    """Returns the HTML of the list of signs, for pages with measured times."""
+    pictures = ((f'<svg width="32" height="14" aria-hidden="true">{drawn}</svg>', said) for drawn, said in _SIGNS)
+    items = (tag("li", f"{picture} {said}") for picture, said in pictures)
+    return tag("ul", "".join(items), class_="signs")

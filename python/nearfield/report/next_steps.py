@@ -1,0 +1,49 @@
+"""The commands that a reader of the page can go on with: at most three, each with what it is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearfield import itself
+from nearfield.profile import Profile
+from nearfield.report.markup import raw, tag, text
+from nearfield.tune.rules import Rules
+
+MOST = 3
+PROGRAM = ("--", "mpirun", "-n", "2", "./program")
+Step = tuple[str, str]  # what it is for, and the command
+
+
+def next_steps(profile: Profile, tuned: Rules | None, apply: str) -> str:
+    """Returns the HTML of the box. `tuned` are the rules that `tune` found, and `apply` is the command that runs
+    programs under them."""
+    found = _of_simulated(profile) if profile.run.backend == "sim" else _of_measured(profile, tuned, apply)
+    if not profile.run.complete:
+        found = [("Complete this profile", profile.completed_by), *found]
+    items = "".join(tag("li", f"{text(why)}: {tag('code', raw(command))}") for why, command in found[:MOST])
+    return tag("div", tag("h3", "Next commands") + tag("ol", items), class_="next")
+
+
+def _of_measured(profile: Profile, tuned: Rules | None, apply: str) -> list[Step]:
+    folder = profile.path.resolve()
+    advise = ("See where a program loses time", itself.command("advise", "-p", folder, *PROGRAM, anywhere=True))
+    if tuned and tuned.best_for_all().parameters:
+        return [
+            ("Run a program with the tuned parameters", apply),
+            ("See what they are worth to it", apply.replace(" run ", " compare ", 1)),
+            advise,
+        ]
+    tune = itself.command("tune", "--mpi", profile.run.mpi.name, "-o", folder / "rules.toml", anywhere=True)
+    return [("Search for faster parameters of this MPI", tune), advise, _compared(folder)]
+
+
+def _of_simulated(profile: Profile) -> list[Step]:
+    folder = profile.path.resolve()
+    steps = [_compared(folder), ("See every number", itself.command("show", folder, anywhere=True))]
+    if profile.run.simulated:
+        steps.insert(0, ("See the machine", itself.command("machine", "show", profile.run.simulated, anywhere=True)))
+    return steps
+
+
+def _compared(folder: Path) -> Step:
+    return "Compare with another profile", itself.command("diff", folder, "OTHER", anywhere=True)
