@@ -48,6 +48,13 @@ def profile(rows: list[Row], switches: list[Switch] | None = None, **run: Any) -
     )
 
 
+def one_rule_judged() -> Profile:
+    """Returns a profile that has what the first placement rule needs, and not what the second needs."""
+    states = (("invalid", 110), ("base-invalid", 400), ("base-preloaded", 100))
+    cached = [read("receiver", state, 8 << i, time) for i in range(3) for state, time in states]
+    return profile([message(8, 500), *cached], [switch("eager-limit", 4096)])
+
+
 def stock_is_best(rule: RuleTable, **more: Any) -> RuleTable:
     """Returns the rule as if its parameters had not been faster."""
     nothing = {"parameters": {}, "reason": "all lose", "gain": None, "range": [], "point": []}

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 import typer
-from report_profiles import KIB, floor, message, profile, read, switch
+from report_profiles import KIB, floor, message, one_rule_judged, profile
 from test_report import DATA, QUIET, RULES, own_part, run
 from typer.testing import CliRunner
 
@@ -68,10 +68,7 @@ def test_what_is_unfinished_is_said_as_the_launches_ended() -> None:
 def test_rules_that_were_not_judged_have_no_cards() -> None:
     """Is a page without any judged placement rule without that part, and does one with some say why not the others?"""
     assert 'id="rules"' not in render(QUIET)
-    eager = [switch("eager-limit", 4096)]
-    cached = [read("receiver", state, 8 << i, time) for i in range(3)
-              for state, time in (("invalid", 110), ("base-invalid", 400), ("base-preloaded", 100))]  # fmt: skip
-    page = own_part(render(profile([message(8, 500), *cached], eager)))
+    page = own_part(render(one_rule_judged()))
     assert "<h3>Rule 1" in page and "<h3>Rule 2" not in page and "Not judged here, rule 2: No pair" in page
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from nearfield import itself
 from nearfield.advise import LEAST, advise, read_run
+from nearfield.cli.report_plots import FORMATS, require_format, write_plots
 from nearfield.errors import NearfieldError, UsageError
 from nearfield.observe.trace import Trace
 from nearfield.profile import Profile, find_profile, load
@@ -42,7 +43,8 @@ def command(
             "-o",
             "--out",
             metavar="FILE",
-            help="Default: report.html in the profile's folder; for several profiles, comparison.html here.",
+            help="Default: report.html in the profile's folder; for several profiles, comparison.html here. A folder "
+            "for --format svg and csv.",
         ),
     ] = None,
     rules: Annotated[
@@ -62,6 +64,14 @@ def command(
     summary: Annotated[
         bool, typer.Option("--summary", help="One sheet for a talk instead: summary.html, three findings and a plot.")
     ] = False,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar=" | ".join(FORMATS),
+            help="svg: each plot as a file, drawn by an installed Chromium or Chrome. csv: the table behind each plot.",
+        ),
+    ] = FORMATS[0],
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained HTML page about a profile: findings, rules, plots, provenance. For a folder of
@@ -78,19 +88,30 @@ def command(
     """
     if trace and (as_json or summary):
         raise UsageError("--trace is for the page", f"For notes alone: {itself.command('advise', trace)}")
+    require_format(format_)
+    if format_ != FORMATS[0] and (as_json or summary or trace or open_it):
+        raise UsageError(f"--format {format_} writes plots alone", "Leave out --json, --summary, --trace and --open.")
     if as_json and summary:
         raise UsageError("--json writes no page, --summary writes one", "Give one of them.")
     if profiles and len(profiles) > 1:
         _refuse_options_of_one(as_json, summary, rules, trace)
-        _tell_written(_of_several(profiles, out), open_it)
+        if format_ == FORMATS[0]:
+            _tell_written(_of_several(profiles, out), open_it)
+        else:
+            _tell_written(write_plots(format_, [load(folder) for folder in profiles], None, out), open_it)
         return
     profile = profiles[0] if profiles else None
     if profile and (profile / REPRODUCTION).is_file():
+        if format_ != FORMATS[0]:
+            raise UsageError("a reproduction has no plots to write", "Leave out --format.")
         _of_reproduction(profile, out, as_json)
         return
     loaded = load(find_profile(profile))
     used = _rules_file(loaded, rules)
     tuned = load_rules(used) if used else None
+    if format_ != FORMATS[0]:
+        _tell_written(write_plots(format_, [loaded], tuned, out), open_it)
+        return
     found = findings(loaded, tuned, applied_by(used) if used else "")
     if as_json:
         print(as_data(loaded, found).model_dump_json(indent=1))

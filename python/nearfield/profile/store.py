@@ -58,7 +58,7 @@ class Profile:
     def measured_by(self) -> str:
         """Returns the command that measures this again from the beginning, in place of what is there."""
         words = re.sub(r" (--resume|--overwrite|(--out|-o)[ =]\S+)", "", self.run.command).partition(" ")[2]
-        return f"{itself.program()} {words} {shlex.join(['--overwrite', '--out', str(self.path)])}"
+        return f"{itself.program()} {words} {shlex.join(['--overwrite', '--out', str(self.path.resolve())])}"
 
     def __repr__(self) -> str:
         state = "" if self.run.complete else ", incomplete"

@@ -43,6 +43,7 @@ from nearfield.report.page import (
     scripts_of,
     section_html,
 )
+from nearfield.report.plots.chart import Chart
 from nearfield.report.words import percent
 from nearfield.units import format_ratio, format_value
 
@@ -84,6 +85,11 @@ def render(profiles: Sequence[Profile]) -> str:
         style=asset("comparison.css"),
         scripts=scripts_of([chart for part in parts for chart in part.charts], labels),
     )
+
+
+def charts_of(profiles: Sequence[Profile]) -> list[Chart]:
+    """Returns the charts of the whole page."""
+    return [chart for part in overlaid(dict(zip(names(profiles), profiles, strict=True))) for chart in part.charts]
 
 
 def names(profiles: Sequence[Profile]) -> list[str]:

@@ -13,6 +13,7 @@ from nearfield.profile import Profile
 from nearfield.profile.ending import unfinished
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.advice import Advised, advice_section
+from nearfield.report.columns import columns_html
 from nearfield.report.evidence import drawn_places, narrowed, one_machine
 from nearfield.report.findings import Finding, findings
 from nearfield.report.legend import signs
@@ -23,7 +24,7 @@ from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
 from nearfield.report.tuned import tuned_html, tuned_section
 from nearfield.tune.rules import Rules
-from nearfield.units import format_bytes
+from nearfield.units import counted, format_bytes
 
 FIRST = 6  # number of findings that are not folded
 MOST_IN_SUMMARY = 3  # findings
@@ -34,12 +35,11 @@ _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulate
 def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advised: Advised | None = None) -> str:
     """Returns the whole page; reads only the package's own files. `tuned` are the rules that `tune` found for this MPI,
     and `apply` is the command that runs programs under them. `advised` are notes on a program."""
-    parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
+    parts = _parts(profile, tuned)
     heat = core_pairs.heat_map(profile)
-    charts = [*heat, *(chart for section in parts for chart in section.charts)]
     found = findings(profile, tuned, apply)
     placement = [] if _has_no_messages(profile) else rules(one_machine(narrowed(profile)))
-    how = tuned_html(tuned, apply) if tuned else ""
+    how = tuned_html(tuned, apply) + columns_html(tuned) if tuned else ""
     main = fill(
         asset("main.html"),
         {
@@ -61,8 +61,21 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advise
         links=_links(parts, bool(_placement(placement)), bool(advised)),
         main=banners(profile, found) + folded_if_useless(found, main),
         controls=place_selector(_labels(profile)),
-        scripts=scripts_of(charts, label_of(profile)),
+        scripts=scripts_of([*heat, *_charts(parts)], label_of(profile)),
     )
+
+
+def _parts(profile: Profile, tuned: Rules | None) -> list[Section]:
+    return ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
+
+
+def charts_of(profile: Profile, tuned: Rules | None = None) -> list[Chart]:
+    """Returns the charts of the whole page."""
+    return [*core_pairs.heat_map(profile), *_charts(_parts(profile, tuned))]
+
+
+def _charts(parts: list[Section]) -> list[Chart]:
+    return [chart for part in parts for chart in part.charts]
 
 
 def scripts_of(charts: list[Chart], label: str) -> str:
@@ -188,13 +201,13 @@ def findings_html(found: list[Finding], first: int = FIRST) -> str:
     html = tag("ol", "".join(map(finding_item, told[:first])), class_="findings")
     if not told:
         html = tag("p", "No finding: no stable record gives one.", class_="quiet")
-    html += _more("more findings", told[first:]) + _more("notes on the measurement", notes)
+    html += _more("more finding", told[first:]) + _more("note", notes, " on the measurement")
     return html
 
 
-def _more(title: str, found: list[Finding]) -> str:
+def _more(noun: str, found: list[Finding], about: str = "") -> str:
     inner = tag("ol", "".join(map(finding_item, found)), class_="findings")
-    return folded(f"{len(found)} {title}", inner if found else "")
+    return folded(counted(len(found), noun) + about, inner if found else "")
 
 
 def finding_item(finding: Finding) -> str:
@@ -251,6 +264,6 @@ def _most_important(found: list[Finding]) -> str:
 
 def _first_chart(profile: Profile, tuned: Rules | None) -> list[Chart]:
     """Returns the first chart as it is drawn before a click; none if the profile has no values."""
-    parts = ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
-    charts = [replace(chart, variants=chart.variants[:1]) for part in parts for chart in part.charts]
+    parts = _parts(profile, tuned)
+    charts = [replace(chart, variants=chart.variants[:1]) for chart in _charts(parts)]
     return charts[:1]

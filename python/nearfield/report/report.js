@@ -143,20 +143,38 @@
   }
 
   // A saved picture is light, has a title, and says what it was measured on.
-  function savePlot(view, format) {
-    const variant = variantOf(view);
-    if (!variant) return;
+  function picture(chart, variant) {
     const colours = palette("light");
     const { data, layout } = dressed(variant, colours, false);
-    const choice = Object.values(view.choice).join(", ");
+    const words = Object.keys(chart.options).map((name) => variant.choice[name]).filter(Boolean);
+    const choice = words.join(", ");
     Object.assign(layout, {
       paper_bgcolor: colours.paper, plot_bgcolor: colours.paper,
       margin: { ...layout.margin, t: 120, b: 84 },
-      title: { text: `${view.chart.title}<br><sub>${[choice, label].filter(Boolean).join(" | ")}</sub>`, x: 0.02, xanchor: "left", yref: "container", y: 0.95 },
+      title: { text: `${chart.title}<br><sub>${[choice, label].filter(Boolean).join(" | ")}</sub>`, x: 0.02, xanchor: "left", yref: "container", y: 0.95 },
     });
-    const filename = ["nearfield", view.chart.id, ...Object.values(view.choice)].join("-").replace(/[^\w.-]+/g, "_");
-    Plotly.downloadImage({ data, layout }, { format, filename, width: 1200, height: 675, scale: format === "png" ? 2 : 1 });
+    const filename = ["nearfield", chart.id, ...words].join("-").replace(/[^\w.-]+/g, "_");
+    return { figure: { data, layout }, filename, size: { width: 1200, height: 675 } };
   }
+
+  function savePlot(view, format) {
+    const variant = variantOf(view);
+    if (!variant) return;
+    const { figure, filename, size } = picture(view.chart, variant);
+    Plotly.downloadImage(figure, { format, filename, ...size, scale: format === "png" ? 2 : 1 });
+  }
+
+  // For `report --format svg`: [file name, SVG] of every choice of every plot.
+  window.nearfieldPictures = async () => {
+    const drawn = [];
+    for (const chart of charts)
+      for (const variant of chart.variants) {
+        const { figure, filename, size } = picture(chart, variant);
+        const url = await Plotly.toImage(figure, { format: "svg", ...size });
+        drawn.push([`${filename}.svg`, decodeURIComponent(url.slice(url.indexOf(",") + 1))]);
+      }
+    return drawn;
+  };
 
   // ---- tables
 

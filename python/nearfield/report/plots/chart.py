@@ -32,12 +32,17 @@ class Chart:
     variants: list[Variant] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
+        """Returns what the page needs of the chart; the points of its curves are for other tables (table.py)."""
         return {
             "id": self.id,
             "title": self.title,
             "options": options(v.choice for v in self.variants),
-            "variants": [{"choice": v.choice, **v.figure} for v in self.variants],
+            "variants": [{"choice": v.choice, **v.figure, "data": _plain(v.figure["data"])} for v in self.variants],
         }
+
+
+def _plain(traces: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in trace.items() if key != "points"} for trace in traces]
 
 
 def options(choices: Iterable[dict[str, str]]) -> dict[str, list[str]]:

@@ -147,7 +147,7 @@ def _symbol(symbol: str, point: Point) -> str:
 
 
 def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
-    """Returns the hover texts, and in `cells` the texts of the table beneath the plot."""
+    """Returns the hover texts, in `cells` the texts of the table beneath the plot, and the points for other tables."""
     cells = [cell(p) for p in points.values()]
     return {
         "text": [
@@ -156,6 +156,7 @@ def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
         ],
         "hovertemplate": "%{text}<extra></extra>",
         "meta": {"cells": cells, "x": [x_text(x) for x in points]},
+        "points": list(points.values()),
     }
 
 

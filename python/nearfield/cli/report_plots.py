@@ -1,0 +1,56 @@
+"""`nearfield report --format svg` and `csv`: the plots of a page as files in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nearfield.base.files import write_whole, writing
+from nearfield.errors import UsageError
+from nearfield.profile import Profile
+from nearfield.tune.rules import Rules
+
+FORMATS = ("html", "svg", "csv")
+_PLACE = "Give another folder with -o."
+
+
+def require_format(name: str) -> None:
+    """Raises UsageError unless the page can be written so."""
+    if name not in FORMATS:
+        raise UsageError(f"there is no format '{name}'", f"Write --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+
+
+def write_plots(kind: str, profiles: Sequence[Profile], tuned: Rules | None, out: Path | None) -> Path:
+    """Writes one file for each plot into a folder, and returns that: for `csv` the table behind the plot, for `svg` the
+    picture for each choice of its options. Raises ProfileError if a file cannot be written."""
+    folder = out or _usual_place(kind, profiles)
+    files = tables(profiles, tuned) if kind == "csv" else pictures(profiles, tuned)
+    with writing(folder, _PLACE):
+        folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        write_whole(folder / name, content.encode(errors="replace"), _PLACE)
+    return folder
+
+
+def _usual_place(kind: str, profiles: Sequence[Profile]) -> Path:
+    return profiles[0].path / f"report-{kind}" if len(profiles) == 1 else Path(f"comparison-{kind}")
+
+
+def tables(profiles: Sequence[Profile], tuned: Rules | None) -> dict[str, str]:
+    """Returns file name -> CSV for each plot, and the gains of rules as columns."""
+    from nearfield.report import comparison, page
+    from nearfield.report.columns import columns
+    from nearfield.report.plots.table import as_csv
+
+    one = len(profiles) == 1
+    charts = page.charts_of(profiles[0], tuned) if one else comparison.charts_of(profiles)
+    gains = {"tuned.txt": columns(tuned)} if tuned and columns(tuned) else {}
+    return {f"{chart.id}.csv": as_csv(chart) for chart in charts} | gains
+
+
+def pictures(profiles: Sequence[Profile], tuned: Rules | None) -> Mapping[str, str]:
+    """Returns file name -> SVG for each plot and choice. Raises UsageError if no browser is installed."""
+    from nearfield.report import comparison, page
+    from nearfield.report.pictures import drawn
+
+    return drawn(page.render(profiles[0], tuned) if len(profiles) == 1 else comparison.render(profiles))

@@ -1,0 +1,33 @@
+"""The result of `tune` as columns of text, as the OSU micro-benchmarks print theirs: to paste elsewhere."""
+
+from __future__ import annotations
+
+from nearfield.report.markup import folded, raw, tag
+from nearfield.tune.rules import PointTable, Rules
+
+_TITLE = "size, baseline, tuned and gain as columns, to paste"
+
+
+def columns(rules: Rules) -> str:
+    """Returns a block of lines for each distance and pattern that was confirmed: size in bytes, time per message of
+    the baseline and of the tuned MPI in us, and the gain with its 95 % interval; '' if nothing was confirmed."""
+    blocks = []
+    for rule in rules.rule:
+        for pattern in dict.fromkeys(point.pattern for point in rule.point):
+            head = f"# {rules.mpi.family} {rules.mpi.version}, {rule.distance}, {pattern}, time per message"
+            rows = [_row(point) for point in rule.point if point.pattern == pattern]
+            names = f"{'# size (B)':<12}{'baseline (us)':>16}{'tuned (us)':>16}{'gain':>8}  95 % interval"
+            blocks.append("\n".join([head, names, *rows]))
+    return "".join(f"{block}\n" for block in blocks)
+
+
+def columns_html(rules: Rules) -> str:
+    """Returns the HTML of the columns, folded; '' if there are none."""
+    text = columns(rules)
+    return folded(_TITLE, tag("pre", tag("code", raw(text)))) if text else ""
+
+
+def _row(point: PointTable) -> str:
+    gain = point.gain
+    times = f"{point.stock_ns / 1e3:>16.2f}{point.tuned_ns / 1e3:>16.2f}"
+    return f"{point.size_bytes:<12}{times}{gain.value:>8.2f}  {gain.low:.2f} to {gain.high:.2f}"

@@ -1,0 +1,60 @@
+"""Draws the plots of a page as SVG files, as its own buttons do: in a Chromium or Chrome without a window, if one is
+installed. Plotly draws in JavaScript, so there is no picture without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from urllib.parse import unquote
+
+from nearfield.errors import MeasurementError, UsageError
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--virtual-time-budget=3600000", "--dump-dom",
+)  # fmt: skip
+MOST_SECONDS = 600
+_WRITE = """<script>nearfieldPictures().then((pictures) => {
+  const place = document.createElement("pre");
+  place.id = "pictures";
+  place.textContent = encodeURIComponent(JSON.stringify(pictures));
+  document.body.append(place);
+});</script>"""
+
+
+def drawn(page: str) -> dict[str, str]:
+    """Returns file name -> SVG for each plot of a page and each choice of its options. Raises UsageError if no browser
+    is installed, MeasurementError if it draws nothing."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        raise UsageError(
+            "drawing SVG needs a browser, and none is installed: " + ", ".join(BROWSERS),
+            "Install one of them, or open the page in any browser elsewhere and click SVG at a plot.",
+        )
+    with tempfile.TemporaryDirectory(prefix="nearfield-browser-", ignore_cleanup_errors=True) as folder:
+        file = Path(folder) / "page.html"
+        file.write_text(page.replace("</body>", f"{_WRITE}</body>"), encoding="utf-8", errors="replace")
+        said = _printed([browser, *FLAGS, f"--user-data-dir={folder}/browser", file.as_uri()])
+    found = re.search(r'<pre id="pictures">([^<]*)</pre>', said)
+    if not found:
+        raise MeasurementError(
+            f"{browser} did not draw the plots", "Open the page in a browser and click SVG at a plot."
+        )
+    return dict(json.loads(unquote(found[1])))
+
+
+def _printed(command: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=MOST_SECONDS, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise MeasurementError(
+            f"{command[0]} did not end within {MOST_SECONDS} s", "Try it when the machine is quiet."
+        ) from None
+    return done.stdout

@@ -1,0 +1,46 @@
+"""The numbers behind a chart as a table of text (CSV): a row for each point of each curve, for each choice of the
+chart's options."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from nearfield.report.plots.chart import Chart, options
+from nearfield.report.plots.series import Trace
+
+NUMBERS = ("value", "low", "high", "unit", "n", "stable", "state")
+
+
+def as_csv(chart: Chart) -> str:
+    """Returns the table with a column for each option. `low` and `high` are the ends of the 95 % interval; `state` says
+    whether the buffers were in the state asked for. Plots of answers have only a value, which is a word."""
+    names = list(options(variant.choice for variant in chart.variants))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*names, "curve", "x", *NUMBERS])
+    for variant in chart.variants:
+        choice = [variant.choice.get(name, "") for name in names]
+        for trace in variant.figure["data"]:
+            writer.writerows([*choice, *row] for row in _rows(trace))
+    return out.getvalue()
+
+
+def _rows(trace: Trace) -> Iterator[list[Any]]:
+    if trace["type"] == "heatmap":
+        for name, cells in zip(trace["y"], trace["z"], strict=True):
+            yield from _padded(name, zip(trace["x"], cells, strict=True))
+    elif "points" in trace:
+        for x, p in zip(trace["x"], trace["points"], strict=True):
+            yield [trace["name"], x, p.value, p.low, p.high, p.unit, p.n, p.stable, p.verdict or ""]
+    elif "meta" in trace:
+        yield from _padded(trace["name"], zip(trace["x"], trace["meta"]["cells"], strict=True))
+
+
+def _padded(name: str, cells: Iterable[tuple[Any, Any]]) -> Iterator[list[Any]]:
+    """Yields rows of cells without an interval, and leaves out those that were not measured."""
+    for x, value in cells:
+        if value is not None:
+            yield [name, x, value, *[""] * (len(NUMBERS) - 1)]
