@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -114,7 +115,7 @@ def command(
         return
     found = findings(loaded, tuned, applied_by(used) if used else "")
     if as_json:
-        print(as_data(loaded, found).model_dump_json(indent=1))
+        print(json.dumps(as_data(loaded, found).model_dump(), indent=1))
         return
     page = importlib.import_module("nearfield.report.page")  # plotly takes a while to import
     target = _target(loaded.path, out, "summary.html" if summary else "report.html")

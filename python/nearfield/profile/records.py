@@ -51,6 +51,7 @@ BOUNDS: dict[str, tuple[float, float]] = {"ns": (0, 1e12), "bytes": (0, 1e15), "
 MOST_BYTES = 1 << 50  # length of a parameter
 REQUIRED = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE = ("distance", "pair", "side")
+COUNTED = ("stride", "ranks", "nodes")  # parameters that are whole numbers from 0 on, beside those in bytes
 
 
 def deciding(records: pl.DataFrame) -> pl.DataFrame:
@@ -172,6 +173,11 @@ def _check_columns(records: pl.DataFrame) -> None:
             raise ProfileError(f"column '{name}' is {records[name].dtype}; a parameter is Int64 or String")
         if name.endswith("_bytes") and records[name].dtype != pl.Int64 and records[name].null_count() < records.height:
             raise ProfileError(f"column '{name}' is {records[name].dtype}; bytes are counted, so it must be Int64")
+    for name in (name for name in COUNTED if name in records.columns):
+        if records[name].dtype != pl.Int64 and records[name].null_count() < records.height:
+            raise ProfileError(f"column '{name}' is {records[name].dtype} and must be Int64")
+    if VERDICT in records.columns and records[VERDICT].dtype != pl.String:
+        raise ProfileError(f"column '{VERDICT}' is {records[VERDICT].dtype} and must be String")
 
 
 def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
@@ -179,9 +185,8 @@ def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
     for name in REQUIRED:
         yield f"{name} is null", pl.col(name).is_null()
     for name, words in WORDS.items():
-        if records[name].dtype == pl.String:
-            unknown = pl.col(name).is_not_null() & ~pl.col(name).is_in(list(words))
-            yield f"{name} is none of {', '.join(words)}", unknown
+        unknown = pl.col(name).is_not_null() & ~pl.col(name).is_in(list(words))
+        yield f"{name} is none of {', '.join(words)}", unknown
     value, low, high = pl.col("value"), pl.col("low"), pl.col("high")
     for name in ("value", "low", "high"):
         yield f"{name} is not finite", ~pl.col(name).is_finite()
@@ -195,7 +200,9 @@ def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
     for name in _parameter_columns(records):
         if name.endswith("_bytes") and records[name].dtype == pl.Int64:
             yield f"{name} is not from 0 to {MOST_BYTES}", ~pl.col(name).is_between(0, MOST_BYTES)
-    yield "n is negative", pl.col("n") < 0
+    for name in ("n", *(name for name in COUNTED if name in records.columns)):
+        if records[name].dtype == pl.Int64:
+            yield f"{name} is negative", pl.col(name) < 0
     yield "there is a value but no repetition (n = 0)", value.is_not_null() & (pl.col("n") == 0)
     yield "the value is null and no note says why", value.is_null() & (pl.col("note").fill_null("") == "")
     yield "the value is null and there is an interval", value.is_null() & low.is_not_null()

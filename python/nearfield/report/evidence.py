@@ -136,6 +136,11 @@ def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl
     return picked(records, **wanted)
 
 
+def levels(records: pl.DataFrame, name: str) -> list[Any]:
+    """Returns the different values of a parameter in the order of the records; none if there is no such column."""
+    return records[name].drop_nulls().unique(maintain_order=True).to_list() if name in records.columns else []
+
+
 def curve(
     records: pl.DataFrame,
     scenario: str,

@@ -12,7 +12,7 @@ import polars as pl
 from nearfield.profile import Profile, parameters
 from nearfield.profile.compare import Estimate, declared_metrics
 from nearfield.profile.schema import Switch
-from nearfield.report.evidence import Curve, Place, Point, curve, pick, ratios, shared
+from nearfield.report.evidence import Curve, Place, Point, curve, levels, pick, ratios, shared
 from nearfield.units import format_bytes, format_ns
 
 STATES = ("invalid", "exclusive", "modified", "reused")
@@ -130,10 +130,7 @@ def mean_times(
 ) -> dict[str, Curve]:
     """Returns policy of a simulated NIC -> x -> mean time."""
     rows = pick(records, scenario=scenario, metric=metric, source="sim", **fixed)
-    if "policy" not in rows.columns:
-        return {}
-    policies = rows["policy"].drop_nulls().unique(maintain_order=True)
-    return {policy: curve(rows, scenario, metric, x=x, policy=policy) for policy in policies}
+    return {policy: curve(rows, scenario, metric, x=x, policy=policy) for policy in levels(rows, "policy")}
 
 
 def saved(times: dict[str, Curve]) -> dict[str, Curve]:

@@ -9,7 +9,7 @@ import polars as pl
 
 from nearfield.base.words import listed
 from nearfield.profile import Profile
-from nearfield.report.evidence import Curve, curve, one_per_distance, pick, ratios
+from nearfield.report.evidence import Curve, curve, levels, one_per_distance, pick, ratios
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import half_round_trip
 from nearfield.report.words import times
@@ -71,8 +71,7 @@ def jump(profile: Profile) -> Iterator[Finding]:
 
 def rank_counts(records: pl.DataFrame) -> list[int]:
     """Returns the numbers of ranks that collectives were measured with, ascending."""
-    rows = pick(records, scenario="collective", metric="time")
-    return sorted(rows["ranks"].drop_nulls().unique()) if "ranks" in rows.columns else []
+    return sorted(levels(pick(records, scenario="collective", metric="time"), "ranks"))
 
 
 def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:

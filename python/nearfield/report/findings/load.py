@@ -8,7 +8,7 @@ import polars as pl
 
 from nearfield.base.words import capital
 from nearfield.profile import Profile
-from nearfield.report.evidence import Place, curve, pick, prefix, ratios
+from nearfield.report.evidence import Place, curve, levels, pick, prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.words import times
 from nearfield.units import format_bytes
@@ -48,6 +48,4 @@ def load(profile: Profile, place: Place) -> Iterator[Finding]:
 
 def _loads(records: pl.DataFrame) -> list[int]:
     rows = pick(records, scenario="load", metric="half_round_trip")
-    if "load_bytes" not in rows.columns:
-        return []
-    return sorted(x for x in rows["load_bytes"].drop_nulls().unique() if x > 0)
+    return sorted(x for x in levels(rows, "load_bytes") if x > 0)

@@ -10,7 +10,7 @@ import polars as pl
 
 from nearfield.base.words import listed
 from nearfield.profile import Profile
-from nearfield.report.evidence import OF_CLUSTERS, pick
+from nearfield.report.evidence import OF_CLUSTERS, levels, pick
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import BASE_POLICY, mean_times, saved, savings
 from nearfield.report.words import memory_speed, percent
@@ -53,7 +53,9 @@ def _best(profile: Profile, scenario: str) -> list[_Best]:
     rows = pick(profile.records, scenario=scenario, metric="mean_time", source="sim")
     best: dict[str, _Best] = {}
     keys = ("operation", "ranks", "size_bytes")
-    for operation, ranks, size in rows.select(keys).unique(maintain_order=True).iter_rows() if rows.height else ():
+    if not {*keys} <= {*rows.columns}:
+        return []
+    for operation, ranks, size in rows.select(keys).drop_nulls().unique(maintain_order=True).iter_rows():
         times = mean_times(rows, scenario, "memory_slowdown", operation=operation, ranks=ranks, size_bytes=size)
         for policy, points in saved(times).items():
             for slowdown, point in points.items():
@@ -65,11 +67,12 @@ def _best(profile: Profile, scenario: str) -> list[_Best]:
 
 def _best_of_program(profile: Profile) -> list[_Best]:
     rows = pick(profile.records, scenario="program", metric="time", source="sim")
-    if not rows.height:
+    ranks = levels(rows, "ranks")
+    if not ranks:
         return []
     curves = saved(mean_times(rows, "program", "memory_slowdown", "time"))
     every = [(point.value, policy, speed) for policy, points in curves.items() for speed, point in points.items()]
-    case = f"{rows['ranks'][0]} ranks"
+    case = f"{ranks[0]} ranks"
     return [_Best(share, "the program", policy, f"{case}, {memory_speed(speed)}") for share, policy, speed in
             sorted(every, reverse=True)[:1]]  # fmt: skip
 

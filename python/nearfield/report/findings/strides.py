@@ -7,7 +7,7 @@ from collections.abc import Callable
 from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Curve, Place, curve, pick, prefix, ratios, shared
+from nearfield.report.evidence import Curve, Place, curve, levels, pick, prefix, ratios, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.words import times
 from nearfield.units import format_bytes, format_ns
@@ -31,7 +31,7 @@ def faces(profile: Profile, place: Place) -> list[Finding]:
 def _of_most_weight(
     profile: Profile, place: Place, at_size: Callable[[Profile, Place, int], Finding | None]
 ) -> list[Finding]:
-    sizes = sorted(pick(profile.records, scenario="stride")["size_bytes"].drop_nulls().unique().to_list())
+    sizes = sorted(levels(pick(profile.records, scenario="stride"), "size_bytes"))
     found = [finding for size in sizes if (finding := at_size(profile, place, size))]
     return sorted(found, key=lambda finding: -finding.weight)[:1]
 

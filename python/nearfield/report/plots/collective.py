@@ -6,7 +6,7 @@ from __future__ import annotations
 import polars as pl
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import one_per_distance, pick
+from nearfield.report.evidence import levels, one_per_distance, pick
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
 from nearfield.report.measures import BASE_POLICY, half_round_trip, mean_times, saved
 from nearfield.report.plots.axes import by_size, log_axis, share_axis
@@ -50,7 +50,7 @@ def charts(profile: Profile) -> list[Chart]:
 def named(records: pl.DataFrame) -> dict[str, str]:
     """Returns operation -> its name; those that only a simulation has come last."""
     found = pick(records, scenario="collective", metric="time")
-    there = sorted(found["operation"].drop_nulls().unique()) if "operation" in found.columns else []
+    there = sorted(levels(found, "operation"))
     return NAMES | {name: f"MPI_{name.capitalize()}" for name in there if name not in NAMES}
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import polars as pl
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import Curve, Point, pick, point_of
+from nearfield.report.evidence import Curve, Point, levels, pick, point_of
 from nearfield.report.measures import mean_times, saved
 from nearfield.report.plots.application import by_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
@@ -43,15 +43,15 @@ def _times(rows: pl.DataFrame) -> list[Chart]:
 
 def _calls(rows: pl.DataFrame) -> list[Chart]:
     found = pick(rows, metric="time_in")
-    if not found.height:
+    if not {"call", "policy"} <= {*found.columns}:
         return []
     variants = []
-    for speed in found["memory_slowdown"].unique(maintain_order=True):
+    for speed in levels(found, "memory_slowdown"):
         traces = _stacked(pick(found, memory_slowdown=speed))
         figure = {"data": traces, "layout": layout({"type": "category"}, _sum_axis(traces), barmode="stack")}
         variants.append(Variant({"memory": memory_speed(speed)}, figure))
     caption = "The mean of the ranks: between calls of MPI, and in the calls of each line of source."
-    return [Chart("program-calls", "Where the time goes", caption, variants)]
+    return [Chart("program-calls", "Where the time goes", caption, variants)] if variants else []
 
 
 def _stacked(found: pl.DataFrame) -> list[Trace]:

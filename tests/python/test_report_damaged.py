@@ -1,0 +1,102 @@
+"""Do `report`, `show` and `diff` take records that lack a column or have another type, and names that are not UTF-8?"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from test_report import DATA
+
+from nearfield.cli import diff, show
+from nearfield.errors import NearfieldError, ProfileError
+from nearfield.profile import Profile, load
+from nearfield.profile.compare import compare
+from nearfield.profile.gate import Limits, judge
+from nearfield.profile.records import CORE, check, identity
+from nearfield.report import comparison
+from nearfield.report.findings import findings
+from nearfield.report.page import charts_of
+from nearfield.report.plots.table import as_csv
+from nearfield.terminal import Terminal
+
+BASE = load(DATA / "leo3-simulated")
+PARAMETERS = [name for name in BASE.records.columns if name not in CORE]
+
+
+def without(records: pl.DataFrame, name: str) -> pl.DataFrame:
+    fewer = records.drop(name)
+    return fewer.unique(subset=identity(fewer), maintain_order=True)
+
+
+def as_numbers(records: pl.DataFrame, name: str) -> pl.DataFrame:
+    numbers = (pl.col(name).hash() % 1000).cast(pl.Int64)
+    return records.with_columns(pl.when(pl.col(name).is_not_null()).then(numbers).alias(name))
+
+
+def as_words(records: pl.DataFrame, name: str) -> pl.DataFrame:
+    return records.with_columns(pl.col(name).cast(pl.String) + "x")
+
+
+def use(profile: Profile) -> None:
+    """Reads the profile as all commands about profiles do."""
+    for chart in charts_of(profile):
+        as_csv(chart)
+    findings(profile)
+    comparison.told([BASE, profile])
+    runs = (BASE.run, profile.run)
+    judge(compare(BASE.records, profile.records, runs, 0.05), runs, Limits(0.1, each=True))
+    with redirect_stdout(io.StringIO()):
+        Terminal().print(show.overview_of(profile))
+        Terminal().print(diff.view(BASE, profile, compare(BASE.records, profile.records, runs, 0.05)))
+
+
+@pytest.mark.parametrize("change", [without, as_numbers, as_words])
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_column_that_is_gone_or_has_another_type(
+    name: str, change: Callable[[pl.DataFrame, str], pl.DataFrame]
+) -> None:
+    """Are such records refused in words, or read by all without an exception of another kind?"""
+    with suppress(NearfieldError):
+        use(replace(BASE, records=check(change(BASE.records, name))))
+
+
+@pytest.mark.parametrize(("name", "change"), [("stride", as_words), ("verdict", as_numbers)])
+def test_a_type_that_cannot_be_is_refused(name: str, change: Callable[[pl.DataFrame, str], pl.DataFrame]) -> None:
+    """Does the error name the column and the type that it must have?"""
+    with pytest.raises(ProfileError, match=f"column '{name}' is .* and must be "):
+        check(change(BASE.records, name))
+
+
+def test_a_negative_stride_is_refused() -> None:
+    """No stride is negative: is the record named?"""
+    with pytest.raises(ProfileError, match=r"stride half_round_trip \(.*stride=-1.*: stride is negative"):
+        check(BASE.records.with_columns(-pl.col("stride")))
+
+
+def test_names_that_are_not_utf8_are_written(tmp_path: Path) -> None:
+    """Is there a page, a comparison, JSON and an overview of a profile whose folder has such a name?"""
+    name = os.fsdecode(b"p\xff")
+    folder = Path(shutil.copytree(DATA / "epyc-vm-quiet", tmp_path / name))
+
+    def told(*words: str | Path) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "nearfield", *words], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert "p?" in told("report", name) and "p?" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "c?.html" in told("report", name, name, "-o", os.fsdecode(b"c\xff.html"))
+    for verb in ("report", "show"):
+        found = json.loads(told(verb, name, "--json"))
+        assert name in (found.get("path"), found.get("profile"))
+    assert "p?" in told("show", name)
