@@ -15,7 +15,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from test_report import DATA
+from report_profiles import profile, row
+from test_report import DATA, simulated
 
 from nearfield.cli import diff, show
 from nearfield.errors import NearfieldError, ProfileError
@@ -30,7 +31,15 @@ from nearfield.report.plots.table import as_csv
 from nearfield.terminal import Terminal
 
 BASE = load(DATA / "leo3-simulated")
-PARAMETERS = [name for name in BASE.records.columns if name not in CORE]
+POLICIES = profile(
+    [simulated(name, policy, "1", 50.0) for name in ("bcast", "amg") for policy in ("memory", "tph")], backend="sim"
+)
+CASES = [
+    pytest.param(base, name, id=f"{source}-{name}")
+    for source, base in (("pairs", BASE), ("cluster", POLICIES))
+    for name in base.records.columns
+    if name not in (*CORE, "memory_slowdown")
+]
 
 
 def without(records: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -61,13 +70,19 @@ def use(profile: Profile) -> None:
 
 
 @pytest.mark.parametrize("change", [without, as_numbers, as_words])
-@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize(("base", "name"), CASES)
 def test_a_column_that_is_gone_or_has_another_type(
-    name: str, change: Callable[[pl.DataFrame, str], pl.DataFrame]
+    base: Profile, name: str, change: Callable[[pl.DataFrame, str], pl.DataFrame]
 ) -> None:
     """Are such records refused in words, or read by all without an exception of another kind?"""
     with suppress(NearfieldError):
-        use(replace(BASE, records=check(change(BASE.records, name))))
+        use(replace(base, records=check(change(base.records, name))))
+
+
+def test_a_number_that_only_some_records_have_is_no_axis() -> None:
+    """Is a scenario without a plot of its own drawn by the number that all its records have?"""
+    rows = [row("new", "time", 5.0, depth=i % 2, **({"width": i} if i > 3 else {"shape": f"s{i}"})) for i in range(8)]
+    use(profile(rows))
 
 
 @pytest.mark.parametrize(("name", "change"), [("stride", as_words), ("verdict", as_numbers)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import typer
 from report_profiles import KIB, floor, message, one_rule_judged, profile
@@ -47,6 +48,13 @@ def test_everything_unstable_leaves_nothing_to_use() -> None:
     """With no stable time at all, is it said so, and is a machine that was not busy not called so?"""
     [only] = headlined(findings(profile([message(8, 500, stable=False), message(16, 600, stable=False)])))
     assert only.statement == "The times varied too much: nothing here can be used."
+
+
+def test_measuring_again_replaces_what_is_there() -> None:
+    """Has the command the options of the first run, and only one folder to write to, whatever the first run's was?"""
+    for typed in ("--quick -o 'a b' --mpi x", "--quick --mpi x --resume --out=c", "--quick --overwrite --mpi x"):
+        again = profile([], command=f"nearfield probe {typed}").measured_by
+        assert again.partition(" probe ")[2] == f"--quick --mpi x --overwrite --out {Path('made-up').resolve()}"
 
 
 def test_what_is_unfinished_is_said_as_the_launches_ended() -> None:

@@ -24,9 +24,7 @@ from nearfield.units import format_ratio
 
 LEAST_STABLE = 0.5  # share of a scenario's times that must be stable in both profiles
 FALSE_ALARMS = 0.05  # share of comparisons without a change in which some single time is called slower, at most
-MOST_UNSEEN = (
-    2.0  # where the scatter hides a time that is so many times slower, the gate does not decide on single times
-)
+MOST_UNSEEN = 2.0  # where scatter may hide that a single time is so many times slower, the gate does not decide
 _SIGMA_OF_MAD = 1.4826  # standard deviation over median absolute deviation, for a normal distribution
 _EFFICIENCY_OF_MAD = 0.37  # the MAD of n values is as sure as the standard deviation of 0.37 n values
 _SIGMAS_OF_95 = 1.96

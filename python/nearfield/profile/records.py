@@ -52,6 +52,7 @@ MOST_BYTES = 1 << 50  # length of a parameter
 REQUIRED = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE = ("distance", "pair", "side")
 COUNTED = ("stride", "ranks", "nodes")  # parameters that are whole numbers from 0 on, beside those in bytes
+NAMED = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")  # parameters that are words
 
 
 def deciding(records: pl.DataFrame) -> pl.DataFrame:
@@ -173,11 +174,10 @@ def _check_columns(records: pl.DataFrame) -> None:
             raise ProfileError(f"column '{name}' is {records[name].dtype}; a parameter is Int64 or String")
         if name.endswith("_bytes") and records[name].dtype != pl.Int64 and records[name].null_count() < records.height:
             raise ProfileError(f"column '{name}' is {records[name].dtype}; bytes are counted, so it must be Int64")
-    for name in (name for name in COUNTED if name in records.columns):
-        if records[name].dtype != pl.Int64 and records[name].null_count() < records.height:
-            raise ProfileError(f"column '{name}' is {records[name].dtype} and must be Int64")
-    if VERDICT in records.columns and records[VERDICT].dtype != pl.String:
-        raise ProfileError(f"column '{VERDICT}' is {records[VERDICT].dtype} and must be String")
+    for name, dtype in (dict.fromkeys(COUNTED, pl.Int64) | dict.fromkeys([*NAMED, VERDICT], pl.String)).items():
+        found = records[name].dtype if name in records.columns else dtype
+        if found != dtype and (name == VERDICT or records[name].null_count() < records.height):
+            raise ProfileError(f"column '{name}' is {found} and must be {dtype.__name__}")
 
 
 def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:

@@ -33,6 +33,7 @@ from nearfield.units import format_bytes
 MACHINE, TOPOLOGY, RECORDS, RUN = "machine.toml", "topology.xml", "records.parquet", "run.toml"
 FILES = (MACHINE, TOPOLOGY, RECORDS, RUN)
 DEFAULT_NAME = "nearfield-profile"
+_OUTPUT = r" (--resume|--overwrite|(--out|-o)[ =]('[^']*'|\S)+)"  # options of a command line, quoted as by shlex
 _METADATA_KEY = "nearfield_schema_version"
 
 
@@ -57,7 +58,7 @@ class Profile:
     @property
     def measured_by(self) -> str:
         """Returns the command that measures this again from the beginning, in place of what is there."""
-        words = re.sub(r" (--resume|--overwrite|(--out|-o)[ =]\S+)", "", self.run.command).partition(" ")[2]
+        words = re.sub(_OUTPUT, "", self.run.command).partition(" ")[2]
         return f"{itself.program()} {words} {shlex.join(['--overwrite', '--out', str(self.path.resolve())])}"
 
     def __repr__(self) -> str:

@@ -138,7 +138,15 @@ def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl
 
 def levels(records: pl.DataFrame, name: str) -> list[Any]:
     """Returns the different values of a parameter in the order of the records; none if there is no such column."""
-    return records[name].drop_nulls().unique(maintain_order=True).to_list() if name in records.columns else []
+    return [value for (value,) in cases(records, name)]
+
+
+def cases(records: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    """Returns the different values that these parameters have together, in the order of the records, without records
+    that lack one of them; none if a column is not there."""
+    if not {*names} <= {*records.columns}:
+        return []
+    return records.select(names).drop_nulls().unique(maintain_order=True).rows()
 
 
 def curve(

@@ -10,7 +10,7 @@ import polars as pl
 
 from nearfield.base.words import listed
 from nearfield.profile import Profile
-from nearfield.report.evidence import OF_CLUSTERS, levels, pick
+from nearfield.report.evidence import OF_CLUSTERS, cases, levels, pick
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import BASE_POLICY, mean_times, saved, savings
 from nearfield.report.words import memory_speed, percent
@@ -52,10 +52,7 @@ def policies(profile: Profile) -> Iterator[Finding]:
 def _best(profile: Profile, scenario: str) -> list[_Best]:
     rows = pick(profile.records, scenario=scenario, metric="mean_time", source="sim")
     best: dict[str, _Best] = {}
-    keys = ("operation", "ranks", "size_bytes")
-    if not {*keys} <= {*rows.columns}:
-        return []
-    for operation, ranks, size in rows.select(keys).drop_nulls().unique(maintain_order=True).iter_rows():
+    for operation, ranks, size in cases(rows, "operation", "ranks", "size_bytes"):
         times = mean_times(rows, scenario, "memory_slowdown", operation=operation, ranks=ranks, size_bytes=size)
         for policy, points in saved(times).items():
             for slowdown, point in points.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import Curve, pick
+from nearfield.report.evidence import Curve, cases, pick
 from nearfield.report.measures import BASE_POLICY, mean_times, saved
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
 from nearfield.report.plots.chart import Chart, Variant
@@ -20,8 +20,8 @@ def charts(profile: Profile) -> list[Chart]:
     """Returns one figure per application, ranks and size, with a group of bars per memory speed, a bar per policy."""
     rows = pick(profile.records, scenario="application", metric="mean_time", source="sim")
     variants = []
-    cases = rows.select("operation", "ranks", "size_bytes").unique().iter_rows() if rows.height else []
-    for operation, ranks, size in sorted(cases, key=lambda case: (case[0], case[2], -case[1])):
+    found = cases(rows, "operation", "ranks", "size_bytes")
+    for operation, ranks, size in sorted(found, key=lambda case: (case[0], case[2], -case[1])):
         fixed = {"operation": operation, "ranks": ranks, "size_bytes": size}
         times = mean_times(rows, "application", "memory_slowdown", **fixed)
         in_ms = {policy: {x: p.scaled(1e-6, "ms") for x, p in points.items()} for policy, points in times.items()}

@@ -3,10 +3,12 @@ NIC saves."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import levels, one_per_distance, pick
+from nearfield.report.evidence import cases, levels, one_per_distance, pick
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
 from nearfield.report.measures import BASE_POLICY, half_round_trip, mean_times, saved
 from nearfield.report.plots.axes import by_size, log_axis, share_axis
@@ -49,20 +51,16 @@ def charts(profile: Profile) -> list[Chart]:
 
 def named(records: pl.DataFrame) -> dict[str, str]:
     """Returns operation -> its name; those that only a simulation has come last."""
-    found = pick(records, scenario="collective", metric="time")
-    there = sorted(levels(found, "operation"))
+    there = sorted(levels(pick(records, scenario="collective"), "operation"))
     return NAMES | {name: f"MPI_{name.capitalize()}" for name in there if name not in NAMES}
 
 
 def _policies(profile: Profile) -> list[Chart]:
     """Returns one figure per operation, ranks and speed of memory, with one line per policy."""
     rows = pick(profile.records, scenario="collective", metric="mean_time", source="sim")
-    if "policy" not in rows.columns or not rows.height:
-        return []
     variants = []
     names = named(profile.records)
-    keys = ("operation", "ranks", "memory_slowdown")
-    for operation, ranks, slowdown in sorted(rows.select(keys).unique().iter_rows(), key=_order):
+    for operation, ranks, slowdown in sorted(cases(rows, "operation", "ranks", "memory_slowdown"), key=_order):
         fixed = {"operation": operation, "ranks": ranks, "memory_slowdown": slowdown}
         traces = []
         for i, (policy, points) in enumerate(saved(mean_times(rows, "collective", "size_bytes", **fixed)).items()):
@@ -78,6 +76,6 @@ def _policies(profile: Profile) -> list[Chart]:
     return [Chart("policies", "What policies save", caption, variants)] if variants else []
 
 
-def _order(key: tuple[str, int, str]) -> tuple[str, int, float]:
+def _order(key: tuple[Any, ...]) -> tuple[str, int, float]:
     operation, ranks, slowdown = key
     return operation, -ranks, float(slowdown)

@@ -34,7 +34,7 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
 
 def _figure(rows: pl.DataFrame, metric: str) -> Figure:
     names = parameters(rows)
-    numbers = [name for name in names if rows[name].dtype == pl.Int64]
+    numbers = [name for name in names if rows[name].dtype == pl.Int64 and not rows[name].null_count()]
     x = max(numbers, key=lambda name: rows[name].n_unique(), default=None)
     rest = [n for n in [*(n for n in names if n != x), "side"] if rows[n].n_unique() > 1]
     unit = str(rows["unit"][0])
