@@ -16,6 +16,9 @@
 #ifndef MFD_HUGETLB
 #define MFD_HUGETLB 4U
 #endif
+#ifndef SYS_clone3
+#define SYS_clone3 435
+#endif
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif

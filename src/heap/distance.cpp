@@ -53,14 +53,15 @@ std::uint64_t ticks_of_message_line(const char* message) {
   return (ticks() - start) / lines_timed;
 }
 
-std::uint32_t median(std::uint32_t (&values)[samples_per_look]) {
+// Returns the lower quartile. A sample during which this process or the peer was interrupted is too long, never too short.
+std::uint32_t lower_quartile(std::uint32_t (&values)[samples_per_look]) {
   for (std::uint32_t i = 1; i < samples_per_look; ++i)
     for (std::uint32_t j = i; j > 0 && values[j] < values[j - 1]; --j) {
       const std::uint32_t value = values[j];
       values[j] = values[j - 1];
       values[j - 1] = value;
     }
-  return values[samples_per_look / 2];
+  return values[samples_per_look / 4];
 }
 
 // Returns the ticks that a line takes to come from the peer; 0 if this message does not show it.
@@ -94,7 +95,7 @@ void look_at_distance(Peer& peer, const char* message, std::size_t bytes) {
   apart.sample_ns[left - 1] = static_cast<std::uint32_t>(nanoseconds(span));
   apart.samples_left.store(left - 1, std::memory_order_relaxed);
   if (left > 1) return;
-  apart.line_ns.store(median(apart.sample_ns), std::memory_order_relaxed);
+  apart.line_ns.store(lower_quartile(apart.sample_ns), std::memory_order_relaxed);
   apart.next_look_ns.store(clock_ns() + between_looks_ns, std::memory_order_relaxed);
 }
 

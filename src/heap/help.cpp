@@ -5,6 +5,7 @@
 #include "heap/heap.hpp"
 #include "heap/peers.hpp"
 #include "heap/region.hpp"
+#include "heap/sharing.hpp"
 
 namespace nearfield::heap {
 namespace {
@@ -30,6 +31,7 @@ void copy_chunk(Copy copy, char* to, const char* from, std::uint32_t i, std::uin
 bool post(Order& order, std::uintptr_t there, char* to, std::size_t bytes, Copy copy) {
   std::uint32_t none = Order::none;
   if (!order.state.compare_exchange_strong(none, Order::being_written)) return false;
+  order.kind = Order::copy;
   order.streaming = copy != copy_plain;
   order.reader = own_process();
   order.chunks = chunks_of(bytes);
@@ -81,21 +83,79 @@ Helped copy_with_help(Peer& peer, char* to, const char* from, std::uintptr_t the
   return own < chunks ? Helped::helped : Helped::not_helped;
 }
 
+namespace {
+
+// Copies chunks of the message to the reader, whose memory must be shared.
+void carry_out_copy(Order& order) {
+  Visit visit;
+  Peer* reader = in_heap(order.to) ? find_peer(order.reader) : nullptr;
+  if (!reader) return;
+  const Copying copying(*reader, true);
+  if (reader->shared_bytes(order.to, order.bytes) != order.bytes) return;
+  std::size_t contiguous = 0;
+  char* to = reader->is_open() ? reader->at(order.to - heap_begin, true, contiguous) : nullptr;
+  if (to && contiguous >= order.bytes) help(order, to);
+}
+
+}  // namespace
+
 int look_for_orders() {
-  Header* header = current_header();
-  if (!header || header->order.state.load(std::memory_order_relaxed) != Order::posted) return 0;
+  Header* header = own_header();
+  if (!header) return 0;
+  answer_wish();
+  if (header->order.state.load(std::memory_order_relaxed) != Order::posted) return 0;
   Order& order = header->order;
   std::uint32_t posted = Order::posted;
   if (!order.state.compare_exchange_strong(posted, Order::taken)) return 0;
-  Visit visit;
-  if (Peer* reader = in_regions(order.to) ? find_peer(order.reader, region_of(order.to)) : nullptr) {
-    const Writing writing(reader);
-    std::size_t contiguous = 0;
-    char* to = reader->is_open() ? reader->at(order.to - address_of(reader->region()), true, contiguous) : nullptr;
-    if (to && contiguous >= order.bytes) help(order, to);
-  }
+  if (order.kind == Order::copy)
+    carry_out_copy(order);
+  else if (in_heap(order.from))
+    share_message(reinterpret_cast<const char*>(order.from), order.bytes, order.is_message != 0);
   order.state.store(Order::finished, std::memory_order_release);
   return 1;
+}
+
+ShareRequest::ShareRequest(Peer& peer, std::uintptr_t from, std::size_t bytes, bool is_message) : peer_(peer) {
+  Order& order = peer.header()->order;
+  std::uint32_t none = Order::none;
+  if (!is_message || !peer.header()->helps.load(std::memory_order_relaxed) ||
+      !order.state.compare_exchange_strong(none, Order::being_written)) {
+    wish(from, bytes);
+    return;
+  }
+  order.kind = Order::share;
+  order.is_message = 1;
+  order.reader = own_process();
+  order.from = from;
+  order.bytes = bytes;
+  order.state.store(Order::posted, std::memory_order_release);
+  is_posted_ = true;
+}
+
+ShareRequest::~ShareRequest() {
+  if (!is_posted_) return;
+  Order& order = peer_.header()->order;
+  const std::uintptr_t from = order.from;
+  const std::size_t bytes = order.bytes;
+  std::uint32_t posted = Order::posted;
+  const bool was_seen = !order.state.compare_exchange_strong(posted, Order::none);
+  if (was_seen) {
+    wait_for(peer_, order);
+    order.state.store(Order::none, std::memory_order_release);
+  } else {
+    wish(from, bytes);
+  }
+}
+
+void ShareRequest::wish(std::uintptr_t from, std::size_t bytes) {
+  Wish& wish = peer_.header()->wish;
+  std::uint32_t none = Order::none;
+  if (wish.state.load(std::memory_order_relaxed) != Order::none ||
+      !wish.state.compare_exchange_strong(none, Order::being_written))
+    return;
+  wish.from = from;
+  wish.bytes = bytes;
+  wish.state.store(Order::posted, std::memory_order_release);
 }
 
 }  // namespace nearfield::heap

@@ -26,7 +26,26 @@ enum class Helped { not_asked, not_helped, helped };
 // the peer helped. `not_asked`: nothing was copied, since the peer has another order.
 Helped copy_with_help(Peer& peer, char* to, const char* from, std::uintptr_t there, std::size_t bytes, Copy copy);
 
-// The MPI calls this repeatedly while it waits: copies if a receiver has asked for it. Returns the number of orders.
+// The MPI calls this repeatedly while it waits: copies or shares pages if a receiver has asked for it. Returns the number
+// of orders.
 int look_for_orders();
+
+// Asks the owner of a message to share its pages, while the kernel copies it. The owner may do so as long as this
+// exists, and is waited for at the end, since the message is under way until then. If the owner does not notice, it
+// finds a wish later.
+class ShareRequest {
+ public:
+  // `is_message`: an MPI library copies the memory.
+  ShareRequest(Peer& peer, std::uintptr_t from, std::size_t bytes, bool is_message);
+  ~ShareRequest();
+  ShareRequest(const ShareRequest&) = delete;
+  ShareRequest& operator=(const ShareRequest&) = delete;
+
+ private:
+  void wish(std::uintptr_t from, std::size_t bytes);
+
+  Peer& peer_;
+  bool is_posted_ = false;
+};
 
 }  // namespace nearfield::heap

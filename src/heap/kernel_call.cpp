@@ -2,15 +2,19 @@
 // replaces.
 #include "heap/kernel_call.hpp"
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "heap/remapped.hpp"
+
 #if defined(__x86_64__)
 
-// syscall() for everything but the two calls: the C library's own instructions, without a frame, because calls that
-// return twice (clone, vfork) must find the stack as they left it.
+// syscall(), by the C library's own instructions. Calls other than the two go on without a frame, because those that
+// return twice (clone, vfork) must find the stack as they left it; before calls by which mappings or processes change
+// (numbers 9 to 28, 56, 57, 216, 329 and 435) nearfield_heap_before_mapping_call() is called.
 extern "C" long nearfield_heap_syscall(long number, ...);
 extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
   errno = static_cast<int>(-negative);
@@ -18,8 +22,14 @@ extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
 }
 extern "C" long nearfield_heap_copy_call(long number, long pid, const iovec* local, long local_count,
                                          const iovec* remote, long remote_count, long flags) {
-  return nearfield::heap::move(number, static_cast<pid_t>(pid), local, static_cast<unsigned long>(local_count), remote,
-                               static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags));
+  return nearfield::heap::move({number, static_cast<pid_t>(pid), local, static_cast<unsigned long>(local_count), remote,
+                                static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags)},
+                               nullptr);
+}
+// Is called before the kernel is, with the arguments of a call that may change what is mapped.
+extern "C" void nearfield_heap_before_mapping_call(long number, const void* at, std::size_t bytes, long third,
+                                                   long fourth, void* fifth) {
+  nearfield::heap::before_mapping_call(number, at, bytes, third, fourth, fifth);
 }
 
 __asm__(R"(
@@ -33,6 +43,50 @@ syscall:
   leaq -310(%rdi), %rax
   cmpq $1, %rax
   jbe nearfield_heap_copy_call
+  leaq -9(%rdi), %rax
+  cmpq $19, %rax
+  jbe 1f
+  cmpq $56, %rdi
+  je 1f
+  cmpq $57, %rdi
+  je 1f
+  cmpq $216, %rdi
+  je 1f
+  cmpq $435, %rdi
+  je 1f
+  cmpq $329, %rdi
+  jne nearfield_heap_syscall
+1:
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
+  pushq %rsi
+  .cfi_adjust_cfa_offset 8
+  pushq %rdx
+  .cfi_adjust_cfa_offset 8
+  pushq %rcx
+  .cfi_adjust_cfa_offset 8
+  pushq %r8
+  .cfi_adjust_cfa_offset 8
+  pushq %r9
+  .cfi_adjust_cfa_offset 8
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call nearfield_heap_before_mapping_call
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  popq %r9
+  .cfi_adjust_cfa_offset -8
+  popq %r8
+  .cfi_adjust_cfa_offset -8
+  popq %rcx
+  .cfi_adjust_cfa_offset -8
+  popq %rdx
+  .cfi_adjust_cfa_offset -8
+  popq %rsi
+  .cfi_adjust_cfa_offset -8
+  popq %rdi
+  .cfi_adjust_cfa_offset -8
+  jmp nearfield_heap_syscall
   .cfi_endproc
   .size syscall, .-syscall
   .hidden nearfield_heap_syscall
@@ -58,6 +112,9 @@ nearfield_heap_syscall:
   .size nearfield_heap_syscall, .-nearfield_heap_syscall
 )");
 static_assert(SYS_process_vm_readv == 310 && SYS_process_vm_writev == 311);
+static_assert(SYS_mmap == 9 && SYS_mprotect == 10 && SYS_munmap == 11 && SYS_mremap == 25 && SYS_madvise == 28);
+static_assert(SYS_remap_file_pages == 216 && SYS_pkey_mprotect == 329);
+static_assert(SYS_clone == 56 && SYS_fork == 57 && SYS_clone3 == 435);
 
 #endif
 

@@ -10,8 +10,19 @@ namespace nearfield::heap {
 ssize_t kernel_copies(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
                       unsigned long remote_count, unsigned long flags);
 
-// Does the two calls in user space if possible (vm_calls.cpp).
-ssize_t move(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
-             unsigned long remote_count, unsigned long flags);
+// One of the two calls as it was made.
+struct Original {
+  long number;
+  pid_t pid;
+  const iovec* local;
+  unsigned long local_count;
+  const iovec* remote;
+  unsigned long remote_count, flags;
+
+  ssize_t by_kernel() const { return kernel_copies(number, pid, local, local_count, remote, remote_count, flags); }
+};
+
+// Does the call in user space if possible (vm_calls.cpp). `caller` is the code that made it; nullptr if not known.
+ssize_t move(const Original& original, const void* caller);
 
 }  // namespace nearfield::heap

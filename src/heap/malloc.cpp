@@ -23,8 +23,10 @@ struct Next {
   void* (*calloc)(std::size_t, std::size_t) = nullptr;
   void* (*realloc)(void*, std::size_t) = nullptr;
   void* (*memalign)(std::size_t, std::size_t) = nullptr;
+  void* (*aligned_alloc)(std::size_t, std::size_t) = nullptr;
   std::size_t (*malloc_usable_size)(void*) = nullptr;
   int (*malloc_trim)(std::size_t) = nullptr;
+  bool tells_lengths = false;  // whether malloc_usable_size belongs to the same library as malloc
 };
 
 constinit Next next;
@@ -50,6 +52,12 @@ void look_up(F*& function, const char* name) {
   function = reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
 }
 
+// An allocator that counts may bring along malloc and not malloc_usable_size, which then misreads its blocks.
+bool are_of_one_library(const void* one, const void* other) {
+  Dl_info first, second;
+  return dladdr(one, &first) && dladdr(other, &second) && first.dli_fbase == second.dli_fbase;
+}
+
 [[gnu::noinline]] bool find_next() {
   static bool is_looking = false;
   if (next.malloc) return true;
@@ -60,9 +68,12 @@ void look_up(F*& function, const char* name) {
   look_up(found.calloc, "calloc");
   look_up(found.realloc, "realloc");
   look_up(found.memalign, "memalign");
+  look_up(found.aligned_alloc, "aligned_alloc");
   look_up(found.malloc_usable_size, "malloc_usable_size");
   look_up(found.malloc_trim, "malloc_trim");
   look_up(found.malloc, "malloc");
+  found.tells_lengths = are_of_one_library(reinterpret_cast<const void*>(found.malloc),
+                                           reinterpret_cast<const void*>(found.malloc_usable_size));
   next = found;
   return true;
 }
@@ -95,7 +106,7 @@ void* moved(void* old, std::size_t had, std::size_t bytes) {
   void* block = bytes >= shared_from ? malloc_here(bytes) : malloc_elsewhere(bytes);
   if (!block) return nullptr;
   std::memcpy(block, old, had < bytes ? had : bytes);
-  if (in_regions(old))
+  if (in_heap(old))
     free_here(old);
   else if (!is_early(old))
     next.free(old);
@@ -103,7 +114,7 @@ void* moved(void* old, std::size_t had, std::size_t bytes) {
 }
 
 std::size_t usable(void* block) {
-  if (in_regions(block)) return usable_bytes(block);
+  if (in_heap(block)) return usable_bytes(block);
   if (is_early(block)) return static_cast<std::size_t>(early_memory + early_used - static_cast<char*>(block));
   return next.malloc_usable_size(block);
 }
@@ -117,7 +128,7 @@ NEARFIELD_EXPORT void* malloc(std::size_t bytes) {
 }
 
 NEARFIELD_EXPORT void free(void* block) {
-  if (__builtin_expect(in_regions(block), 0)) return free_here(block);
+  if (__builtin_expect(in_heap(block), 0)) return free_here(block);
   if (__builtin_expect(!next.free, 0) || is_early(block)) return;
   next.free(block);
 }
@@ -132,29 +143,26 @@ NEARFIELD_EXPORT void* calloc(std::size_t count, std::size_t each) {
 
 NEARFIELD_EXPORT void* realloc(void* old, std::size_t bytes) {
   if (!old) return malloc(bytes);
-  if (!in_regions(old) && !is_early(old)) {
-    if (bytes < shared_from) return next.realloc(old, bytes);
+  if (!in_heap(old) && !is_early(old)) {
+    if (bytes < shared_from || !next.tells_lengths) return next.realloc(old, bytes);
     return moved(old, usable(old), bytes);
   }
   if (bytes == 0) {
     free(old);
     return nullptr;
   }
-  if (in_regions(old) && bytes >= shared_from && resize_in_place(old, bytes)) return old;
+  if (in_heap(old) && bytes >= shared_from && resize_in_place(old, bytes)) return old;
   return moved(old, usable(old), bytes);
 }
 
 // Any alignment is allowed here, and rounded up to a power of two.
 NEARFIELD_EXPORT void* memalign(std::size_t alignment, std::size_t bytes) {
-  return aligned(alignment > region_span ? alignment : std::bit_ceil(alignment), bytes);
+  return aligned(alignment > heap_span ? alignment : std::bit_ceil(alignment), bytes);
 }
 
 NEARFIELD_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  if (!std::has_single_bit(alignment)) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  return aligned(alignment, bytes);
+  if (std::has_single_bit(alignment)) return aligned(alignment, bytes);
+  return next.malloc || find_next() ? next.aligned_alloc(alignment, bytes) : nullptr;
 }
 
 NEARFIELD_EXPORT int posix_memalign(void** result, std::size_t alignment, std::size_t bytes) {
@@ -167,10 +175,10 @@ NEARFIELD_EXPORT int posix_memalign(void** result, std::size_t alignment, std::s
   return 0;
 }
 
-NEARFIELD_EXPORT void* valloc(std::size_t bytes) { return aligned(Region::page_bytes(), bytes); }
+NEARFIELD_EXPORT void* valloc(std::size_t bytes) { return aligned(page_bytes(), bytes); }
 
 NEARFIELD_EXPORT void* pvalloc(std::size_t bytes) {
-  const std::size_t page = Region::page_bytes();
+  const std::size_t page = page_bytes();
   if (bytes > SIZE_MAX - page) {
     errno = ENOMEM;
     return nullptr;

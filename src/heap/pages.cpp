@@ -1,6 +1,5 @@
 #include "heap/pages.hpp"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,17 +9,17 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/export.h"
 #include "base/linux.h"
 #include "heap/heap.hpp"
+#include "heap/next_calls.hpp"
 #include "heap/region.hpp"
+#include "heap/sharing.hpp"
 
 namespace nearfield::heap {
 namespace {
 
-constexpr std::size_t huge_page = std::size_t{2} << 20, small_page = 4096;
-constexpr std::size_t most_pieces = std::size_t{1} << 19;  // of a region
-constexpr std::int64_t share_of_time = 50;                 // one part of so many
+constexpr std::size_t most_pieces = heap_span / huge_page_bytes;
+constexpr std::int64_t share_of_time = 50;  // one part of so many
 constexpr std::int64_t between_rounds_ns = 1'000'000'000;
 constexpr int pieces_per_message = 8;                              // that are looked at
 constexpr std::size_t between_looks_bytes = std::size_t{1} << 20;  // short messages do not pay for a look at the clock
@@ -30,7 +29,6 @@ struct Work {
   bool only_advised = false;
   std::atomic<std::size_t> passed_bytes{0};  // since the last look
   std::int64_t not_before_ns = 0;
-  int region = -1;
   std::size_t piece = 0;  // where this round is
   std::atomic<unsigned> made{0};
 };
@@ -43,26 +41,11 @@ struct Piece {
 };
 constinit Piece pieces[most_pieces] = {};  // of the current region
 
-// Returns whether the program has touched all of the piece.
-bool all_touched(char* piece) {
-  unsigned char there[huge_page / small_page];
-  if (mincore(piece, huge_page, there) != 0) return false;
-  for (const unsigned char page : there)
-    if (!(page & 1)) return false;
-  return true;
-}
-
 // Returns the next piece of this round that could become huge; nullptr if none of the next few can.
 char* next_piece(std::int64_t now) {
   lock_heap();
-  const int region = heap_region();
-  const std::size_t count = region < 0 ? 0 : (heap_content_bytes() + Region::page_bytes()) / huge_page;
+  const std::size_t count = (std::size_t{content_pages()} << page_shift()) / huge_page_bytes;
   unlock_heap();
-  if (region != work.region) {
-    for (auto& old : pieces) old.is_huge.store(false, std::memory_order_relaxed);
-    work.region = region;
-    work.piece = 0;
-  }
   for (int looked = 0; looked < pieces_per_message; ++looked, ++work.piece) {
     if (work.piece >= count || work.piece >= most_pieces) {
       work.piece = 0;
@@ -71,8 +54,8 @@ char* next_piece(std::int64_t now) {
     }
     const Piece& piece = pieces[work.piece];
     if (piece.is_huge.load(std::memory_order_relaxed) || (work.only_advised && !piece.is_advised.load())) continue;
-    auto* memory = reinterpret_cast<char*>(address_of(region) + work.piece * huge_page);
-    if (all_touched(memory)) return memory;
+    auto* memory = reinterpret_cast<char*>(heap_begin + work.piece * huge_page_bytes);
+    if (is_shared(memory, huge_page_bytes)) return memory;
   }
   return nullptr;
 }
@@ -85,6 +68,16 @@ bool has_setting(const char* path, const char* word) {
   close(file);
   text[length > 0 ? length : 0] = '\0';
   return std::strstr(text, word) != nullptr;
+}
+
+// Only pieces that lie wholly in the memory count.
+void set_advised(const void* from, std::size_t bytes, bool to) {
+  if (!in_heap(from)) return;
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(from) - heap_begin;
+  const std::size_t end = (offset + bytes) / huge_page_bytes;
+  for (std::size_t piece = (offset + huge_page_bytes - 1) / huge_page_bytes; piece < end && piece < most_pieces;
+       ++piece)
+    pieces[piece].is_advised.store(to, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -105,7 +98,7 @@ void make_huge_pages(std::size_t bytes) {
   if (work.is_busy.exchange(true, std::memory_order_acquire)) return;
   if (char* piece = next_piece(now)) {
     const int error = errno;
-    if (madvise(piece, huge_page, MADV_COLLAPSE) == 0) {
+    if (next_madvise(piece, huge_page_bytes, MADV_COLLAPSE) == 0) {
       pieces[work.piece].is_huge.store(true, std::memory_order_relaxed);
       ++work.made;
     } else if (errno == EINVAL) {
@@ -121,28 +114,14 @@ void make_huge_pages(std::size_t bytes) {
 }
 
 void forget_huge_pages(const char* from, std::size_t bytes) {
-  const std::size_t first = (reinterpret_cast<std::uintptr_t>(from) - first_region) % region_span / huge_page;
-  for (std::size_t piece = first; piece <= first + bytes / huge_page && piece < most_pieces; ++piece) {
+  const std::size_t first = (reinterpret_cast<std::uintptr_t>(from) - heap_begin) / huge_page_bytes;
+  for (std::size_t piece = first; piece <= first + bytes / huge_page_bytes && piece < most_pieces; ++piece)
     pieces[piece].is_huge.store(false, std::memory_order_relaxed);
-    pieces[piece].is_advised.store(false, std::memory_order_relaxed);
-  }
 }
 
-void note_advice(const void* from, std::size_t bytes) {
-  const auto address = reinterpret_cast<std::uintptr_t>(from);
-  if (!in_regions(address) || region_of(address) != heap_region()) return;
-  const std::size_t offset = address - address_of(region_of(address)), end = (offset + bytes) / huge_page;
-  for (std::size_t piece = (offset + huge_page - 1) / huge_page; piece < end && piece < most_pieces; ++piece)
-    pieces[piece].is_advised.store(true, std::memory_order_relaxed);
-}
+void note_advice(const void* from, std::size_t bytes) { set_advised(from, bytes, true); }
+void forget_advice(const void* from, std::size_t bytes) { set_advised(from, bytes, false); }
 
 unsigned huge_pages_made() { return work.made.load(); }
 
 }  // namespace nearfield::heap
-
-// Obeys the program's own advice (NumPy gives it for long arrays).
-NEARFIELD_EXPORT int madvise(void* from, std::size_t bytes, int advice) noexcept {
-  static const auto next = reinterpret_cast<int (*)(void*, std::size_t, int)>(dlsym(RTLD_NEXT, "madvise"));
-  if (advice == MADV_HUGEPAGE) nearfield::heap::note_advice(from, bytes);
-  return next(from, bytes, advice);
-}

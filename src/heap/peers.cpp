@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -11,11 +12,12 @@
 
 #include "base/linux.h"
 #include "heap/kernel_call.hpp"
+#include "heap/seccomp.hpp"
 
 namespace nearfield::heap {
 namespace {
 
-constexpr std::size_t windows_per_region = region_span / window_bytes, huge_page = std::size_t{2} << 20;
+constexpr std::size_t windows_per_heap = heap_span / window_bytes, huge_page = std::size_t{2} << 20;
 constexpr std::size_t slots = 4096;  // of the table of peers; a power of two
 
 struct Table {
@@ -34,9 +36,7 @@ struct Table {
 
 constinit Table table;
 
-std::size_t slot_of(pid_t pid, int region) {
-  return (static_cast<std::size_t>(pid) * 0x9e3779b1u + static_cast<std::size_t>(region)) % slots;
-}
+std::size_t slot_of(pid_t pid) { return static_cast<std::size_t>(pid) * 0x9e3779b1u % slots; }
 
 // Maps memory without malloc, which must not be called here because it may be waiting for us.
 template <typename T>
@@ -77,6 +77,14 @@ char* map_aligned(int file, std::size_t offset, int protection) {
   return aligned;
 }
 
+// Maps a part of a peer's file; nullptr if that is not possible. A child of fork has none of it.
+void* map_part(int file, std::size_t bytes, std::size_t offset, int protection) {
+  void* at = mmap(nullptr, bytes, protection, MAP_SHARED | MAP_NORESERVE, file, static_cast<off_t>(offset));
+  if (at == MAP_FAILED) return nullptr;
+  madvise(at, bytes, MADV_DONTFORK);
+  return at;
+}
+
 class Locked {
  public:
   Locked() { pthread_mutex_lock(&table.lock); }
@@ -85,12 +93,12 @@ class Locked {
   Locked& operator=(const Locked&) = delete;
 };
 
-Peer* look_up(pid_t pid, int region, std::size_t& slot) {
+Peer* look_up(pid_t pid, std::size_t& slot) {
   for (std::size_t tried = 0; tried < slots; ++tried) {
-    slot = (slot_of(pid, region) + tried) % slots;
+    slot = (slot_of(pid) + tried) % slots;
     Peer* peer = table.peer[slot].load(std::memory_order_acquire);
     if (!peer) return nullptr;
-    if (peer->pid() == pid && peer->region() == region && !peer->is_gone()) return peer;
+    if (peer->pid() == pid && !peer->is_gone()) return peer;
   }
   slot = slots;
   return nullptr;
@@ -100,6 +108,7 @@ Peer* look_up(pid_t pid, int region, std::size_t& slot) {
 
 // Returns the peer's file as a descriptor of this process, or -1.
 int Peer::fetch_file() const {
+  if (!has_same_filters()) return -1;
   int file = -1;
   if (const int process = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)); process >= 0) {
     file = static_cast<int>(syscall(SYS_pidfd_getfd, process, file_, 0));
@@ -121,36 +130,38 @@ int Peer::fetch_file() const {
 // Needs the table's lock.
 bool Peer::connect() {
   Header seen;
-  if (read_memory(pid_, address_of(region_), &seen, sizeof seen) != static_cast<ssize_t>(sizeof seen)) return false;
-  if (!seen.valid(region_)) return false;
+  if (read_memory(pid_, heap_begin, &seen, sizeof seen) != static_cast<ssize_t>(sizeof seen)) return false;
+  if (!seen.is_valid()) return false;
   file_ = seen.file;
   device_ = seen.device;
   inode_ = seen.inode;
-  windows_ = map_array<Window>(windows_per_region);
+  windows_ = map_array<Window>(windows_per_heap);
   const int file = windows_ ? fetch_file() : -1;
   if (file < 0) return false;
-  void* header = mmap(nullptr, Region::page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  auto* header = static_cast<Header*>(map_part(file, page_bytes(), 0, PROT_READ | PROT_WRITE));
+  void* bits = map_part(file, bits_bytes, bits_offset, PROT_READ);
+  auto* slots_of_readers = static_cast<Slot*>(map_part(file, slots_bytes, slots_offset, PROT_READ | PROT_WRITE));
   close(file);
-  if (header == MAP_FAILED) return false;
-  madvise(header, Region::page_bytes(), MADV_DONTFORK);
-  if (static_cast<Header*>(header)->owner_died()) {  // or only the thread that held it
-    munmap(header, Region::page_bytes());
-    return false;
-  }
-  header_ = static_cast<Header*>(header);
+  // The owner is dead, or only the thread that held the mutex.
+  if (!header || !bits || !slots_of_readers || header->owner_died()) return false;
+  const std::uint32_t slot = header->slots.fetch_add(1);
+  if (slot >= max_slots) return false;
+  bits_ = static_cast<const std::atomic<std::uint64_t>*>(bits);
+  slot_ = &slots_of_readers[slot];
+  header_ = header;
   return true;
 }
 
 // Puts new peers into the table and windows under its limit.
 class Peers {
  public:
-  static Peer* add(pid_t pid, int region) {
+  static Peer* add(pid_t pid) {
     Locked locked;
     std::size_t slot = 0;
-    if (Peer* known = look_up(pid, region, slot); known || slot == slots) return known;
+    if (Peer* known = look_up(pid, slot); known || slot == slots) return known;
     auto* memory = map_array<Peer>(1);
     if (!memory) return nullptr;
-    auto* peer = new (memory) Peer(pid, region);
+    auto* peer = new (memory) Peer(pid);
     if (!peer->connect()) peer->header_ = nullptr;  // remembered as one that does not share
     ++table.peers;
     table.peer[slot].store(peer, std::memory_order_release);
@@ -238,6 +249,52 @@ bool Peer::may_help() {
   return number % pause == 0;
 }
 
+namespace {
+
+// Returns how many of the bytes lie before the first page whose bit is not `shared`.
+std::size_t bytes_with(const std::atomic<std::uint64_t>* bits, std::uintptr_t from, std::size_t bytes, bool shared) {
+  if (!in_heap(from) || bytes > heap_begin + heap_span - from) return shared ? 0 : bytes;
+  const Spans::Page first = page_of(from), last = page_of(from + bytes - 1);
+  if (shared && all_set(bits, first, last + 1)) return bytes;
+  Spans::Page page = first;
+  while (page <= last && all_set(bits, page, page + 1) == shared) ++page;
+  if (page > last) return bytes;
+  return page == first ? 0 : static_cast<std::size_t>(address_of(page) - reinterpret_cast<char*>(from));
+}
+
+}  // namespace
+
+std::size_t Peer::shared_bytes(std::uintptr_t from, std::size_t bytes) const {
+  return bytes_with(bits_, from, bytes, true);
+}
+std::size_t Peer::private_bytes(std::uintptr_t from, std::size_t bytes) const {
+  return bytes_with(bits_, from, bytes, false);
+}
+
+bool Peer::may_share() {
+  const std::uint32_t pause = share_pause_.load(std::memory_order_relaxed);
+  if (pause) share_pause_.store(pause - 1, std::memory_order_relaxed);
+  return pause == 0;
+}
+
+void Peer::was_asked_to_share() {
+  constexpr std::uint32_t patience = 64, max_pause = 1024;  // messages
+  const std::uint32_t moves = header_->moves.load(std::memory_order_relaxed);
+  const bool in_vain = moves == seen_moves_.exchange(moves, std::memory_order_relaxed);
+  const std::uint32_t count = in_vain ? asked_in_vain_.load(std::memory_order_relaxed) + 1 : 0;
+  asked_in_vain_.store(count, std::memory_order_relaxed);
+  share_pause_.store(count < patience ? 0 : max_pause, std::memory_order_relaxed);
+}
+
+Copying::Copying(const Peer& peer, bool writes) : count_(writes ? &peer.slot_->writers : &peer.slot_->readers) {
+  count_->fetch_add(1);
+  while (writes && peer.header_->moving.load() != 0 && !peer.is_gone()) {
+    count_->fetch_sub(1);
+    sched_yield();
+    count_->fetch_add(1);
+  }
+}
+
 Visit::Visit() {
   table.visitors.fetch_add(1);
   while (table.is_evicting.load()) {
@@ -251,10 +308,10 @@ Visit::Visit() {
 
 Visit::~Visit() { table.visitors.fetch_sub(1, std::memory_order_release); }
 
-Peer* find_peer(pid_t pid, int region) {
+Peer* find_peer(pid_t pid) {
   std::size_t slot = 0;
-  Peer* peer = look_up(pid, region, slot);
-  if (!peer && slot < slots) peer = Peers::add(pid, region);
+  Peer* peer = look_up(pid, slot);
+  if (!peer && slot < slots) peer = Peers::add(pid);
   return peer && peer->is_open() ? peer : nullptr;
 }
 

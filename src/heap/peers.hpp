@@ -1,6 +1,6 @@
 // The shared heaps of this node's other processes, as far as this one may read them.
 //
-// A peer's region is mapped here in windows of 64 MiB, each when a message first needs it, read-only until something
+// A peer's file is mapped here in windows of 64 MiB, each when a message first needs it, read-only until something
 // is written through it. Who may: whoever the kernel lets call process_vm_readv on that process, since the peer's
 // header is read that way and its file is fetched by pidfd_getfd, which asks for the same right.
 //
@@ -33,27 +33,27 @@ struct Apart {
 
 class Peer {
  public:
-  Peer(pid_t pid, int region) : pid_(pid), region_(region) {}
+  explicit Peer(pid_t pid) : pid_(pid) {}
 
   pid_t pid() const { return pid_; }
-  int region() const { return region_; }
-  // Returns whether its memory may be used now: it lives, and has not made its region private by a fork.
-  bool is_open() const { return header_ && header_->retired.load(std::memory_order_acquire) == 0 && !is_gone(); }
+  bool is_open() const { return header_ && !is_gone(); }
   bool is_gone() const { return header_ && header_->owner_died(); }
   Header* header() const { return header_; }
-  // Returns whether its process itself has memory there.
-  bool has(std::size_t offset, std::size_t bytes) const {
-    const std::size_t mapped = header_->mapped.load(std::memory_order_acquire);
-    return offset <= mapped && bytes <= mapped - offset;
-  }
+  // Returns how many of the bytes from this address on lie in shared pages. Must be called inside a Copying.
+  std::size_t shared_bytes(std::uintptr_t from, std::size_t bytes) const;
+  // Returns how many of them come before the next shared page.
+  std::size_t private_bytes(std::uintptr_t from, std::size_t bytes) const;
 
-  // Returns where a byte of its region lies in this process, and in `length` how much follows it there; nullptr if it
+  // Returns where a byte of its file lies in this process, and in `length` how much follows it there; nullptr if it
   // cannot be mapped. Must be called inside a Visit.
   char* at(std::size_t offset, bool for_writing, std::size_t& length);
 
   // Returns whether to ask it for help: it looks for orders, and did the last ones; if not, one of sixteen is tried.
   bool may_help();
   void was_helped(bool yes) { in_vain_.store(yes ? 0 : in_vain_.load() + 1, std::memory_order_relaxed); }
+  // Returns whether to ask it to share a message's pages. Where it never shares what it is asked for, it is seldom asked.
+  bool may_share();
+  void was_asked_to_share();
 
   Apart apart;
 
@@ -68,13 +68,17 @@ class Peer {
   int fetch_file() const;
   bool map_window(Window& window, std::size_t offset, bool for_writing);
 
+  friend class Copying;
+
   pid_t pid_;
-  int region_;
   int file_ = -1;  // the descriptor's number in the peer
   std::uint64_t device_ = 0, inode_ = 0;
   Header* header_ = nullptr;
+  const std::atomic<std::uint64_t>* bits_ = nullptr;
+  Slot* slot_ = nullptr;  // this process's
   Window* windows_ = nullptr;
   std::atomic<std::uint32_t> in_vain_{0}, asked_{0};
+  std::atomic<std::uint32_t> seen_moves_{0}, asked_in_vain_{0}, share_pause_{0};
 };
 
 // While a Visit exists, no window is unmapped.
@@ -86,25 +90,22 @@ class Visit {
   Visit& operator=(const Visit&) = delete;
 };
 
-// While a Writing exists, the peer waits before it makes its memory private for a fork (Region::retire). Ask is_open()
-// after making it. Reading needs no such care: a message was written before, and a fork leaves it in place.
-class Writing {
+// While a Copying exists, the peer does not free shared pages whose content a message may need; and if this process
+// writes, no page moves into the peer's file. Everybody who copies from or to a peer's heap makes one first, also where
+// the kernel copies in the end.
+class Copying {
  public:
-  explicit Writing(Peer* peer) : header_(peer ? peer->header() : nullptr) {  // nullptr: nothing is written
-    if (header_) header_->writers.fetch_add(1);
-  }
-  ~Writing() {
-    if (header_) header_->writers.fetch_sub(1);
-  }
-  Writing(const Writing&) = delete;
-  Writing& operator=(const Writing&) = delete;
+  Copying(const Peer& peer, bool writes);
+  ~Copying() { count_->fetch_sub(1, std::memory_order_release); }
+  Copying(const Copying&) = delete;
+  Copying& operator=(const Copying&) = delete;
 
  private:
-  Header* header_;
+  std::atomic<std::uint32_t>* count_;
 };
 
-// Returns the peer of that process and region; nullptr if it does not share it. Must be called inside a Visit.
-Peer* find_peer(pid_t pid, int region);
+// Returns the peer of that process; nullptr if it has no heap that this process can map. Must be called inside a Visit.
+Peer* find_peer(pid_t pid);
 
 // Called before `bytes` of a peer's memory are written: reading a byte of it makes Linux map 16 pages at once (where
 // they exist), writing only one.

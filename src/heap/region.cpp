@@ -2,23 +2,25 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstring>
 #include <new>
 
 #include "base/linux.h"
+#include "heap/next_calls.hpp"
 
 namespace nearfield::heap {
 namespace {
 
-constexpr std::size_t least_step = std::size_t{4} << 20, most_step = std::size_t{256} << 20;
+constexpr std::size_t min_step = std::size_t{4} << 20, max_step = std::size_t{256} << 20;
+constexpr std::size_t table_step = std::size_t{1} << 20;
+constexpr std::uintptr_t table_begin = heap_begin + heap_span;
 constexpr int high_descriptor = 900;  // programs number their own files from below
-constexpr std::int64_t writers_limit_ns = 2'000'000'000;
 
 // Returns a descriptor beyond the small numbers that programs count on.
 int moved_up(int file) {
@@ -31,16 +33,11 @@ int moved_up(int file) {
   return moved;
 }
 
-// Calls mremap without libc: UCX's hooks on it forget the new address (ucm_orig_mremap has four parameters).
-void* remap(void* from, std::size_t had, std::size_t bytes, int flags, void* to = nullptr) {
-  return reinterpret_cast<void*>(syscall(SYS_mremap, from, had, bytes, flags, to));
-}
-
 int new_file() {
   const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return -1;
   // Makes a file that cannot shrink, so that no reader meets SIGBUS because another process cut it.
-  if (fchmod(file, 0600) != 0 || ftruncate(file, region_span) != 0 ||
+  if (fchmod(file, 0600) != 0 || ftruncate(file, file_bytes) != 0 ||
       fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     close(file);
     return -1;
@@ -50,7 +47,7 @@ int new_file() {
 
 bool file_size_is_limited() {
   rlimit limit{};
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < region_span;  // ftruncate would end in SIGXFSZ
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < file_bytes;  // ftruncate would end in SIGXFSZ
 }
 
 void hold_alive(pthread_mutex_t& alive) {
@@ -63,11 +60,39 @@ void hold_alive(pthread_mutex_t& alive) {
   pthread_mutex_lock(&alive);
 }
 
+// Maps private memory where nothing is mapped yet. Returns whether it did; a kernel before 4.17 does not know the flag,
+// and may map it elsewhere.
+bool map_private(std::uintptr_t at, std::size_t bytes) {
+  void* wanted = reinterpret_cast<void*>(at);
+  void* mapped = next_mmap(wanted, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped == wanted) return true;
+  if (mapped != MAP_FAILED) next_munmap(mapped, bytes);
+  return false;
+}
+
+// Maps a part of the file. A child of fork has none of it, unless it is told otherwise.
+char* map_shared(int file, void* at, std::size_t bytes, std::size_t offset) {
+  void* mapped = next_mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | (at ? MAP_FIXED : 0), file,
+                           static_cast<off_t>(offset));
+  if (mapped == MAP_FAILED) return nullptr;
+  next_madvise(mapped, bytes, MADV_DONTFORK);
+  return static_cast<char*>(mapped);
+}
+
 }  // namespace
 
-bool Header::valid(int number) const {
-  return std::memcmp(magic, expected, sizeof magic) == 0 && region == number && retired.load() == 0;
+std::size_t page_bytes() {
+  static const std::size_t bytes = getauxval(AT_PAGESZ);
+  return bytes;
 }
+
+int page_shift() {
+  static const int shift = std::countr_zero(page_bytes());
+  return shift;
+}
+
+bool Header::is_valid() const { return std::memcmp(magic, expected, sizeof magic) == 0; }
 
 bool Header::owner_died() const {
   // The first word of a pthread mutex is its futex; the kernel's robust lists need it there.
@@ -75,109 +100,75 @@ bool Header::owner_died() const {
   return (*word & FUTEX_OWNER_DIED) != 0 || (*word & FUTEX_TID_MASK) == 0;
 }
 
-std::size_t Region::page_bytes() {
-  static const std::size_t bytes = getauxval(AT_PAGESZ);
-  return bytes;
+const char* Region::open() {
+  constexpr const char* problem = "its addresses are taken, or address space is limited (ulimit -v)";
+  if (!map_private(heap_begin, page_bytes())) return problem;
+  if (!extend_table(1)) {
+    next_munmap(reinterpret_cast<void*>(heap_begin), page_bytes());
+    return problem;
+  }
+  table_ = reinterpret_cast<Spans::Entry*>(table_begin);
+  usable_ = 1;
+  return nullptr;
 }
 
-const char* Region::open(int number) {
+bool Region::extend_table(Spans::Page pages) {
+  const std::size_t needed = (std::size_t{pages} * sizeof(Spans::Entry) + table_step - 1) / table_step * table_step;
+  if (needed <= table_bytes_) return true;
+  if (!map_private(table_begin + table_bytes_, needed - table_bytes_)) return false;
+  table_bytes_ = needed;
+  return true;
+}
+
+Spans::Page Region::grow(Spans::Page pages) {
+  const std::size_t had = std::size_t{usable_} << page_shift();
+  std::size_t step = had / 8;
+  if (step < min_step) step = min_step;
+  if (step > max_step) step = max_step;
+  if (const std::size_t bytes = std::size_t{pages} << page_shift(); step < bytes) step = bytes;
+  step = (had + step + min_step - 1) / min_step * min_step - had;  // ends where a huge page ends
+  if (step > heap_span - had) return 0;
+  const auto more = static_cast<Spans::Page>(step >> page_shift());
+  if (!extend_table(usable_ + more) || !map_private(heap_begin + had, step)) return 0;
+  usable_ += more;
+  return more;
+}
+
+const char* File::open() {
   if (file_size_is_limited()) return "file sizes are limited (ulimit -f)";
   const int file = new_file();
   if (file < 0) return "the kernel gives no memfd";
   struct stat status{};
   fstat(file, &status);
-  auto* wanted = reinterpret_cast<void*>(address_of(number));
-  void* at =
-      mmap(wanted, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
-  if (at != wanted) {  // also where a kernel before 4.17 does not know the flag
-    if (at != MAP_FAILED) munmap(at, page_bytes());
+  char* bits = map_shared(file, nullptr, bits_bytes, bits_offset);
+  char* slots = bits ? map_shared(file, nullptr, slots_bytes, slots_offset) : nullptr;
+  char* at = slots ? map_shared(file, reinterpret_cast<void*>(heap_begin), page_bytes(), 0) : nullptr;
+  if (!at) {
+    if (bits) next_munmap(bits, bits_bytes);
+    if (slots) next_munmap(slots, slots_bytes);
     close(file);
-    return "its addresses are taken, or address space is limited (ulimit -v)";
+    return "address space is limited (ulimit -v)";
   }
-  // A fork without pthread_atfork's handlers makes a child without the region, not one that shares it.
-  madvise(at, page_bytes(), MADV_DONTFORK);
   auto* header = new (at) Header{};
   header->file = file;
-  header->region = number;
-  header->device = status.st_dev;
-  header->inode = status.st_ino;
+  header->device = device_ = status.st_dev;
+  header->inode = inode_ = status.st_ino;
   hold_alive(header->alive);
   std::memcpy(header->magic, Header::expected, sizeof header->magic);
-  header->mapped.store(page_bytes());
-  number_ = number;
   file_ = file;
-  usable_ = page_bytes();
+  header_ = header;
+  bits_ = reinterpret_cast<std::atomic<std::uint64_t>*>(bits);
+  slots_ = reinterpret_cast<Slot*>(slots);
   return nullptr;
 }
 
-std::size_t Region::grow(std::size_t bytes) {
-  std::size_t step = usable_ / 8;
-  if (step < least_step) step = least_step;
-  if (step > most_step) step = most_step;
-  if (step < bytes) step = bytes;
-  step = (usable_ + step + least_step - 1) / least_step * least_step - usable_;  // ends where a huge page ends
-  if (usable_ + step > region_span) return 0;
-  // The last page's mapping is made longer; it keeps what was set for it, and needs no descriptor.
-  const std::size_t page = page_bytes();
-  char* last = reinterpret_cast<char*>(address_of(number_)) + usable_ - page;
-  if (remap(last, page, page + step, 0) == MAP_FAILED) return 0;
-  usable_ += step;
-  header()->mapped.store(usable_, std::memory_order_release);
-  return step;
-}
-
-bool Region::file_is_ours() const {
+bool File::is_ours() const {
   struct stat status{};
-  return fstat(file_, &status) == 0 && status.st_dev == header()->device && status.st_ino == header()->inode;
+  return file_ >= 0 && fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
-// A peer that died while it was writing stays in the count, so there is a limit.
-void Region::wait_for_writers() const {
-  const std::int64_t limit = now_ns(CLOCK_MONOTONIC) + writers_limit_ns;
-  while (header()->writers.load() != 0 && now_ns(CLOCK_MONOTONIC) < limit) sched_yield();
-}
-
-bool Region::retire() {
-  if (!file_is_ours()) return false;
-  header()->retired.store(1);
-  wait_for_writers();
-  auto* at = reinterpret_cast<void*>(address_of(number_));
-  if (mmap(at, usable_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file_, 0) == MAP_FAILED) {
-    header()->retired.store(0);
-    return false;
-  }
-  close(file_);
-  return true;
-}
-
-void Region::inherit(bool yes) const {
-  madvise(reinterpret_cast<void*>(address_of(number_)), usable_, yes ? MADV_DOFORK : MADV_DONTFORK);
-}
-
-void Region::copy(const char* end) const {
-  auto* at = reinterpret_cast<char*>(address_of(number_));
-  void* fresh = mmap(nullptr, usable_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (fresh == MAP_FAILED) {
-    munmap(at, usable_);
-    return;
-  }
-  const auto content = static_cast<std::size_t>(end > at ? end - at : 0);
-  const bool is_ours = file_is_ours();
-  for (std::size_t from = 0; from < content;) {
-    std::size_t upto = content;
-    if (is_ours) {  // holes stay holes: reading them would give them pages, for the parent too
-      const off_t data = lseek(file_, static_cast<off_t>(from), SEEK_DATA);
-      if (data < 0 || static_cast<std::size_t>(data) >= content) break;
-      const auto hole = static_cast<std::size_t>(lseek(file_, data, SEEK_HOLE));
-      from = static_cast<std::size_t>(data);
-      if (hole < content) upto = hole;
-    }
-    std::memcpy(static_cast<char*>(fresh) + from, at + from, upto - from);
-    from = upto;
-  }
-  static_cast<Header*>(fresh)->retired.store(1);  // what is here now is nobody's file
-  if (is_ours) close(file_);
-  if (remap(fresh, usable_, usable_, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED) munmap(at, usable_);
+void File::let_child_inherit_bits(bool yes) const {
+  next_madvise(bits_, bits_bytes, yes ? MADV_DOFORK : MADV_DONTFORK);
 }
 
 }  // namespace nearfield::heap

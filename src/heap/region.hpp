@@ -1,16 +1,21 @@
-// One stretch of a program's heap in memory that the other ranks of its node can map.
+// The memory of this process's heap, and the file through which its node's other ranks read parts of it.
 //
-// A region is a memfd without a name, mapped shared at an address that is the same in every process: region g begins at
-// address_of(g). Its first page is a header that tells a peer which file to map; the heap's blocks follow. An address
-// minus the region's begin is the offset in the file, so a peer that knows an address knows the offset.
+// The heap lies at the same addresses in every process, from heap_begin on. Its pages are private memory, as those of
+// any other heap: untouched pages cost nothing, a fork copies them on write, they get huge pages where private memory
+// does. Pages that messages pass through move into the file, which is a memfd without a name, mapped shared at the very
+// same addresses (sharing.hpp). An address minus heap_begin is the offset in the file, so a peer that knows an address
+// knows the offset.
 //
-// Life cycle: open(), then grow() as blocks need it. A fork must give the child memory of its own with the same
-// content. Usually the child copies the region while the parent waits (fork.hpp); the parent goes on sharing it. A
-// region that is too long for that is retired before the fork: it becomes private to parent and child, by the kernel's
-// copy on write, and is never shared again; a new region takes its place. Nothing is left of a region when the last
-// process that maps it ends, however it ends.
+//   offset in the file          what
+//   0                           the header (one page), mapped at heap_begin
+//   one page up to heap_span    pages of the heap, where they are shared
+//   bits_offset                 a bit for each page of the heap: 1 where it is shared
+//   slots_offset                a line for each peer that copies from or to this heap
 //
-// Threads: open, grow and retire only under the heap's lock. Peers read the header at any time.
+// Life cycle: open(), then grow() as blocks need it. The file ends when the last process that maps it ends, however it
+// ends. A child of fork has the same private memory, but no file; it opens one of its own when it first needs it.
+//
+// Threads: everything that changes a region needs the heap's lock. Peers read header and bits at any time.
 #pragma once
 
 #include <pthread.h>
@@ -20,20 +25,45 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "heap/spans.hpp"
+
 namespace nearfield::heap {
 
-inline constexpr std::uintptr_t first_region = std::uintptr_t{0x20} << 40;
-inline constexpr std::size_t region_span = std::size_t{1} << 40;  // of addresses, and of the file
-inline constexpr int most_regions = 48;
+inline constexpr std::uintptr_t heap_begin = std::uintptr_t{0x20} << 40;
+inline constexpr std::size_t heap_span = std::size_t{1} << 40;  // of addresses
+inline constexpr std::size_t bits_offset = heap_span, bits_bytes = std::size_t{32} << 20;
+inline constexpr std::size_t slots_offset = bits_offset + bits_bytes;
+inline constexpr std::uint32_t max_slots = 4096;
 
-inline constexpr std::uintptr_t address_of(int region) {
-  return first_region + static_cast<std::size_t>(region) * region_span;
+// A peer's line in the file: how many of its threads copy from this heap, and to it, at this moment.
+struct alignas(64) Slot {
+  std::atomic<std::uint32_t> readers, writers;
+};
+inline constexpr std::size_t slots_bytes = sizeof(Slot) * max_slots, file_bytes = slots_offset + slots_bytes;
+
+inline bool in_heap(std::uintptr_t address) { return address - heap_begin < heap_span; }
+inline bool in_heap(const void* address) { return in_heap(reinterpret_cast<std::uintptr_t>(address)); }
+
+std::size_t page_bytes();
+int page_shift();
+
+// Returns whether the bits of all these pages are set.
+inline bool all_set(const std::atomic<std::uint64_t>* bits, Spans::Page from, Spans::Page upto) {
+  while (from < upto) {
+    const std::uint32_t inside = from % 64, count = upto - from < 64 - inside ? upto - from : 64 - inside;
+    const std::uint64_t mask = (count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1) << inside;
+    if ((bits[from / 64].load(std::memory_order_acquire) & mask) != mask) return false;
+    from += count;
+  }
+  return true;
 }
-
-// Returns whether an address lies in the stretch of addresses that all regions share.
-inline bool in_regions(std::uintptr_t address) { return address - first_region < most_regions * region_span; }
-inline bool in_regions(const void* address) { return in_regions(reinterpret_cast<std::uintptr_t>(address)); }
-inline int region_of(std::uintptr_t address) { return static_cast<int>((address - first_region) / region_span); }
+inline Spans::Page page_of(std::uintptr_t address) {
+  return static_cast<Spans::Page>((address - heap_begin) >> page_shift());
+}
+inline Spans::Page page_of(const void* address) { return page_of(reinterpret_cast<std::uintptr_t>(address)); }
+inline char* address_of(Spans::Page page) {
+  return reinterpret_cast<char*>(heap_begin + (std::size_t{page} << page_shift()));
+}
 
 inline std::int64_t now_ns(clockid_t clock) {
   timespec now{};
@@ -41,70 +71,94 @@ inline std::int64_t now_ns(clockid_t clock) {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-// A receiver's wish that the sender of a message copies some of it (help.hpp): written by one receiver at a time and by
-// the region's owner. none -> being_written -> posted, by the receiver; posted -> taken -> finished, by the sender;
-// posted or finished -> none, by the receiver, whose order it is until then.
+// What a receiver asks of the sender of a message: to copy some of it (help.hpp), or to share its pages (sharing.hpp).
+// It is written by one receiver at a time and by the heap's owner. none -> being_written -> posted, by the receiver;
+// posted -> taken -> finished, by the sender; posted or finished -> none, by the receiver, whose order it is until then.
 struct Order {
   enum State : std::uint32_t { none, being_written, posted, taken, finished };
+  enum Kind : std::uint32_t { copy, share };
   alignas(64) std::atomic<std::uint32_t> state;
+  std::uint32_t kind;
   std::uint32_t streaming;
   std::int32_t reader;  // the receiver's process
   std::uint32_t chunks;
-  std::uint64_t from, to;  // addresses: in the owner, in the receiver
+  std::uint32_t is_message;  // 1: an MPI library copies, so that nobody writes to the memory meanwhile
+  std::uint64_t from, to;    // addresses: in the owner, in the receiver
   std::uint64_t bytes;
   alignas(64) std::atomic<std::uint32_t> claimed;  // chunks, by both ends
 };
 
-// The first page of a region, which peers read. `alive` is a robust mutex that the owner holds as long as it
-// lives: the kernel marks it when the owner dies, even by SIGKILL, so that a peer notices that a process number has got
-// another owner. `writers` counts the peers that are writing into the region at this moment. `beat` is a line that the
-// owner writes again and again, so that a peer can time how long a line takes from there to here.
+// Memory that a receiver would rather have shared. The owner looks at it now and then. none -> being_written -> posted,
+// by the receiver; posted -> none, by the owner.
+struct Wish {
+  alignas(64) std::atomic<std::uint32_t> state;
+  std::uint64_t from, bytes;
+};
+
+// The first page of the file, which peers read. `alive` is a robust mutex that the owner holds as long as it lives: the
+// kernel marks it when the owner dies, even by SIGKILL, so that a peer notices that a process number has got another
+// owner. `beat` is a line that the owner writes again and again, so that a peer can time how long a line takes from
+// there to here.
 struct Header {
-  static constexpr char expected[16] = "nearfield heap1";
+  static constexpr char expected[16] = "nearfield heap2";
   char magic[16];
   std::int32_t file;
-  std::int32_t region;
   std::uint64_t device, inode;
   alignas(64) pthread_mutex_t alive;
-  std::atomic<std::uint32_t> retired;
-  std::atomic<std::uint64_t> mapped;  // bytes; behind them there is nothing to read yet
-  alignas(64) std::atomic<std::uint32_t> writers;
+  std::atomic<std::uint32_t> slots;   // that are taken
+  std::atomic<std::uint32_t> moving;  // whether pages move into the file, so that nobody may write to the heap
+  std::atomic<std::uint32_t> moves;   // how often pages moved into the file
   alignas(64) std::atomic<std::uint64_t> beat;
   std::atomic<std::uint32_t> helps;  // whether the owner looks for orders
   Order order;
+  Wish wish;
 
-  bool valid(int number) const;
+  bool is_valid() const;
   bool owner_died() const;
 };
 
 class Region {
  public:
-  // Makes region `number`. Returns nullptr, or why it cannot be made (text with static lifetime).
-  const char* open(int number);
-  // Makes at least `bytes` more usable. Returns how many; 0 if there is no room or the kernel refuses.
-  std::size_t grow(std::size_t bytes);
-  // Makes the region private to this process and the child of the fork that follows. Returns false if the program has
-  // closed the file, as those do that close all descriptors which they do not know.
-  bool retire();
-  // Sets whether a child of fork gets the region as it is; it must then replace it by copy() before anything else.
-  void inherit(bool yes) const;
-  // Replaces the region in a child by private memory with the same content, which ends at `end`. Without enough memory
-  // for that the child has none there.
-  void copy(const char* end) const;
-
+  // Reserves the heap's addresses and the table of its pages. Returns nullptr, or why it cannot be used (text with
+  // static lifetime).
+  const char* open();
+  // Makes at least so many pages more usable. Returns how many; 0 if there is no room or the kernel refuses.
+  Spans::Page grow(Spans::Page pages);
   bool is_open() const { return usable_ != 0; }
-  Header* header() const { return reinterpret_cast<Header*>(address_of(number_)); }
-  char* begin() const { return reinterpret_cast<char*>(address_of(number_)) + page_bytes(); }
-  std::size_t usable_bytes() const { return usable_ ? usable_ - page_bytes() : 0; }
-  static std::size_t page_bytes();
+  Spans::Page usable_pages() const { return usable_; }  // the header's page included
+  Spans::Entry* table() const { return table_; }
 
  private:
-  bool file_is_ours() const;
-  void wait_for_writers() const;
+  bool extend_table(Spans::Page pages);
 
-  int number_ = -1;
+  Spans::Page usable_ = 0;
+  Spans::Entry* table_ = nullptr;
+  std::size_t table_bytes_ = 0;
+};
+
+// The file of this process's heap.
+class File {
+ public:
+  // Returns nullptr, or why there can be none (text with static lifetime).
+  const char* open();
+  // Forgets the parent's file in a child, where it is not mapped.
+  void forget() { *this = File{}; }
+  bool is_open() const { return header_ != nullptr; }
+  // Returns whether the program has not closed it, as those do that close all descriptors which they do not know.
+  bool is_ours() const;
+  int descriptor() const { return file_; }
+  Header* header() const { return header_; }
+  std::atomic<std::uint64_t>* bits() const { return bits_; }
+  Slot* slots() const { return slots_; }
+  // Sets whether a child of fork inherits the bits.
+  void let_child_inherit_bits(bool yes) const;
+
+ private:
   int file_ = -1;
-  std::size_t usable_ = 0;  // the header's page included
+  std::uint64_t device_ = 0, inode_ = 0;
+  Header* header_ = nullptr;
+  std::atomic<std::uint64_t>* bits_ = nullptr;
+  Slot* slots_ = nullptr;
 };
 
 }  // namespace nearfield::heap

@@ -17,6 +17,7 @@ constexpr Key keys[] = {
     {"from", &Settings::from},
     {"far_ns", &Settings::far_ns},
     {"huge", &Settings::huge},
+    {"share_first", &Settings::share_first},
 };
 
 // Reads "65536-2097152+8388608-" or "never". Returns whether all of it was understood.

@@ -15,6 +15,8 @@
 #include "heap/heap.hpp"
 #include "heap/pages.hpp"
 #include "heap/peers.hpp"
+#include "heap/seccomp.hpp"
+#include "heap/sharing.hpp"
 
 namespace nearfield::heap {
 namespace {
@@ -48,12 +50,14 @@ const char* find_obstacle() {
   if (!chosen.on) return "it is switched off";
   if (const char* tool = watching_tool()) return tool;
   if (accounting_is_strict()) return "memory is accounted for strictly (vm.overcommit_memory = 2)";
+  if (!survives_filters()) return "a seccomp filter ends processes that make the heap's system calls";
   return nullptr;
 }
 
 void write_report() {
   const HeapFacts heap = heap_facts();
   const PeerFacts peers = peer_facts();
+  const SharingFacts shared = sharing_facts();
   const Counts counts = all_counts();
   char name[32] = "?", path[sizeof chosen.report + 32], text[1024];
   prctl(PR_GET_NAME, name);
@@ -63,12 +67,12 @@ void write_report() {
   if (!rank) rank = std::getenv("PMIX_RANK");
   const char* reason = why_not ? why_not : heap.reason;
   int used = std::snprintf(text, sizeof text,
-                           "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\nregions = %d\n"
-                           "forks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
+                           "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\n"
+                           "shared_bytes = %zu\nmoves = %u\nforks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
                            "line_ns = %u %u\nhuge_pages = %u\n",
                            rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
-                           heap.regions, heap.forks, peers.peers, peers.windows, streaming_copy_name(),
-                           peers.nearest_ns, peers.farthest_ns, huge_pages_made());
+                           shared.shared_bytes, shared.moves, heap.forks, peers.peers, peers.windows,
+                           streaming_copy_name(), peers.nearest_ns, peers.farthest_ns, huge_pages_made());
   for (int way = 0; way < ways; ++way)
     used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s = %zu %zu\n", way_names[way],
                           counts.messages[way], counts.bytes[way]);

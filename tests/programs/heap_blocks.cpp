@@ -5,6 +5,8 @@
 //   forks SEED COUNT  the same in one thread, between COUNT forks; every child finds what its parent had
 //   raw_fork          a child that the C library made without its handlers of forks finds its memory
 //   fork_memory       what is freed after a fork returns to the system
+//   fork_copies       children of a fork have their parent's memory without copies of it
+//   untouched         memory that was only read takes none; MADV_DONTNEED gives it back, and leaves zeros
 //   fork_pinned       a buffer that the kernel or a device writes to is the same one after a fork
 //   memory            what is freed returns to the system, also from threads that end
 //   limits            mlockall, and blocks longer than all memory
@@ -44,7 +46,7 @@ using Byte = unsigned char;
 }
 #define CHECK(what) ((what) ? void() : fail(#what, __LINE__))
 
-constexpr std::size_t KiB = 1024, MiB = 1024 * KiB, from = 4 * KiB;
+constexpr std::size_t KiB = 1024, MiB = 1024 * KiB, from = 8 * KiB;
 
 // Keeps the compiler from knowing what a size or a pointer is.
 template <typename T>
@@ -392,6 +394,60 @@ void fork_memory() {
   CHECK(shared_memory() < before + 250 * MiB);
 }
 
+// ---- memory
+std::size_t resident() {
+  std::size_t all = 0, here = 0;
+  FILE* file = std::fopen("/proc/self/statm", "r");
+  CHECK(file && std::fscanf(file, "%zu %zu", &all, &here) == 2);
+  std::fclose(file);
+  return here * 4096;
+}
+
+// Returns the bytes of memory that only this process has.
+std::size_t own_memory() {
+  std::FILE* file = std::fopen("/proc/self/smaps_rollup", "r");
+  char line[256];
+  std::size_t kib = 0, all = 0;
+  while (file && std::fgets(line, sizeof line, file))
+    if (std::sscanf(line, "Private_Dirty: %zu kB", &kib) == 1) all += kib;
+  if (file) std::fclose(file);
+  return all * KiB;
+}
+
+void fork_copies() {
+  constexpr std::size_t size = 300 * MiB;
+  Byte* block = bytes(size);
+  std::memset(block, 7, size);
+  for (int i = 0; i < 4; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool holds = block[0] == 7 && block[size - 1] == 7;
+      block[5 * MiB] = 9;
+      _exit(holds && own_memory() < 32 * MiB ? 0 : 1);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(block[5 * MiB] == 7);
+  }
+  std::free(block);
+}
+
+void untouched() {
+  constexpr std::size_t size = 512 * MiB;
+  const std::size_t before = resident();
+  for (auto* block : {static_cast<Byte*>(std::calloc(hidden(size), 1)), bytes(size)}) {
+    std::size_t sum = 0;
+    for (std::size_t at = 0; at < size; at += 4 * KiB) sum += block[at];
+    CHECK(sum == 0 && resident() < before + 16 * MiB);
+    std::memset(block, 5, size / 4);
+    CHECK(resident() > before + 100 * MiB);
+    auto* page = reinterpret_cast<Byte*>((number(block) + 4 * KiB - 1) / (4 * KiB) * (4 * KiB));
+    CHECK(madvise(page, size / 4, MADV_DONTNEED) == 0);
+    CHECK(is_zero(page, size / 4) && resident() < before + 16 * MiB);
+    std::free(block);
+  }
+}
+
 // An io_uring pins a buffer as network cards do.
 class Ring {
  public:
@@ -449,16 +505,6 @@ void fork_pinned() {
   ring.read(file, block, 4);
   close(file);
   CHECK(std::memcmp(block, "\177ELF", 4) == 0);
-}
-
-// ---- memory
-
-std::size_t resident() {
-  std::size_t all = 0, here = 0;
-  FILE* file = std::fopen("/proc/self/statm", "r");
-  CHECK(file && std::fscanf(file, "%zu %zu", &all, &here) == 2);
-  std::fclose(file);
-  return here * 4096;
 }
 
 void freed_memory_returns() {
@@ -551,6 +597,8 @@ int main(int argc, char** argv) {
   if (what == "forks") forks(value(2), static_cast<int>(value(3)));
   if (what == "raw_fork") raw_fork();
   if (what == "fork_memory") fork_memory();
+  if (what == "fork_copies") fork_copies();
+  if (what == "untouched") untouched();
   if (what == "fork_pinned") fork_pinned();
   if (what == "memory") fragments_cost_little(), freed_memory_returns(), ending_threads_keep_nothing();
   if (what == "limits") limits();

@@ -130,7 +130,7 @@ class Peers:
             [self.program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment(self.folder, **settings),
+            env=environment(self.folder, **{"share_first": 1, **settings}),
         )
         self._processes.append(process)
         assert process.stdin
@@ -138,6 +138,14 @@ class Peers:
         peer = Peer(process.pid, process.stdin.fileno(), process.stdout.fileno(), self.folder)
         self._peers.append(peer)
         return peer
+
+    @staticmethod
+    def share(owner: Peer, reader: Peer, address: int, size: int) -> None:
+        """Makes pages of the owner shared, by a message that the kernel copies, whose reader asks for it. The owner
+        notices during a message to itself; by one before it grants what was asked for earlier."""
+        owner.ask("get", owner.pid, address, 1, 0)
+        reader.ask("get", owner.pid, address, size, 0)
+        owner.ask("get", owner.pid, address, 1, 0)
 
     def kill(self, peer: Peer) -> None:
         (process,) = [one for one in self._processes if one.pid == peer.pid]

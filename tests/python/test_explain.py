@@ -19,8 +19,8 @@ HEAP = {"LD_PRELOAD": f"/a/other.so:/b/{shared_heap.NAME}", "NEARFIELD_HEAP": "o
 SETTINGS = Path(__file__).parents[2] / "src/heap/settings.hpp"
 
 
-def report(rank: str = "0", *, reason: str = "", forks: int = 0, regions: int = 1, **ways: tuple[int, int]) -> Report:
-    return Report(100, rank, "app", reason, forks, regions, {way: ways.get(way, (0, 0)) for way in explain.WAYS})
+def report(rank: str = "0", *, reason: str = "", forks: int = 0, shared: int = 0, **ways: tuple[int, int]) -> Report:
+    return Report(100, rank, "app", reason, forks, shared, {way: ways.get(way, (0, 0)) for way in explain.WAYS})
 
 
 def said(*reports: Report, code: int = 0, **settings: str) -> str:
@@ -37,10 +37,11 @@ def said(*reports: Report, code: int = 0, **settings: str) -> str:
         ([report(user_plain=(3, 9))], "All 3 messages were copied once, in user space."),
         ([report(user_streaming=(1, 9))], "The only message was copied once"),
         ([report(user_plain=(7, 9), kernel_not_in_heap=(3, 9))], "3 of 10 messages came from memory outside the heap"),
-        ([report(kernel_not_shared=(1, 9))], "1 of 1 message came from a heap that could not be mapped"),
-        ([report(kernel_not_in_heap=(1, 9))], "blocks shorter than 4 KiB"),
-        ([report("2", user_plain=(1, 9), forks=2, regions=3)], "Rank 2 forked 2 times: blocks from before are copied"),
-        ([report("2", user_plain=(1, 9), forks=1)], "Rank 2 forked once: the child copied the heap"),
+        ([report(kernel_not_shared=(1, 9))], "1 of 1 message came from pages that were not shared"),
+        ([report(kernel_not_in_heap=(1, 9))], "blocks shorter than 8 KiB"),
+        ([report("2", user_plain=(1, 9), forks=2)], "Rank 2 forked 2 times: shared pages became private"),
+        ([report("2", user_plain=(1, 9), forks=1)], "Rank 2 forked once: shared pages became private"),
+        ([report("2", user_plain=(1, 9), shared=5 << 20)], "At most 5 MiB of a process were shared"),
         ([report(r, kernel_not_in_heap=(1, 9), reason="why") for r in "012"], "Rank 0, rank 1 and rank 2 had no sha"),
         ([report("-", kernel_not_in_heap=(1, 9), reason="why")], "Process 100 had no shared heap"),
         ([report("0", reason="it is small"), report("-", reason="another")], "or none from some point on: it is small"),
@@ -67,7 +68,7 @@ def test_what_is_set_is_said() -> None:
     set_here = {**HEAP, "NEARFIELD_HEAP": "on=1,stream=8192-65536+1048576-,far_stream=never"}
     text = explain.settings_sentence(set_here)
     assert "messages of 8 KiB to 64 KiB and 1 MiB and more, between cores that are far apart no messages" in text
-    assert "blocks shorter than 8 KiB" in said(report(kernel_not_in_heap=(1, 9)), **{"from": "8192"})
+    assert "blocks shorter than 16 KiB" in said(report(kernel_not_in_heap=(1, 9)), **{"from": "16384"})
     source = SETTINGS.read_text()
     assert f"from = {explain.DEFAULTS['from']};" in source
     for name in ("stream", "far_stream", "help"):
@@ -90,7 +91,7 @@ def test_the_table_sums_each_way() -> None:
 
 def test_damaged_reports_are_left_out(tmp_path: Path) -> None:
     """And are processes in the order of their ranks, shells and launchers without traffic not shown?"""
-    lines = "rank = {}\nprogram = a = b\nreason = -\nforks = 0\nregions = 1\nmore = 5\n"
+    lines = "rank = {}\nprogram = a = b\nreason = -\nforks = 0\nshared_bytes = 1\nmore = 5\n"
     ways = "".join(f"{way} = {{0}} 5\n" for way in explain.WAYS)
     for pid, (rank, messages) in enumerate([("10", 1), ("9", 2), ("-", 0), ("-", 1)]):
         (tmp_path / f"{pid}.heap").write_text(lines.format(rank) + ways.format(messages))

@@ -31,7 +31,7 @@ WAYS = {
     "kernel_not_shared": "by the kernel, not shared",
 }
 # Defaults of settings that the variable leaves out (src/heap/settings.hpp).
-DEFAULTS = {"on": "1", "from": "4096", "stream": "16777216-", "far_stream": "16384-", "help": "32768-"}
+DEFAULTS = {"on": "1", "from": "8192", "stream": "16777216-", "far_stream": "16384-", "help": "32768-"}
 _LONGEST_FOLDER = 200  # the longest path that the heap has room for
 _NO_RANK = "-"
 _EAGER = (
@@ -49,7 +49,7 @@ class Report:
     program: str
     reason: str  # why it had no heap; empty if it had one
     forks: int
-    regions: int  # a region that a fork made private is followed by a new one
+    shared_bytes: int  # of its memory, that were shared at its end
     ways: Mapping[str, tuple[int, int]]  # messages and bytes
 
     @property
@@ -123,7 +123,7 @@ def _read(file: Path) -> Report | None:
         values = dict(line.split(" = ", 1) for line in file.read_text(encoding="utf-8", errors="replace").splitlines())
         ways = {way: _messages_and_bytes(values[way]) for way in WAYS}
         reason = "" if values["reason"] == "-" else values["reason"]
-        counts = int(values["forks"]), int(values["regions"])
+        counts = int(values["forks"]), int(values["shared_bytes"])
         return Report(int(file.stem), values["rank"], values["program"], reason, *counts, ways)
     except (OSError, ValueError, KeyError):
         return None
@@ -170,6 +170,7 @@ def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: i
         *(_why_kernel(seen, _settings(environment)["from"]) if seen else [_why_nothing(reports)]),
         *_why_no_heap(seen or [report for report in reports if report.is_rank]),
         *(_forked(report) for report in seen if report.forks),
+        *_memory(seen),
         *(["A process that was killed, or called _exit, has reported nothing."] if code else []),
         _EAGER,
     ]
@@ -190,8 +191,9 @@ def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
         )
     if unshared:
         said.append(
-            f"{unshared} of {messages} came from a heap that could not be mapped (its process has forked since "
-            f"or ended, or the kernel forbids it: see {itself.command('doctor')}): the kernel copied them, as in stock."
+            f"{unshared} of {messages} came from pages that were not shared: the kernel copied them, as in stock. "
+            "Pages become shared when a second message passes through them, unless threads use them or the kernel "
+            f"forbids it ({itself.command('doctor')} says whether it does)."
         )
     return said
 
@@ -218,9 +220,15 @@ def _why_no_heap(reports: Sequence[Report]) -> list[str]:
 
 def _forked(report: Report) -> str:
     times = "once" if report.forks == 1 else f"{report.forks} times"
-    if report.regions > 1:
-        return f"{capital(report.name)} forked {times}: blocks from before are copied by the kernel since."
-    return f"{capital(report.name)} forked {times}: the child copied the heap meanwhile, which is shared as before."
+    return f"{capital(report.name)} forked {times}: shared pages became private until messages passed through again."
+
+
+def _memory(reports: Sequence[Report]) -> list[str]:
+    most = max((report.shared_bytes for report in reports), default=0)
+    if not most:
+        return []
+    size = format_bytes(most, digits=3)
+    return [f"At most {size} of a process were shared at its end. Those that read them have them in their memory, too."]
 
 
 def _sizes(ranges: str) -> str:

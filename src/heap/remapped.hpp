@@ -1,0 +1,11 @@
+// See remapped.cpp.
+#pragma once
+
+#include <cstddef>
+
+namespace nearfield::heap {
+
+// Called before a system call that a program makes by its number, with its arguments: makes private what it concerns.
+void before_mapping_call(long number, const void* at, std::size_t bytes, long third, long fourth, const void* fifth);
+
+}  // namespace nearfield::heap

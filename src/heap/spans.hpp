@@ -1,0 +1,94 @@
+// The blocks of the heap: spans of whole pages, by two-level segregated fit (M. Masmano, I. Ripoll, A. Crespo, J. Real:
+// TLSF, ECRTS 2004), so that taking and giving back a span are a few instructions however many there are.
+//
+// No two blocks share a page, and nothing but the program's own bytes lies in a block: what is known of a span stands
+// in a table beside the heap, in the entries of its first and its last page. So pages of one block can move into shared
+// memory (sharing.hpp) without touching another block.
+//
+// Pages that were never handed out, or were returned to the system, are known to be zero and are not touched.
+//
+// Threads: none; the heap holds its lock. Nothing here allocates or fails but by returning `none`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace nearfield::heap {
+
+class Spans {
+ public:
+  using Page = std::uint32_t;  // the number of a page, from the begin of the heap's addresses
+  static constexpr Page none = ~Page{0};
+
+  // What the table holds for each page. `pages` and `use` stand at a span's first page, `first` at its last one.
+  struct Entry {
+    Page pages;
+    Page first;
+    union {
+      struct {
+        Page next, before;  // of a free span: its neighbours in its list
+      } list;
+      std::uint64_t wanted_bytes;  // of a taken span: what the program asked for
+    };
+    std::uint32_t use;
+    std::uint32_t idle;  // of a free span: the pages that it adds to idle_pages()
+  };
+
+  // Begins without any page; `table` has room for the entry of each page that add() will name.
+  void start(Entry* table) { table_ = table; }
+  // Adds free zero pages. They follow those that were added before.
+  void add(Page first, Page pages);
+
+  // Returns the first page of a span of so many pages, whose number is a multiple of `alignment` (a power of two);
+  // `none` if there is none. `is_zero` tells whether all of its bytes are zero.
+  Page take(Page pages, Page alignment, bool& is_zero);
+  void give_back(Page first);
+  // Makes a taken span longer or shorter where it lies. Returns whether it could.
+  bool resize(Page first, Page pages);
+
+  Page pages_of(Page first) const { return table_[first].pages; }
+  std::uint64_t wanted_bytes(Page first) const { return table_[first].wanted_bytes; }
+  void set_wanted_bytes(Page first, std::uint64_t bytes) { table_[first].wanted_bytes = bytes; }
+  // Returns the first page of the taken span whose last page this is; `none` if it is no such page.
+  Page taken_span_that_ends_at(Page last) const;
+
+  // Returns the page from which on none was ever handed out.
+  Page untouched_page() const { return untouched_; }
+  Page taken_pages() const { return taken_; }
+  // Returns the free pages that were used and not yet returned to the system.
+  Page idle_pages() const { return idle_; }
+  // Returns free pages to the system by `drop`, longest spans first, until at most `keep` of them are idle.
+  void purge(Page keep, void (*drop)(Page first, Page pages));
+
+ private:
+  enum Use : std::uint32_t { taken, free_and_used, free_and_zero };
+  static constexpr int sub_bits = 4, sub_count = 1 << sub_bits, level_count = 29;
+  struct SizeClass {
+    int level, sub;
+  };
+
+  static SizeClass class_of(Page pages);
+  static SizeClass first_fit(Page pages);
+  Page find(Page pages) const;
+  bool is_free(Page first) const { return table_[first].use != taken; }
+  bool is_free_before(Page first) const { return first > begin_ && is_free(table_[first - 1].first); }
+  bool is_free_behind(Page first) const { return end_of(first) < end_ && is_free(end_of(first)); }
+  Page end_of(Page first) const { return first + table_[first].pages; }
+  Page used_part(Page first) const;
+  void set(Page first, Page pages, std::uint32_t use);
+  void insert(Page first);
+  void remove(Page first);
+  Page merged(Page first);
+  void cut(Page first, Page pages);
+  void mark_taken(Page first);
+
+  Entry* table_ = nullptr;
+  Page lists_[level_count][sub_count] = {};  // the first span plus 1; 0: none
+  std::uint32_t levels_ = 0;
+  std::uint32_t subs_[level_count] = {};
+  Page begin_ = 0, end_ = 0;
+  Page untouched_ = 0;  // pages from here on were never handed out
+  Page taken_ = 0, idle_ = 0;
+};
+
+}  // namespace nearfield::heap

@@ -1,0 +1,18 @@
+// What the kernel tells of this process in /proc/self/status.
+#pragma once
+
+namespace nearfield::heap {
+
+// The file as it is at one moment. Reading allocates no memory.
+class Status {
+ public:
+  Status();
+  bool is_known() const { return text_[0] != '\0'; }
+  // Returns the number in the line "KEY:"; -1 if there is no such line.
+  long number(const char* key) const;
+
+ private:
+  char text_[8192];
+};
+
+}  // namespace nearfield::heap

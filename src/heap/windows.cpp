@@ -1,0 +1,64 @@
+// Memory that a program makes available to one-sided calls. Others may read it at any time, also while threads of the
+// program write to it, so that the rule for messages does not hold there: in a process with threads such pages stay
+// private (sharing.hpp). The MPI's own functions are called as ever; only the memory's address and length are noted.
+//
+// The arguments are passed on as the machine words that they are, so that one definition serves every MPI, whose
+// handles are of different types.
+#include <dlfcn.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/export.h"
+#include "heap/heap.hpp"
+#include "heap/sharing.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+using Word = std::intptr_t;
+
+void note(const void* from, Word bytes) {
+  if (!from || bytes <= 0) return;
+  lock_heap();
+  note_window(from, static_cast<std::size_t>(bytes));
+  unlock_heap();
+}
+
+template <typename... Words>
+int call_next(const char* name, Words... words) {
+  return reinterpret_cast<int (*)(Words...)>(dlsym(RTLD_NEXT, name))(words...);
+}
+
+}  // namespace
+}  // namespace nearfield::heap
+
+using namespace nearfield::heap;
+
+#define NEARFIELD_WIN_CREATE(name)                                                                \
+  NEARFIELD_EXPORT int name(void* base, Word bytes, Word unit, Word info, Word comm, void* win) { \
+    note(base, bytes);                                                                            \
+    return call_next(#name, base, bytes, unit, info, comm, win);                                  \
+  }
+#define NEARFIELD_WIN_ALLOCATE(name)                                                               \
+  NEARFIELD_EXPORT int name(Word bytes, Word unit, Word info, Word comm, void** base, void* win) { \
+    const int error = call_next(#name, bytes, unit, info, comm, base, win);                        \
+    if (error == 0) note(*base, bytes);                                                            \
+    return error;                                                                                  \
+  }
+#define NEARFIELD_WIN_ATTACH(name)                              \
+  NEARFIELD_EXPORT int name(Word win, void* base, Word bytes) { \
+    note(base, bytes);                                          \
+    return call_next(#name, win, base, bytes);                  \
+  }
+
+NEARFIELD_WIN_CREATE(MPI_Win_create)
+NEARFIELD_WIN_CREATE(PMPI_Win_create)
+NEARFIELD_WIN_CREATE(MPI_Win_create_c)
+NEARFIELD_WIN_CREATE(PMPI_Win_create_c)
+NEARFIELD_WIN_ALLOCATE(MPI_Win_allocate)
+NEARFIELD_WIN_ALLOCATE(PMPI_Win_allocate)
+NEARFIELD_WIN_ALLOCATE(MPI_Win_allocate_c)
+NEARFIELD_WIN_ALLOCATE(PMPI_Win_allocate_c)
+NEARFIELD_WIN_ATTACH(MPI_Win_attach)
+NEARFIELD_WIN_ATTACH(PMPI_Win_attach)
