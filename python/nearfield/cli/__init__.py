@@ -23,6 +23,7 @@ VERBS = (
     "tune",
     "run",
     "compare",
+    "forecast",
     "export",
     "plan",
     "simulate",
@@ -79,7 +80,7 @@ def main() -> None:
 
 
 def _end(number: int, frame: Any) -> None:
-    """Ends the command on SIGTERM and SIGHUP as Ctrl-C does, by an exception, so that its ranks and compilers end with it."""
+    """Ends the command on a signal as Ctrl-C does, by an exception, so that its ranks and compilers end with it."""
     sys.exit(128 + number)
 
 

@@ -124,7 +124,7 @@ def scratch_variables(argv: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Session:
-    """What belongs to one launch: its mark, the environment to start it with, its guard and what /dev/shm held before."""
+    """What belongs to one launch: its mark, the environment to start it with, its guard, and what /dev/shm held."""
 
     mark: str
     environment: Mapping[str, str]

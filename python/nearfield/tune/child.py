@@ -20,8 +20,8 @@ _FROM_KERNEL = 0x80  # SI_KERNEL: it is from the terminal, and the child has got
 
 def run_as_child(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     """Runs the command and returns its exit code, or as a shell does 128 + the number of the signal that ended it.
-    Passes signals to this process on to the child. After one that was passed on, and if this process is killed, what the
-    child leaves behind is ended and removed."""
+    Passes signals to this process on to the child. After one that was passed on, and if this process is killed, what
+    the child leaves behind is ended and removed."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
     try:
