@@ -1,5 +1,5 @@
 // The file that each rank leaves behind: a header, and for each thread that called MPI a table of rows. The file is
-// mapped while the program runs, so that a program that is killed leaves what it has. python/nearfield/forecast/file.py
+// mapped while the program runs, so that a program that is killed leaves what it has. python/nearfield/forecast/ranks.py
 // reads the same layout; a change here is a change there and a new `version`.
 #pragma once
 

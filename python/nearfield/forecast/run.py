@@ -6,16 +6,19 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
 
 from nearfield.base.words import listed
 from nearfield.busy import BUSY_SHARE
 from nearfield.forecast.ceiling import Ceiling, ceilings, delay_seconds, processor_seconds, transfer_seconds
 from nearfield.forecast.prices import Prices
 from nearfield.forecast.ranks import Calls, Rank, State
+from nearfield.observe import places
+from nearfield.observe.places import UNKNOWN, Place
 from nearfield.units import counted
 
 SHORTEST_S = 0.2  # clock ticks of the system are a hundredth of a second
+MOST_PLACES = 64  # whose names are looked up
 LOUD = 0.01  # a larger share of the run in the layer itself is told
 
 
@@ -132,20 +135,40 @@ class Run:
 
     def by_call(self) -> list[Line]:
         """Returns the calls of all ranks together by function, size class and place, most time first."""
-        groups: dict[tuple[Any, ...], list[tuple[Calls, int]]] = defaultdict(list)
+        return self._lines
+
+    @cached_property
+    def _lines(self) -> list[Line]:
+        groups: dict[tuple[str, int, str], list[tuple[Calls, int]]] = defaultdict(list)
         for rank in self.ranks:
             for one in rank.calls:
-                groups[one.name, one.size_class, one.site].append((one, rank.ranks))
-        lines = [Line(members, self.prices) for members in groups.values()]
+                groups[one.name, one.size_class, self._place_text(one.site)].append((one, rank.ranks))
+        lines = [Line(members, self.prices, where) for (_, _, where), members in groups.items()]
         return sorted(lines, key=lambda line: -line.seconds)
+
+    def _place_text(self, site: Place | None) -> str:
+        """Returns 'file.c:12 (function)', or the object and the offset where no line is known."""
+        if not site:
+            return "-"
+        text = str(self._names.get(site, UNKNOWN))
+        return text if not text.startswith(UNKNOWN) else f"{Path(site[0]).name}+{site[1]:#x}"
+
+    @cached_property
+    def _names(self) -> dict[Place, places.Line]:
+        """Returns the lines of the places that take most time; looking up all of them may take long."""
+        seconds: dict[Place, float] = defaultdict(float)
+        for rank in self.ranks:
+            for one in rank.calls:
+                if one.site:
+                    seconds[one.site] += one.seconds
+        return places.lines_of(sorted(seconds, key=lambda site: -seconds[site])[:MOST_PLACES])
 
 
 class Line:
     """The calls of one function with one class of sizes from one place, of all ranks together."""
 
-    def __init__(self, members: Sequence[tuple[Calls, int]], prices: Prices | None) -> None:
-        first = members[0][0]
-        self.name, self.site = first.name, first.site
+    def __init__(self, members: Sequence[tuple[Calls, int]], prices: Prices | None, where: str) -> None:
+        self.name, self.where = members[0][0].name, where
         self.calls = sum(one.calls for one, _ in members)
         self.messages = sum(one.messages for one, _ in members)
         self.bytes = sum(one.bytes for one, _ in members)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from nearfield import itself
@@ -11,7 +10,6 @@ from nearfield.base.words import capital
 from nearfield.forecast.ceiling import Ceiling, delay_seconds, processor_seconds
 from nearfield.forecast.ranks import Rank
 from nearfield.forecast.run import LOUD, Line, Run
-from nearfield.observe.places import UNKNOWN, lines_of
 from nearfield.terminal import Column, Table
 from nearfield.units import counted, format_bytes, format_rounded
 
@@ -86,23 +84,14 @@ def calls_table(run: Run) -> Table:
     right = ("size", "calls", "time", "share", "waiting")
     table = Table(Column("call", key=True), *(Column(name, right=True) for name in right), Column("at"))
     lines = run.by_call()[:MOST_CALLS]
-    places = lines_of(line.site for line in lines if line.site)
     all_of_it = sum(rank.seconds for rank in run.ranks)
     for line in lines:
         table.add_row(
             line.name, _mean_size(line) if line.messages else "-", format_rounded(line.calls), f"{line.seconds:.3g} s",
             f"{line.seconds / all_of_it:.1%}", "-" if line.waiting is None else f"{line.waiting:.3g} s",
-            place_text(line.site, places),
+            line.where,
         )  # fmt: skip
     return table
-
-
-def place_text(site: tuple[str, int] | None, places: Any) -> str:
-    """Returns 'file.c:12 (function)', or the object and the offset where no line is known."""
-    if not site:
-        return "-"
-    text = str(places[site]) if site in places else UNKNOWN
-    return text if not text.startswith(UNKNOWN) else f"{Path(site[0]).name}+{site[1]:#x}"
 
 
 def ceilings_table(run: Run) -> Table:
@@ -137,7 +126,6 @@ def _most(one: Ceiling) -> float:
 
 def plain(run: Run) -> dict[str, Any]:
     """Returns the run as data for JSON."""
-    places = lines_of(line.site for line in run.by_call() if line.site)
     return {
         **summary(run),
         "undecided": run.undecided(),
@@ -148,7 +136,7 @@ def plain(run: Run) -> dict[str, Any]:
         "per_rank": [_rank(rank) for rank in run.ranks],
         "calls": [
             {
-                "name": line.name, "at": place_text(line.site, places), "mean_bytes": line.mean_bytes,
+                "name": line.name, "at": line.where, "mean_bytes": line.mean_bytes,
                 "calls": line.calls, "messages": line.messages, "bytes": line.bytes, "seconds": line.seconds,
                 "waiting_seconds": line.waiting,
             }

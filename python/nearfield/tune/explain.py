@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,10 +65,12 @@ class Report:
         return f"rank {self.rank}" if self.is_rank else f"process {self.pid}"
 
 
-def run(argv: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs the command, then prints on standard error how its messages were copied. Returns its exit code."""
+def run(argv: Sequence[str], environment: Mapping[str, str], at_end: Callable[[], None] = lambda: None) -> int:
+    """Runs the command, then calls `at_end`, and prints on standard error how its messages were copied. Returns its
+    exit code."""
     if not is_on(environment):
         code = run_as_child(argv, environment)
+        at_end()
         _print([_OFF])
         return code
     with tempfile.TemporaryDirectory(prefix="nearfield-", dir=_place(), ignore_cleanup_errors=True) as folder:
@@ -76,6 +78,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str]) -> int:
         environment = {**environment, shared_heap.VARIABLE: settings}
         code = run_as_child(argv, environment)
         reports = read_reports(Path(folder))
+    at_end()
     _print(sentences(reports, environment, code), with_traffic(reports))
     return code
 
