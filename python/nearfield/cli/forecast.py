@@ -62,6 +62,8 @@ def command(
         run = record.run(prices)
     if as_json:
         print(json.dumps(saying.plain(run), indent=1))
+    elif code and not run.ranks:
+        err.print(f"nearfield: the command ended with exit code {code} before any rank called MPI")
     else:
         console = Terminal()
         for line in (*saying.lines(run), *saying.next_commands(run, argv)):

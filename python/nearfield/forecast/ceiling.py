@@ -19,7 +19,7 @@ from nearfield.forecast.prices import Prices
 from nearfield.forecast.ranks import Calls, Category, Place, Rank
 
 _PAGE_KIB = 4
-_ALL_OF_IT = 0.999  # a larger share of the run has no bound
+_ALL_OF_IT = 0.99  # a larger share of the run has no bound
 
 
 @dataclass(frozen=True)

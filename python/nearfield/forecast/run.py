@@ -115,8 +115,8 @@ class Run:
             found.append(f"{len(world)} of {expected} ranks were recorded (other nodes must see the folder: --out)")
         if len(world) > expected == 1:
             found.append(f"each of {len(world)} processes was alone in MPI_COMM_WORLD: the launcher is another MPI's")
-        if dead := [str(rank.number) for rank in self.ranks if rank.state is not State.FINALIZED]:
-            found.append(f"rank {listed(dead[:8])} ended without MPI_Finalize")
+        if dead := [f"rank {rank.number}" for rank in self.ranks if rank.state is not State.FINALIZED]:
+            found.append(f"{listed(dead[:8])} ended without MPI_Finalize")
         if lost := sum(rank.lost_threads for rank in self.ranks):
             found.append(f"{counted(lost, 'thread')} called MPI beyond those that are recorded")
         if not any(rank.calls for rank in self.ranks):

@@ -55,13 +55,16 @@ def share_sentence(run: Run) -> str:
     return f"{text}: {parts} (by the times of {run.prices.source})"
 
 
-def ceiling_sentence(run: Run) -> str:
-    """Returns one sentence with the ceiling of rules and the call that takes most of MPI's time."""
+def ceiling_sentence(run: Run, under_rules: bool = False) -> str:
+    """Returns one sentence with the ceiling of rules and the call that takes most of MPI's time; empty if no rank was
+    recorded. `under_rules`: the run had rules already."""
     rules = run.rules
     if not rules:
         return ""
-    most = f"at most {rules.at_most_text}" if rules.at_most else "no bound is known"
-    text = f"MPI took {run.share:.1%} of this run, so rules can make it {most}"
+    means = "better rules could" if under_rules else "rules can"
+    text = f"MPI took {run.share:.1%} of this run, so {means} make it at most {rules.at_most_text} as fast"
+    if not rules.at_most:
+        text = f"MPI took {run.share:.1%} of this run, and how much {means} gain has no bound that it shows"
     lines = run.by_call()
     total = sum(line.seconds for line in lines)
     if total > 0 and lines[0].seconds >= _SINGLE * total:

@@ -74,7 +74,10 @@ def tell(line: str) -> None:
 
 
 def _sentence(run: Run) -> str:
-    return ceiling_sentence(run) or f"cannot tell how much of this run is MPI: {'; '.join(run.undecided())}"
+    return (
+        ceiling_sentence(run, under_rules=True)
+        or f"cannot tell how much of this run is MPI: {'; '.join(run.undecided())}"
+    )
 
 
 def prices_if_any(rules: Path | None) -> Prices | None:
