@@ -61,6 +61,10 @@ std::uint64_t bytes_of_move(const Shape& shape, const Word* arguments, const Com
   return members ? mean_of(shape, arguments[count], members) * extent_of(arguments[type]) : 0;
 }
 
+void add_sent(Before& before, Place place, std::uint64_t bytes) {
+  (place == Place::others ? before.sent_to_others : before.sent_to_node) += bytes;
+}
+
 const Communicator* communicator(const Shape& shape, const Word* arguments) {
   return shape.comm >= 0 ? known(handle_of<MPI_Comm>(arguments[shape.comm])) : nullptr;
 }
@@ -77,6 +81,7 @@ void look_at_send(const Shape& shape, const Word* arguments, Before& before) {
   before.did.messages = 1;
   if (before.sends || shape.instead >= 0)
     before.did.bytes = count_of(shape, arguments[count]) * extent_of(arguments[type]);
+  if (before.sends) add_sent(before, before.did.place, before.did.bytes);
 }
 
 void look_at_receive(const Shape& shape, const Word* arguments, Before& before) {
@@ -102,22 +107,19 @@ void look_at_requests(const Shape& shape, const Word* arguments, Before& before)
   const auto* const handles = reinterpret_cast<const MPI_Request*>(arguments[shape.requests]);
   const int number = shape.how_many >= 0 ? std::max(0, static_cast<int>(arguments[shape.how_many])) : 1;
   const int looked_at = std::min(number, shape.does == Does::poll ? 1 : most_looked_at);
+  const std::uint64_t times = looked_at ? static_cast<std::uint64_t>(number / looked_at) : 1;
   Pending one;
   std::uint64_t found = 0;
   for (int i = 0; i < looked_at; ++i) {
     if (!requests::find(word_of(handles[i]), one)) continue;
     before.sends |= one.is_send;
-    before.did.bytes += one.bytes;
+    if (one.is_send) add_sent(before, one.place, one.bytes * times);
+    before.did.bytes += one.bytes * times;
     before.did.category = found == 0 || before.did.category == one.category ? one.category : Category::completion;
     before.did.place = found == 0 || before.did.place == one.place ? one.place : Place::both;
     ++found;
   }
-  before.did.messages = found;
-  if (found && number > looked_at) {
-    const std::uint64_t times = static_cast<std::uint64_t>(number) / static_cast<std::uint64_t>(looked_at);
-    before.did.messages *= times;
-    before.did.bytes *= times;
-  }
+  before.did.messages = found * times;
 }
 
 // Leaves of the requests those that the call has completed.
@@ -159,9 +161,10 @@ void look_after(const Shape& shape, const Word* arguments, Before& before, Table
   }
   if (shape.requests >= 0) keep_completed(shape, arguments, did);
   if (shape.request >= 0) remember(shape, arguments, before);
-  const bool sends_now =
-      before.sends && !shape.is_persistent && (shape.does == Does::send || shape.does == Does::start);
-  if (sends_now) (did.place == Place::others ? table.sent_to_others : table.sent_to_node) += did.bytes;
+  if (!shape.is_persistent && (shape.does == Does::send || shape.does == Does::start)) {
+    table.sent_to_node += before.sent_to_node;
+    table.sent_to_others += before.sent_to_others;
+  }
   if (shape.is_persistent) did.messages = did.bytes = 0;  // nothing moves until it is started
 }
 

@@ -13,7 +13,8 @@ using Word = std::intptr_t;
 struct Before {
   Did did;
   bool sends = false;
-  alignas(16) unsigned char status[64];  // room for an MPI_Status
+  std::uint64_t sent_to_node = 0, sent_to_others = 0;  // bytes, if the call begins to send
+  alignas(16) unsigned char status[64];                // room for an MPI_Status
 };
 void look_before(const Shape& shape, Word* arguments, Before& before);
 

@@ -19,6 +19,7 @@ from nearfield.busy import BUSY_SHARE, busy_shares
 from nearfield.cli.run import CONTEXT as CONTEXT
 from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, NoForecastOption, RulesOption
 from nearfield.errors import NOT_DECIDED, MeasurementError, MpiError, UsageError
+from nearfield.forecast.recording import Recording
 from nearfield.forecast.run import Run
 from nearfield.forecast.saying import WORTH, ceiling_sentence, summary
 from nearfield.forecast.watching import if_possible, prices_if_any, tell
@@ -129,13 +130,13 @@ class Program:
     ) -> None:
         self.argv, self.pattern, self.environments = argv, pattern, environments
 
-    def measure(self, name: str, environment: Mapping[str, str] | None = None) -> float:
-        """Runs it, and returns the seconds of the run or the number that it printed."""
+    def measure(self, name: str, record: Recording | None = None) -> float:
+        """Runs it, under the thin layer if there is a recording, and returns the seconds of the run or the number that
+        it printed."""
+        environment, folders = (record.environment, record.scratch) if record else (self.environments[name], ())
         lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
         try:
-            done = run_command(
-                self.argv, environment or self.environments[name], lambda stream, line: lines[stream].append(line)
-            )
+            done = run_command(self.argv, environment, lambda stream, line: lines[stream].append(line), folders)
         except MpiError as error:
             raise UsageError(error.message) from error
         out, said = "\n".join(lines["stdout"]), [*lines["stderr"], *lines["stdout"]]
@@ -189,7 +190,7 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
         if not record:
             return None
         try:
-            program.measure("stock", record.environment)
+            program.measure("stock", record)
         except MeasurementError as error:
             tell(f"how much of this run is MPI is not known: {error.message}")
             return None

@@ -58,7 +58,7 @@ def command(
     with recording(
         argv, os.environ, mpi_name=mpi_name, out=out, progress=lambda line: err.print(f"nearfield: {line}")
     ) as record:
-        code = run_as_child(argv, record.environment)
+        code = run_as_child(argv, record.environment, record.scratch)
         run = record.run(prices)
     if as_json:
         print(json.dumps(saying.plain(run), indent=1))

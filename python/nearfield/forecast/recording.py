@@ -24,10 +24,12 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Recording:
-    """A command that is about to run under the layer: the environment to start it with, and where its ranks write."""
+    """A command that is about to run under the layer: the environment to start it with, where its ranks write, and the
+    folders that must not stay if nearfield is killed."""
 
     environment: dict[str, str]
     folder: Path
+    scratch: tuple[Path, ...] = ()
 
     def run(self, prices: Prices | None) -> Run:
         """Returns the run, once the command has ended."""
@@ -54,7 +56,7 @@ def recording(
     here = Path.cwd() if in_allocation() else None  # other nodes see this folder, and not their /tmp
     folder = Path(tempfile.mkdtemp(prefix=".nearfield-forecast-" if here else "nearfield-", dir=here))
     try:
-        yield Recording(preloading(environment, [library], {FOLDER: str(folder)}, argv), folder)
+        yield Recording(preloading(environment, [library], {FOLDER: str(folder)}, argv), folder, (folder,))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -38,11 +38,11 @@ def run_watched(
             if says and ended:
                 tell(_sentence(ended[0]))
 
-        started_with = record.environment if record else environment
+        started_with, scratch = (record.environment, record.scratch) if record else (environment, ())
         if explains:
-            code = explain.run(argv, started_with, at_end)
+            code = explain.run(argv, started_with, at_end, scratch)
         else:
-            code = run_as_child(argv, started_with)
+            code = run_as_child(argv, started_with, scratch)
             at_end()
     if log:
         _append(log, argv, rules or default_rules(), ended[0] if ended else None, code)

@@ -84,28 +84,20 @@ def run(
         inst, argv, ranks, hosts=hosts, launcher=launcher, oversubscribe=oversubscribe
     )
     variables = () if hosts else FAMILIES[inst.family].scratch_variables
-    return _run(command, {**environment, **(env or {})}, variables, timeout_s, on_line, cwd, on_start)
+    with session({**environment, **(env or {})}, variables) as its:
+        return _run(command, its, timeout_s, on_line, cwd, on_start)
 
 
-def run_command(argv: Sequence[str], environment: Mapping[str, str], on_line: OnLine | None = None) -> Finished:
-    """Runs a user's command that starts ranks, as `run` does a program of ours, without standard input. Raises MpiError
-    if it cannot be started."""
-    return _run(list(argv), environment, scratch_variables(argv), None, on_line)
-
-
-def _run(
-    command: list[str],
+def run_command(
+    argv: Sequence[str],
     environment: Mapping[str, str],
-    variables: Iterable[str],
-    timeout_s: float | None,
-    on_line: OnLine | None,
-    cwd: Path | None = None,
-    on_start: Callable[[int], None] | None = None,
+    on_line: OnLine | None = None,
+    folders: Iterable[Path] = (),
 ) -> Finished:
-    with session(environment, variables) as its:
-        process = _start(command, its.environment, cwd)
-        its.guard.tell(launcher=process.pid)
-        return _watch(process, tuple(command), its, timeout_s, on_line, on_start)
+    """Runs a user's command that starts ranks, as `run` does a program of ours, without standard input. `folders` are
+    removed if nearfield is killed meanwhile. Raises MpiError if the command cannot be started."""
+    with session(environment, scratch_variables(argv), folders) as its:
+        return _run(list(argv), its, None, on_line)
 
 
 # Words of a command line after which ranks may start on other hosts, where a folder of this one is of no use.
@@ -138,14 +130,30 @@ class Session:
 
 
 @contextmanager
-def session(environment: Mapping[str, str], variables: Iterable[str]) -> Iterator[Session]:
+def session(
+    environment: Mapping[str, str], variables: Iterable[str], folders: Iterable[Path] = ()
+) -> Iterator[Session]:
     """A context in which one launch runs. Its session files go to a folder of its own, which is removed at the end;
-    `variables` name it to the launcher."""
+    `variables` name it to the launcher. `folders` are the caller's, and are removed only if nearfield is killed."""
     mark = uuid.uuid4().hex
     with _scratch(environment, list(variables)) as scratch:
         before = snapshot_shm()
-        with Guard(mark=mark, scratch=sorted(set(scratch.values())), shm=sorted(before)) as guard:
+        removed = sorted({*scratch.values(), *map(str, folders)})
+        with Guard(mark=mark, scratch=removed, shm=sorted(before)) as guard:
             yield Session(mark, {**environment, **scratch, MARK: mark}, guard, before)
+
+
+def _run(
+    command: list[str],
+    its: Session,
+    timeout_s: float | None,
+    on_line: OnLine | None,
+    cwd: Path | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> Finished:
+    process = _start(command, its.environment, cwd)
+    its.guard.tell(launcher=process.pid)
+    return _watch(process, tuple(command), its, timeout_s, on_line, on_start)
 
 
 def _watch(

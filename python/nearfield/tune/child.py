@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from nearfield.errors import MpiError
 from nearfield.mpi.process import scratch_variables, session
@@ -18,14 +19,14 @@ _PR_SET_PDEATHSIG = 1
 _FROM_KERNEL = 0x80  # SI_KERNEL: it is from the terminal, and the child has got it as well
 
 
-def run_as_child(argv: Sequence[str], environment: Mapping[str, str]) -> int:
+def run_as_child(argv: Sequence[str], environment: Mapping[str, str], folders: Iterable[Path] = ()) -> int:
     """Runs the command and returns its exit code, or as a shell does 128 + the number of the signal that ended it.
     Passes signals to this process on to the child. After one that was passed on, and if this process is killed, what
-    the child leaves behind is ended and removed."""
+    the child leaves behind is ended and removed; in the latter case `folders`, too."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
     try:
-        with session(environment, scratch_variables(argv)) as its:
+        with session(environment, scratch_variables(argv), folders) as its:
             unblock = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
             child = subprocess.Popen(argv, env=its.environment, close_fds=False, preexec_fn=unblock)
             its.guard.tell(launcher=child.pid)
