@@ -17,7 +17,8 @@ from nearfield.forecast.ranks import Category, Place, Rank, State, read_ranks
 from nearfield.mpi import Finished, Installation
 
 ANY_NUMBER = {  # of calls, which depends on what arrives when
-    "MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Iprobe", "MPI_Improbe", "MPI_Waitsome", "MPI_Waitany",
+    "MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Iprobe", "MPI_Improbe", "MPI_Waitany",
+    "MPI_Waitsome",
 }  # fmt: skip
 
 

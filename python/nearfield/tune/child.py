@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from nearfield.errors import MpiError
-from nearfield.mpi.process import scratch_variables, session
+from nearfield.mpi.process import marked, scratch_variables, session
 
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
@@ -30,7 +31,7 @@ def run_as_child(argv: Sequence[str], environment: Mapping[str, str], folders: I
             unblock = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
             child = subprocess.Popen(argv, env=its.environment, close_fds=False, preexec_fn=unblock)
             its.guard.tell(launcher=child.pid)
-            status, was_signalled = _status_at_end(child.pid)
+            status, was_signalled = _status_at_end(child.pid, its.mark)
             code = child.returncode = os.waitstatus_to_exitcode(status)
             if was_signalled or code < 0:
                 its.end(child)
@@ -54,7 +55,7 @@ def as_started_instead(mask: Iterable[int]) -> Callable[[], None]:
     return act
 
 
-def _status_at_end(child: int) -> tuple[int, bool]:
+def _status_at_end(child: int, mark: str) -> tuple[int, bool]:
     """Returns the child's status, and whether it got a signal that usually ends a process."""
     was_signalled = False
     while True:
@@ -66,4 +67,17 @@ def _status_at_end(child: int) -> tuple[int, bool]:
             continue
         was_signalled |= came.si_signo in _ENDING
         if came.si_code != _FROM_KERNEL:
-            os.kill(child, came.si_signo)
+            _pass_on(came.si_signo, child, mark)
+
+
+def _pass_on(number: int, child: int, mark: str) -> None:
+    """Sends the signal to the child. SIGINT goes to its whole process group, as Ctrl-C does: a launcher that is a shell
+    script would wait for the real one, which had got nothing."""
+    reached = {child}
+    if number == signal.SIGINT:
+        for pid in marked(mark):
+            with suppress(ProcessLookupError):
+                reached |= {pid} if os.getpgid(pid) == os.getpgid(child) else set()
+    for pid in reached:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
