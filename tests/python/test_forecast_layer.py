@@ -174,7 +174,8 @@ def test_what_ends_early_leaves_what_it_has(
     ranks = read_ranks(tmp_path)
     assert state in {rank.state for rank in ranks} and State.FINALIZED not in {rank.state for rank in ranks}
     for rank in ranks:
-        assert counts(rank)["MPI_Allreduce"] == 5 and 0 < rank.in_mpi <= rank.seconds
+        assert 0 < rank.in_mpi <= rank.seconds
+    assert max(counts(rank)["MPI_Allreduce"] for rank in ranks) == 5, "a launcher may end the others in the last one"
 
 
 @pytest.mark.mpi
