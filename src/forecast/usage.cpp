@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -88,18 +89,21 @@ void note_cores(Header& header) {
 }
 
 double measure_fault_ns() {
-  constexpr std::size_t pages = 64, page = 4096;
-  void* const memory = mmap(nullptr, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  constexpr std::size_t means = 4, pages = 16, page = 4096;
+  void* const memory = mmap(nullptr, means * pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return 0;
-  madvise(memory, pages * page, MADV_NOHUGEPAGE);
-  timespec before, after;
-  clock_gettime(CLOCK_MONOTONIC, &before);
-  for (std::size_t i = 0; i < pages; ++i) static_cast<volatile char*>(memory)[i * page] = 1;
-  clock_gettime(CLOCK_MONOTONIC, &after);
-  munmap(memory, pages * page);
-  return (static_cast<double>(after.tv_sec - before.tv_sec) * 1e9 +
-          static_cast<double>(after.tv_nsec - before.tv_nsec)) /
-         static_cast<double>(pages);
+  madvise(memory, means * pages * page, MADV_NOHUGEPAGE);
+  double least = 1e9;  // of the means: others may use the core meanwhile
+  for (std::size_t mean = 0; mean < means; ++mean) {
+    timespec before, after;
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    for (std::size_t i = 0; i < pages; ++i) static_cast<volatile char*>(memory)[(mean * pages + i) * page] = 1;
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    least = std::min(least, static_cast<double>(after.tv_sec - before.tv_sec) * 1e9 +
+                                static_cast<double>(after.tv_nsec - before.tv_nsec));
+  }
+  munmap(memory, means * pages * page);
+  return least / static_cast<double>(pages);
 }
 
 }  // namespace nearfield::forecast
