@@ -84,6 +84,16 @@ def test_a_run_in_mpi_alone_has_no_bound() -> None:
     assert rules.at_most is None and rules.at_most_text == "no bound"
 
 
+def test_of_a_rank_that_was_killed_little_is_known() -> None:
+    """Where nobody can tell page faults and processor time, is there no bound that rests on them, and no number?"""
+    run = Run([replace(rank, end=None, state=State.RUNNING) for rank in pair(made_calls(1.0))])
+    rules, collectives, halo = run.ceilings
+    assert rules.at_most is None and collectives.at_most == 1.0 and halo.at_most == pytest.approx(10 / 8)
+    assert "how busy the host was is not known" in " ".join(saying.run_sentences(run))
+    told = saying.plain(run)
+    assert told["no_core_share"] is None and told["per_rank"][0]["processor_seconds"] is None
+
+
 class Modelled:
     """A program of several ranks that compute and exchange messages with random partners, as far as time goes: an
     exchange begins when both are there, and takes its transfer."""

@@ -83,7 +83,10 @@ def _ceiling(
 
 
 def _remains(rank: Rank, faults: float) -> float:
-    """Returns the seconds of the rank's run that no mean can shorten."""
+    """Returns the seconds of the rank's run that no mean can shorten; 0 if the rank was killed, since then nobody knows
+    how long it had no core."""
+    if rank.end is None:
+        return 0.0
     in_mpi = rank.in_mpi + sum(one.between_seconds for one in rank.calls)
     return max(0.0, rank.seconds - in_mpi - delay_seconds(rank) - faults)
 
@@ -107,9 +110,9 @@ def processor_seconds(rank: Rank) -> float:
 
 def fault_seconds(rank: Rank) -> float:
     """Returns the most that page faults of the run took: the kernel's part of the processor time, since huge pages are
-    made in it, or what so many faults cost if that is more."""
+    made in it, or what so many faults cost if that is more. That is all of the run if the rank was killed."""
     if rank.end is None:
-        return 0.0
+        return rank.seconds
     system = (rank.end.system_ns - rank.begin.system_ns) / 1e9
     return max(system, (rank.end.minor_faults - rank.begin.minor_faults) * rank.fault_ns / 1e9)
 

@@ -61,6 +61,11 @@ class Run:
         """Returns the ceiling of rules with the shared heap; None if no rank was recorded."""
         return self.ceilings[0] if self.ceilings else None
 
+    @property
+    def is_whole(self) -> bool:
+        """Returns whether all ranks told at their end what the system says of them; those that are killed do not."""
+        return all(rank.end for rank in self.ranks)
+
     @cached_property
     def delayed(self) -> float:
         """Returns the share of the time in which the ranks could have run in which they had no core."""

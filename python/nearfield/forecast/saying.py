@@ -27,11 +27,12 @@ def run_sentences(run: Run) -> Iterator[str]:
     one = run.ranks[0]
     library = one.library.partition(",")[0] or "an unknown MPI"
     nodes = len({rank.host for rank in run.ranks})
+    ranks = f"run: {counted(len(run.ranks), 'rank')} on {counted(nodes, 'node')}, {library}"
+    if not run.is_whole:
+        yield f"{ranks}; {run.seconds:.3g} s from MPI_Init to the last call; how busy the host was is not known"
+        return
     processor = sum(map(processor_seconds, run.ranks)) / len(run.ranks)
-    yield (
-        f"run: {counted(len(run.ranks), 'rank')} on {counted(nodes, 'node')}, {library}; {run.seconds:.3g} s from "
-        f"MPI_Init to MPI_Finalize, {processor:.3g} s of processor time a rank"
-    )
+    yield f"{ranks}; {run.seconds:.3g} s from MPI_Init to MPI_Finalize, {processor:.3g} s of processor time a rank"
     if crowded := run.more_ranks_than_cores:
         yield f"{crowded[0]} ranks share {crowded[1]} cores: whoever waits takes time from whoever computes"
     yield (
@@ -132,7 +133,7 @@ def plain(run: Run) -> dict[str, Any]:
     return {
         **summary(run),
         "undecided": run.undecided(),
-        "others_cores": run.others,
+        "others_cores": run.others if run.is_whole else None,
         "layer_share": run.layer_share,
         "prices": run.prices.source if run.prices else None,
         "transfer_share": run.transfer_share,
@@ -155,7 +156,7 @@ def summary(run: Run) -> dict[str, Any]:
         "ranks": len(run.ranks),
         "seconds": run.seconds,
         "mpi_share": run.share,
-        "no_core_share": run.delayed,
+        "no_core_share": run.delayed if run.is_whole else None,
         "ceilings": [{"means": c.means, "likely": c.likely, "at_most": c.at_most} for c in run.ceilings],
     }
 
@@ -163,7 +164,8 @@ def summary(run: Run) -> dict[str, Any]:
 def _rank(rank: Rank) -> dict[str, Any]:
     return {
         "rank": rank.number, "host": rank.host, "state": rank.state.name.lower(), "seconds": rank.seconds,
-        "processor_seconds": processor_seconds(rank), "no_core_seconds": delay_seconds(rank),
+        "processor_seconds": processor_seconds(rank) if rank.end else None,
+        "no_core_seconds": delay_seconds(rank) if rank.end else None,
         "in_mpi_seconds": rank.in_mpi, "threads": rank.threads, "sent_to_node_bytes": rank.sent_to_node,
         "sent_to_others_bytes": rank.sent_to_others,
         "involuntary_switches": rank.end.involuntary - rank.begin.involuntary if rank.end else None,
